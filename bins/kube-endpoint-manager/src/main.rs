@@ -1,0 +1,2 @@
+//! The kube-endpoint-manager binary.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Carries a plan out against the API server: client-side rate limit, creates, updates, deletes, events.

@@ -1,0 +1,1 @@
+//! What an API server shows beside its objects: discovery documents, OpenAPI and tables.

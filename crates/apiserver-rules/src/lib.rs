@@ -1,0 +1,8 @@
+//! What a kube-apiserver decides about an object: defaults, validation, immutability, patches, selectors,
+//! Status errors, tables and discovery. Everything here is a function of its arguments: no I/O, no clock.
+
+pub mod resource;
+pub mod status;
+pub mod patch;
+pub mod selector;
+pub mod strategy;

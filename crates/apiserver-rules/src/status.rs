@@ -1,0 +1,136 @@
+//! Status errors in the real server's shapes: code, reason, message, details and causes.
+
+use serde::Serialize;
+
+use crate::resource::Resource;
+
+/// One field that is wrong, or one more reason, inside [`Details`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    /// Machine-readable, such as `FieldValueInvalid` or `NamespaceTerminating`.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+    /// The path of the field, such as `spec.ports[0].port`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub field: String,
+}
+
+/// What a Status error is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Details {
+    /// Name of the object.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Group of the resource.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// The plural resource name (or, for validation errors, the kind), as upstream has it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Uid of the object.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// Each single thing that is wrong.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<Cause>,
+    /// When to try again; also sent as the `Retry-After` header.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub retry_after_seconds: u32,
+}
+
+fn is_zero(seconds: &u32) -> bool {
+    *seconds == 0
+}
+
+/// An error answer: `kind: Status`, `status: Failure`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Status {
+    /// HTTP status code.
+    pub code: u16,
+    /// Machine-readable, such as `NotFound`.
+    pub reason: &'static str,
+    /// For people, worded as upstream words it.
+    pub message: String,
+    /// What it is about.
+    pub details: Option<Box<Details>>,
+}
+
+impl Status {
+    /// An error with no details.
+    pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: None }
+    }
+
+    fn about(mut self, resource: &Resource, name: &str) -> Self {
+        self.details = Some(Box::new(Details {
+            name: name.to_owned(),
+            group: resource.group.to_owned(),
+            kind: resource.plural.to_owned(),
+            ..Details::default()
+        }));
+        self
+    }
+
+    /// 400 BadRequest.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// 404 NotFound of one object.
+    pub fn not_found(resource: &Resource, name: &str) -> Self {
+        Self::new(404, "NotFound", format!("{} {name:?} not found", resource.group_resource()))
+            .about(resource, name)
+    }
+
+    /// 409 AlreadyExists of one object.
+    pub fn already_exists(resource: &Resource, name: &str) -> Self {
+        Self::new(409, "AlreadyExists", format!("{} {name:?} already exists", resource.group_resource()))
+            .about(resource, name)
+    }
+
+    /// 409 Conflict: optimistic concurrency or a precondition.
+    pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
+        Self::new(
+            409,
+            "Conflict",
+            format!("Operation cannot be fulfilled on {} {name:?}: {why}", resource.group_resource()),
+        )
+        .about(resource, name)
+    }
+
+    /// 422 Invalid, with a cause for each field. The message lists them as upstream does.
+    pub fn invalid(resource: &Resource, name: &str, causes: Vec<Cause>) -> Self {
+        let each: Vec<String> = causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
+        let listed = match each.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let kind = if resource.group.is_empty() {
+            resource.kind.to_owned()
+        } else {
+            format!("{}.{}", resource.kind, resource.group)
+        };
+        let mut status =
+            Self::new(422, "Invalid", format!("{kind} {name:?} is invalid: {listed}")).about(resource, name);
+        if let Some(details) = &mut status.details {
+            details.kind = resource.kind.to_owned();
+            details.causes = causes;
+        }
+        status
+    }
+
+    /// The answer's body.
+    pub fn to_json(&self) -> serde_json::Value {
+        let mut body = serde_json::json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "reason": self.reason, "code": self.code,
+        });
+        if let Some(details) = &self.details {
+            body["details"] = serde_json::to_value(details).unwrap_or_default();
+        }
+        body
+    }
+}

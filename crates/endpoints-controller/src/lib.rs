@@ -1,0 +1,1 @@
+//! Pods of a Service into v1 Endpoints: a pure plan, and the controller around it.

@@ -1,0 +1,1 @@
+//! Composition: options, wiring of the controllers over one informer layer, lifecycle.

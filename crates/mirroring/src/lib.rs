@@ -1,0 +1,1 @@
+//! Hand-made Endpoints of selector-less Services into EndpointSlices: a pure plan, and the controller around it.

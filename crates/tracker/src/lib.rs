@@ -1,0 +1,1 @@
+//! Trigger times, and which of a controller's own writes the cache has seen.

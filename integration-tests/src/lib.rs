@@ -1,0 +1,1 @@
+//! Flows through the embedded API server: the conformance recordings, the shop fixture, real processes.
