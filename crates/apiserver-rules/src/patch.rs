@@ -1,9 +1,16 @@
-//! JSON, merge and strategic merge patches.
+//! JSON, merge and strategic merge patches, after the apiserver's `endpoints/handlers/patch.go`.
+
+mod order;
+mod schema;
+mod strategic;
 
 use serde_json::Value;
 
 use crate::resource::Resource;
-use crate::status::Status;
+use crate::status::{Details, Status};
+
+/// More operations in one JSON patch are refused, as upstream does.
+const MAX_JSON_PATCH_OPERATIONS: usize = 10_000;
 
 /// How a patch is written, from its content type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,13 +23,186 @@ pub enum PatchType {
     Strategic,
 }
 
+impl PatchType {
+    /// The patch type of a `Content-Type` header; the error (415) lists what there is. Server-side apply is not
+    /// among it.
+    pub fn from_content_type(content_type: &str) -> Result<Self, Status> {
+        match content_type.split(';').next().unwrap_or_default().trim() {
+            "application/json-patch+json" => Ok(Self::Json),
+            "application/merge-patch+json" => Ok(Self::Merge),
+            "application/strategic-merge-patch+json" => Ok(Self::Strategic),
+            _ => Err(Status::new(
+                415,
+                "UnsupportedMediaType",
+                "the body of the request was in an unknown format - accepted media types include: \
+                 application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json",
+            )),
+        }
+    }
+}
+
 /// The object that `patch` makes of `current`. `current` and the result are JSON objects as sent to clients.
+///
+/// A patch that cannot be read is a 400, a JSON patch that does not fit the object (a failed `test` as well) a 422,
+/// more than 10,000 operations a 413. The result has yet to be decoded, defaulted and validated.
 pub fn apply(
     resource: &Resource,
     current: &Value,
     patch_type: PatchType,
     patch: &[u8],
 ) -> Result<Value, Status> {
-    let _ = (resource, patch_type, patch);
-    Ok(current.clone())
+    match patch_type {
+        PatchType::Json => json_patch(current, patch),
+        PatchType::Merge => {
+            let patch = object(patch)
+                .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+            let mut patched = current.clone();
+            json_patch::merge(&mut patched, &Value::Object(patch));
+            Ok(patched)
+        }
+        PatchType::Strategic => {
+            let patch = object(patch).map_err(|error| Status::bad_request(error.to_string()))?;
+            let current = match current {
+                Value::Object(current) => current.clone(),
+                _ => serde_json::Map::new(),
+            };
+            strategic::merge(current, patch, schema::of(resource)).map(Value::Object).map_err(Status::from)
+        }
+    }
+}
+
+fn object(patch: &[u8]) -> Result<serde_json::Map<String, Value>, serde_json::Error> {
+    serde_json::from_slice(patch)
+}
+
+fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, Status> {
+    let operations: Vec<Value> = serde_json::from_slice(patch)
+        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+    if operations.len() > MAX_JSON_PATCH_OPERATIONS {
+        return Err(Status::new(
+            413,
+            "RequestEntityTooLarge",
+            format!(
+                "Request entity too large: The allowed maximum operations in a JSON patch is \
+                 {MAX_JSON_PATCH_OPERATIONS}, got {}",
+                operations.len()
+            ),
+        ));
+    }
+    if let Some(other) = operations.iter().find(|operation| !operation.is_object()) {
+        return Err(Status::bad_request(format!("error decoding patch: expected an operation, got {other}")));
+    }
+    let operations: json_patch::Patch =
+        serde_json::from_value(Value::Array(operations)).map_err(|_| unprocessable())?;
+    let mut patched = current.clone();
+    // Nothing of a patch that fails half-way is kept: the copy is dropped.
+    json_patch::patch_unsafe(&mut patched, &operations).map_err(|_| unprocessable())?;
+    Ok(patched)
+}
+
+/// What upstream says of a patch that is well-formed but cannot be applied. It keeps the reason to itself.
+fn unprocessable() -> Status {
+    let mut status =
+        Status::new(422, "Invalid", "the server rejected our request due to an error in our request");
+    status.details = Some(Box::new(Details::default()));
+    status
+}
+
+impl From<strategic::Error> for Status {
+    fn from(error: strategic::Error) -> Self {
+        use strategic::Error;
+        match error {
+            Error::PrimitiveList | Error::RetainKeys | Error::ElementOrder => {
+                Self::bad_request(error.to_string())
+            }
+            Error::ListOfLists => unprocessable(),
+            // Upstream has no status for these and so answers with a bare 500.
+            _ => Self::new(500, "", error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::resource::by_path;
+
+    fn patched(patch_type: PatchType, current: &Value, patch: &str) -> Result<Value, Status> {
+        let services = by_path("", "v1", "services").unwrap();
+        apply(services, current, patch_type, patch.as_bytes())
+    }
+
+    #[test]
+    fn json_patches_are_applied() {
+        let current =
+            json!({"metadata": {"labels": {"a": "1", "b/c": "2"}}, "spec": {"ports": [{"port": 1}]}});
+        let check = |patch: Value, expected: Value| {
+            assert_eq!(patched(PatchType::Json, &current, &patch.to_string()).unwrap(), expected);
+        };
+        check(json!([]), current.clone());
+        check(
+            json!([
+                {"op": "test", "path": "/metadata/labels/a", "value": "1"},
+                {"op": "remove", "path": "/metadata/labels/b~1c"},
+                {"op": "replace", "path": "/metadata/labels/a", "value": "3"},
+                {"op": "add", "path": "/spec/ports/-", "value": {"port": 2}},
+                {"op": "copy", "from": "/spec/ports/0", "path": "/spec/ports/0"},
+            ]),
+            json!({"metadata": {"labels": {"a": "3"}}, "spec": {"ports": [{"port": 1}, {"port": 1}, {"port": 2}]}}),
+        );
+    }
+
+    #[test]
+    fn merge_patches_are_applied() {
+        let current = json!({"metadata": {"labels": {"a": "1", "b": "2"}}, "list": [1, 2]});
+        let check = |patch: Value, expected: Value| {
+            assert_eq!(patched(PatchType::Merge, &current, &patch.to_string()).unwrap(), expected);
+        };
+        check(json!({}), current.clone());
+        check(
+            json!({"metadata": {"labels": {"a": null, "c": "3"}}, "list": [3], "new": {"x": null, "y": 1}}),
+            json!({"metadata": {"labels": {"b": "2", "c": "3"}}, "list": [3], "new": {"y": 1}}),
+        );
+    }
+
+    #[test]
+    fn what_is_no_patch_is_refused() {
+        let current = json!({"metadata": {"labels": {"a": "1"}}});
+        let check = |patch_type: PatchType, patch: &str, code: u16| {
+            let error = patched(patch_type, &current, patch).unwrap_err();
+            assert_eq!(error.code, code, "{patch} {error}");
+        };
+        check(PatchType::Json, "{}", 400);
+        check(PatchType::Json, "[1]", 400);
+        check(PatchType::Json, "[", 400);
+        check(PatchType::Json, r#"[{"op": "grow", "path": "/a"}]"#, 422);
+        check(PatchType::Json, r#"[{"op": "test", "path": "/metadata/labels/a", "value": "2"}]"#, 422);
+        check(PatchType::Json, r#"[{"op": "remove", "path": "/metadata/labels/b"}]"#, 422);
+        check(PatchType::Merge, "[]", 400);
+        check(PatchType::Merge, "nonsense", 400);
+        check(PatchType::Strategic, "[]", 400);
+        check(PatchType::Strategic, r#"{"metadata": {"$retainKeys": "a"}}"#, 400);
+        check(PatchType::Strategic, r#"{"metadata": {"$deleteFromPrimitiveList": ["a"]}}"#, 400);
+        check(PatchType::Strategic, r#"{"metadata": {"$patch": "grow"}}"#, 500);
+        let many: Vec<Value> =
+            (0..=MAX_JSON_PATCH_OPERATIONS).map(|_| json!({"op": "remove", "path": "/a"})).collect();
+        check(PatchType::Json, &Value::Array(many).to_string(), 413);
+        insta::assert_snapshot!(
+            patched(PatchType::Json, &current, r#"[{"op": "remove", "path": "/b"}]"#).unwrap_err().to_json(),
+            @r#"
+        {"apiVersion":"v1","code":422,"details":{},"kind":"Status","message":"the server rejected our request due to an error in our request","metadata":{},"reason":"Invalid","status":"Failure"}
+        "#
+        );
+    }
+
+    #[test]
+    fn the_content_type_tells_the_patch_type() {
+        assert_eq!(
+            PatchType::from_content_type("application/merge-patch+json; charset=utf-8"),
+            Ok(PatchType::Merge)
+        );
+        assert_eq!(PatchType::from_content_type("application/json").unwrap_err().code, 415);
+    }
 }
