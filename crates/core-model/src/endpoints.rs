@@ -1,0 +1,117 @@
+//! v1 Endpoints, read and written.
+
+use serde::{Deserialize, Serialize};
+
+use crate::meta::{is_default, or_default};
+use crate::{Intern, Interner, ObjectKey, ObjectMeta, ObjectReference, Text};
+
+/// A v1 Endpoints object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoints {
+    /// Metadata.
+    pub metadata: ObjectMeta,
+    /// Addresses by set of ports.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub subsets: Vec<EndpointSubset>,
+}
+
+impl Endpoints {
+    /// Namespace and name.
+    pub fn key(&self) -> ObjectKey {
+        self.metadata.key()
+    }
+}
+
+/// Addresses that share a set of ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EndpointSubset {
+    /// Addresses that are ready.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<EndpointAddress>,
+    /// Addresses that are not.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub not_ready_addresses: Vec<EndpointAddress>,
+    /// The ports that each address serves.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<EndpointsPort>,
+}
+
+/// An address.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EndpointAddress {
+    /// The IP address.
+    #[serde(deserialize_with = "or_default")]
+    pub ip: Text,
+    /// DNS name under the Service, or empty.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub hostname: Text,
+    /// Node that it runs on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_name: Option<Text>,
+    /// The object behind it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_ref: Option<ObjectReference>,
+}
+
+/// A port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EndpointsPort {
+    /// Name, or empty.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub name: Text,
+    /// Number.
+    pub port: i32,
+    /// `TCP`, `UDP` or `SCTP`.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub protocol: Text,
+    /// What is spoken on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub app_protocol: Option<Text>,
+}
+
+impl Intern for Endpoints {
+    fn intern(&mut self, interner: &mut Interner) {
+        interner.text(&mut self.metadata.namespace);
+        interner.map(&mut self.metadata.labels);
+        for subset in &mut self.subsets {
+            for address in subset.addresses.iter_mut().chain(&mut subset.not_ready_addresses) {
+                interner.optional(&mut address.node_name);
+                if let Some(target) = &mut address.target_ref {
+                    interner.text(&mut target.kind);
+                    interner.text(&mut target.namespace);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn endpoints_survive_a_round_trip() {
+        let value = json!({
+            "metadata": {"name": "web", "namespace": "n", "resourceVersion": "4"},
+            "subsets": [{"addresses": [{"ip": "10.0.0.1", "hostname": "h", "nodeName": "a",
+                    "targetRef": {"kind": "Pod", "name": "p", "namespace": "n", "uid": "u"}}],
+                "notReadyAddresses": [{"ip": "10.0.0.2"}],
+                "ports": [{"name": "http", "port": 80, "protocol": "TCP"}, {"port": 81, "protocol": "TCP"}]}]
+        });
+        let endpoints: Endpoints = serde_json::from_value(value.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&endpoints).unwrap(), value);
+    }
+
+    #[test]
+    fn null_lists_are_empty() {
+        let endpoints: Endpoints = serde_json::from_value(
+            json!({"metadata": {"name": "a"}, "subsets": [{"addresses": null, "notReadyAddresses": null, "ports": null}]}),
+        )
+        .unwrap();
+        assert_eq!(endpoints.subsets, [EndpointSubset::default()]);
+    }
+}

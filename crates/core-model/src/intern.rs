@@ -1,0 +1,132 @@
+//! Sharing of strings that many objects repeat: label keys and values, whole label sets, node names, namespaces.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use crate::pod::{ContainerPort, ContainerPorts};
+use crate::{StringMap, Text};
+
+/// A view whose repeated parts can be shared.
+pub trait Intern {
+    /// Replaces repeated parts by the shared ones.
+    fn intern(&mut self, interner: &mut Interner);
+}
+
+/// Holds one copy of each repeated part. What nobody else holds any more is dropped by [`Interner::sweep`], which runs by
+/// itself whenever the number of parts has doubled.
+#[derive(Debug, Default)]
+pub struct Interner {
+    texts: HashSet<Text>,
+    maps: HashSet<Arc<[(Text, Text)]>>,
+    ports: HashSet<Arc<[ContainerPort]>>,
+    sweep_at: usize,
+}
+
+const FIRST_SWEEP: usize = 1024;
+
+impl Interner {
+    /// Shares a string.
+    pub fn text(&mut self, text: &mut Text) {
+        share(&mut self.texts, text);
+    }
+
+    /// Shares an optional string.
+    pub fn optional(&mut self, text: &mut Option<Text>) {
+        if let Some(text) = text {
+            self.text(text);
+        }
+    }
+
+    /// Shares a map as a whole, and its keys and values one by one.
+    pub fn map(&mut self, map: &mut StringMap) {
+        if let Some(shared) = self.maps.get(&map.0) {
+            map.0 = Arc::clone(shared);
+            return;
+        }
+        let pairs = map.0.iter().map(|(key, value)| {
+            let (mut key, mut value) = (key.clone(), value.clone());
+            self.text(&mut key);
+            self.text(&mut value);
+            (key, value)
+        });
+        map.0 = pairs.collect::<Vec<_>>().into();
+        self.maps.insert(Arc::clone(&map.0));
+        self.sweep_when_grown();
+    }
+
+    /// Shares the ports of a pod.
+    pub fn ports(&mut self, ports: &mut ContainerPorts) {
+        share(&mut self.ports, &mut ports.0);
+    }
+
+    /// How many parts are held.
+    pub fn len(&self) -> usize {
+        self.texts.len() + self.maps.len() + self.ports.len()
+    }
+
+    /// Whether none is held.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Drops what nobody else holds.
+    pub fn sweep(&mut self) {
+        self.maps.retain(|map| Arc::strong_count(map) > 1);
+        self.ports.retain(|ports| Arc::strong_count(ports) > 1);
+        self.texts.retain(|text| Arc::strong_count(text) > 1);
+        self.sweep_at = (2 * self.len()).max(FIRST_SWEEP);
+    }
+
+    fn sweep_when_grown(&mut self) {
+        if self.len() > self.sweep_at.max(FIRST_SWEEP) {
+            self.sweep();
+        }
+    }
+}
+
+fn share<T: ?Sized + Eq + Hash>(shared: &mut HashSet<Arc<T>>, part: &mut Arc<T>) {
+    match shared.get(part) {
+        Some(one) => *part = Arc::clone(one),
+        None => {
+            shared.insert(Arc::clone(part));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pod;
+
+    #[test]
+    fn equal_parts_of_two_pods_become_one() {
+        let decode = || -> Pod {
+            serde_json::from_str(
+                r#"{"metadata":{"name":"p","namespace":"n","labels":{"a":"b"}},"spec":{"nodeName":"x",
+                "containers":[{"ports":[{"name":"http","containerPort":80,"protocol":"TCP"}]}]}}"#,
+            )
+            .unwrap()
+        };
+        let (mut one, mut two) = (decode(), decode());
+        let mut interner = Interner::default();
+        one.intern(&mut interner);
+        two.intern(&mut interner);
+        assert_eq!(one, two);
+        assert!(Arc::ptr_eq(&one.key.namespace, &two.key.namespace));
+        assert!(Arc::ptr_eq(&one.labels.0, &two.labels.0));
+        assert!(Arc::ptr_eq(&one.ports.0, &two.ports.0));
+        assert!(Arc::ptr_eq(one.node_name.as_ref().unwrap(), two.node_name.as_ref().unwrap()));
+    }
+
+    #[test]
+    fn what_nobody_holds_is_swept() {
+        let mut interner = Interner::default();
+        for number in 0..10 * FIRST_SWEEP {
+            interner.map(&mut [("key", format!("value-{number}"))].into_iter().collect());
+        }
+        assert!(interner.len() < 5 * FIRST_SWEEP, "{}", interner.len());
+        interner.sweep();
+        assert_eq!(interner.len(), 0);
+    }
+}

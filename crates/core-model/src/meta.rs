@@ -1,0 +1,273 @@
+//! Object metadata: names, versions, owners, references.
+
+use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{StringMap, Text, Timestamp, time};
+
+/// Namespace and name of an object; the namespace is empty for cluster-wide ones. Prints as `namespace/name`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectKey {
+    /// The namespace, or empty.
+    pub namespace: Text,
+    /// The name.
+    pub name: Text,
+}
+
+impl ObjectKey {
+    /// A key of two strings.
+    pub fn new(namespace: impl Into<Text>, name: impl Into<Text>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl Default for ObjectKey {
+    fn default() -> Self {
+        Self::new("", "")
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            f.write_str(&self.name)
+        } else {
+            write!(f, "{}/{}", self.namespace, self.name)
+        }
+    }
+}
+
+/// The version of an object or a list. Versions of one server compare; zero stands for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResourceVersion(pub u64);
+
+impl ResourceVersion {
+    /// Whether there is none.
+    pub fn is_none(&self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl fmt::Display for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for ResourceVersion {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        if text.is_empty() { Ok(Self(0)) } else { text.parse().map(Self) }
+    }
+}
+
+impl Serialize for ResourceVersion {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ResourceVersion {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Option::<std::borrow::Cow<'de, str>>::deserialize(deserializer)?.unwrap_or_default();
+        text.parse().map_err(|_| {
+            serde::de::Error::custom(format_args!("resourceVersion {text:?} is not a decimal number"))
+        })
+    }
+}
+
+/// A `null` reads as the default, as Go reads it.
+pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Reads an optional string for which empty means none.
+pub(crate) fn non_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Text>, D::Error> {
+    Ok(Option::<Text>::deserialize(deserializer)?.filter(|text| !text.is_empty()))
+}
+
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// Metadata of an object that a controller writes: all that a replacing write must hand back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectMeta {
+    /// Name; empty before the server has made one.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub name: Text,
+    /// Prefix of a made name.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub generate_name: Text,
+    /// Namespace.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub namespace: Text,
+    /// Uid.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub uid: Text,
+    /// Version, for optimistic concurrency.
+    #[serde(skip_serializing_if = "ResourceVersion::is_none")]
+    pub resource_version: ResourceVersion,
+    /// Rises with each change of the desired state.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub generation: i64,
+    /// When it was created.
+    #[serde(
+        deserialize_with = "time::optional",
+        serialize_with = "time::write_optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub creation_timestamp: Option<Timestamp>,
+    /// When it was (or will be) deleted; set means that it is on its way out.
+    #[serde(
+        deserialize_with = "time::optional",
+        serialize_with = "time::write_optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub deletion_timestamp: Option<Timestamp>,
+    /// Labels.
+    #[serde(skip_serializing_if = "StringMap::is_empty")]
+    pub labels: StringMap,
+    /// Annotations.
+    #[serde(skip_serializing_if = "StringMap::is_empty")]
+    pub annotations: StringMap,
+    /// Owners.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub owner_references: Vec<OwnerReference>,
+    /// What must be done before it goes.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<Text>,
+}
+
+impl ObjectMeta {
+    /// Namespace and name.
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() }
+    }
+}
+
+/// An owner of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OwnerReference {
+    /// `v1` or `group/v1`.
+    #[serde(deserialize_with = "or_default")]
+    pub api_version: Text,
+    /// Kind of the owner.
+    #[serde(deserialize_with = "or_default")]
+    pub kind: Text,
+    /// Name of the owner.
+    #[serde(deserialize_with = "or_default")]
+    pub name: Text,
+    /// Uid of the owner.
+    #[serde(deserialize_with = "or_default")]
+    pub uid: Text,
+    /// Whether this is the one controller among the owners.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<bool>,
+    /// Whether a foreground deletion of the owner waits for this object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_owner_deletion: Option<bool>,
+}
+
+impl OwnerReference {
+    /// The one controlling owner, as `metav1.NewControllerRef` makes it.
+    pub fn controller(api_version: &str, kind: &str, name: &Text, uid: &Text) -> Self {
+        Self {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            name: name.clone(),
+            uid: uid.clone(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        }
+    }
+}
+
+/// A reference to another object; fields that are not known are empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectReference {
+    /// Kind.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub kind: Text,
+    /// Namespace.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub namespace: Text,
+    /// Name.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub name: Text,
+    /// Uid.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub uid: Text,
+    /// API version.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub api_version: Text,
+    /// Version.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub resource_version: Text,
+    /// Part of the object.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub field_path: Text,
+}
+
+impl ObjectReference {
+    /// Whether two references say the same, whatever version of the object they saw. Upstream's
+    /// `semanticIgnoreResourceVersion`: a new version of a pod alone is no reason to write.
+    pub fn same_but_version(&self, other: &Self) -> bool {
+        self.kind == other.kind
+            && self.namespace == other.namespace
+            && self.name == other.name
+            && self.uid == other.uid
+            && self.api_version == other.api_version
+            && self.field_path == other.field_path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_survives_a_round_trip_and_skips_what_is_not_read() {
+        let text = r#"{"name":"a","namespace":"b","uid":"u","resourceVersion":"12","generation":3,
+            "creationTimestamp":"2024-01-01T00:00:00Z","labels":{"x":"y"},"managedFields":[{"a":[1,2,{}]}],
+            "ownerReferences":[{"apiVersion":"v1","kind":"Service","name":"s","uid":"su","controller":true,"blockOwnerDeletion":true}],
+            "finalizers":["f"]}"#;
+        let meta: ObjectMeta = serde_json::from_str(text).unwrap();
+        assert_eq!(meta.resource_version, ResourceVersion(12));
+        let mut want: serde_json::Value = serde_json::from_str(text).unwrap();
+        want.as_object_mut().unwrap().remove("managedFields");
+        assert_eq!(serde_json::to_value(&meta).unwrap(), want);
+    }
+
+    #[test]
+    fn nulls_are_defaults() {
+        let meta: ObjectMeta = serde_json::from_str(
+            r#"{"name":"a","creationTimestamp":null,"labels":null,"ownerReferences":null,"resourceVersion":null}"#,
+        )
+        .unwrap();
+        assert_eq!(meta, ObjectMeta { name: "a".into(), ..ObjectMeta::default() });
+    }
+
+    #[test]
+    fn a_version_that_is_no_number_is_an_error_that_says_so() {
+        let error = serde_json::from_str::<ObjectMeta>(r#"{"resourceVersion":"x1"}"#).unwrap_err();
+        assert!(error.to_string().contains(r#"resourceVersion "x1" is not a decimal number"#), "{error}");
+    }
+
+    #[test]
+    fn references_are_the_same_whatever_version_they_saw() {
+        let one = ObjectReference { name: "a".into(), resource_version: "1".into(), ..Default::default() };
+        let two = ObjectReference { resource_version: "2".into(), ..one.clone() };
+        assert!(one.same_but_version(&two));
+        assert!(!one.same_but_version(&ObjectReference { uid: "u".into(), ..one.clone() }));
+    }
+}

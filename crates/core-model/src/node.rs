@@ -1,0 +1,137 @@
+//! A node, as endpoint controllers see it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer};
+
+use crate::meta::or_default;
+use crate::pod::{RawCondition, RawMeta, ready_condition};
+use crate::well_known::{LABEL_ZONE, LABELS_CONTROL_PLANE};
+use crate::{Intern, Interner, ResourceVersion, Text, quantity};
+
+/// What endpoint controllers read of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// Name.
+    pub name: Text,
+    /// Version of the object that this view was read from.
+    pub resource_version: ResourceVersion,
+    /// The zone that its label names, if it names one.
+    pub zone: Option<Text>,
+    /// Whether a label sets it aside for the control plane.
+    pub control_plane: bool,
+    /// Whether its `Ready` condition is true.
+    pub ready: bool,
+    /// Allocatable CPU in billionths of a core; zero when not known.
+    pub allocatable_cpu_nano: i64,
+}
+
+/// Where plans look nodes up by name.
+pub trait NodeLookup {
+    /// The node of a name, if it is known.
+    fn node(&self, name: &str) -> Option<Arc<Node>>;
+}
+
+impl NodeLookup for BTreeMap<Text, Arc<Node>> {
+    fn node(&self, name: &str) -> Option<Arc<Node>> {
+        self.get(name).cloned()
+    }
+}
+
+impl Intern for Node {
+    fn intern(&mut self, interner: &mut Interner) {
+        interner.text(&mut self.name);
+        interner.optional(&mut self.zone);
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let RawNode { metadata, status } = RawNode::deserialize(deserializer)?;
+        Ok(Self {
+            zone: metadata.labels.get(LABEL_ZONE).filter(|zone| !zone.is_empty()).cloned(),
+            control_plane: LABELS_CONTROL_PLANE.iter().any(|label| metadata.labels.contains_key(label)),
+            ready: ready_condition(&status.conditions).is_some_and(|condition| condition.is_true),
+            allocatable_cpu_nano: status.allocatable.nano(),
+            name: metadata.name,
+            resource_version: metadata.resource_version,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct RawNode {
+    metadata: RawMeta,
+    #[serde(default, deserialize_with = "or_default")]
+    status: RawStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawStatus {
+    #[serde(deserialize_with = "or_default")]
+    conditions: Vec<RawCondition>,
+    #[serde(deserialize_with = "or_default")]
+    allocatable: RawAllocatable,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawAllocatable {
+    cpu: Option<RawQuantity>,
+}
+
+/// A quantity may be written as a bare number.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum RawQuantity {
+    Text(Text),
+    Number(f64),
+}
+
+impl RawAllocatable {
+    fn nano(&self) -> i64 {
+        match &self.cpu {
+            None => 0,
+            Some(RawQuantity::Text(text)) => quantity::parse_nano(text).unwrap_or_default(),
+            Some(RawQuantity::Number(cores)) => (cores * 1e9) as i64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn reads_zone_role_readiness_and_cpu() {
+        let check = |labels: serde_json::Value, status: serde_json::Value, want: Node| {
+            let node: Node = serde_json::from_value(
+                json!({"metadata": {"name": "n", "labels": labels, "resourceVersion": "5"}, "spec": {"podCIDR": "x"}, "status": status}),
+            )
+            .unwrap();
+            assert_eq!(node, Node { name: "n".into(), resource_version: ResourceVersion(5), ..want });
+        };
+        check(json!(null), json!(null), Node::default());
+        check(json!({"topology.kubernetes.io/zone": ""}), json!({}), Node::default());
+        check(
+            json!({"topology.kubernetes.io/zone": "a", "node-role.kubernetes.io/control-plane": ""}),
+            json!({"allocatable": {"cpu": "3920m", "memory": "1Gi"}, "conditions": [{"type": "Ready", "status": "True"}]}),
+            Node {
+                zone: Some("a".into()),
+                control_plane: true,
+                ready: true,
+                allocatable_cpu_nano: 3_920_000_000,
+                ..Node::default()
+            },
+        );
+        check(
+            json!({"node-role.kubernetes.io/master": "x"}),
+            json!({"allocatable": {"cpu": 2}, "conditions": [{"type": "Ready", "status": "Unknown"}]}),
+            Node { control_plane: true, allocatable_cpu_nano: 2_000_000_000, ..Node::default() },
+        );
+        check(json!({}), json!({"allocatable": {"cpu": "much"}}), Node::default());
+    }
+}

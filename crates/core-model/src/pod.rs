@@ -1,0 +1,376 @@
+//! A pod, as endpoint controllers see it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer};
+
+use crate::meta::{non_empty, or_default};
+use crate::service::Service;
+use crate::{
+    Intern, Interner, IpFamily, ObjectKey, ResourceVersion, StringMap, Text, Timestamp, address, time,
+};
+
+/// What endpoint controllers read of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pod {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Uid.
+    pub uid: Text,
+    /// Version of the object that this view was read from.
+    pub resource_version: ResourceVersion,
+    /// Labels, which Services select by.
+    pub labels: StringMap,
+    /// Set when the pod is being deleted.
+    pub deletion_timestamp: Option<Timestamp>,
+    /// The node that it is bound to.
+    pub node_name: Option<Text>,
+    /// `spec.hostname`.
+    pub hostname: Option<Text>,
+    /// `spec.subdomain`.
+    pub subdomain: Option<Text>,
+    /// The ports that Services may name: of all containers, then of all restartable init containers, in order.
+    pub ports: ContainerPorts,
+    /// `status.phase`.
+    pub phase: PodPhase,
+    /// `status.podIP`, parsed; none also when it is no address.
+    pub pod_ip: Option<IpAddr>,
+    /// `status.podIPs`, those that are addresses.
+    pub pod_ips: Box<[IpAddr]>,
+    /// Whether `status.podIP` or `status.podIPs` says anything at all, be it an address or not.
+    pub has_pod_ip: bool,
+    /// An entry of `status.podIPs` that is no address.
+    pub invalid_pod_ip: Option<Text>,
+    /// The `Ready` condition.
+    pub ready: Option<ReadyCondition>,
+}
+
+/// The ports of a pod; pods of one workload share them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ContainerPorts(pub(crate) Arc<[ContainerPort]>);
+
+impl Default for ContainerPorts {
+    fn default() -> Self {
+        Self(Arc::new([]))
+    }
+}
+
+impl std::ops::Deref for ContainerPorts {
+    type Target = [ContainerPort];
+
+    fn deref(&self) -> &[ContainerPort] {
+        &self.0
+    }
+}
+
+impl FromIterator<ContainerPort> for ContainerPorts {
+    fn from_iter<I: IntoIterator<Item = ContainerPort>>(ports: I) -> Self {
+        Self(ports.into_iter().collect())
+    }
+}
+
+/// A named port of a container. Ports without a name are not kept: no Service can find them by one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerPort {
+    /// Name.
+    #[serde(default, deserialize_with = "or_default")]
+    pub name: Text,
+    /// Number.
+    #[serde(default)]
+    pub container_port: i32,
+    /// `TCP`, `UDP` or `SCTP`.
+    #[serde(default, deserialize_with = "or_default")]
+    pub protocol: Text,
+}
+
+/// `status.phase`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub enum PodPhase {
+    /// Not yet running.
+    Pending,
+    /// Running.
+    Running,
+    /// All containers ended well; it never comes back.
+    Succeeded,
+    /// All containers ended, one of them badly; it never comes back.
+    Failed,
+    /// Not known, or a word that is new.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+/// The `Ready` condition of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadyCondition {
+    /// Whether its status is `True`.
+    pub is_true: bool,
+    /// When the status changed last.
+    pub last_transition: Option<Timestamp>,
+}
+
+impl Pod {
+    /// Whether the `Ready` condition is true (upstream `IsPodReady`).
+    pub fn is_ready(&self) -> bool {
+        self.ready.is_some_and(|condition| condition.is_true)
+    }
+
+    /// Whether the pod has ended for good (upstream `isPodTerminal`), as opposed to being deleted.
+    pub fn is_terminal(&self) -> bool {
+        matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
+    }
+
+    /// Whether the pod is being deleted.
+    pub fn is_terminating(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
+    /// Its addresses of one family, in order.
+    pub fn addresses(&self, family: IpFamily) -> impl Iterator<Item = &IpAddr> {
+        self.pod_ips.iter().filter(move |ip| IpFamily::of(ip) == family)
+    }
+
+    /// The hostname to publish for a Service (upstream `ShouldSetHostname`): the pod has one, and its subdomain is the
+    /// Service's name.
+    pub fn hostname_for(&self, service: &Service) -> Option<&Text> {
+        let hostname = self.hostname.as_ref()?;
+        let subdomain = self.subdomain.as_deref().unwrap_or_default();
+        (*subdomain == *service.key.name && self.key.namespace == service.key.namespace).then_some(hostname)
+    }
+}
+
+impl Intern for Pod {
+    fn intern(&mut self, interner: &mut Interner) {
+        interner.text(&mut self.key.namespace);
+        interner.map(&mut self.labels);
+        interner.optional(&mut self.node_name);
+        interner.optional(&mut self.subdomain);
+        interner.ports(&mut self.ports);
+    }
+}
+
+impl<'de> Deserialize<'de> for Pod {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(RawPod::deserialize(deserializer)?.into())
+    }
+}
+
+#[derive(Deserialize)]
+struct RawPod {
+    metadata: RawMeta,
+    #[serde(default, deserialize_with = "or_default")]
+    spec: RawSpec,
+    #[serde(default, deserialize_with = "or_default")]
+    status: RawStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RawMeta {
+    pub(crate) name: Text,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) namespace: Text,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) uid: Text,
+    #[serde(default)]
+    pub(crate) resource_version: ResourceVersion,
+    #[serde(default)]
+    pub(crate) labels: StringMap,
+    #[serde(default, deserialize_with = "time::optional")]
+    pub(crate) deletion_timestamp: Option<Timestamp>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawSpec {
+    #[serde(deserialize_with = "non_empty")]
+    node_name: Option<Text>,
+    #[serde(deserialize_with = "non_empty")]
+    hostname: Option<Text>,
+    #[serde(deserialize_with = "non_empty")]
+    subdomain: Option<Text>,
+    #[serde(deserialize_with = "or_default")]
+    containers: Vec<RawContainer>,
+    #[serde(deserialize_with = "or_default")]
+    init_containers: Vec<RawContainer>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawContainer {
+    #[serde(default, deserialize_with = "or_default")]
+    ports: Vec<ContainerPort>,
+    #[serde(default)]
+    restart_policy: Option<RestartPolicy>,
+}
+
+#[derive(PartialEq, Deserialize)]
+enum RestartPolicy {
+    Always,
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawStatus {
+    phase: Option<PodPhase>,
+    #[serde(rename = "podIP", deserialize_with = "non_empty")]
+    pod_ip: Option<Text>,
+    #[serde(rename = "podIPs", deserialize_with = "or_default")]
+    pod_ips: Vec<RawIp>,
+    #[serde(deserialize_with = "or_default")]
+    conditions: Vec<RawCondition>,
+}
+
+#[derive(Deserialize)]
+struct RawIp {
+    #[serde(default, deserialize_with = "or_default")]
+    ip: Text,
+}
+
+/// A condition of a pod or a node.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RawCondition {
+    #[serde(rename = "type")]
+    pub(crate) kind: ConditionType,
+    #[serde(default)]
+    pub(crate) status: Option<ConditionStatus>,
+    #[serde(default, deserialize_with = "time::optional")]
+    pub(crate) last_transition_time: Option<Timestamp>,
+}
+
+#[derive(PartialEq, Deserialize)]
+pub(crate) enum ConditionType {
+    Ready,
+    #[serde(other)]
+    Other,
+}
+
+#[derive(PartialEq, Deserialize)]
+pub(crate) enum ConditionStatus {
+    True,
+    #[serde(other)]
+    Other,
+}
+
+/// The first `Ready` condition of a list.
+pub(crate) fn ready_condition(conditions: &[RawCondition]) -> Option<ReadyCondition> {
+    conditions.iter().find(|condition| condition.kind == ConditionType::Ready).map(|condition| {
+        ReadyCondition {
+            is_true: condition.status == Some(ConditionStatus::True),
+            last_transition: condition.last_transition_time,
+        }
+    })
+}
+
+impl From<RawPod> for Pod {
+    fn from(raw: RawPod) -> Self {
+        let RawPod { metadata, spec, status } = raw;
+        let sidecars =
+            spec.init_containers.into_iter().filter(|c| c.restart_policy == Some(RestartPolicy::Always));
+        let ports = spec.containers.into_iter().chain(sidecars).flat_map(|c| c.ports);
+        let has_pod_ip = status.pod_ip.is_some() || !status.pod_ips.is_empty();
+        let mut invalid_pod_ip = None;
+        let mut pod_ips = Vec::with_capacity(status.pod_ips.len());
+        for RawIp { ip } in status.pod_ips {
+            match address::parse_sloppy(&ip) {
+                Some(address) => pod_ips.push(address),
+                None => invalid_pod_ip = Some(ip),
+            }
+        }
+        Self {
+            key: ObjectKey { namespace: metadata.namespace, name: metadata.name },
+            uid: metadata.uid,
+            resource_version: metadata.resource_version,
+            labels: metadata.labels,
+            deletion_timestamp: metadata.deletion_timestamp,
+            node_name: spec.node_name,
+            hostname: spec.hostname,
+            subdomain: spec.subdomain,
+            ports: ports.filter(|port| !port.name.is_empty()).collect(),
+            phase: status.phase.unwrap_or_default(),
+            pod_ip: status.pod_ip.as_deref().and_then(address::parse_sloppy),
+            pod_ips: pod_ips.into(),
+            has_pod_ip,
+            invalid_pod_ip,
+            ready: ready_condition(&status.conditions),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(value: serde_json::Value) -> Pod {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn reads_what_controllers_need_and_skips_the_rest() {
+        let pod = pod(json!({
+            "kind": "Pod", "apiVersion": "v1",
+            "metadata": {"name": "p", "namespace": "n", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"},
+                "annotations": {"note": "skipped"}, "managedFields": [{"fieldsV1": {"f:x": {}}}]},
+            "spec": {"nodeName": "node", "hostname": "h", "subdomain": "s", "volumes": [{"name": "v"}],
+                "containers": [{"name": "c", "env": [{"name": "x"}],
+                    "ports": [{"name": "http", "containerPort": 80, "protocol": "TCP"}, {"containerPort": 81}]}],
+                "initContainers": [
+                    {"name": "once", "ports": [{"name": "no", "containerPort": 1, "protocol": "TCP"}]},
+                    {"name": "side", "restartPolicy": "Always",
+                     "ports": [{"name": "admin", "containerPort": 9, "protocol": "UDP"}]}]},
+            "status": {"phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.01"}, {"ip": "FD00::1"}, {"ip": "x"}],
+                "conditions": [{"type": "Initialized", "status": "True"},
+                    {"type": "Ready", "status": "True", "lastTransitionTime": "2024-01-01T00:00:00Z"}]}
+        }));
+        insta::assert_debug_snapshot!(pod);
+    }
+
+    #[test]
+    fn nulls_and_absent_parts_are_empty() {
+        let sparse = pod(json!({"metadata": {"name": "p", "namespace": "n"}}));
+        let nulls = pod(json!({
+            "metadata": {"name": "p", "namespace": "n", "uid": null, "labels": null, "deletionTimestamp": null},
+            "spec": {"nodeName": null, "containers": null, "initContainers": null, "hostname": ""},
+            "status": {"phase": null, "podIP": null, "podIPs": null, "conditions": null}
+        }));
+        assert_eq!(sparse, nulls);
+        assert_eq!(
+            pod(json!({"metadata": {"name": "p", "namespace": "n"}, "spec": null, "status": null})),
+            sparse
+        );
+        assert!(!sparse.has_pod_ip && !sparse.is_ready() && !sparse.is_terminal());
+    }
+
+    #[test]
+    fn words_that_are_new_are_no_errors() {
+        let pod = pod(json!({"metadata": {"name": "p"}, "status": {"phase": "Paused", "conditions": [
+            {"type": "Brand/New", "status": "Maybe"}, {"type": "Ready", "status": "Unknown"}]}}));
+        assert_eq!(pod.phase, PodPhase::Unknown);
+        assert!(!pod.is_ready());
+    }
+
+    #[test]
+    fn a_hostname_is_published_for_the_service_named_as_the_subdomain() {
+        let check = |hostname: &str, subdomain: &str, service: (&str, &str), want: bool| {
+            let pod = Pod {
+                key: ObjectKey::new("n", "p"),
+                hostname: (!hostname.is_empty()).then(|| hostname.into()),
+                subdomain: (!subdomain.is_empty()).then(|| subdomain.into()),
+                ..Pod::default()
+            };
+            let service = Service { key: ObjectKey::new(service.0, service.1), ..Service::default() };
+            assert_eq!(pod.hostname_for(&service).is_some(), want);
+        };
+        check("h", "web", ("n", "web"), true);
+        check("", "web", ("n", "web"), false);
+        check("h", "", ("n", "web"), false);
+        check("h", "other", ("n", "web"), false);
+        check("h", "web", ("m", "web"), false);
+    }
+}

@@ -1,0 +1,70 @@
+//! Resource quantities, as far as CPU needs them.
+
+/// Reads a quantity such as `4`, `3920m`, `1.5`, `2e3` or `1Ki` in billionths of a unit, rounded up. None for what is
+/// not a quantity, or one that does not fit.
+pub fn parse_nano(text: &str) -> Option<i64> {
+    const UNIT: i128 = 1_000_000_000;
+    let end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let (negative, digits) = match number.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, number.strip_prefix('+').unwrap_or(number)),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.is_empty() && fraction.is_empty() || fraction.len() > 18 || whole.len() > 18 {
+        return None;
+    }
+    let scale = 10i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let parse =
+        |digits: &str| if digits.is_empty() { Some(0) } else { digits.parse::<u64>().ok().map(i128::from) };
+    let value = parse(whole)? * scale + parse(fraction)?;
+    let (up, down): (i128, i128) = match suffix {
+        "" => (UNIT, 1),
+        "n" => (1, 1),
+        "u" => (1_000, 1),
+        "m" => (1_000_000, 1),
+        "k" => (UNIT * 1_000, 1),
+        "M" => (UNIT * 1_000_000, 1),
+        "G" => (UNIT * 1_000_000_000, 1),
+        "Ki" => (UNIT << 10, 1),
+        "Mi" => (UNIT << 20, 1),
+        "Gi" => (UNIT << 30, 1),
+        _ => {
+            let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+            let power = 10i128.checked_pow(exponent.unsigned_abs().min(30))?;
+            if exponent < 0 { (UNIT, power) } else { (UNIT.checked_mul(power)?, 1) }
+        }
+    };
+    let divisor = scale.checked_mul(down)?;
+    let product = value.checked_mul(up)?;
+    let nano = product.checked_add(divisor - 1)? / divisor;
+    i64::try_from(if negative { -nano } else { nano }).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_nano;
+
+    #[test]
+    fn reads_quantities() {
+        let check = |text: &str, want: Option<i64>| assert_eq!(parse_nano(text), want, "{text}");
+        check("4", Some(4_000_000_000));
+        check("3920m", Some(3_920_000_000));
+        check("1.5", Some(1_500_000_000));
+        check("0.1m", Some(100_000));
+        check("2e3", Some(2_000_000_000_000));
+        check("15e-1", Some(1_500_000_000));
+        check("1Ki", Some(1_024_000_000_000));
+        check("100u", Some(100_000));
+        check("1n", Some(1));
+        check("0.1n", Some(1));
+        check("0", Some(0));
+        check("-1", Some(-1_000_000_000));
+        check("", None);
+        check("cpu", None);
+        check("1x", None);
+        check("1.2.3", None);
+        check("99999999999999999999", None);
+        check("999999999999999999G", None);
+    }
+}

@@ -1,0 +1,304 @@
+//! A Service, as endpoint controllers see it.
+
+use serde::{Deserialize, Deserializer};
+
+use crate::meta::{non_empty, or_default};
+use crate::well_known::{
+    ANNOTATION_TOLERATE_UNREADY, ANNOTATION_TOPOLOGY_AWARE_HINTS, ANNOTATION_TOPOLOGY_MODE, CLUSTER_IP_NONE,
+};
+use crate::{
+    Intern, Interner, IpFamily, ObjectKey, ResourceVersion, StringMap, Text, Timestamp, address, string_map,
+    time,
+};
+
+/// What endpoint controllers read of a Service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Service {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Uid.
+    pub uid: Text,
+    /// Version of the object that this view was read from.
+    pub resource_version: ResourceVersion,
+    /// When it was created.
+    pub creation_timestamp: Option<Timestamp>,
+    /// Set when it is being deleted.
+    pub deletion_timestamp: Option<Timestamp>,
+    /// Labels, which slices and Endpoints copy.
+    pub labels: StringMap,
+    /// Those annotations that some endpoint controller reads.
+    pub annotations: StringMap,
+    /// What selects the pods; none means that its endpoints are made by somebody else.
+    pub selector: Option<StringMap>,
+    /// `spec.type`.
+    pub service_type: ServiceType,
+    /// `spec.clusterIP`, possibly empty or `None`.
+    pub cluster_ip: Text,
+    /// `spec.ipFamilies`.
+    pub ip_families: Vec<IpFamily>,
+    /// Ports.
+    pub ports: Vec<ServicePort>,
+    /// Whether unready pods are published as ready.
+    pub publish_not_ready_addresses: bool,
+    /// `spec.trafficDistribution`.
+    pub traffic_distribution: Option<Text>,
+}
+
+/// `spec.type`, as far as it matters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum ServiceType {
+    /// An alias of a DNS name: gets no endpoints.
+    ExternalName,
+    /// Any other.
+    #[default]
+    #[serde(other)]
+    WithEndpoints,
+}
+
+/// A port of a Service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServicePort {
+    /// Name, empty when there is but one port.
+    #[serde(deserialize_with = "or_default")]
+    pub name: Text,
+    /// `TCP`, `UDP` or `SCTP`.
+    #[serde(deserialize_with = "or_default")]
+    pub protocol: Text,
+    /// Number at the Service.
+    pub port: i32,
+    /// Number or name at the pod.
+    pub target_port: TargetPort,
+    /// What is spoken on it.
+    pub app_protocol: Option<Text>,
+}
+
+/// A number, or the name of a container's port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetPort {
+    /// A number.
+    Number(i32),
+    /// A name, looked up in each pod.
+    Name(Text),
+}
+
+impl Default for TargetPort {
+    fn default() -> Self {
+        Self::Number(0)
+    }
+}
+
+impl<'de> Deserialize<'de> for TargetPort {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum IntOrString {
+            Int(i32),
+            String(Text),
+        }
+        Ok(match Option::<IntOrString>::deserialize(deserializer)? {
+            None => Self::default(),
+            Some(IntOrString::Int(number)) => Self::Number(number),
+            Some(IntOrString::String(name)) => Self::Name(name),
+        })
+    }
+}
+
+impl Service {
+    /// Whether it is headless, or has no cluster IP (upstream `!isServiceIPSet`).
+    pub fn is_headless(&self) -> bool {
+        self.cluster_ip.is_empty() || *self.cluster_ip == *CLUSTER_IP_NONE
+    }
+
+    /// Whether a selector controller makes its endpoints: it has a selector and is not an ExternalName.
+    pub fn selects_pods(&self) -> bool {
+        self.selector.is_some() && self.service_type != ServiceType::ExternalName
+    }
+
+    /// The families of its slices, sorted (upstream `getAddressTypesForService`): those that it names; else that of its
+    /// cluster IP; else, headless, both.
+    pub fn slice_families(&self) -> Vec<IpFamily> {
+        if !self.ip_families.is_empty() {
+            let mut families = self.ip_families.clone();
+            families.sort_unstable();
+            families.dedup();
+            return families;
+        }
+        if self.is_headless() {
+            return vec![IpFamily::IPv4, IpFamily::IPv6];
+        }
+        vec![if address::is_ipv6(&self.cluster_ip) { IpFamily::IPv6 } else { IpFamily::IPv4 }]
+    }
+
+    /// Whether a topology annotation asks for hints (upstream `hintsEnabled`); the deprecated one wins.
+    pub fn topology_hints_enabled(&self) -> bool {
+        let mode = self
+            .annotations
+            .get(ANNOTATION_TOPOLOGY_AWARE_HINTS)
+            .or_else(|| self.annotations.get(ANNOTATION_TOPOLOGY_MODE));
+        mode.is_some_and(|mode| matches!(&**mode, "Auto" | "auto"))
+    }
+}
+
+fn is_read(annotation: &str) -> bool {
+    matches!(
+        annotation,
+        ANNOTATION_TOPOLOGY_MODE | ANNOTATION_TOPOLOGY_AWARE_HINTS | ANNOTATION_TOLERATE_UNREADY
+    )
+}
+
+impl Intern for Service {
+    fn intern(&mut self, interner: &mut Interner) {
+        interner.text(&mut self.key.namespace);
+        interner.map(&mut self.labels);
+        interner.map(&mut self.annotations);
+        if let Some(selector) = &mut self.selector {
+            interner.map(selector);
+        }
+        for port in &mut self.ports {
+            interner.text(&mut port.name);
+            interner.text(&mut port.protocol);
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Service {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(RawService::deserialize(deserializer)?.into())
+    }
+}
+
+#[derive(Deserialize)]
+struct RawService {
+    metadata: RawMeta,
+    #[serde(default, deserialize_with = "or_default")]
+    spec: RawSpec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawMeta {
+    name: Text,
+    #[serde(default, deserialize_with = "or_default")]
+    namespace: Text,
+    #[serde(default, deserialize_with = "or_default")]
+    uid: Text,
+    #[serde(default)]
+    resource_version: ResourceVersion,
+    #[serde(default, deserialize_with = "time::optional")]
+    creation_timestamp: Option<Timestamp>,
+    #[serde(default, deserialize_with = "time::optional")]
+    deletion_timestamp: Option<Timestamp>,
+    #[serde(default)]
+    labels: StringMap,
+    #[serde(default, deserialize_with = "only_read")]
+    annotations: StringMap,
+}
+
+fn only_read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<StringMap, D::Error> {
+    string_map::only(deserializer, is_read)
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawSpec {
+    selector: Option<StringMap>,
+    #[serde(rename = "type")]
+    service_type: Option<ServiceType>,
+    #[serde(rename = "clusterIP", deserialize_with = "or_default")]
+    cluster_ip: Text,
+    #[serde(deserialize_with = "or_default")]
+    ip_families: Vec<IpFamily>,
+    #[serde(deserialize_with = "or_default")]
+    ports: Vec<ServicePort>,
+    #[serde(deserialize_with = "or_default")]
+    publish_not_ready_addresses: bool,
+    #[serde(deserialize_with = "non_empty")]
+    traffic_distribution: Option<Text>,
+}
+
+impl From<RawService> for Service {
+    fn from(RawService { metadata, spec }: RawService) -> Self {
+        Self {
+            key: ObjectKey { namespace: metadata.namespace, name: metadata.name },
+            uid: metadata.uid,
+            resource_version: metadata.resource_version,
+            creation_timestamp: metadata.creation_timestamp,
+            deletion_timestamp: metadata.deletion_timestamp,
+            labels: metadata.labels,
+            annotations: metadata.annotations,
+            selector: spec.selector,
+            service_type: spec.service_type.unwrap_or_default(),
+            cluster_ip: spec.cluster_ip,
+            ip_families: spec.ip_families,
+            ports: spec.ports,
+            publish_not_ready_addresses: spec.publish_not_ready_addresses,
+            traffic_distribution: spec.traffic_distribution,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn service(spec: serde_json::Value) -> Service {
+        serde_json::from_value(json!({"metadata": {"name": "s", "namespace": "n"}, "spec": spec})).unwrap()
+    }
+
+    #[test]
+    fn reads_what_controllers_need_and_skips_the_rest() {
+        let service: Service = serde_json::from_value(json!({
+            "metadata": {"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "3",
+                "creationTimestamp": "2024-01-01T00:00:00Z", "labels": {"a": "b"},
+                "annotations": {"other": "x", "service.kubernetes.io/topology-mode": "Auto"}},
+            "spec": {"type": "LoadBalancer", "selector": {"app": "web"}, "clusterIP": "10.0.0.1", "ipFamilies": ["IPv4"],
+                "ports": [{"port": 80, "targetPort": "http", "protocol": "TCP", "appProtocol": "h2c"},
+                          {"name": "n", "port": 81, "targetPort": 8081, "protocol": "UDP", "nodePort": 30000}],
+                "trafficDistribution": "PreferClose", "sessionAffinity": "None"},
+            "status": {"loadBalancer": {}}
+        }))
+        .unwrap();
+        insta::assert_debug_snapshot!(service);
+    }
+
+    #[test]
+    fn families_are_those_named_or_inferred() {
+        use IpFamily::{IPv4, IPv6};
+        let check = |spec: serde_json::Value, want: &[IpFamily]| {
+            assert_eq!(service(spec.clone()).slice_families(), want, "{spec}");
+        };
+        check(json!({"ipFamilies": ["IPv6", "IPv4"]}), &[IPv4, IPv6]);
+        check(json!({"ipFamilies": ["IPv6"], "clusterIP": "10.0.0.1"}), &[IPv6]);
+        check(json!({"clusterIP": "10.0.0.1"}), &[IPv4]);
+        check(json!({"clusterIP": "fd00::1"}), &[IPv6]);
+        check(json!({"clusterIP": "None"}), &[IPv4, IPv6]);
+        check(json!({}), &[IPv4, IPv6]);
+        check(json!({"ipFamilies": null, "clusterIP": ""}), &[IPv4, IPv6]);
+    }
+
+    #[test]
+    fn a_service_selects_pods_when_it_has_a_selector_and_is_no_alias() {
+        assert!(service(json!({"selector": {"a": "b"}})).selects_pods());
+        assert!(service(json!({"selector": {}})).selects_pods());
+        assert!(!service(json!({})).selects_pods());
+        assert!(!service(json!({"selector": null})).selects_pods());
+        assert!(!service(json!({"selector": {"a": "b"}, "type": "ExternalName"})).selects_pods());
+    }
+
+    #[test]
+    fn the_deprecated_annotation_wins() {
+        let check = |annotations: &[(&str, &str)], want: bool| {
+            let service =
+                Service { annotations: annotations.iter().copied().collect(), ..Service::default() };
+            assert_eq!(service.topology_hints_enabled(), want, "{annotations:?}");
+        };
+        check(&[], false);
+        check(&[(ANNOTATION_TOPOLOGY_MODE, "Auto")], true);
+        check(&[(ANNOTATION_TOPOLOGY_MODE, "auto")], true);
+        check(&[(ANNOTATION_TOPOLOGY_MODE, "AUTO")], false);
+        check(&[(ANNOTATION_TOPOLOGY_MODE, "Auto"), (ANNOTATION_TOPOLOGY_AWARE_HINTS, "Disabled")], false);
+        check(&[(ANNOTATION_TOPOLOGY_MODE, "Disabled"), (ANNOTATION_TOPOLOGY_AWARE_HINTS, "Auto")], true);
+    }
+}

@@ -1,0 +1,303 @@
+//! EndpointSlices, read and written.
+
+use serde::{Deserialize, Serialize};
+
+use crate::meta::{is_default, or_default};
+use crate::well_known::{LABEL_MANAGED_BY, LABEL_SERVICE_NAME};
+use crate::{Intern, Interner, IpFamily, ObjectKey, ObjectMeta, ObjectReference, Service, StringMap, Text};
+
+/// A `discovery.k8s.io/v1` EndpointSlice.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointSlice {
+    /// Metadata.
+    pub metadata: ObjectMeta,
+    /// Kind of the addresses; never changes.
+    pub address_type: AddressType,
+    /// Endpoints.
+    #[serde(default, deserialize_with = "or_default")]
+    pub endpoints: Vec<Endpoint>,
+    /// The ports that each endpoint serves.
+    #[serde(default, deserialize_with = "or_default")]
+    pub ports: Vec<EndpointPort>,
+}
+
+/// Kind of the addresses of a slice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum AddressType {
+    /// IPv4 addresses.
+    #[default]
+    IPv4,
+    /// IPv6 addresses.
+    IPv6,
+    /// Names.
+    #[serde(rename = "FQDN")]
+    Fqdn,
+}
+
+impl AddressType {
+    /// As the API writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::IPv4 => "IPv4",
+            Self::IPv6 => "IPv6",
+            Self::Fqdn => "FQDN",
+        }
+    }
+}
+
+impl From<IpFamily> for AddressType {
+    fn from(family: IpFamily) -> Self {
+        match family {
+            IpFamily::IPv4 => Self::IPv4,
+            IpFamily::IPv6 => Self::IPv6,
+        }
+    }
+}
+
+/// A port of a slice. None and empty are told apart, as upstream's hash does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EndpointPort {
+    /// Name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<Text>,
+    /// `TCP`, `UDP` or `SCTP`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<Text>,
+    /// Number; none means all ports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<i32>,
+    /// What is spoken on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub app_protocol: Option<Text>,
+}
+
+/// One endpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Endpoint {
+    /// Addresses, interchangeable.
+    #[serde(deserialize_with = "or_default")]
+    pub addresses: Vec<Text>,
+    /// State.
+    #[serde(deserialize_with = "or_default")]
+    pub conditions: EndpointConditions,
+    /// DNS name under the Service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<Text>,
+    /// The object behind it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_ref: Option<ObjectReference>,
+    /// Node labels of the v1beta1 API, which users may still find.
+    #[serde(skip_serializing_if = "StringMap::is_empty")]
+    pub deprecated_topology: StringMap,
+    /// Node that it runs on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_name: Option<Text>,
+    /// Zone that it runs in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<Text>,
+    /// Who should use it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hints: Option<EndpointHints>,
+}
+
+/// State of an endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EndpointConditions {
+    /// May get traffic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<bool>,
+    /// Would answer, be it terminating or not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serving: Option<bool>,
+    /// On its way out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminating: Option<bool>,
+}
+
+/// Who should use an endpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EndpointHints {
+    /// Clients in these zones.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub for_zones: Vec<Hint>,
+    /// Clients on these nodes.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub for_nodes: Vec<Hint>,
+}
+
+/// A zone or node in [`EndpointHints`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Hint {
+    /// Its name.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub name: Text,
+}
+
+/// What makes an endpoint the same one (upstream's endpoint hash): addresses, hostname, and namespace and name of the
+/// target. All else may change in place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EndpointIdentity {
+    /// Addresses, sorted.
+    pub addresses: Vec<Text>,
+    /// Hostname, or empty.
+    pub hostname: Text,
+    /// Namespace of the target, or empty.
+    pub target_namespace: Text,
+    /// Name of the target, or empty.
+    pub target_name: Text,
+}
+
+impl Endpoint {
+    /// What makes it the same one.
+    pub fn identity(&self) -> EndpointIdentity {
+        let mut addresses = self.addresses.clone();
+        addresses.sort_unstable();
+        let target = self.target_ref.as_ref();
+        EndpointIdentity {
+            addresses,
+            hostname: self.hostname.clone().unwrap_or_default(),
+            target_namespace: target.map(|t| t.namespace.clone()).unwrap_or_default(),
+            target_name: target.map(|t| t.name.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// Whether two endpoints of one identity say the same (upstream `EndpointsEqualBeyondHash`). Hints are not
+    /// compared: they are given after all else is settled.
+    pub fn equal_beyond_identity(&self, other: &Self) -> bool {
+        self.node_name == other.node_name
+            && self.zone == other.zone
+            && self.conditions == other.conditions
+            && match (&self.target_ref, &other.target_ref) {
+                (None, None) => true,
+                (Some(one), Some(two)) => one.same_but_version(two),
+                _ => false,
+            }
+    }
+}
+
+impl EndpointSlice {
+    /// Namespace and name.
+    pub fn key(&self) -> ObjectKey {
+        self.metadata.key()
+    }
+
+    /// The Service that its label names, if it names one (upstream `ServiceControllerKey`).
+    pub fn service_key(&self) -> Option<ObjectKey> {
+        let name = self.metadata.labels.get(LABEL_SERVICE_NAME).filter(|name| !name.is_empty())?;
+        Some(ObjectKey { namespace: self.metadata.namespace.clone(), name: name.clone() })
+    }
+
+    /// Whether its label names a manager.
+    pub fn is_managed_by(&self, manager: &str) -> bool {
+        self.metadata.labels.get(LABEL_MANAGED_BY).is_some_and(|value| **value == *manager)
+    }
+
+    /// Whether a Service, by uid, is among its owners (upstream `ownedBy`).
+    pub fn is_owned_by(&self, service: &Service) -> bool {
+        self.metadata
+            .owner_references
+            .iter()
+            .any(|owner| owner.uid == service.uid && *owner.kind == *"Service" && *owner.api_version == *"v1")
+    }
+}
+
+impl Intern for EndpointSlice {
+    fn intern(&mut self, interner: &mut Interner) {
+        interner.text(&mut self.metadata.namespace);
+        interner.map(&mut self.metadata.labels);
+        for endpoint in &mut self.endpoints {
+            interner.optional(&mut endpoint.node_name);
+            interner.optional(&mut endpoint.zone);
+            if let Some(target) = &mut endpoint.target_ref {
+                interner.text(&mut target.kind);
+                interner.text(&mut target.namespace);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_slice_survives_a_round_trip() {
+        let value = json!({
+            "metadata": {"name": "s", "namespace": "n", "labels": {"kubernetes.io/service-name": "web"}},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": true, "serving": true, "terminating": false},
+                "hostname": "h", "nodeName": "a", "zone": "z", "deprecatedTopology": {"x": "y"},
+                "hints": {"forZones": [{"name": "z"}]},
+                "targetRef": {"kind": "Pod", "namespace": "n", "name": "p", "uid": "u"}}],
+            "ports": [{"name": "", "port": 80, "protocol": "TCP", "appProtocol": "h2c"}]
+        });
+        let slice: EndpointSlice = serde_json::from_value(value.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&slice).unwrap(), value);
+        assert_eq!(slice.service_key(), Some(ObjectKey::new("n", "web")));
+    }
+
+    #[test]
+    fn null_lists_are_empty() {
+        let slice: EndpointSlice = serde_json::from_value(
+            json!({"metadata": {"name": "s"}, "addressType": "FQDN", "endpoints": null, "ports": null}),
+        )
+        .unwrap();
+        assert!(slice.endpoints.is_empty() && slice.ports.is_empty());
+        assert_eq!(slice.address_type, AddressType::Fqdn);
+    }
+
+    #[test]
+    fn identity_is_addresses_hostname_and_target() {
+        let base = Endpoint {
+            addresses: vec!["b".into(), "a".into()],
+            target_ref: Some(ObjectReference {
+                namespace: "n".into(),
+                name: "p".into(),
+                ..Default::default()
+            }),
+            ..Endpoint::default()
+        };
+        let check =
+            |other: &Endpoint, same: bool| assert_eq!(base.identity() == other.identity(), same, "{other:?}");
+        check(&Endpoint { addresses: vec!["a".into(), "b".into()], ..base.clone() }, true);
+        check(&Endpoint { hostname: Some("".into()), ..base.clone() }, true);
+        check(&Endpoint { node_name: Some("x".into()), zone: Some("z".into()), ..base.clone() }, true);
+        check(&Endpoint { hostname: Some("h".into()), ..base.clone() }, false);
+        check(&Endpoint { target_ref: None, ..base.clone() }, false);
+        check(&Endpoint { addresses: vec!["a".into()], ..base.clone() }, false);
+    }
+
+    #[test]
+    fn equality_beyond_identity() {
+        let base = Endpoint {
+            target_ref: Some(ObjectReference {
+                uid: "u".into(),
+                resource_version: "1".into(),
+                ..Default::default()
+            }),
+            ..Endpoint::default()
+        };
+        let check = |other: &Endpoint, equal: bool| {
+            assert_eq!(base.equal_beyond_identity(other), equal, "{other:?}");
+        };
+        let reference = |uid: &str, version: &str| {
+            Some(ObjectReference { uid: uid.into(), resource_version: version.into(), ..Default::default() })
+        };
+        check(&base.clone(), true);
+        check(&Endpoint { target_ref: reference("u", "2"), ..base.clone() }, true);
+        check(&Endpoint { hints: Some(EndpointHints::default()), ..base.clone() }, true);
+        check(&Endpoint { target_ref: reference("v", "1"), ..base.clone() }, false);
+        check(&Endpoint { target_ref: None, ..base.clone() }, false);
+        check(&Endpoint { node_name: Some("".into()), ..base.clone() }, false);
+        check(&Endpoint { zone: Some("z".into()), ..base.clone() }, false);
+        let conditions = EndpointConditions { ready: Some(false), ..Default::default() };
+        check(&Endpoint { conditions, ..base.clone() }, false);
+    }
+}

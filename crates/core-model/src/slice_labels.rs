@@ -1,0 +1,106 @@
+//! Labels and names that the endpointslice controller gives to slices.
+
+use crate::well_known::{LABEL_HEADLESS, LABEL_MANAGED_BY, LABEL_SERVICE_NAME};
+use crate::{Service, StringMap, Text};
+
+/// Whether the controller owns a label, so that a Service's value for it is not copied (upstream `isReservedLabelKey`).
+pub fn is_reserved(label: &str) -> bool {
+    matches!(label, LABEL_SERVICE_NAME | LABEL_MANAGED_BY | LABEL_HEADLESS)
+}
+
+/// The labels of a slice of a Service (upstream `setEndpointSliceLabels`): the Service's, but the reserved ones are the
+/// controller's own.
+pub fn for_service(service: &Service, manager: &str) -> StringMap {
+    let copied = service.labels.iter().filter(|(key, _)| !is_reserved(key));
+    let headless = service.is_headless().then(|| (Text::from(LABEL_HEADLESS), Text::from("")));
+    copied
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .chain(headless)
+        .chain([
+            (Text::from(LABEL_SERVICE_NAME), service.key.name.clone()),
+            (Text::from(LABEL_MANAGED_BY), Text::from(manager)),
+        ])
+        .collect()
+}
+
+/// Whether a slice's labels have to be written anew. Reserved labels do not count, as upstream has it: a changed headless
+/// label alone is no reason to write.
+pub fn differ_from_service(slice_labels: &StringMap, service: &Service) -> bool {
+    let own = slice_labels.iter().filter(|(key, _)| !is_reserved(key));
+    let wanted = service.labels.iter().filter(|(key, _)| !is_reserved(key));
+    !own.eq(wanted)
+}
+
+/// The prefix of the names of slices (upstream `getEndpointSlicePrefix`): the owner's name and a dash, unless that is too
+/// long or otherwise no prefix of a DNS subdomain; then without the dash.
+pub fn name_prefix(owner: &str) -> String {
+    const LONGEST_SUBDOMAIN: usize = 253;
+    let is_subdomain = |name: &str| {
+        name.len() <= LONGEST_SUBDOMAIN
+            && name.split('.').all(|part| {
+                part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+                    && part.bytes().next().is_some_and(|byte| byte != b'-')
+                    && part.bytes().last().is_some_and(|byte| byte != b'-')
+            })
+    };
+    // As a prefix, a trailing dash stands for a letter to come.
+    let dashed = format!("{owner}-");
+    if is_subdomain(&format!("{owner}a")) { dashed } else { owner.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ObjectKey;
+
+    fn service(labels: &[(&str, &str)], cluster_ip: &str) -> Service {
+        Service {
+            key: ObjectKey::new("n", "web"),
+            labels: labels.iter().copied().collect(),
+            cluster_ip: cluster_ip.into(),
+            ..Service::default()
+        }
+    }
+
+    #[test]
+    fn labels_are_copied_but_the_reserved_ones_are_our_own() {
+        let check = |labels: &[(&str, &str)], cluster_ip: &str, want: &[(&str, &str)]| {
+            assert_eq!(for_service(&service(labels, cluster_ip), "me"), want.iter().copied().collect());
+        };
+        let own = [(LABEL_SERVICE_NAME, "web"), (LABEL_MANAGED_BY, "me")];
+        check(&[], "10.0.0.1", &own);
+        check(&[("a", "b")], "10.0.0.1", &[own[0], own[1], ("a", "b")]);
+        check(&[], "None", &[own[0], own[1], (LABEL_HEADLESS, "")]);
+        check(&[], "", &[own[0], own[1], (LABEL_HEADLESS, "")]);
+        check(&[(LABEL_SERVICE_NAME, "x"), (LABEL_MANAGED_BY, "x"), (LABEL_HEADLESS, "x")], "10.0.0.1", &own);
+    }
+
+    #[test]
+    fn only_labels_that_are_copied_count_as_a_difference() {
+        let check = |on_slice: &[(&str, &str)], on_service: &[(&str, &str)], want: bool| {
+            let slice = on_slice.iter().copied().collect();
+            assert_eq!(
+                differ_from_service(&slice, &service(on_service, "None")),
+                want,
+                "{on_slice:?} {on_service:?}"
+            );
+        };
+        check(&[(LABEL_SERVICE_NAME, "web")], &[], false);
+        check(&[("a", "b")], &[("a", "b")], false);
+        check(&[("a", "b")], &[("a", "c")], true);
+        check(&[], &[("a", "b")], true);
+        check(&[("a", "b")], &[], true);
+        check(&[], &[(LABEL_MANAGED_BY, "x")], false);
+        check(&[(LABEL_HEADLESS, "")], &[], false);
+    }
+
+    #[test]
+    fn names_start_with_the_owner() {
+        let check = |owner: &str, want: &str| assert_eq!(name_prefix(owner), want);
+        check("web", "web-");
+        check("a.b", "a.b-");
+        check(&"x".repeat(252), &format!("{}-", "x".repeat(252)));
+        check(&"x".repeat(253), &"x".repeat(253));
+        check("Web", "Web");
+    }
+}

@@ -1,0 +1,46 @@
+//! Points in time, as the API writes them.
+
+use serde::{Deserialize, Deserializer, Serializer};
+
+/// A point in time. The API keeps whole seconds.
+pub type Timestamp = jiff::Timestamp;
+
+/// Formats as Go's `time.RFC3339Nano` in UTC does, which is how the trigger-time annotation is written.
+pub fn rfc3339(time: Timestamp) -> String {
+    time.to_string()
+}
+
+/// Reads an optional time; `null` and the empty string are none.
+pub(crate) fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    match Option::<std::borrow::Cow<'de, str>>::deserialize(deserializer)? {
+        None => Ok(None),
+        Some(text) if text.is_empty() => Ok(None),
+        Some(text) => text.parse().map(Some).map_err(serde::de::Error::custom),
+    }
+}
+
+pub(crate) fn write_optional<S: Serializer>(
+    time: &Option<Timestamp>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match time {
+        Some(time) => serializer.collect_str(&rfc3339(*time)),
+        None => serializer.serialize_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prints_as_go_does() {
+        for (text, want) in [
+            ("2024-01-01T00:00:10Z", "2024-01-01T00:00:10Z"),
+            ("2024-01-01T01:00:10+01:00", "2024-01-01T00:00:10Z"),
+            ("2024-01-01T00:00:10.500Z", "2024-01-01T00:00:10.5Z"),
+        ] {
+            assert_eq!(rfc3339(text.parse().unwrap()), want);
+        }
+    }
+}
