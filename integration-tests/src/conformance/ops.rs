@@ -1,0 +1,302 @@
+//! The operations of a scenario as plain requests through a [`kube::Client`].
+
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{Method, Request};
+use kube::Client;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::ConformanceError;
+
+/// The content type of a patch that names none.
+const MERGE_PATCH: &str = "application/merge-patch+json";
+
+/// The kinds that scenarios and snapshots deal with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[allow(missing_docs, reason = "each is named like the kind it stands for")]
+pub enum Kind {
+    Node,
+    Namespace,
+    Pod,
+    Service,
+    Endpoints,
+    EndpointSlice,
+    Event,
+}
+
+impl Kind {
+    /// The path of the collection, in `namespace` where the kind lives in one.
+    fn collection(self, namespace: &str) -> String {
+        let (group, plural) = match self {
+            Self::Node => return "/api/v1/nodes".to_owned(),
+            Self::Namespace => return "/api/v1/namespaces".to_owned(),
+            Self::Pod => ("/api/v1", "pods"),
+            Self::Service => ("/api/v1", "services"),
+            Self::Endpoints => ("/api/v1", "endpoints"),
+            Self::EndpointSlice => ("/apis/discovery.k8s.io/v1", "endpointslices"),
+            Self::Event => ("/api/v1", "events"),
+        };
+        format!("{group}/namespaces/{namespace}/{plural}")
+    }
+
+    fn is_namespaced(self) -> bool {
+        !matches!(self, Self::Node | Self::Namespace)
+    }
+}
+
+/// One request, or a few that belong together.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(tag = "op", rename_all = "kebab-case", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum Op {
+    /// Creates `object`; its status, which a create drops, follows as a patch.
+    Create {
+        /// The object, without a namespace.
+        object: Value,
+    },
+    /// Patches one object.
+    Patch {
+        /// Its kind.
+        kind: Kind,
+        /// Its name.
+        name: String,
+        /// What to send.
+        patch: Value,
+        /// The subresource to patch, if not the object itself.
+        subresource: Option<String>,
+        /// The content type, if not that of a merge patch.
+        r#type: Option<String>,
+    },
+    /// Deletes one object.
+    Delete {
+        /// Its kind.
+        kind: Kind,
+        /// Its name.
+        name: String,
+        /// The grace period in seconds; without it the object's own.
+        grace_period_seconds: Option<i64>,
+    },
+    /// Patches every slice that carries a Service's name.
+    PatchSlices {
+        /// The Service's name.
+        service: String,
+        /// What to send.
+        patch: Value,
+        /// The content type, if not that of a merge patch.
+        r#type: Option<String>,
+    },
+    /// Deletes every slice that carries a Service's name.
+    DeleteSlices {
+        /// The Service's name.
+        service: String,
+    },
+}
+
+impl Op {
+    /// The name of the node that this operation creates, if it does.
+    pub(super) fn created_node(&self) -> Option<&str> {
+        match self {
+            Self::Create { object } if object["kind"] == "Node" => object["metadata"]["name"].as_str(),
+            _ => None,
+        }
+    }
+}
+
+/// The server as one scenario sees it: a client and a namespace.
+#[derive(Clone)]
+pub struct Api {
+    client: Client,
+    namespace: String,
+}
+
+impl Api {
+    /// Requests go through `client`, those about namespaced kinds to `namespace`.
+    pub fn new(client: Client, namespace: impl Into<String>) -> Self {
+        Self { client, namespace: namespace.into() }
+    }
+
+    /// The namespace that `$NS` stands for.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Carries out one operation.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses a request.
+    pub async fn run(&self, op: &Op) -> Result<(), ConformanceError> {
+        match op {
+            Op::Create { object } => self.create(object.clone()).await,
+            Op::Patch { kind, name, patch, subresource, r#type } => {
+                let path = self.path(*kind, name, subresource.as_deref());
+                self.patch(&path, patch, r#type.as_deref()).await
+            }
+            Op::Delete { kind, name, grace_period_seconds } => {
+                self.delete(*kind, name, *grace_period_seconds).await
+            }
+            Op::PatchSlices { service, patch, r#type } => {
+                for name in self.slices_of(service).await? {
+                    let path = self.path(Kind::EndpointSlice, &name, None);
+                    self.patch(&path, patch, r#type.as_deref()).await?;
+                }
+                Ok(())
+            }
+            Op::DeleteSlices { service } => {
+                for name in self.slices_of(service).await? {
+                    self.delete(Kind::EndpointSlice, &name, None).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Creates `object` in the scenario's namespace, and gives it its status.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses one of the two requests, or `object` is of no kind that is known here.
+    pub async fn create(&self, mut object: Value) -> Result<(), ConformanceError> {
+        let kind = Kind::deserialize(&object["kind"])
+            .map_err(|source| ConformanceError::Malformed { what: object.to_string(), source })?;
+        let status = object.as_object_mut().and_then(|map| map.remove("status"));
+        name_namespace(&mut object, &self.namespace);
+        if kind.is_namespaced() {
+            object["metadata"]["namespace"] = json!(self.namespace);
+        }
+        let made = self.send(Method::POST, kind.collection(&self.namespace), Some((&object, JSON))).await?;
+        if let Some(status) = status {
+            let name = made["metadata"]["name"].as_str().unwrap_or_default();
+            self.patch(&self.path(kind, name, Some("status")), &json!({ "status": status }), None).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes one object.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses the request.
+    pub async fn delete(&self, kind: Kind, name: &str, grace: Option<i64>) -> Result<(), ConformanceError> {
+        self.send(Method::DELETE, self.path(kind, name, None), Some((&delete_options(grace), JSON))).await?;
+        Ok(())
+    }
+
+    /// Deletes every pod of the namespace at once and without grace.
+    pub(super) async fn delete_pods(&self) -> Result<(), ConformanceError> {
+        let path = Kind::Pod.collection(&self.namespace);
+        self.send(Method::DELETE, path, Some((&delete_options(Some(0)), JSON))).await?;
+        Ok(())
+    }
+
+    /// The items of a kind.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses the request.
+    pub async fn list(&self, kind: Kind) -> Result<Vec<Value>, ConformanceError> {
+        self.list_path(kind.collection(&self.namespace)).await
+    }
+
+    async fn list_path(&self, path: String) -> Result<Vec<Value>, ConformanceError> {
+        let mut list = self.send(Method::GET, path, None).await?;
+        match list["items"].take() {
+            Value::Array(items) => Ok(items),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    async fn slices_of(&self, service: &str) -> Result<Vec<String>, ConformanceError> {
+        let collection = Kind::EndpointSlice.collection(&self.namespace);
+        let path = format!("{collection}?labelSelector=kubernetes.io%2Fservice-name%3D{service}");
+        let name = |slice: Value| slice["metadata"]["name"].as_str().map(str::to_owned);
+        Ok(self.list_path(path).await?.into_iter().filter_map(name).collect())
+    }
+
+    async fn patch(&self, path: &str, patch: &Value, content: Option<&str>) -> Result<(), ConformanceError> {
+        self.send(Method::PATCH, path.to_owned(), Some((patch, content.unwrap_or(MERGE_PATCH)))).await?;
+        Ok(())
+    }
+
+    fn path(&self, kind: Kind, name: &str, subresource: Option<&str>) -> String {
+        let mut path = kind.collection(&self.namespace);
+        for part in [Some(name), subresource].into_iter().flatten() {
+            path.push('/');
+            path.push_str(part);
+        }
+        path
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: String,
+        body: Option<(&Value, &str)>,
+    ) -> Result<Value, ConformanceError> {
+        let mut request = Request::builder().method(method.clone()).uri(&path).header(ACCEPT, JSON);
+        if let Some((_, content)) = body {
+            request = request.header(CONTENT_TYPE, content);
+        }
+        let bytes = body.map(|(value, _)| value.to_string().into_bytes()).unwrap_or_default();
+        let request = request
+            .body(bytes)
+            .map_err(|source| ConformanceError::NoRequest { path: path.clone(), source })?;
+        let answer = self.client.request(request).await;
+        answer.map_err(|source| ConformanceError::Refused { method, path, source: Box::new(source) })
+    }
+}
+
+const JSON: &str = "application/json";
+
+fn delete_options(grace: Option<i64>) -> Value {
+    let mut options = json!({"kind": "DeleteOptions", "apiVersion": "v1"});
+    if let Some(seconds) = grace {
+        options["gracePeriodSeconds"] = json!(seconds);
+    }
+    options
+}
+
+/// Puts `namespace` wherever a string is `$NS`, as in the targets of hand-written Endpoints.
+fn name_namespace(value: &mut Value, namespace: &str) {
+    match value {
+        Value::String(text) if text == "$NS" => namespace.clone_into(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| name_namespace(item, namespace)),
+        Value::Object(map) => map.values_mut().for_each(|item| name_namespace(item, namespace)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_reads_its_optional_fields() {
+        let op: Op = serde_json::from_value(json!({"op": "patch", "kind": "Pod", "name": "p", "patch": {},
+            "subresource": "status", "type": "application/json-patch+json"}))
+        .unwrap();
+        let Op::Patch { subresource, r#type, .. } = op else { panic!("{op:?} is no patch") };
+        assert_eq!(subresource.as_deref(), Some("status"));
+        assert_eq!(r#type.as_deref(), Some("application/json-patch+json"));
+        let op: Op = serde_json::from_value(
+            json!({"op": "delete", "kind": "Pod", "name": "p", "gracePeriodSeconds": 0}),
+        )
+        .unwrap();
+        assert_eq!(op, Op::Delete { kind: Kind::Pod, name: "p".to_owned(), grace_period_seconds: Some(0) });
+        let op: Op = serde_json::from_value(json!({"op": "delete-slices", "service": "web"})).unwrap();
+        assert_eq!(op, Op::DeleteSlices { service: "web".to_owned() });
+    }
+
+    #[test]
+    fn the_namespace_stands_for_its_symbol() {
+        let mut value = json!({"a": [{"namespace": "$NS", "other": "x$NS"}]});
+        name_namespace(&mut value, "conf-1");
+        assert_eq!(value, json!({"a": [{"namespace": "conf-1", "other": "x$NS"}]}));
+    }
+
+    #[test]
+    fn only_the_creation_of_a_node_names_a_node() {
+        let create = |kind: &str| Op::Create { object: json!({"kind": kind, "metadata": {"name": "n"}}) };
+        assert_eq!(create("Node").created_node(), Some("n"));
+        assert_eq!(create("Pod").created_node(), None);
+    }
+}

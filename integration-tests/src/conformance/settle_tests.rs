@@ -1,0 +1,72 @@
+//! Settling under a paused clock, with a server whose outputs are a function of time.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use http::{Request, Response};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::*;
+
+/// A server whose only event has the reason that `outputs` tells for the seconds that have passed.
+fn server(outputs: impl Fn(f64) -> String + Clone + Send + 'static) -> Api {
+    let start = Instant::now();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let reason = outputs(start.elapsed().as_secs_f64());
+        let items =
+            if request.uri().path().ends_with("/events") { json!([event(&reason)]) } else { json!([]) };
+        let list = json!({"kind": "List", "items": items}).to_string();
+        async move { Ok::<_, Infallible>(Response::new(Body::from(list.into_bytes()))) }
+    });
+    Api::new(Client::new(service, "default"), "ns")
+}
+
+fn event(reason: &str) -> Value {
+    json!({"type": "Normal", "reason": reason, "reportingComponent": "endpoint-controller",
+        "involvedObject": {"kind": "Service", "name": "web"}})
+}
+
+fn form(reason: &str) -> Value {
+    json!({"endpoints": {}, "slices": [], "events": [format!("Normal {reason} Service/web")]})
+}
+
+/// Checks what a step with a quiet time of 2 and a limit of 10 seconds, which wants "done", ends with, and when.
+async fn check(outputs: impl Fn(f64) -> String + Clone + Send + 'static, reason: &str, seconds: f64) {
+    let step = json!({"name": "s", "do": [], "quiet": 2, "limit": 10, "expect": {}});
+    let step: Step = serde_json::from_value(step).unwrap();
+    let api = server(outputs);
+    let start = Instant::now();
+    let got = settle(&api, &step, Parts::ALL, &form("done"), &Pace::IN_PROCESS).await.unwrap();
+    assert_eq!(got, form(reason));
+    let took = start.elapsed();
+    let want = Duration::from_secs_f64(seconds);
+    assert!(took >= want && took < want + Pace::IN_PROCESS.poll, "took {took:?} instead of {want:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_there_must_hold_for_the_quiet_time() {
+    check(|_| "done".to_owned(), "done", 2.0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_yet_wanted_is_waited_for() {
+    check(|now| if now < 4.9 { "early" } else { "done" }.to_owned(), "done", 7.0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wanted_output_that_does_not_hold_is_not_taken() {
+    check(|now| if now < 1.9 { "done" } else { "late" }.to_owned(), "late", 10.5).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_never_comes_is_waited_for_until_the_limit() {
+    check(|_| "other".to_owned(), "other", 10.5).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_never_rests_is_given_up_after_limit_and_quiet_time() {
+    check(|now| format!("at-{}", (now * 2.0).round()), "at-25", 12.5).await;
+}
