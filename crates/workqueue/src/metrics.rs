@@ -1,0 +1,93 @@
+//! What a queue tells of itself, under client-go's names and labels.
+//!
+//! Handles are taken once, when the queue is made, from the recorder that is current then. Upstream:
+//! `util/workqueue/metrics.go` in client-go and `metrics/prometheus/workqueue` in component-base.
+
+use metrics::{
+    Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
+    histogram,
+};
+
+/// The metrics' names. Each carries one label, `name`: the name of the queue.
+pub mod names {
+    /// Gauge: keys that are to be worked, those included that are being worked and were added again.
+    pub const DEPTH: &str = "workqueue_depth";
+    /// Counter: adds that were not merged with an earlier one.
+    pub const ADDS: &str = "workqueue_adds_total";
+    /// Histogram, seconds: from the add to the moment a worker takes the key.
+    pub const QUEUE_DURATION: &str = "workqueue_queue_duration_seconds";
+    /// Histogram, seconds: from the moment a worker takes the key to `done`.
+    pub const WORK_DURATION: &str = "workqueue_work_duration_seconds";
+    /// Gauge, seconds: for how long the keys that are being worked have been so, all together.
+    pub const UNFINISHED_WORK: &str = "workqueue_unfinished_work_seconds";
+    /// Gauge, seconds: the longest of these times.
+    pub const LONGEST_RUNNING: &str = "workqueue_longest_running_processor_seconds";
+    /// Counter: keys that were added with a delay, by a rate limiter or otherwise.
+    pub const RETRIES: &str = "workqueue_retries_total";
+    /// Counter: keys that were given up after too many retries. This one is not client-go's.
+    pub const DROPPED: &str = "workqueue_dropped_total";
+}
+
+/// The histograms, for whoever installs an exporter and has to set their buckets.
+pub const HISTOGRAM_NAMES: [&str; 2] = [names::QUEUE_DURATION, names::WORK_DURATION];
+
+/// client-go's buckets for these histograms, in seconds: ten, from ten nanoseconds, each ten times the one before.
+pub const HISTOGRAM_BUCKETS: [f64; 10] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0];
+
+/// One queue's handles.
+pub(crate) struct QueueMetrics {
+    pub(crate) depth: Gauge,
+    pub(crate) adds: Counter,
+    pub(crate) queue_duration: Histogram,
+    pub(crate) work_duration: Histogram,
+    pub(crate) unfinished_work: Gauge,
+    pub(crate) longest_running: Gauge,
+    pub(crate) retries: Counter,
+    pub(crate) dropped: Counter,
+}
+
+impl QueueMetrics {
+    /// Describes and registers the metrics of the queue `name` with the current recorder.
+    pub(crate) fn register(name: &str) -> Self {
+        describe();
+        let name = name.to_owned();
+        Self {
+            depth: gauge!(names::DEPTH, "name" => name.clone()),
+            adds: counter!(names::ADDS, "name" => name.clone()),
+            queue_duration: histogram!(names::QUEUE_DURATION, "name" => name.clone()),
+            work_duration: histogram!(names::WORK_DURATION, "name" => name.clone()),
+            unfinished_work: gauge!(names::UNFINISHED_WORK, "name" => name.clone()),
+            longest_running: gauge!(names::LONGEST_RUNNING, "name" => name.clone()),
+            retries: counter!(names::RETRIES, "name" => name.clone()),
+            dropped: counter!(names::DROPPED, "name" => name),
+        }
+    }
+}
+
+fn describe() {
+    describe_gauge!(names::DEPTH, "Current number of keys in the workqueue");
+    describe_counter!(names::ADDS, "Total number of adds that the workqueue has taken");
+    describe_histogram!(
+        names::QUEUE_DURATION,
+        Unit::Seconds,
+        "How many seconds a key stays in the workqueue before a worker takes it"
+    );
+    describe_histogram!(
+        names::WORK_DURATION,
+        Unit::Seconds,
+        "How many seconds it takes to work a key from the workqueue"
+    );
+    describe_gauge!(
+        names::UNFINISHED_WORK,
+        Unit::Seconds,
+        "Seconds of work in progress that work_duration has not seen yet; large values mean stuck workers, \
+         and the rate at which it grows tells how many"
+    );
+    describe_gauge!(
+        names::LONGEST_RUNNING,
+        Unit::Seconds,
+        "For how many seconds the longest running worker of the workqueue has been at its key"
+    );
+    describe_counter!(names::RETRIES, "Total number of retries that the workqueue has taken");
+    describe_counter!(names::DROPPED, "Total number of keys given up because every retry failed");
+}

@@ -1,0 +1,182 @@
+//! The queue's state and its rules, without waiting: every step is given the time and runs under the queue's lock.
+//!
+//! Upstream: `Typed` in client-go `util/workqueue/queue.go`, and the waiting loop of `delaying_queue.go`, which is
+//! [`State::promote`] here: it runs before every other step, so that no step sees a key that is late.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::Key;
+use crate::metrics::QueueMetrics;
+use crate::waiting::Waiting;
+
+/// Whom a step has to wake once the lock is released.
+#[derive(Debug, Default)]
+pub(crate) struct Wake {
+    /// So many keys were put into the queue: one getter for each.
+    pub(crate) ready: usize,
+    /// The next ready time moved forward, or the queue shut down: all getters look again.
+    pub(crate) all: bool,
+    /// Nothing is in flight any more, or nobody need wait for that: all who drain look again.
+    pub(crate) drained: bool,
+}
+
+/// What a getter is to do.
+#[derive(Debug)]
+pub(crate) enum Next<K> {
+    /// Work this key.
+    Work(K),
+    /// Wait until woken, or until this time.
+    Wait(Option<Instant>),
+    /// Leave: nothing will come any more.
+    ShutDown,
+}
+
+/// Maps are for looking up only, since their order is random.
+pub(crate) struct State<K> {
+    /// Keys that a worker may take, in order: every one is dirty, none is in flight.
+    queue: VecDeque<K>,
+    /// Keys that need working, with the time since when.
+    dirty: HashMap<K, Instant>,
+    /// Keys that a worker has taken, with the time since when. Those that are dirty too come again after `done`.
+    in_flight: HashMap<K, Instant>,
+    waiting: Waiting<K>,
+    shutting_down: bool,
+    draining: bool,
+    metrics: QueueMetrics,
+    wake: Wake,
+}
+
+impl<K: Key> State<K> {
+    pub(crate) fn new(metrics: QueueMetrics) -> Self {
+        Self {
+            queue: VecDeque::new(),
+            dirty: HashMap::new(),
+            in_flight: HashMap::new(),
+            waiting: Waiting::new(),
+            shutting_down: false,
+            draining: false,
+            metrics,
+            wake: Wake::default(),
+        }
+    }
+
+    /// Moves the keys whose delay has ended into the queue, as of the moment at which it ended.
+    pub(crate) fn promote(&mut self, now: Instant) {
+        while let Some((ready_at, key)) = self.waiting.pop_ready(now) {
+            self.add(key, ready_at);
+        }
+    }
+
+    pub(crate) fn add(&mut self, key: K, now: Instant) {
+        if self.shutting_down || self.dirty.contains_key(&key) {
+            return;
+        }
+        self.dirty.insert(key.clone(), now);
+        self.metrics.adds.increment(1);
+        self.update_depth();
+        if !self.in_flight.contains_key(&key) {
+            self.push(key);
+        }
+    }
+
+    pub(crate) fn add_after(&mut self, key: K, delay: Duration, now: Instant) {
+        if self.shutting_down {
+            return;
+        }
+        self.metrics.retries.increment(1);
+        if delay.is_zero() {
+            self.add(key, now);
+        } else if self.waiting.insert(key, later(now, delay)) {
+            self.wake.all = true;
+        }
+    }
+
+    pub(crate) fn next(&mut self, now: Instant) -> Next<K> {
+        let Some(key) = self.queue.pop_front() else {
+            return if self.shutting_down { Next::ShutDown } else { Next::Wait(self.waiting.next_ready()) };
+        };
+        if let Some(since) = self.dirty.remove(&key) {
+            self.metrics.queue_duration.record(now.saturating_duration_since(since));
+        }
+        self.update_depth();
+        self.in_flight.insert(key.clone(), now);
+        Next::Work(key)
+    }
+
+    pub(crate) fn done(&mut self, key: &K, now: Instant) {
+        // A key that nobody works may be in the queue already, and must not get there a second time.
+        let Some((key, since)) = self.in_flight.remove_entry(key) else { return };
+        self.metrics.work_duration.record(now.saturating_duration_since(since));
+        if self.dirty.contains_key(&key) {
+            self.push(key);
+        }
+        self.wake.drained |= self.in_flight.is_empty();
+    }
+
+    pub(crate) fn shut_down(&mut self, drain: bool) {
+        self.shutting_down = true;
+        self.draining = drain;
+        self.waiting.clear();
+        self.wake.all = true;
+        self.wake.drained = true;
+    }
+
+    /// Whether whoever shut the queue down to drain it has waited long enough.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.in_flight.is_empty() || !self.draining
+    }
+
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.shutting_down
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(crate) fn waiting_len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(crate) fn in_flight_len(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    pub(crate) fn count_dropped(&self) {
+        self.metrics.dropped.increment(1);
+    }
+
+    pub(crate) fn update_unfinished_work(&self, now: Instant) {
+        // Durations are whole numbers, so that the sum does not depend on the order of the map.
+        let ages = self.in_flight.values().map(|since| now.saturating_duration_since(*since));
+        let (total, longest) = ages.fold((Duration::ZERO, Duration::ZERO), |(total, longest), age| {
+            (total.saturating_add(age), longest.max(age))
+        });
+        self.metrics.unfinished_work.set(total);
+        self.metrics.longest_running.set(longest);
+    }
+
+    pub(crate) fn take_wake(&mut self) -> Wake {
+        std::mem::take(&mut self.wake)
+    }
+
+    fn push(&mut self, key: K) {
+        self.queue.push_back(key);
+        self.wake.ready += 1;
+    }
+
+    /// Sets the depth anew rather than counting up and down, so that a queue that is made again under the same
+    /// name starts from zero.
+    fn update_depth(&self) {
+        self.metrics.depth.set(u32::try_from(self.dirty.len()).unwrap_or(u32::MAX));
+    }
+}
+
+/// `now` and `delay`, or as far in the future as a timer can be set when that is beyond it.
+fn later(now: Instant, delay: Duration) -> Instant {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+    now.checked_add(delay.min(CENTURY)).unwrap_or(now)
+}

@@ -1,0 +1,138 @@
+//! The keys that wait in delay, in the order in which they become ready.
+//!
+//! Every key is in here at most once: asking for an earlier time replaces the entry, so that memory grows with the
+//! keys and not with the calls. Upstream: `waitForPriorityQueue` in client-go `util/workqueue/delaying_queue.go`.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tokio::time::Instant;
+
+use crate::Key;
+
+/// When an entry is ready; the sequence keeps the order of the calls among those of one time.
+type Place = (Instant, u64);
+
+#[derive(Debug)]
+pub(crate) struct Waiting<K> {
+    by_place: BTreeMap<Place, K>,
+    // For looking up only: its order is random.
+    place_of: HashMap<K, Place>,
+    next_sequence: u64,
+}
+
+impl<K: Key> Waiting<K> {
+    pub(crate) fn new() -> Self {
+        Self { by_place: BTreeMap::new(), place_of: HashMap::new(), next_sequence: 0 }
+    }
+
+    /// Lets the key wait until `ready_at`, or until the time that it already waits for when that is no later.
+    /// Answers whether something becomes ready earlier than anything did before.
+    pub(crate) fn insert(&mut self, key: K, ready_at: Instant) -> bool {
+        if let Some(place) = self.place_of.get(&key) {
+            if place.0 <= ready_at {
+                return false;
+            }
+            self.by_place.remove(place);
+        }
+        let first = self.next_ready().is_none_or(|next| ready_at < next);
+        let place = (ready_at, self.next_sequence);
+        self.next_sequence += 1;
+        self.by_place.insert(place, key.clone());
+        self.place_of.insert(key, place);
+        first
+    }
+
+    /// Takes out the first key that is ready by `now`, with the time at which it became so.
+    pub(crate) fn pop_ready(&mut self, now: Instant) -> Option<(Instant, K)> {
+        let first = self.by_place.first_entry()?;
+        let (ready_at, _) = *first.key();
+        if ready_at > now {
+            return None;
+        }
+        let key = first.remove();
+        self.place_of.remove(&key);
+        Some((ready_at, key))
+    }
+
+    /// When the next key becomes ready.
+    pub(crate) fn next_ready(&self) -> Option<Instant> {
+        self.by_place.first_key_value().map(|((ready_at, _), _)| *ready_at)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_place.len()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.by_place.clear();
+        self.place_of.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Inserts `(key, milliseconds)` in turn and checks the order in which all come out.
+    #[track_caller]
+    fn check(inserts: &[(&'static str, u64)], expected: &[(&'static str, u64)]) {
+        let start = Instant::now();
+        let mut waiting = Waiting::new();
+        for (key, millis) in inserts {
+            waiting.insert(*key, start + Duration::from_millis(*millis));
+        }
+        assert_eq!(waiting.by_place.len(), waiting.place_of.len());
+        let end = start + Duration::from_secs(3600);
+        let mut found = Vec::new();
+        while let Some((ready_at, key)) = waiting.pop_ready(end) {
+            found.push((key, u64::try_from((ready_at - start).as_millis()).unwrap()));
+        }
+        assert_eq!(found, expected);
+        assert_eq!((waiting.len(), waiting.place_of.len()), (0, 0));
+    }
+
+    #[test]
+    fn comes_out_in_order_of_time() {
+        check(&[("a", 30), ("b", 10), ("c", 20)], &[("b", 10), ("c", 20), ("a", 30)]);
+    }
+
+    #[test]
+    fn keeps_the_order_of_calls_within_one_time() {
+        check(&[("b", 10), ("a", 10), ("c", 10)], &[("b", 10), ("a", 10), ("c", 10)]);
+    }
+
+    #[test]
+    fn an_earlier_time_replaces_a_later_one() {
+        check(&[("a", 30), ("b", 20), ("a", 10)], &[("a", 10), ("b", 20)]);
+    }
+
+    #[test]
+    fn a_later_time_changes_nothing() {
+        check(&[("a", 10), ("b", 10), ("a", 30), ("a", 10)], &[("a", 10), ("b", 10)]);
+    }
+
+    #[test]
+    fn many_calls_for_one_key_keep_one_entry() {
+        let start = Instant::now();
+        let mut waiting = Waiting::new();
+        for millis in (1..=1000).rev() {
+            assert!(waiting.insert("a", start + Duration::from_millis(millis)));
+            assert_eq!((waiting.by_place.len(), waiting.place_of.len()), (1, 1));
+        }
+    }
+
+    #[test]
+    fn says_when_the_next_ready_time_moves_forward() {
+        let start = Instant::now();
+        let at = |millis| start + Duration::from_millis(millis);
+        let mut waiting = Waiting::new();
+        assert!(waiting.insert("a", at(20)), "the first one");
+        assert!(!waiting.insert("b", at(30)), "a later one");
+        assert!(!waiting.insert("c", at(20)), "one of the same time");
+        assert!(waiting.insert("b", at(10)), "one that overtakes");
+        assert_eq!(waiting.next_ready(), Some(at(10)));
+        assert!(waiting.pop_ready(at(9)).is_none());
+    }
+}

@@ -1,0 +1,192 @@
+//! The worker loop: takes keys, brings their objects up to date, retries what fails and gives up in the end.
+//!
+//! Upstream: `worker`, `processNextWorkItem` and `handleErr` of each controller, and the loop in client-go that
+//! keeps the metrics of unfinished work.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::{Key, WorkQueue};
+
+/// How often the worker loop brings the metrics of unfinished work up to date.
+pub const UPDATE_PERIOD: Duration = Duration::from_millis(500);
+
+/// When to give up a key that keeps failing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// So many retries may follow a first failure; the failure of the last one drops the key.
+    pub max_retries: u32,
+}
+
+impl Default for RetryPolicy {
+    /// 15 retries, the `maxRetries` of all three controllers.
+    fn default() -> Self {
+        Self { max_retries: 15 }
+    }
+}
+
+/// What became of a key after it was worked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disposition {
+    /// The sync succeeded, the key's failures are forgotten.
+    Forgotten,
+    /// The sync failed, the key comes again when the limiter allows.
+    Retried {
+        /// Failures in a row, this one included.
+        requeues: u32,
+    },
+    /// The sync failed once too often, the key comes no more until something adds it.
+    Dropped,
+}
+
+/// One finished sync, for the caller's own metrics.
+#[derive(Debug)]
+pub struct Attempt<'a, K, T, E> {
+    /// What was worked.
+    pub key: &'a K,
+    /// How it went.
+    pub result: &'a Result<T, E>,
+    /// What follows from it.
+    pub disposition: Disposition,
+    /// How long the sync took.
+    pub elapsed: Duration,
+}
+
+/// Works the queue until it is shut down and empty; see [`run_workers_observed`], of which this is the form without
+/// an observer.
+pub async fn run_workers<K, T, E, F, Fut>(
+    queue: WorkQueue<K>,
+    policy: RetryPolicy,
+    concurrency: usize,
+    sync: F,
+) where
+    K: Key,
+    T: 'static,
+    E: Display + 'static,
+    F: Fn(K) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<T, E>> + Send + 'static,
+{
+    run_workers_observed(queue, policy, concurrency, sync, |_| {}).await;
+}
+
+/// Works the queue with `concurrency` workers, at least one, each a task of its own, until the queue is shut down
+/// and worked empty.
+///
+/// A key whose `sync` succeeds is forgotten. One that fails comes again by the queue's rate limiter, until it has
+/// failed `policy.max_retries` times after its first failure: then it is dropped, with an error in the log and a
+/// count in `workqueue_dropped_total`. `observe` sees every result before the key is done.
+///
+/// When this future is dropped the workers are cancelled where they wait, and their keys are done without a retry.
+/// A panic in `sync` or in `observe` marks its key done, cancels the other workers and goes on to the caller: as
+/// upstream, a controller that panics takes its process down rather than run with fewer workers.
+pub async fn run_workers_observed<K, T, E, F, Fut, O>(
+    queue: WorkQueue<K>,
+    policy: RetryPolicy,
+    concurrency: usize,
+    sync: F,
+    observe: O,
+) where
+    K: Key,
+    T: 'static,
+    E: Display + 'static,
+    F: Fn(K) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<T, E>> + Send + 'static,
+    O: Fn(Attempt<'_, K, T, E>) + Send + Sync + 'static,
+{
+    let job = Arc::new(Job { queue: queue.clone(), policy, sync, observe });
+    let mut workers = JoinSet::new();
+    for _ in 0..concurrency.max(1) {
+        let job = Arc::clone(&job);
+        workers.spawn(async move {
+            while let Some(key) = job.queue.get().await {
+                job.work(key).await;
+            }
+        });
+    }
+
+    let mut updates = interval(UPDATE_PERIOD);
+    updates.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            joined = workers.join_next() => match joined {
+                None => break,
+                Some(Ok(())) => {}
+                Some(Err(error)) => if let Ok(panic) = error.try_into_panic() {
+                    std::panic::resume_unwind(panic);
+                }
+            },
+            _ = updates.tick() => queue.update_unfinished_work(),
+        }
+    }
+    // The last update may have seen work that is finished by now.
+    queue.update_unfinished_work();
+}
+
+/// What all workers of one loop share.
+struct Job<K, F, O> {
+    queue: WorkQueue<K>,
+    policy: RetryPolicy,
+    sync: F,
+    observe: O,
+}
+
+impl<K: Key, F, O> Job<K, F, O> {
+    async fn work<T, E, Fut>(&self, key: K)
+    where
+        E: Display,
+        F: Fn(K) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        O: Fn(Attempt<'_, K, T, E>),
+    {
+        let in_flight = InFlight { queue: &self.queue, key };
+        // A sync that finds nothing to do never waits; without this a long queue of such keys would keep the
+        // thread from all else. The key is in flight here, so that whoever drains the queue sees no gap.
+        yield_now().await;
+        let start = Instant::now();
+        let result = (self.sync)(in_flight.key.clone()).await;
+        let disposition = self.settle(&in_flight.key, result.as_ref().err());
+        (self.observe)(Attempt {
+            key: &in_flight.key,
+            result: &result,
+            disposition,
+            elapsed: start.elapsed(),
+        });
+    }
+
+    /// Applies the retry policy. The key is still in flight, so that it cannot come again before it is done.
+    fn settle<E: Display>(&self, key: &K, error: Option<&E>) -> Disposition {
+        let Some(error) = error else {
+            self.queue.forget(key);
+            return Disposition::Forgotten;
+        };
+        let queue = self.queue.name();
+        let requeues = self.queue.num_requeues(key);
+        if requeues < self.policy.max_retries {
+            let requeues = requeues.saturating_add(1);
+            tracing::info!(queue, ?key, requeues, %error, "sync failed, the key will be retried");
+            self.queue.add_rate_limited(key.clone());
+            Disposition::Retried { requeues }
+        } else {
+            tracing::error!(queue, ?key, requeues, %error, "sync failed after all retries, the key is dropped");
+            self.queue.give_up(key);
+            Disposition::Dropped
+        }
+    }
+}
+
+/// A key that a worker has taken. It is done when this is dropped, also by a panic or when the worker is cancelled.
+struct InFlight<'a, K: Key> {
+    queue: &'a WorkQueue<K>,
+    key: K,
+}
+
+impl<K: Key> Drop for InFlight<'_, K> {
+    fn drop(&mut self) {
+        self.queue.done(&self.key);
+    }
+}

@@ -1,0 +1,219 @@
+//! The limiters: how long a failed key waits.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use governor::clock::{Clock, Reference};
+use kube_endpoint_workqueue::{
+    Bucket, InvalidRate, ItemExponential, MaxOf, RateLimiter, TokioClock, controller_rate_limiter,
+    default_controller_rate_limiter, endpoint_slice_mirroring_rate_limiter, endpoint_slice_rate_limiter,
+};
+use proptest::prelude::*;
+use tokio::time::advance;
+
+use crate::{millis, secs};
+
+fn nonzero(n: u32) -> NonZeroU32 {
+    NonZeroU32::new(n).expect("not zero")
+}
+
+/// The waits of so many failures of one key in a row.
+fn waits(limiter: &impl RateLimiter<&'static str>, failures: usize) -> Vec<Duration> {
+    (0..failures).map(|_| limiter.when(&"a")).collect()
+}
+
+#[test]
+fn the_wait_of_a_key_doubles_up_to_the_maximum() {
+    let limiter = ItemExponential::new(millis(5), millis(100));
+    assert_eq!(waits(&limiter, 7), [5, 10, 20, 40, 80, 100, 100].map(millis));
+    assert_eq!(limiter.num_requeues(&"a"), 7);
+}
+
+#[test]
+fn keys_are_counted_apart_and_forgotten_apart() {
+    let limiter = ItemExponential::new(secs(1), secs(60));
+    assert_eq!(waits(&limiter, 2), [secs(1), secs(2)]);
+    assert_eq!(limiter.when(&"b"), secs(1));
+    limiter.forget(&"a");
+    assert_eq!((limiter.num_requeues(&"a"), limiter.num_requeues(&"b")), (0, 1));
+    assert_eq!((limiter.when(&"a"), limiter.when(&"b")), (secs(1), secs(2)));
+    limiter.forget(&"unknown");
+}
+
+#[test]
+fn no_number_of_failures_overflows() {
+    for (base, max) in [
+        (millis(5), secs(1000)),
+        (secs(1), Duration::MAX),
+        (Duration::MAX, Duration::MAX),
+        (Duration::from_nanos(1), secs(1000)),
+        (secs(10), secs(1)),
+    ] {
+        let limiter = ItemExponential::new(base, max);
+        let all = waits(&limiter, 200);
+        assert_eq!(all[0], base.min(max));
+        assert!(all.is_sorted(), "{base:?} {max:?}");
+        assert_eq!(all[199], max);
+    }
+}
+
+#[test]
+fn without_a_base_no_key_waits() {
+    let limiter = ItemExponential::new(Duration::ZERO, secs(1));
+    assert_eq!(waits(&limiter, 150), [Duration::ZERO; 150]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_bucket_gives_100_at_once_and_then_one_every_100_ms() {
+    let bucket = Bucket::per_second(nonzero(10), nonzero(100));
+    for place in 1..=100 {
+        assert_eq!(bucket.reserve(), Duration::ZERO, "place {place}");
+    }
+    for place in 1..=1000 {
+        assert_eq!(bucket.reserve(), millis(100 * place), "place {}", 100 + place);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_bucket_counts_reservations_down_as_time_passes() {
+    let bucket = Bucket::per_second(nonzero(10), nonzero(2));
+    assert_eq!([bucket.reserve(), bucket.reserve(), bucket.reserve()], [millis(0), millis(0), millis(100)]);
+    advance(millis(30)).await;
+    assert_eq!(bucket.reserve(), millis(170));
+    advance(millis(170)).await;
+    assert_eq!(bucket.reserve(), millis(100), "exactly empty");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_bucket_gains_parts_of_tokens() {
+    let bucket = Bucket::per_second(nonzero(10), nonzero(1));
+    assert_eq!(bucket.reserve(), Duration::ZERO);
+    advance(millis(60)).await;
+    assert_eq!(bucket.reserve(), millis(40));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_bucket_never_holds_more_than_its_burst() {
+    let bucket = Bucket::per_second(nonzero(10), nonzero(3));
+    advance(secs(3600)).await;
+    let waits: Vec<_> = (0..5).map(|_| bucket.reserve().as_millis()).collect();
+    assert_eq!(waits, [0, 0, 0, 100, 200]);
+    advance(secs(3600)).await;
+    let waits: Vec<_> = (0..5).map(|_| bucket.reserve().as_millis()).collect();
+    assert_eq!(waits, [0, 0, 0, 100, 200]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_bucket_takes_rates_that_are_not_whole() {
+    let bucket = Bucket::new(0.5, 1).unwrap();
+    assert_eq!([bucket.reserve(), bucket.reserve(), bucket.reserve()], [secs(0), secs(2), secs(4)]);
+    let unlimited = Bucket::new(f64::INFINITY, 1).unwrap();
+    assert!((0..100).all(|_| unlimited.reserve() < millis(1)));
+}
+
+#[test]
+fn the_bucket_refuses_rates_that_are_none() {
+    let check = |qps: f64, burst: u32, expected: &str| match Bucket::new(qps, burst) {
+        Ok(_) => panic!("{qps} {burst} was taken"),
+        Err(error) => assert_eq!(error.to_string(), expected),
+    };
+    check(0.0, 1, "0 tokens per second is no rate: it must be a positive number");
+    check(-1.0, 1, "-1 tokens per second is no rate: it must be a positive number");
+    check(f64::NAN, 1, "NaN tokens per second is no rate: it must be a positive number");
+    check(1.0, 0, "a burst of 0 lets nothing through: it must be at least 1");
+    assert!(matches!(Bucket::new(f64::MIN_POSITIVE, 1), Err(InvalidRate::Rate(_))), "one token in ages");
+    assert!(matches!(Bucket::new(1e-9, 1000), Err(InvalidRate::Rate(_))), "one bucket in ages");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_bucket_remembers_no_key() {
+    let bucket = Bucket::per_second(nonzero(1), nonzero(1));
+    assert_eq!((bucket.when(&"a"), bucket.when(&"a"), bucket.when(&"b")), (secs(0), secs(1), secs(2)));
+    RateLimiter::<&str>::forget(&bucket, &"a");
+    assert_eq!(RateLimiter::<&str>::num_requeues(&bucket, &"a"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn governors_own_limiter_follows_the_paused_clock() {
+    let quota = governor::Quota::per_second(nonzero(1));
+    let limiter = governor::RateLimiter::direct_with_clock(quota, TokioClock);
+    assert!(limiter.check().is_ok());
+    let wait = limiter.check().unwrap_err().wait_time_from(TokioClock.now());
+    assert_eq!(wait, secs(1));
+    let before = TokioClock.now();
+    advance(wait).await;
+    assert_eq!(TokioClock.now().duration_since(before), secs(1).into());
+    assert_eq!(before.duration_since(TokioClock.now()), Duration::ZERO.into());
+    assert_eq!(TokioClock.now().saturating_sub(secs(1).into()), before);
+    assert!(limiter.check().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_slowest_of_several_limiters_wins() {
+    let limiter = controller_rate_limiter(millis(150), secs(1), nonzero(10), nonzero(1));
+    let when: Vec<_> = ["a", "b", "c", "a", "a"].iter().map(|key| limiter.when(key).as_millis()).collect();
+    // Every call takes a place in the bucket, also those for which the key's own wait is the longer one.
+    assert_eq!(when, [150, 150, 200, 300, 600]);
+    assert_eq!((limiter.num_requeues(&"a"), limiter.num_requeues(&"b")), (3, 1));
+    limiter.forget(&"a");
+    assert_eq!((limiter.num_requeues(&"a"), limiter.num_requeues(&"b")), (0, 1));
+}
+
+#[test]
+fn no_limiter_at_all_never_delays() {
+    let limiter = MaxOf::<&str>::new(Vec::new());
+    assert_eq!((limiter.when(&"a"), limiter.num_requeues(&"a")), (Duration::ZERO, 0));
+}
+
+/// First wait, last wait, and the wait of the 101st of 101 keys that fail at once under a controller's limiter.
+fn check_controller(limiter: &MaxOf<u32>, base: Duration, max: Duration) {
+    assert_eq!(limiter.when(&0), base);
+    assert_eq!(limiter.when(&0), base * 2);
+    for _ in 0..30 {
+        limiter.when(&0);
+    }
+    assert_eq!(limiter.when(&0), max);
+    for key in 1..=67 {
+        assert_eq!(limiter.when(&key), base, "key {key}");
+    }
+    // The bucket is empty now: 33 of the first key and 67 others were 100.
+    for key in 68..=200 {
+        assert_eq!(limiter.when(&key), base.max(millis(u64::from(key - 67) * 100)), "key {key}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_controllers_limiters_have_upstreams_numbers() {
+    check_controller(&default_controller_rate_limiter(), millis(5), secs(1000));
+    check_controller(&endpoint_slice_rate_limiter(), secs(1), secs(1000));
+    check_controller(&endpoint_slice_mirroring_rate_limiter(), secs(1), secs(100));
+}
+
+proptest! {
+    /// Whatever happens, the bucket answers as a count of tokens does that may go below zero.
+    #[test]
+    fn the_bucket_is_a_count_of_tokens(
+        qps in 1_u32..50,
+        burst in 1_u32..20,
+        steps in prop::collection::vec((0_u64..400, 0_usize..6), 1..40),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let bucket = Bucket::per_second(nonzero(qps), nonzero(burst));
+            // In nanoseconds of filling time, so that everything is a whole number.
+            let token = i64::from(1_000_000_000 / qps);
+            let full = token * i64::from(burst);
+            let mut credit = full;
+            for (pause, places) in steps {
+                advance(millis(pause)).await;
+                credit = full.min(credit + i64::try_from(pause * 1_000_000).unwrap());
+                for _ in 0..places {
+                    credit -= token;
+                    let expected = Duration::from_nanos(u64::try_from((-credit).max(0)).unwrap());
+                    prop_assert_eq!(bucket.reserve(), expected);
+                }
+            }
+            Ok(())
+        })?;
+    }
+}

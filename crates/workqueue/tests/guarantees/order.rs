@@ -1,0 +1,185 @@
+//! Deduplication, order, and who is woken.
+
+use tokio::time::Instant;
+
+use crate::{millis, queue, secs, settle, take, take_all};
+
+#[tokio::test(start_paused = true)]
+async fn keys_come_in_the_order_in_which_they_were_added() {
+    let queue = queue();
+    for key in ["c", "a", "b"] {
+        queue.add(key);
+    }
+    assert_eq!(take_all(&queue), ["c", "a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_added_several_times_is_worked_once() {
+    let queue = queue();
+    for key in ["a", "b", "a", "a", "b"] {
+        queue.add(key);
+    }
+    assert_eq!(queue.len(), 2);
+    assert_eq!(take_all(&queue), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn adding_again_does_not_move_a_key_back() {
+    let queue = queue();
+    for key in ["a", "b", "a"] {
+        queue.add(key);
+    }
+    assert_eq!(take(&queue), Some("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_never_worked_twice_at_once() {
+    let queue = queue();
+    queue.add("a");
+    assert_eq!(take(&queue), Some("a"));
+    queue.add("a");
+    queue.add_after("a", millis(1));
+    tokio::time::advance(secs(1)).await;
+    assert_eq!(take(&queue), None, "it is in work");
+    assert_eq!((queue.len(), queue.in_flight_len()), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_added_while_worked_comes_again_once_after() {
+    let queue = queue();
+    queue.add("a");
+    assert_eq!(take(&queue), Some("a"));
+    for _ in 0..3 {
+        queue.add("a");
+    }
+    queue.done(&"a");
+    assert_eq!(take_all(&queue), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_added_while_worked_comes_after_those_that_wait_by_then() {
+    let queue = queue();
+    queue.add("a");
+    assert_eq!(take(&queue), Some("a"));
+    queue.add("a");
+    queue.add("b");
+    queue.done(&"a");
+    assert_eq!(take_all(&queue), ["b", "a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_done_does_not_come_again_by_itself() {
+    let queue = queue();
+    queue.add("a");
+    assert_eq!(take_all(&queue), ["a"]);
+    assert_eq!(take(&queue), None);
+    queue.add("a");
+    assert_eq!(take_all(&queue), ["a"], "but when it is added");
+}
+
+#[tokio::test(start_paused = true)]
+async fn done_for_a_key_that_nobody_works_does_nothing() {
+    let queue = queue();
+    queue.done(&"a");
+    queue.add("a");
+    queue.done(&"a");
+    assert_eq!(take_all(&queue), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn len_counts_what_can_be_taken() {
+    let queue = queue();
+    assert!(queue.is_empty());
+    queue.add("a");
+    queue.add("b");
+    queue.add_after("c", secs(1));
+    assert_eq!((queue.len(), queue.waiting_len(), queue.in_flight_len()), (2, 1, 0));
+    assert_eq!(take(&queue), Some("a"));
+    queue.add("a");
+    assert_eq!((queue.len(), queue.waiting_len(), queue.in_flight_len()), (1, 1, 1));
+    insta::assert_snapshot!(
+        format!("{queue:?}"),
+        @r#"WorkQueue { name: "test", len: 1, waiting: 1, in_flight: 1, shutting_down: false, .. }"#
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn clones_are_one_queue() {
+    let queue = queue();
+    let other = queue.clone();
+    queue.add("a");
+    assert_eq!(take(&other), Some("a"));
+    assert_eq!(other.name(), "test");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_getter_waits_for_a_key() {
+    let queue = queue();
+    let start = Instant::now();
+    let getter = tokio::spawn({
+        let queue = queue.clone();
+        async move { (queue.get().await, start.elapsed()) }
+    });
+    tokio::time::sleep(secs(3)).await;
+    queue.add("a");
+    assert_eq!(getter.await.unwrap(), (Some("a"), secs(3)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_waiting_getter_is_given_one_key() {
+    let queue = queue();
+    let getters: Vec<_> = (0..5)
+        .map(|_| {
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.get().await })
+        })
+        .collect();
+    settle().await;
+    for key in 0..5 {
+        queue.add(key);
+    }
+    let mut taken = Vec::new();
+    for getter in getters {
+        taken.push(getter.await.unwrap().unwrap());
+    }
+    taken.sort_unstable();
+    assert_eq!(taken, [0, 1, 2, 3, 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn done_wakes_a_getter_for_the_key_that_was_added_meanwhile() {
+    let queue = queue();
+    queue.add("a");
+    assert_eq!(take(&queue), Some("a"));
+    queue.add("a");
+    let getter = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.get().await }
+    });
+    settle().await;
+    assert!(!getter.is_finished());
+    queue.done(&"a");
+    assert_eq!(getter.await.unwrap(), Some("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_getter_that_is_dropped_after_it_was_woken_passes_the_wake_on() {
+    let queue = queue();
+    let mut first = Box::pin(queue.get());
+    let mut second = Box::pin(queue.get());
+    assert!(futures::poll!(&mut first).is_pending());
+    assert!(futures::poll!(&mut second).is_pending());
+    queue.add("a");
+    drop(first);
+    assert_eq!(second.await, Some("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_getter_that_is_dropped_takes_no_key_with_it() {
+    let queue = queue();
+    let mut getter = Box::pin(queue.get());
+    assert!(futures::poll!(&mut getter).is_pending());
+    drop(getter);
+    queue.add("a");
+    assert_eq!(queue.get().await, Some("a"));
+}
