@@ -1,0 +1,284 @@
+//! Which of a controller's own writes the cache has seen.
+//!
+//! A sync on a cache that does not show the last sync's writes yet would make slices twice; it has to be put off. And the
+//! echo of an own write must not start another sync, while any other change to a managed object must. Versions of one
+//! server compare, so both follow from the version that the server answered a write with and the version up to which
+//! the cache has read, bookmarks included. Upstream compares generations by uid (`endpointslice_tracker.go`), which
+//! misses a slice that is deleted by hand before it has been written to.
+//!
+//! Only writes whose echo is outstanding are held, so state of what no longer exists goes by itself.
+
+use std::collections::{BTreeSet, HashMap};
+
+use kube_endpoint_core_model::{ObjectKey, ResourceVersion, Text};
+use parking_lot::Mutex;
+
+/// Up to where a cache has read the stream of one kind. A server whose versions start again (restored from a backup, say)
+/// begins a new epoch: versions of different epochs do not compare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CachePosition {
+    /// Rises whenever a list came with a lower version than the cache had read up to.
+    pub epoch: u64,
+    /// Version of the last event, bookmark or list that was applied.
+    pub version: ResourceVersion,
+}
+
+/// What an event of a managed object means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Observation {
+    /// The echo of an own write: nothing to do.
+    Own,
+    /// A write is on its way and has not been answered; whoever made it will be told when the answer comes.
+    InFlight,
+    /// Somebody else's change: the owner must be synced.
+    Foreign,
+}
+
+/// Own writes whose echo is outstanding. One for each controller; `owner` is the Service (or Endpoints) that is synced,
+/// `object` what was written for it.
+#[derive(Debug, Default)]
+pub struct WriteTracker {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    owners: HashMap<ObjectKey, Owner>,
+    objects: HashMap<ObjectKey, Object>,
+}
+
+#[derive(Debug, Default)]
+struct Owner {
+    /// The highest version written for it, in an epoch.
+    written: Option<CachePosition>,
+    /// Uids of deleted objects that the cache may still show.
+    deleted: BTreeSet<Text>,
+    /// Names of creates whose outcome is not known: the next create takes one of these, so that none is made twice.
+    unresolved: BTreeSet<Text>,
+    /// The objects whose echo is outstanding.
+    objects: BTreeSet<ObjectKey>,
+}
+
+#[derive(Debug, Default)]
+struct Object {
+    in_flight: bool,
+    /// The highest version, or the deletion, seen while in flight.
+    seen: Option<Seen>,
+    written: Option<ResourceVersion>,
+    /// The uid of the object that was deleted.
+    deleted: Option<Text>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Seen {
+    Version(ResourceVersion),
+    Deleted,
+}
+
+impl WriteTracker {
+    /// Whether the cache does not show all of the owner's writes yet, so that a sync has to be put off. `cached_uids` are
+    /// the uids of the owner's objects in the cache that are not being deleted.
+    pub fn is_stale<'a>(
+        &self,
+        owner: &ObjectKey,
+        position: CachePosition,
+        cached_uids: impl IntoIterator<Item = &'a Text>,
+    ) -> bool {
+        let mut state = self.state.lock();
+        let State { owners, objects } = &mut *state;
+        let Some(entry) = owners.get_mut(owner) else { return false };
+        let ahead =
+            |written: &CachePosition| written.epoch == position.epoch && written.version > position.version;
+        entry.written = entry.written.filter(ahead);
+        if !entry.deleted.is_empty() {
+            let cached: BTreeSet<&Text> = cached_uids.into_iter().collect();
+            entry.deleted.retain(|uid| cached.contains(uid));
+        }
+        let stale = entry.written.is_some() || !entry.deleted.is_empty();
+        // An echo that never came by itself (made and deleted between two lists, say) must not be waited for. Events are
+        // handled in order, so the one at a version has been handled once the cache has read past it.
+        entry.objects.retain(|key| {
+            let settled = objects.get(key).is_none_or(|object| {
+                let echoed = object.written.is_none_or(|written| written < position.version);
+                let gone = object.deleted.as_ref().is_none_or(|uid| !entry.deleted.contains(uid));
+                !object.in_flight && echoed && gone
+            });
+            if settled {
+                objects.remove(key);
+            }
+            !settled
+        });
+        state.drop_settled(owner);
+        stale
+    }
+
+    /// Says that a write of an object is on its way. Every call must be followed by one of [`Self::wrote`],
+    /// [`Self::deleted`], [`Self::failed`].
+    pub fn begin(&self, object: &ObjectKey) {
+        self.state.lock().objects.entry(object.clone()).or_default().in_flight = true;
+    }
+
+    /// Says that a create or update was answered with this version. Returns whether somebody else changed the object in
+    /// the meantime, so that the owner must be synced again.
+    pub fn wrote(
+        &self,
+        owner: &ObjectKey,
+        object: &ObjectKey,
+        version: ResourceVersion,
+        position: CachePosition,
+    ) -> bool {
+        let mut state = self.state.lock();
+        let entry = state.owners.entry(owner.clone()).or_default();
+        entry.unresolved.remove(&object.name);
+        let written = entry.written.filter(|written| written.epoch == position.epoch);
+        let version_so_far = written.map_or(version, |written| written.version.max(version));
+        entry.written = Some(CachePosition { epoch: position.epoch, version: version_so_far });
+        entry.objects.insert(object.clone());
+        let tracked = state.objects.entry(object.clone()).or_default();
+        let seen = tracked.seen.take();
+        tracked.in_flight = false;
+        tracked.written = Some(version);
+        match seen {
+            // The echo may come before the answer.
+            Some(seen) if seen >= Seen::Version(version) => {
+                state.objects.remove(object);
+                seen > Seen::Version(version)
+            }
+            _ => false,
+        }
+    }
+
+    /// Says that a delete was answered with success (or that the object was gone already). `uid` is the object's.
+    pub fn deleted(&self, owner: &ObjectKey, object: &ObjectKey, uid: &Text) {
+        let mut state = self.state.lock();
+        let tracked = state.objects.entry(object.clone()).or_default();
+        tracked.in_flight = false;
+        if tracked.seen.take() == Some(Seen::Deleted) {
+            state.objects.remove(object);
+            return;
+        }
+        tracked.deleted = Some(uid.clone());
+        let entry = state.owners.entry(owner.clone()).or_default();
+        entry.deleted.insert(uid.clone());
+        entry.objects.insert(object.clone());
+    }
+
+    /// Says that a write was refused, so that it did not happen. Returns whether the object changed in the meantime.
+    pub fn failed(&self, object: &ObjectKey) -> bool {
+        self.state.lock().objects.remove(object).is_some_and(|tracked| tracked.seen.is_some())
+    }
+
+    /// Says that the outcome of a create is not known: the connection broke, or the server failed. The next create for
+    /// this owner should take the same name ([`Self::take_unresolved`]); the server then says whether it exists.
+    pub fn create_unresolved(&self, owner: &ObjectKey, object: &ObjectKey) {
+        let mut state = self.state.lock();
+        let seen = state.objects.remove(object).and_then(|tracked| tracked.seen);
+        // An event of that name has told the outcome already.
+        if seen.is_none() {
+            state.owners.entry(owner.clone()).or_default().unresolved.insert(object.name.clone());
+        }
+    }
+
+    /// The name of a create whose outcome is not known, if there is one; it is handed out once.
+    pub fn take_unresolved(&self, owner: &ObjectKey) -> Option<Text> {
+        let mut state = self.state.lock();
+        let taken = state.owners.get_mut(owner)?.unresolved.pop_first()?;
+        state.drop_settled(owner);
+        Some(taken)
+    }
+
+    /// Sorts an event: an object was added or changed and now has this uid and version.
+    pub fn observe_applied(
+        &self,
+        owner: Option<&ObjectKey>,
+        object: &ObjectKey,
+        uid: &Text,
+        version: ResourceVersion,
+    ) -> Observation {
+        let mut state = self.state.lock();
+        // It exists: a create of that name need not be tried again.
+        if let Some(owner) = owner
+            && let Some(entry) = state.owners.get_mut(owner)
+        {
+            entry.unresolved.remove(&object.name);
+            state.drop_settled(owner);
+        }
+        let Some(tracked) = state.objects.get_mut(object) else { return Observation::Foreign };
+        if tracked.in_flight {
+            tracked.seen = tracked.seen.max(Some(Seen::Version(version)));
+            return Observation::InFlight;
+        }
+        // What changes on its way out is of no interest; a new object of the same name is.
+        if let Some(deleted) = &tracked.deleted {
+            if deleted == uid {
+                return Observation::Own;
+            }
+            state.objects.remove(object);
+            return Observation::Foreign;
+        }
+        match tracked.written {
+            Some(written) if version < written => Observation::Own,
+            written => {
+                state.objects.remove(object);
+                if written == Some(version) { Observation::Own } else { Observation::Foreign }
+            }
+        }
+    }
+
+    /// Sorts an event: an object is gone.
+    pub fn observe_deleted(&self, owner: Option<&ObjectKey>, object: &ObjectKey, uid: &Text) -> Observation {
+        let mut state = self.state.lock();
+        if let Some(owner) = owner
+            && let Some(entry) = state.owners.get_mut(owner)
+        {
+            entry.deleted.remove(uid);
+            state.drop_settled(owner);
+        }
+        let Some(tracked) = state.objects.get_mut(object) else { return Observation::Foreign };
+        if tracked.in_flight {
+            tracked.seen = Some(Seen::Deleted);
+            return Observation::InFlight;
+        }
+        let expected = tracked.deleted.as_ref() == Some(uid);
+        state.objects.remove(object);
+        if expected { Observation::Own } else { Observation::Foreign }
+    }
+
+    /// Drops what is known of an owner that is gone. Echoes of its last writes then count as foreign, which costs no more
+    /// than a sync that finds nothing.
+    pub fn forget(&self, owner: &ObjectKey) {
+        let mut state = self.state.lock();
+        if let Some(entry) = state.owners.remove(owner) {
+            for object in &entry.objects {
+                state.objects.remove(object);
+            }
+        }
+    }
+
+    /// How many owners and objects there is state of.
+    pub fn len(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.owners.len(), state.objects.len())
+    }
+
+    /// Whether nothing is outstanding.
+    pub fn is_empty(&self) -> bool {
+        self.len() == (0, 0)
+    }
+}
+
+impl State {
+    fn drop_settled(&mut self, owner: &ObjectKey) {
+        if self.owners.get(owner).is_some_and(|entry| {
+            entry.written.is_none()
+                && entry.deleted.is_empty()
+                && entry.unresolved.is_empty()
+                && entry.objects.is_empty()
+        }) {
+            self.owners.remove(owner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
