@@ -57,7 +57,7 @@ pub enum LeftOut {
     },
     /// It has none of the Service's ports.
     NoPort {
-        /// The names that were looked for.
+        /// The names that were looked for; none when the Service has no ports at all.
         wanted: Vec<Text>,
     },
     /// There are more addresses than an Endpoints object may hold.
@@ -75,6 +75,7 @@ impl fmt::Display for LeftOut {
                 write!(f, "the pod's address {address:?} is not an IP address")
             }
             Self::NoAddressOfFamily { family } => write!(f, "the pod has no {family:?} address"),
+            Self::NoPort { wanted } if wanted.is_empty() => f.write_str("the Service has no ports"),
             Self::NoPort { wanted } => {
                 let names: Vec<&str> = wanted.iter().map(|name| &**name).collect();
                 write!(f, "the pod has no container port named {}", names.join(", "))
@@ -100,6 +101,7 @@ mod tests {
             LeftOut::InvalidAddress { address: "10.0.0".into() },
             LeftOut::NoAddressOfFamily { family: IpFamily::IPv6 },
             LeftOut::NoPort { wanted: vec!["http".into(), "https".into()] },
+            LeftOut::NoPort { wanted: vec![] },
             LeftOut::OverCapacity,
         ];
         insta::assert_snapshot!(all.map(|reason| reason.to_string()).join("\n"));

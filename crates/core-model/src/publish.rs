@@ -1,0 +1,97 @@
+//! Whether a Service publishes pods that are not ready.
+
+use std::fmt;
+
+use crate::well_known::ANNOTATION_TOLERATE_UNREADY;
+use crate::{Service, Text};
+
+/// An annotation whose value could not be read, and which is ignored therefore. Prints as a sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnreadableAnnotation {
+    /// The annotation.
+    pub annotation: &'static str,
+    /// What it says.
+    pub value: Text,
+}
+
+impl fmt::Display for UnreadableAnnotation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "annotation {} is ignored: {:?} is neither true nor false", self.annotation, self.value)
+    }
+}
+
+/// Whether pods that are not ready, or being deleted, are published as `spec.publishNotReadyAddresses` says.
+///
+/// With `tolerate_annotation` the annotation that came before that field, [`ANNOTATION_TOLERATE_UNREADY`], decides where
+/// it is set and readable, both ways. One that is not readable is handed back
+/// as a warning.
+pub fn publish_not_ready(
+    service: &Service,
+    tolerate_annotation: bool,
+) -> (bool, Option<UnreadableAnnotation>) {
+    let field = service.publish_not_ready_addresses;
+    let annotation = service.annotations.get(ANNOTATION_TOLERATE_UNREADY).filter(|_| tolerate_annotation);
+    let Some(value) = annotation else { return (field, None) };
+    match parse_bool(value) {
+        Some(annotated) => (annotated, None),
+        None => {
+            let warning =
+                UnreadableAnnotation { annotation: ANNOTATION_TOLERATE_UNREADY, value: value.clone() };
+            (field, Some(warning))
+        }
+    }
+}
+
+/// Reads a boolean as Go's `strconv.ParseBool` does.
+fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(field: bool, annotation: Option<&str>) -> Service {
+        Service {
+            publish_not_ready_addresses: field,
+            annotations: annotation.map(|value| (ANNOTATION_TOLERATE_UNREADY, value)).into_iter().collect(),
+            ..Service::default()
+        }
+    }
+
+    #[test]
+    fn the_annotation_decides_where_it_is_asked_and_readable() {
+        let check = |field: bool, annotation: Option<&str>, asked: bool, want: bool, warns: bool| {
+            let (publish, warning) = publish_not_ready(&service(field, annotation), asked);
+            assert_eq!((publish, warning.is_some()), (want, warns), "{field} {annotation:?} {asked}");
+        };
+        for field in [false, true] {
+            check(field, None, true, field, false);
+            check(field, Some("true"), false, field, false);
+            check(field, Some("nonsense"), false, field, false);
+            check(field, Some("nonsense"), true, field, true);
+            check(field, Some(""), true, field, true);
+            check(field, Some("tRUE"), true, field, true);
+            check(field, Some(" true"), true, field, true);
+            for yes in ["1", "t", "T", "TRUE", "true", "True"] {
+                check(field, Some(yes), true, true, false);
+            }
+            for no in ["0", "f", "F", "FALSE", "false", "False"] {
+                check(field, Some(no), true, false, false);
+            }
+        }
+    }
+
+    #[test]
+    fn the_warning_names_annotation_and_value() {
+        let (_, warning) = publish_not_ready(&service(false, Some("yes")), true);
+        insta::assert_snapshot!(
+            warning.unwrap(),
+            @r#"annotation service.alpha.kubernetes.io/tolerate-unready-endpoints is ignored: "yes" is neither true nor false"#
+        );
+    }
+}

@@ -1,0 +1,235 @@
+//! The canonical form of v1 Endpoints: what the subsets say, said in one way only.
+
+use std::collections::BTreeMap;
+
+use crate::endpoints::{EndpointAddress, EndpointSubset, EndpointsPort};
+
+/// Brings subsets into canonical form (upstream `RepackSubsets`): ports that are served by the same addresses in the
+/// same state share a subset, each address stands once under each port, and not ready wins over ready.
+///
+/// Addresses are the same when IP and target uid are; the first one found gives hostname, node and target. They are
+/// sorted by IP text, then uid; ports and subsets are sorted by port. Upstream sorts the latter by hash, and takes equal
+/// application protocols of two subsets for different ones, because it compares pointers. A subset without addresses
+/// says nothing and vanishes; so does one without ports whose addresses serve ports elsewhere in the same state.
+pub fn repack(subsets: &[EndpointSubset]) -> Vec<EndpointSubset> {
+    let found: Vec<&EndpointAddress> = subsets
+        .iter()
+        .flat_map(|subset| subset.addresses.iter().chain(&subset.not_ready_addresses))
+        .collect();
+    let (distinct, ranks) = rank(&found);
+
+    let mut by_port: BTreeMap<Option<&EndpointsPort>, Vec<(usize, bool)>> = BTreeMap::new();
+    let mut ranks = ranks.into_iter();
+    for subset in subsets {
+        let ready = ranks.by_ref().take(subset.addresses.len()).map(|rank| (rank, true));
+        let mut own: Vec<(usize, bool)> = ready.collect();
+        own.extend(ranks.by_ref().take(subset.not_ready_addresses.len()).map(|rank| (rank, false)));
+        if own.is_empty() {
+            continue;
+        }
+        if subset.ports.is_empty() {
+            by_port.entry(None).or_default().extend_from_slice(&own);
+        }
+        for port in &subset.ports {
+            by_port.entry(Some(port).filter(|port| port.port > 0)).or_default().extend_from_slice(&own);
+        }
+    }
+
+    let mut by_addresses: BTreeMap<Vec<(usize, bool)>, Vec<EndpointsPort>> = BTreeMap::new();
+    for (port, mut own) in by_port {
+        // Not ready sorts before ready, so that it is what stays.
+        own.sort_unstable();
+        own.dedup_by_key(|(rank, _)| *rank);
+        by_addresses.entry(own).or_default().extend(port.cloned());
+    }
+
+    let mut packed: Vec<EndpointSubset> = by_addresses
+        .into_iter()
+        .map(|(own, ports)| {
+            let pick = |wanted: bool| {
+                own.iter()
+                    .filter(move |(_, ready)| *ready == wanted)
+                    .filter_map(|(rank, _)| distinct.get(*rank).map(|address| (*address).clone()))
+                    .collect()
+            };
+            EndpointSubset { addresses: pick(true), not_ready_addresses: pick(false), ports }
+        })
+        .collect();
+    // No port stands in two subsets, and at most one subset has none: ports alone order them.
+    packed.sort_by(|a, b| a.ports.cmp(&b.ports));
+    packed
+}
+
+/// The different addresses in order, and the place of each address found among them.
+fn rank<'a>(found: &[&'a EndpointAddress]) -> (Vec<&'a EndpointAddress>, Vec<usize>) {
+    // The sort is stable: of equal addresses the one found first stays first.
+    let mut order: Vec<(usize, &'a EndpointAddress)> = found.iter().copied().enumerate().collect();
+    order.sort_by(|(_, a), (_, b)| a.identity().cmp(&b.identity()));
+    let mut distinct: Vec<&EndpointAddress> = Vec::with_capacity(order.len());
+    let mut ranks = vec![0; order.len()];
+    for (place, address) in order {
+        if distinct.last().is_none_or(|last| last.identity() != address.identity()) {
+            distinct.push(address);
+        }
+        if let Some(rank) = ranks.get_mut(place) {
+            *rank = distinct.len() - 1;
+        }
+    }
+    (distinct, ranks)
+}
+
+impl EndpointAddress {
+    /// What makes it the same one within Endpoints: the IP as written, and the target's uid or the empty string.
+    pub fn identity(&self) -> (&str, &str) {
+        (&self.ip, self.target_ref.as_ref().map_or("", |target| &target.uid))
+    }
+
+    /// Whether two addresses say the same, whatever version of the target they saw. No node and an empty one are the
+    /// same.
+    pub fn same_but_version(&self, other: &Self) -> bool {
+        self.ip == other.ip
+            && self.hostname == other.hostname
+            && self.node_name.as_deref().unwrap_or_default() == other.node_name.as_deref().unwrap_or_default()
+            && match (&self.target_ref, &other.target_ref) {
+                (None, None) => true,
+                (Some(one), Some(two)) => one.same_but_version(two),
+                _ => false,
+            }
+    }
+}
+
+/// Whether two lists of subsets in canonical form say the same, whatever versions of the targets they saw (upstream
+/// `endpointSubsetsEqualIgnoreResourceVersion`).
+pub fn same_but_versions(one: &[EndpointSubset], two: &[EndpointSubset]) -> bool {
+    let same = |one: &[EndpointAddress], two: &[EndpointAddress]| {
+        one.len() == two.len() && one.iter().zip(two).all(|(one, two)| one.same_but_version(two))
+    };
+    one.len() == two.len()
+        && one.iter().zip(two).all(|(one, two)| {
+            one.ports == two.ports
+                && same(&one.addresses, &two.addresses)
+                && same(&one.not_ready_addresses, &two.not_ready_addresses)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ObjectReference;
+
+    /// `"10.0.0.1 !10.0.0.2/uid : a=80 b=81"`; an exclamation mark stands for not ready.
+    fn subset(text: &str) -> EndpointSubset {
+        let (addresses, ports) = text.split_once(':').unwrap();
+        let address = |word: &str| {
+            let (ip, uid) = word.split_once('/').map_or((word, None), |(ip, uid)| (ip, Some(uid)));
+            let target_ref = uid.map(|uid| ObjectReference { uid: uid.into(), ..Default::default() });
+            EndpointAddress { ip: ip.into(), target_ref, ..Default::default() }
+        };
+        let port = |word: &str| {
+            let (name, port) = word.split_once('=').unwrap();
+            EndpointsPort { name: name.into(), port: port.parse().unwrap(), ..Default::default() }
+        };
+        let (not_ready, ready): (Vec<_>, Vec<_>) =
+            addresses.split_whitespace().partition(|word| word.starts_with('!'));
+        EndpointSubset {
+            addresses: ready.into_iter().map(address).collect(),
+            not_ready_addresses: not_ready.into_iter().map(|word| address(&word[1..])).collect(),
+            ports: ports.split_whitespace().map(port).collect(),
+        }
+    }
+
+    fn subsets(texts: &[&str]) -> Vec<EndpointSubset> {
+        texts.iter().map(|text| subset(text)).collect()
+    }
+
+    #[test]
+    fn one_thing_is_said_in_one_way() {
+        let check =
+            |given: &[&str], want: &[&str]| assert_eq!(repack(&subsets(given)), subsets(want), "{given:?}");
+        check(&[], &[]);
+        check(&[": a=1"], &[]);
+        check(&["1 2 : a=1"], &["1 2 : a=1"]);
+        check(&["2 1 : b=2 a=1"], &["1 2 : a=1 b=2"]);
+        check(&["1 : a=1", "2 : a=1"], &["1 2 : a=1"]);
+        check(&["1 : a=1", "1 : b=2"], &["1 : a=1 b=2"]);
+        check(&["1 : b=2", "2 : a=1"], &["2 : a=1", "1 : b=2"]);
+        check(&["1 2 : a=1", "1 : b=2"], &["1 2 : a=1", "1 : b=2"]);
+        check(&["1 !2 : a=1", "1 2 : b=2"], &["1 !2 : a=1", "1 2 : b=2"]);
+        check(&["1 : a=1", "!1 : a=1"], &["!1 : a=1"]);
+        check(&["!1 : a=1", "1 : a=1"], &["!1 : a=1"]);
+        check(&["1 1 !1 : a=1 a=1"], &["!1 : a=1"]);
+        check(&["1/u 1/v 1 : a=1"], &["1 1/u 1/v : a=1"]);
+        check(&["1 10 9 : a=1"], &["1 10 9 : a=1"]);
+    }
+
+    #[test]
+    fn subsets_without_ports_stay() {
+        let check =
+            |given: &[&str], want: &[&str]| assert_eq!(repack(&subsets(given)), subsets(want), "{given:?}");
+        check(&["1 :"], &["1 :"]);
+        check(&["1 :", "2 :"], &["1 2 :"]);
+        check(&["1 :", "2 : a=1"], &["1 :", "2 : a=1"]);
+        check(&["1 :", "1 : a=1"], &["1 : a=1"]);
+        check(&["1 : x=0"], &["1 :"]);
+    }
+
+    #[test]
+    fn of_equal_addresses_the_first_is_kept() {
+        let mut given = subsets(&["1/u : a=1", "1/u : b=2"]);
+        given[0].addresses[0].hostname = "first".into();
+        given[1].addresses[0].hostname = "second".into();
+        let packed = repack(&given);
+        assert_eq!(packed.len(), 1);
+        assert_eq!(&*packed[0].addresses[0].hostname, "first");
+    }
+
+    #[test]
+    fn equal_application_protocols_are_one() {
+        let mut given = subsets(&["1 : a=1", "2 : a=1"]);
+        given[0].ports[0].app_protocol = Some("h2c".into());
+        given[1].ports[0].app_protocol = Some("h2c".into());
+        assert_eq!(repack(&given).len(), 1);
+        given[1].ports[0].app_protocol = None;
+        assert_eq!(repack(&given).len(), 2);
+    }
+
+    #[test]
+    fn versions_of_targets_and_empty_node_names_make_no_difference() {
+        let one = subsets(&["1/u !2 : a=1"]);
+        let check = |change: fn(&mut EndpointSubset), same: bool| {
+            let mut two = one.clone();
+            change(&mut two[0]);
+            assert_eq!(same_but_versions(&one, &two), same, "{two:?}");
+        };
+        check(|_| {}, true);
+        check(|subset| subset.addresses[0].node_name = Some("".into()), true);
+        check(|subset| subset.addresses[0].node_name = Some("n".into()), false);
+        check(|subset| subset.addresses[0].hostname = "h".into(), false);
+        check(|subset| subset.addresses[0].target_ref.as_mut().unwrap().resource_version = "7".into(), true);
+        check(|subset| subset.addresses[0].target_ref.as_mut().unwrap().name = "p".into(), false);
+        check(|subset| subset.addresses[0].target_ref = None, false);
+        check(|subset| subset.addresses.extend(subset.not_ready_addresses.pop()), false);
+        check(|subset| subset.ports[0].app_protocol = Some("h2c".into()), false);
+        assert!(!same_but_versions(&one, &[]));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn repacking_twice_changes_nothing(
+            entries in proptest::collection::vec((0..5u8, 0..2u8, proptest::bool::ANY, 0..4u8), 0..24),
+        ) {
+            let given: Vec<EndpointSubset> = entries
+                .iter()
+                .map(|(ip, uid, ready, port)| {
+                    let (mark, port) = (if *ready { "" } else { "!" }, if *port == 0 { String::new() } else { format!("p={port}") });
+                    subset(&format!("{mark}{ip}/{uid} : {port}"))
+                })
+                .collect();
+            let packed = repack(&given);
+            proptest::prop_assert_eq!(&repack(&packed), &packed);
+            let mut reversed = given;
+            reversed.reverse();
+            proptest::prop_assert_eq!(repack(&reversed), packed);
+        }
+    }
+}
