@@ -1,0 +1,96 @@
+//! Immutable facts about zones: ratios of CPU from nodes, and what a Service's hints were spread like.
+
+use std::collections::BTreeMap;
+
+use kube_endpoint_core_model::{AddressType, Node, Text};
+
+/// The smallest share of its fair load that an endpoint may exceed (upstream `overloadThreshold`).
+pub(crate) const OVERLOAD_THRESHOLD: f64 = 0.2;
+
+/// How the cluster's CPU is spread over zones. Computed anew from all nodes whenever one of them changes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TopologyState {
+    /// Share of the CPU by zone, two zones at least; empty when the nodes do not say enough.
+    pub(crate) ratios: BTreeMap<Text, f64>,
+    /// Whether some nodes without a zone were tolerated, so that endpoints there may be lent to any zone.
+    pub(crate) tolerant: bool,
+}
+
+impl TopologyState {
+    /// Reads ratios from nodes (upstream `SetNodes`), in any order. Nodes of the control plane and nodes that are not
+    /// ready are left out. The first node without zone or CPU makes the whole insufficient, but up to `tolerance` (a share
+    /// of the nodes that count, 0 to 1) of such nodes are left out instead.
+    pub fn from_nodes<'a>(nodes: impl IntoIterator<Item = &'a Node>, tolerance: f64) -> Self {
+        let (mut counted, mut incomplete) = (0u32, 0u32);
+        let mut nano_by_zone: BTreeMap<&Text, i128> = BTreeMap::new();
+        for node in nodes.into_iter().filter(|node| node.ready && !node.control_plane) {
+            counted += 1;
+            match &node.zone {
+                Some(zone) if node.allocatable_cpu_nano != 0 => {
+                    *nano_by_zone.entry(zone).or_default() += i128::from(node.allocatable_cpu_nano);
+                }
+                _ => incomplete += 1,
+            }
+        }
+        let tolerant = tolerance > 0.0;
+        let enough = incomplete == 0 || (tolerant && f64::from(incomplete) <= tolerance * f64::from(counted));
+        let total: i128 = nano_by_zone.values().sum();
+        if !enough || total <= 0 || nano_by_zone.len() < 2 {
+            return Self { ratios: BTreeMap::new(), tolerant };
+        }
+        let ratios = nano_by_zone.into_iter().map(|(zone, nano)| (zone.clone(), milli(nano) / milli(total)));
+        Self { ratios: ratios.collect(), tolerant }
+    }
+
+    /// Share of the CPU by zone; empty when the nodes do not say enough.
+    pub fn ratios(&self) -> &BTreeMap<Text, f64> {
+        &self.ratios
+    }
+}
+
+/// Thousandths, rounded up as Kubernetes' `MilliValue` does.
+fn milli(nano: i128) -> f64 {
+    const NANO_PER_MILLI: i128 = 1_000_000;
+    ((nano + NANO_PER_MILLI - 1).div_euclid(NANO_PER_MILLI)) as f64
+}
+
+/// What a sync left of a Service's topology hints: upstream keeps it in its topology cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HintedState {
+    /// Whether the last word on this Service, in any address type, was that it has hints.
+    pub populated: bool,
+    /// Ready endpoints by the zone that they are hinted for, by address type.
+    pub allocations: BTreeMap<AddressType, BTreeMap<Text, usize>>,
+}
+
+impl HintedState {
+    /// Notes that an address type has hints.
+    pub(crate) fn set(&mut self, address_type: AddressType, by_zone: BTreeMap<Text, usize>) {
+        self.allocations.insert(address_type, by_zone);
+        self.populated = true;
+    }
+
+    /// Notes that an address type has none.
+    pub(crate) fn remove(&mut self, address_type: AddressType) {
+        self.allocations.remove(&address_type);
+        self.populated = false;
+    }
+
+    /// Whether some zone has too few endpoints for its share of the CPU (upstream `GetOverloadedServices`), so that the
+    /// Service is to be synced after a change of the nodes.
+    pub fn is_overloaded(&self, topology: &TopologyState) -> bool {
+        self.allocations.values().any(|by_zone| is_overloaded(by_zone, topology))
+    }
+}
+
+fn is_overloaded(by_zone: &BTreeMap<Text, usize>, topology: &TopologyState) -> bool {
+    if by_zone.is_empty() {
+        return false;
+    }
+    let total = by_zone.values().sum::<usize>() as f64;
+    topology.ratios.is_empty()
+        || topology.ratios.iter().any(|(zone, ratio)| {
+            let least = (total * ratio * (1.0 / (1.0 + OVERLOAD_THRESHOLD))).ceil();
+            by_zone.get(zone).is_none_or(|count| (*count as f64) < least)
+        })
+}
