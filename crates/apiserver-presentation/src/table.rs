@@ -1,0 +1,94 @@
+//! Objects as tables for people (`meta.k8s.io` Table), with the columns that upstream's
+//! `pkg/printers/internalversion` gives each kind. Columns of priority 1 are for `-o wide`.
+
+mod age;
+mod columns;
+mod endpoints;
+mod event;
+mod node;
+mod pod;
+mod service;
+mod view;
+
+use jiff::Timestamp;
+use kube_endpoint_apiserver_rules::resource::Resource;
+use kube_endpoint_apiserver_rules::status::Status;
+use serde_json::{Value, json};
+
+use crate::represent::{self, MetaVersion};
+
+/// What each row carries beside its cells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IncludeObject {
+    /// Nothing.
+    None,
+    /// The object's metadata.
+    #[default]
+    Metadata,
+    /// The whole object.
+    Object,
+}
+
+impl IncludeObject {
+    /// Parses the `includeObject` query parameter; an unknown value is refused (400).
+    pub fn parse(parameter: Option<&str>) -> Result<Self, Status> {
+        match parameter {
+            None | Some("" | "Metadata") => Ok(Self::Metadata),
+            Some("None") => Ok(Self::None),
+            Some("Object") => Ok(Self::Object),
+            Some(other) => Err(Status::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be \
+                 'Metadata', 'Object', 'None', or empty"
+            ))),
+        }
+    }
+}
+
+/// How a table is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The version to write.
+    pub version: MetaVersion,
+    /// What each row carries beside its cells.
+    pub include: IncludeObject,
+    /// Whether to describe the columns: for a watch only in the table of the first event.
+    pub headers: bool,
+    /// The time from which ages are counted.
+    pub now: Timestamp,
+}
+
+/// The table of `objects`, in their order. `metadata` is that of the list or, for a single object or a watch event,
+/// `{"resourceVersion": …}` of the object.
+pub fn of<'a>(
+    resource: &Resource,
+    objects: impl IntoIterator<Item = &'a Value>,
+    options: &Options,
+    metadata: Value,
+) -> Value {
+    let rows: Vec<Value> = objects.into_iter().map(|object| row(resource, object, options)).collect();
+    let columns = if options.headers { columns::definitions(resource) } else { Value::Null };
+    json!({
+        "kind": "Table",
+        "apiVersion": options.version.api_version(),
+        "metadata": metadata,
+        "columnDefinitions": columns,
+        "rows": rows,
+    })
+}
+
+fn row(resource: &Resource, object: &Value, options: &Options) -> Value {
+    let carried = match options.include {
+        IncludeObject::None => Value::Null,
+        IncludeObject::Metadata => represent::partial(object, options.version),
+        IncludeObject::Object => object.clone(),
+    };
+    let cells = columns::cells(resource, object, options.now);
+    let mut row = json!({"cells": cells, "object": carried});
+    if let Some(condition) = pod::completed(resource, object) {
+        row["conditions"] = json!([condition]);
+    }
+    row
+}
+
+#[cfg(test)]
+mod tests;
