@@ -1,1 +1,16 @@
 //! Carries a plan out against the API server: client-side rate limit, creates, updates, deletes, events.
+//!
+//! The writer decides nothing. It says for each write what became of it, in terms that a controller can act on: done,
+//! refused (and why), or not known.
+
+pub mod clock;
+pub mod error;
+pub mod events;
+pub mod limiter;
+pub mod writer;
+
+pub use clock::Clock;
+pub use error::WriteError;
+pub use events::{EventRecorder, EventSubject};
+pub use limiter::RequestLimiter;
+pub use writer::{ApiWriter, Writable, Written};

@@ -1,0 +1,146 @@
+//! What may become of a write that did not succeed, one variant for each thing that a controller can do about it.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use serde::Deserialize;
+
+/// A write that did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// The namespace is on its way out and takes no new objects: drop the work, it can never succeed.
+    #[error("{0}")]
+    NamespaceTerminating(String),
+    /// An object of that name exists (409 AlreadyExists).
+    #[error("{0}")]
+    AlreadyExists(String),
+    /// Somebody else wrote in between (409 Conflict): sync again when the cache has caught up.
+    #[error("{0}")]
+    Conflict(String),
+    /// There is no such object (404).
+    #[error("{0}")]
+    NotFound(String),
+    /// The server asked for a pause (429, or 503 with Retry-After).
+    #[error("{message}")]
+    Busy {
+        /// The server's words.
+        message: String,
+        /// How long it wants to be left alone.
+        retry_after: Option<Duration>,
+    },
+    /// The server refused it (any other 4xx), and will refuse it again until something changes.
+    #[error("{message}")]
+    Refused {
+        /// HTTP status.
+        code: u16,
+        /// The server's words.
+        message: String,
+    },
+    /// Nobody knows whether it was carried out: the connection broke, the answer was late or made no sense, or the server
+    /// failed (5xx).
+    #[error("{0}")]
+    Unknown(String),
+}
+
+impl WriteError {
+    /// Whether the write certainly did not happen.
+    pub fn is_refusal(&self) -> bool {
+        !matches!(self, Self::Unknown(_))
+    }
+
+    /// Sorts an answer that is not a success.
+    pub(crate) fn from_answer(code: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Self {
+        let status: StatusBody = serde_json::from_slice(body).unwrap_or_default();
+        let message = match status.message {
+            Some(message) if !message.is_empty() => message,
+            _ => {
+                let text = String::from_utf8_lossy(&body[..body.len().min(200)]);
+                format!("the server answered {code}: {}", text.trim())
+            }
+        };
+        let terminating = || {
+            status
+                .details
+                .iter()
+                .flat_map(|details| &details.causes)
+                .flatten()
+                .any(|cause| cause.reason.as_deref() == Some("NamespaceTerminating"))
+        };
+        match code {
+            StatusCode::FORBIDDEN if terminating() => Self::NamespaceTerminating(message),
+            StatusCode::CONFLICT if status.reason.as_deref() == Some("AlreadyExists") => {
+                Self::AlreadyExists(message)
+            }
+            StatusCode::CONFLICT => Self::Conflict(message),
+            StatusCode::NOT_FOUND => Self::NotFound(message),
+            StatusCode::TOO_MANY_REQUESTS => Self::Busy { message, retry_after },
+            StatusCode::SERVICE_UNAVAILABLE if retry_after.is_some() => Self::Busy { message, retry_after },
+            code if code.is_client_error() => Self::Refused { code: code.as_u16(), message },
+            _ => Self::Unknown(message),
+        }
+    }
+}
+
+#[derive(Default, Deserialize)]
+struct StatusBody {
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    reason: Option<String>,
+    #[serde(default)]
+    details: Option<StatusDetails>,
+}
+
+#[derive(Default, Deserialize)]
+struct StatusDetails {
+    #[serde(default)]
+    causes: Option<Vec<StatusCause>>,
+}
+
+#[derive(Deserialize)]
+struct StatusCause {
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_sorted_by_what_can_be_done_about_them() {
+        let check = |code: u16, retry_after: Option<u64>, body: &str, want: WriteError| {
+            let code = StatusCode::from_u16(code).unwrap();
+            let got = WriteError::from_answer(code, retry_after.map(Duration::from_secs), body.as_bytes());
+            assert_eq!(got, want);
+        };
+        let terminating = r#"{"message":"m","reason":"Forbidden","details":{"causes":[{"reason":"NamespaceTerminating"}]}}"#;
+        check(403, None, terminating, WriteError::NamespaceTerminating("m".into()));
+        check(403, None, r#"{"message":"m"}"#, WriteError::Refused { code: 403, message: "m".into() });
+        check(
+            409,
+            None,
+            r#"{"message":"m","reason":"AlreadyExists"}"#,
+            WriteError::AlreadyExists("m".into()),
+        );
+        check(409, None, r#"{"message":"m","reason":"Conflict"}"#, WriteError::Conflict("m".into()));
+        check(404, None, r#"{"message":"m"}"#, WriteError::NotFound("m".into()));
+        let busy = |seconds: Option<u64>| WriteError::Busy {
+            message: "m".into(),
+            retry_after: seconds.map(Duration::from_secs),
+        };
+        check(429, Some(3), r#"{"message":"m"}"#, busy(Some(3)));
+        check(429, None, r#"{"message":"m"}"#, busy(None));
+        check(503, Some(1), r#"{"message":"m"}"#, busy(Some(1)));
+        check(503, None, r#"{"message":"m"}"#, WriteError::Unknown("m".into()));
+        check(
+            422,
+            None,
+            r#"{"message":"m","details":null}"#,
+            WriteError::Refused { code: 422, message: "m".into() },
+        );
+        check(500, None, r#"{"message":"m"}"#, WriteError::Unknown("m".into()));
+        let proxy = "the server answered 502 Bad Gateway: <html>no</html>";
+        check(502, None, "<html>no</html>\n", WriteError::Unknown(proxy.into()));
+    }
+}

@@ -1,0 +1,192 @@
+//! Which events are sent as they are, which count up one that was sent, and which are not sent at all. Takes the time as an
+//! argument; keeps a bounded number of entries.
+//!
+//! Upstream: `events_cache.go`, with its defaults.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+
+use kube_endpoint_core_model::{EventType, Timestamp};
+use lru::LruCache;
+
+use super::{EventSubject, Recorded};
+
+/// How many entries each of the three memories holds.
+const ENTRIES: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
+/// From so many different messages of one kind about one object on, they are combined.
+const COMBINE_FROM: usize = 10;
+/// Messages further apart than this many seconds are not combined.
+const COMBINE_WITHIN: i64 = 600;
+/// So many events about one object may be sent at once.
+const BURST: f64 = 25.0;
+/// Seconds after which one more may be sent.
+const REFILL: f64 = 300.0;
+
+/// What tells one series of events from another; without the message for combined ones.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct SeriesKey {
+    subject: EventSubject,
+    event_type: &'static str,
+    reason: &'static str,
+    message: Option<String>,
+}
+
+/// A series that is known to the server.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Series {
+    pub(super) name: String,
+    pub(super) first: Timestamp,
+    pub(super) count: u32,
+}
+
+/// How to send an event.
+#[derive(Debug, PartialEq)]
+pub(super) struct Delivery {
+    pub(super) key: SeriesKey,
+    pub(super) message: String,
+    /// What it continues, if it continues something.
+    pub(super) series: Option<Series>,
+}
+
+#[derive(Debug)]
+struct Similar {
+    messages: BTreeSet<String>,
+    last: Timestamp,
+}
+
+#[derive(Debug)]
+struct Bucket {
+    tokens: f64,
+    at: Timestamp,
+}
+
+#[derive(Debug)]
+pub(super) struct Correlator {
+    similar: LruCache<SeriesKey, Similar>,
+    series: LruCache<SeriesKey, Series>,
+    buckets: LruCache<EventSubject, Bucket>,
+}
+
+impl Correlator {
+    pub(super) fn new() -> Self {
+        Self {
+            similar: LruCache::new(ENTRIES),
+            series: LruCache::new(ENTRIES),
+            buckets: LruCache::new(ENTRIES),
+        }
+    }
+
+    /// How to send an event; none when there have been too many about its object.
+    pub(super) fn decide(&mut self, event: &Recorded) -> Option<Delivery> {
+        let (key, message) = self.combine(event);
+        if !self.take_token(&key.subject, event.at) {
+            return None;
+        }
+        let series = self.series.get(&key).cloned();
+        Some(Delivery { key, message, series })
+    }
+
+    /// Remembers what the server now knows.
+    pub(super) fn sent(&mut self, key: SeriesKey, series: Series) {
+        self.series.put(key, series);
+    }
+
+    fn combine(&mut self, event: &Recorded) -> (SeriesKey, String) {
+        let kind = SeriesKey {
+            subject: without_version(&event.subject),
+            event_type: match event.event_type {
+                EventType::Normal => "Normal",
+                EventType::Warning => "Warning",
+            },
+            reason: event.reason,
+            message: None,
+        };
+        let fresh = || Similar { messages: BTreeSet::new(), last: event.at };
+        let similar = self.similar.get_or_insert_mut(kind.clone(), fresh);
+        if event.at.as_second() - similar.last.as_second() > COMBINE_WITHIN {
+            similar.messages.clear();
+        }
+        similar.last = event.at;
+        similar.messages.insert(event.message.clone());
+        if similar.messages.len() < COMBINE_FROM {
+            let key = SeriesKey { message: Some(event.message.clone()), ..kind };
+            return (key, event.message.clone());
+        }
+        similar.messages.pop_first();
+        (kind, format!("(combined from similar events): {}", event.message))
+    }
+
+    fn take_token(&mut self, subject: &EventSubject, now: Timestamp) -> bool {
+        let bucket = self.buckets.get_or_insert_mut(subject.clone(), || Bucket { tokens: BURST, at: now });
+        let elapsed = (now.as_millisecond() - bucket.at.as_millisecond()).max(0) as f64 / 1000.0;
+        bucket.tokens = (bucket.tokens + elapsed / REFILL).min(BURST);
+        bucket.at = now;
+        let granted = bucket.tokens >= 1.0;
+        if granted {
+            bucket.tokens -= 1.0;
+        }
+        granted
+    }
+}
+
+/// Events about one object belong together whatever version of it they were made from.
+fn without_version(subject: &EventSubject) -> EventSubject {
+    EventSubject { resource_version: "".into(), ..subject.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(name: &str, message: &str, second: i64) -> Recorded {
+        Recorded {
+            subject: EventSubject { name: name.into(), ..EventSubject::default() },
+            event_type: EventType::Warning,
+            reason: "Failed",
+            message: message.into(),
+            at: Timestamp::from_second(second).unwrap(),
+        }
+    }
+
+    /// Decides and, when it is to be sent, sends. Returns the message and the count that the server then has.
+    fn play(correlator: &mut Correlator, event: &Recorded) -> Option<(String, u32)> {
+        let Delivery { key, message, series } = correlator.decide(event)?;
+        let count = series.map_or(1, |series| series.count + 1);
+        correlator.sent(key, Series { name: "x".into(), first: event.at, count });
+        Some((message, count))
+    }
+
+    #[test]
+    fn the_same_event_again_counts_up() {
+        let mut correlator = Correlator::new();
+        assert_eq!(play(&mut correlator, &event("a", "m", 0)), Some(("m".into(), 1)));
+        assert_eq!(play(&mut correlator, &event("a", "m", 1)), Some(("m".into(), 2)));
+        assert_eq!(play(&mut correlator, &event("b", "m", 1)), Some(("m".into(), 1)));
+        assert_eq!(play(&mut correlator, &event("a", "other", 1)), Some(("other".into(), 1)));
+    }
+
+    #[test]
+    fn many_different_messages_are_combined() {
+        let mut correlator = Correlator::new();
+        for number in 0..9 {
+            assert_eq!(play(&mut correlator, &event("a", &number.to_string(), 0)).unwrap().1, 1);
+        }
+        let combined =
+            |message: &str, count| Some((format!("(combined from similar events): {message}"), count));
+        assert_eq!(play(&mut correlator, &event("a", "9", 1)), combined("9", 1));
+        assert_eq!(play(&mut correlator, &event("a", "10", 2)), combined("10", 2));
+        assert_eq!(play(&mut correlator, &event("a", "11", 700)), Some(("11".into(), 1)), "after a pause");
+    }
+
+    #[test]
+    fn an_object_that_fails_without_end_is_not_heard_without_end() {
+        let mut correlator = Correlator::new();
+        for _ in 0..25 {
+            assert!(play(&mut correlator, &event("a", "m", 0)).is_some());
+        }
+        assert_eq!(play(&mut correlator, &event("a", "m", 1)), None);
+        assert!(play(&mut correlator, &event("b", "m", 1)).is_some(), "others are heard");
+        assert!(play(&mut correlator, &event("a", "m", 302)).is_some(), "one more after five minutes");
+        assert_eq!(play(&mut correlator, &event("a", "m", 303)), None);
+    }
+}

@@ -1,0 +1,78 @@
+//! The client-side rate limit, as `--kube-api-qps` and `--kube-api-burst` set it.
+
+use std::sync::Arc;
+
+use kube_endpoint_workqueue::{Bucket, InvalidRate};
+
+/// Spaces out the requests of one controller. Cloning shares the bucket.
+#[derive(Clone, Debug, Default)]
+pub struct RequestLimiter {
+    bucket: Option<Arc<Bucket>>,
+}
+
+impl RequestLimiter {
+    /// So many requests a second, and so many at once; a negative rate means no limit, as in client-go.
+    ///
+    /// # Errors
+    ///
+    /// When the rate is zero or not a number, or the burst is zero.
+    pub fn new(qps: f64, burst: u32) -> Result<Self, InvalidRate> {
+        if qps < 0.0 {
+            return Ok(Self::unlimited());
+        }
+        Ok(Self { bucket: Some(Arc::new(Bucket::new(qps, burst)?)) })
+    }
+
+    /// No limit.
+    pub fn unlimited() -> Self {
+        Self::default()
+    }
+
+    /// Waits for the next request's turn.
+    pub async fn acquire(&self) {
+        if let Some(bucket) = &self.bucket {
+            let delay = bucket.reserve();
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_at_once_and_then_one_by_one() {
+        let limiter = RequestLimiter::new(10.0, 3).unwrap();
+        let start = Instant::now();
+        for _ in 0..3 {
+            limiter.acquire().await;
+        }
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        limiter.acquire().await;
+        limiter.acquire().await;
+        let elapsed = start.elapsed();
+        assert!((200..=202).contains(&elapsed.as_millis()), "{elapsed:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_negative_rate_is_no_limit() {
+        let limiter = RequestLimiter::new(-1.0, 0).unwrap();
+        let start = Instant::now();
+        for _ in 0..1000 {
+            limiter.acquire().await;
+        }
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    }
+
+    #[test]
+    fn rates_that_make_no_sense_are_refused() {
+        assert!(RequestLimiter::new(0.0, 1).is_err());
+        assert!(RequestLimiter::new(f64::NAN, 1).is_err());
+        assert!(RequestLimiter::new(1.0, 0).is_err());
+    }
+}

@@ -1,0 +1,208 @@
+//! Creates, replaces and deletes objects.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, Request, header};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, ObjectMeta, ResourceVersion, Text};
+use serde::{Deserialize, Serialize};
+
+use crate::error::WriteError;
+use crate::limiter::RequestLimiter;
+
+/// How long an answer may take. Upstream's clients wait for ever; a request that hangs would hold its key for as long.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// An object that can be written.
+pub trait Writable: Serialize + Send + Sync {
+    /// `v1` or `group/v1`.
+    const API_VERSION: &'static str;
+    /// Kind of the object.
+    const KIND: &'static str;
+    /// The plural that stands in paths.
+    const PLURAL: &'static str;
+
+    /// Its metadata.
+    fn metadata(&self) -> &ObjectMeta;
+
+    /// The path of all objects of the kind in a namespace.
+    fn collection_path(namespace: &str) -> String {
+        let root = if Self::API_VERSION.contains('/') { "/apis" } else { "/api" };
+        format!("{root}/{}/namespaces/{namespace}/{}", Self::API_VERSION, Self::PLURAL)
+    }
+}
+
+impl Writable for EndpointSlice {
+    const API_VERSION: &'static str = "discovery.k8s.io/v1";
+    const KIND: &'static str = "EndpointSlice";
+    const PLURAL: &'static str = "endpointslices";
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+}
+
+impl Writable for Endpoints {
+    const API_VERSION: &'static str = "v1";
+    const KIND: &'static str = "Endpoints";
+    const PLURAL: &'static str = "endpoints";
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+}
+
+/// What the server said of an object that it stored, or has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Written {
+    /// Its metadata.
+    pub metadata: ObjectMeta,
+}
+
+impl Written {
+    /// The version that it has now.
+    pub fn version(&self) -> ResourceVersion {
+        self.metadata.resource_version
+    }
+}
+
+/// Writes objects through one client, at the pace of one limiter. Cloning shares both.
+#[derive(Clone)]
+pub struct ApiWriter {
+    client: kube::Client,
+    limiter: RequestLimiter,
+    user_agent: Arc<str>,
+}
+
+impl std::fmt::Debug for ApiWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiWriter").field("user_agent", &self.user_agent).finish_non_exhaustive()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Typed<'a, T> {
+    api_version: &'static str,
+    kind: &'static str,
+    #[serde(flatten)]
+    object: &'a T,
+}
+
+impl ApiWriter {
+    /// A writer. The user agent tells the controllers apart in the server's audit log and managedFields, as upstream's
+    /// do. The client must not retry by itself: a retried create may be carried out twice.
+    pub fn new(client: kube::Client, limiter: RequestLimiter, user_agent: impl Into<Arc<str>>) -> Self {
+        Self { client, limiter, user_agent: user_agent.into() }
+    }
+
+    /// Creates an object under the name that it carries.
+    ///
+    /// # Errors
+    ///
+    /// Every [`WriteError`]; after `Unknown` it may exist.
+    pub async fn create<T: Writable>(&self, object: &T) -> Result<Written, WriteError> {
+        self.stored(Method::POST, T::collection_path(&object.metadata().namespace), Some(object)).await
+    }
+
+    /// Replaces an object, on condition that it still has the version that it carries.
+    ///
+    /// # Errors
+    ///
+    /// Every [`WriteError`]; after `Unknown` it may have been replaced.
+    pub async fn update<T: Writable>(&self, object: &T) -> Result<Written, WriteError> {
+        self.stored(Method::PUT, object_path::<T>(&object.metadata().key()), Some(object)).await
+    }
+
+    /// Reads an object's metadata, from the server and not from a cache.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if there is none; every other [`WriteError`] too.
+    pub async fn get<T: Writable>(&self, key: &ObjectKey) -> Result<Written, WriteError> {
+        self.stored::<T>(Method::GET, object_path::<T>(key), None).await
+    }
+
+    /// Deletes the object that has this uid; another that has taken its name is left alone (`Conflict`). Without a uid,
+    /// whatever has the name is deleted.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if it was gone already; every other [`WriteError`] too.
+    pub async fn delete<T: Writable>(&self, key: &ObjectKey, uid: Option<&Text>) -> Result<(), WriteError> {
+        let mut options = serde_json::json!({"kind": "DeleteOptions", "apiVersion": "v1"});
+        if let Some(uid) = uid.filter(|uid| !uid.is_empty()) {
+            options["preconditions"] = serde_json::json!({ "uid": &**uid });
+        }
+        let body = serde_json::to_vec(&options).map_err(|error| WriteError::Unknown(error.to_string()))?;
+        self.send(Method::DELETE, &object_path::<T>(key), "application/json", body).await.map(drop)
+    }
+
+    async fn stored<T: Writable>(
+        &self,
+        method: Method,
+        path: String,
+        object: Option<&T>,
+    ) -> Result<Written, WriteError> {
+        let body = match object {
+            Some(object) => {
+                serde_json::to_vec(&Typed { api_version: T::API_VERSION, kind: T::KIND, object }).map_err(
+                    |error| WriteError::Refused { code: 0, message: format!("cannot be encoded: {error}") },
+                )?
+            }
+            None => Vec::new(),
+        };
+        let answer = self.send(method, &path, "application/json", body).await?;
+        serde_json::from_slice(&answer)
+            .map_err(|error| WriteError::Unknown(format!("the answer to {path} cannot be read: {error}")))
+    }
+
+    /// Sends one request when its turn comes, and reads the whole answer.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: Vec<u8>,
+    ) -> Result<bytes::Bytes, WriteError> {
+        self.limiter.acquire().await;
+        let request = Request::builder()
+            .method(&method)
+            .uri(path)
+            .header(header::CONTENT_TYPE, content_type)
+            .header(header::ACCEPT, "application/json")
+            .header(header::USER_AGENT, &*self.user_agent)
+            .body(Body::from(body))
+            .map_err(|error| WriteError::Refused { code: 0, message: format!("{path}: {error}") })?;
+        let answered = async {
+            let answer = self.client.send(request).await.map_err(|error| error.to_string())?;
+            let (parts, body) = answer.into_parts();
+            let body = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
+            Ok::<_, String>((parts, body))
+        };
+        match tokio::time::timeout(ANSWER_TIMEOUT, answered).await {
+            Err(_) => {
+                Err(WriteError::Unknown(format!("{method} {path}: no answer within {ANSWER_TIMEOUT:?}")))
+            }
+            Ok(Err(error)) => Err(WriteError::Unknown(format!("{method} {path}: {error}"))),
+            Ok(Ok((parts, body))) if parts.status.is_success() => Ok(body),
+            Ok(Ok((parts, body))) => {
+                let retry_after = parts
+                    .headers
+                    .get(header::RETRY_AFTER)
+                    .and_then(|value| value.to_str().ok()?.parse().ok())
+                    .map(Duration::from_secs);
+                Err(WriteError::from_answer(parts.status, retry_after, &body))
+            }
+        }
+    }
+}
+
+fn object_path<T: Writable>(key: &ObjectKey) -> String {
+    format!("{}/{}", T::collection_path(&key.namespace), key.name)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+use super::*;
+use http::Response;
+use std::sync::Mutex;
+
+type Seen = Arc<Mutex<Vec<(String, String, serde_json::Value)>>>;
+
+/// A client whose server gives one answer to everything and remembers what it was asked.
+fn answering(code: u16, body: &'static str) -> (ApiWriter, Seen) {
+    let seen = Seen::default();
+    let log = Arc::clone(&seen);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let log = Arc::clone(&log);
+        async move {
+            let (parts, request_body) = request.into_parts();
+            let bytes = request_body.collect().await.unwrap().to_bytes();
+            let value = serde_json::from_slice(&bytes).unwrap_or_default();
+            log.lock().unwrap().push((parts.method.to_string(), parts.uri.to_string(), value));
+            Response::builder()
+                .status(code)
+                .header("Retry-After", "7")
+                .body(Body::from(body.as_bytes().to_vec()))
+        }
+    });
+    let client = kube::Client::new(service, "default");
+    (ApiWriter::new(client, RequestLimiter::unlimited(), "test"), seen)
+}
+
+fn slice() -> EndpointSlice {
+    let metadata = ObjectMeta {
+        name: "web-abc".into(),
+        namespace: "shop".into(),
+        resource_version: ResourceVersion(4),
+        ..ObjectMeta::default()
+    };
+    EndpointSlice { metadata, ..EndpointSlice::default() }
+}
+
+#[tokio::test]
+async fn a_create_posts_the_object_with_its_kind() {
+    let (writer, seen) =
+        answering(201, r#"{"metadata":{"name":"web-abc","resourceVersion":"12","uid":"u"}}"#);
+    assert_eq!(writer.create(&slice()).await.unwrap().version(), ResourceVersion(12));
+    insta::assert_json_snapshot!(*seen.lock().unwrap(), @r#"
+    [
+      [
+        "POST",
+        "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices",
+        {
+          "addressType": "IPv4",
+          "apiVersion": "discovery.k8s.io/v1",
+          "endpoints": [],
+          "kind": "EndpointSlice",
+          "metadata": {
+            "name": "web-abc",
+            "namespace": "shop",
+            "resourceVersion": "4"
+          },
+          "ports": []
+        }
+      ]
+    ]
+    "#);
+}
+
+#[tokio::test]
+async fn an_update_puts_it_and_a_get_reads_it() {
+    let (writer, seen) = answering(200, r#"{"metadata":{"resourceVersion":"13"}}"#);
+    let endpoints = Endpoints { metadata: slice().metadata, ..Endpoints::default() };
+    assert_eq!(writer.update(&endpoints).await.unwrap().version(), ResourceVersion(13));
+    assert_eq!(writer.get::<Endpoints>(&endpoints.key()).await.unwrap().version(), ResourceVersion(13));
+    let seen = seen.lock().unwrap();
+    let calls: Vec<String> = seen.iter().map(|(method, path, _)| format!("{method} {path}")).collect();
+    assert_eq!(
+        calls,
+        ["PUT /api/v1/namespaces/shop/endpoints/web-abc", "GET /api/v1/namespaces/shop/endpoints/web-abc"]
+    );
+}
+
+#[tokio::test]
+async fn a_delete_is_for_one_uid_only() {
+    let (writer, seen) = answering(200, r#"{"kind":"Status","status":"Success"}"#);
+    writer.delete::<EndpointSlice>(&slice().key(), Some(&"u".into())).await.unwrap();
+    writer.delete::<EndpointSlice>(&slice().key(), None).await.unwrap();
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen[0].2["preconditions"]["uid"], "u");
+    assert_eq!(seen[1].2.get("preconditions"), None);
+}
+
+#[tokio::test]
+async fn refusals_come_with_the_servers_words() {
+    let (writer, _) = answering(429, r#"{"message":"slow down"}"#);
+    let want = WriteError::Busy { message: "slow down".into(), retry_after: Some(Duration::from_secs(7)) };
+    assert_eq!(writer.create(&slice()).await, Err(want));
+}
+
+#[tokio::test]
+async fn an_answer_that_makes_no_sense_is_unknown() {
+    let (writer, _) = answering(201, "<html>");
+    let error = writer.create(&slice()).await.unwrap_err();
+    assert!(!error.is_refusal(), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_never_comes_is_unknown() {
+    let service = tower::service_fn(|_: Request<Body>| {
+        std::future::pending::<Result<Response<Body>, std::io::Error>>()
+    });
+    let writer = ApiWriter::new(kube::Client::new(service, "default"), RequestLimiter::unlimited(), "test");
+    let error = writer.create(&slice()).await.unwrap_err();
+    assert_eq!(
+        error,
+        WriteError::Unknown(
+            "POST /apis/discovery.k8s.io/v1/namespaces/shop/endpointslices: no answer within 60s".into()
+        )
+    );
+}
