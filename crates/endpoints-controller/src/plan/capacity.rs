@@ -1,0 +1,86 @@
+//! Too many addresses for one object: who is left out.
+
+use kube_endpoint_core_model::endpoints::{EndpointAddress, EndpointSubset};
+
+/// All addresses of some subsets, ready or not.
+pub(super) fn addresses(subsets: &[EndpointSubset]) -> impl Iterator<Item = &EndpointAddress> {
+    subsets.iter().flat_map(|subset| subset.addresses.iter().chain(&subset.not_ready_addresses))
+}
+
+/// How many addresses there are; one that stands in two subsets counts twice.
+pub(super) fn count(subsets: &[EndpointSubset]) -> usize {
+    subsets.iter().map(|subset| subset.addresses.len() + subset.not_ready_addresses.len()).sum()
+}
+
+/// The subsets without the addresses beyond a capacity; none when all fit (upstream `truncateEndpoints`).
+///
+/// Ready addresses come first. Those of the kind that does not fit entirely are shared out over the subsets in
+/// proportion to their number, rounded up, so that the last subsets may get less. A subset that is left with none is
+/// dropped: upstream keeps it, and the server refuses the object for it.
+pub(super) fn truncate(full: &[EndpointSubset], capacity: usize) -> Option<Vec<EndpointSubset>> {
+    let ready: usize = full.iter().map(|subset| subset.addresses.len()).sum();
+    let not_ready = count(full) - ready;
+    if ready + not_ready <= capacity {
+        return None;
+    }
+    let ready_fit = ready <= capacity;
+    let (total, room) = if ready_fit { (not_ready, capacity - ready) } else { (ready, capacity) };
+    let mut left = room;
+    let mut subsets = full.to_vec();
+    for subset in &mut subsets {
+        if !ready_fit {
+            subset.not_ready_addresses.clear();
+        }
+        let list = if ready_fit { &mut subset.not_ready_addresses } else { &mut subset.addresses };
+        list.truncate(share(list.len(), total, room).min(left));
+        left -= list.len();
+    }
+    subsets.retain(|subset| !subset.addresses.is_empty() || !subset.not_ready_addresses.is_empty());
+    Some(subsets)
+}
+
+/// `part / total * room`, rounded up; in floating point, so that the last bit falls as it does upstream.
+fn share(part: usize, total: usize, room: usize) -> usize {
+    // No list comes near 2^52 entries, where the conversions would begin to lose digits.
+    (part as f64 / total as f64 * room as f64).ceil() as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Subsets with so many ready and not ready addresses.
+    fn subsets(sizes: &[(usize, usize)]) -> Vec<EndpointSubset> {
+        let list = |count: usize| vec![EndpointAddress::default(); count];
+        let subset = |&(ready, not_ready): &(usize, usize)| EndpointSubset {
+            addresses: list(ready),
+            not_ready_addresses: list(not_ready),
+            ports: Vec::new(),
+        };
+        sizes.iter().map(subset).collect()
+    }
+
+    #[test]
+    fn ready_first_and_the_rest_in_proportion() {
+        let check = |given: &[(usize, usize)], want: Option<&[(usize, usize)]>| {
+            let truncated = truncate(&subsets(given), 1000);
+            let sizes: Option<Vec<_>> = truncated.map(|subsets| {
+                subsets.iter().map(|s| (s.addresses.len(), s.not_ready_addresses.len())).collect()
+            });
+            assert_eq!(sizes.as_deref(), want, "{given:?}");
+        };
+        check(&[], None);
+        check(&[(1000, 0)], None);
+        check(&[(500, 300), (100, 100)], None);
+        check(&[(1001, 0)], Some(&[(1000, 0)]));
+        check(&[(0, 1500)], Some(&[(0, 1000)]));
+        check(&[(900, 200)], Some(&[(900, 100)]));
+        check(&[(1000, 200)], Some(&[(1000, 0)]));
+        check(&[(1001, 200)], Some(&[(1000, 0)]));
+        check(&[(400, 600), (400, 200)], Some(&[(400, 150), (400, 50)]));
+        check(&[(600, 0), (600, 0), (600, 0)], Some(&[(334, 0), (334, 0), (332, 0)]));
+        check(&[(1001, 0), (0, 5)], Some(&[(1000, 0)]));
+        // Of 999 subsets with two addresses each the last get nothing any more, and go.
+        check(&vec![(2, 0); 999], Some(&vec![(2, 0); 500]));
+    }
+}
