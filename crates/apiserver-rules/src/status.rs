@@ -101,9 +101,15 @@ impl Status {
         .about(resource, name)
     }
 
-    /// 422 Invalid, with a cause for each field. The message lists them as upstream does.
+    /// 422 Invalid, with a cause for each field. The message lists them as upstream does, each text once.
     pub fn invalid(resource: &Resource, name: &str, causes: Vec<Cause>) -> Self {
-        let each: Vec<String> = causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
+        let mut each: Vec<String> = Vec::with_capacity(causes.len());
+        for cause in &causes {
+            let text = format!("{}: {}", cause.field, cause.message);
+            if !each.contains(&text) {
+                each.push(text);
+            }
+        }
         let listed = match each.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),

@@ -1,0 +1,170 @@
+//! What fields each kind has and how Go prints them: the tables that decoding walks.
+//!
+//! The tables say what the Go types of the real server say, and nothing about meaning. A walk over an object and
+//! its table gives exactly the object that the real server would store: unknown fields gone, zero values of
+//! `omitempty` fields gone, empty but always printed fields there.
+
+mod container;
+mod core;
+mod discovery;
+mod meta;
+mod node;
+mod other;
+mod pod;
+mod pod_status;
+mod volume;
+
+use crate::resource::Resource;
+
+/// What a value must look like.
+#[derive(Debug)]
+pub(crate) enum Shape {
+    /// A string; the Go type's name is for error texts.
+    Text(&'static str),
+    /// A boolean.
+    Bool,
+    /// An integer of 32 bits.
+    Int32,
+    /// An integer of 64 bits.
+    Int64,
+    /// A resource quantity, printed in canonical form.
+    Quantity,
+    /// `metav1.Time`: whole seconds, UTC.
+    Time,
+    /// `metav1.MicroTime`: microseconds, UTC.
+    MicroTime,
+    /// An integer or a string.
+    IntOrString,
+    /// Anything at all.
+    Any,
+    /// A struct.
+    Object(&'static GoType),
+    /// A list.
+    List(&'static Shape),
+    /// A map from strings.
+    Map(&'static Shape),
+}
+
+/// When a field is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// Always, with its zero value if need be.
+    Keep,
+    /// Unless it has its zero value.
+    Omit,
+    /// When it is set: a pointer with `omitempty`.
+    Opt,
+    /// Always, null when it is not set: a pointer without `omitempty`.
+    Nullable,
+}
+
+/// One field of a Go struct.
+#[derive(Debug)]
+pub(crate) struct Field {
+    /// Name in JSON.
+    pub(crate) name: &'static str,
+    /// When it is printed.
+    pub(crate) presence: Presence,
+    /// What it holds.
+    pub(crate) shape: Shape,
+}
+
+/// A Go struct; its fields are sorted by name, as the maps of `serde_json` are.
+#[derive(Debug)]
+pub(crate) struct GoType {
+    /// The name without its package.
+    pub(crate) name: &'static str,
+    /// Fields, those of embedded structs among them.
+    pub(crate) fields: &'static [Field],
+}
+
+/// Writes one table for each Go struct, named like the struct.
+macro_rules! go_types {
+    ($($name:ident { $($field:literal $presence:ident $shape:expr,)* })*) => {
+        $(
+            #[allow(non_upper_case_globals)]
+            pub(crate) static $name: $crate::schema::GoType = $crate::schema::GoType {
+                name: stringify!($name),
+                fields: &[$($crate::schema::Field {
+                    name: $field,
+                    presence: $crate::schema::go_types!(@$presence),
+                    shape: $shape,
+                }),*],
+            };
+        )*
+    };
+    (@keep) => { $crate::schema::Presence::Keep };
+    (@omit) => { $crate::schema::Presence::Omit };
+    (@opt) => { $crate::schema::Presence::Opt };
+    (@nullable) => { $crate::schema::Presence::Nullable };
+}
+pub(crate) use go_types;
+
+/// The table of a resource's kind.
+pub(crate) fn of(resource: &Resource) -> &'static GoType {
+    match (resource.group, resource.kind) {
+        ("", "Namespace") => &core::Namespace,
+        ("", "Node") => &node::Node,
+        ("", "Pod") => &pod::Pod,
+        ("", "Service") => &core::Service,
+        ("", "Endpoints") => &core::Endpoints,
+        ("", "Event") => &core::Event,
+        ("events.k8s.io", _) => &other::Event,
+        ("discovery.k8s.io", _) => &discovery::EndpointSlice,
+        ("coordination.k8s.io", _) => &other::Lease,
+        ("authentication.k8s.io", _) => &other::TokenReview,
+        _ => &other::SubjectAccessReview,
+    }
+}
+
+impl Shape {
+    /// The Go type's name, for error texts.
+    pub(crate) fn go_name(&self) -> String {
+        match self {
+            Self::Text(name) => (*name).to_owned(),
+            Self::Bool => "bool".to_owned(),
+            Self::Int32 => "int32".to_owned(),
+            Self::Int64 => "int64".to_owned(),
+            Self::Quantity => "resource.Quantity".to_owned(),
+            Self::Time => "v1.Time".to_owned(),
+            Self::MicroTime => "v1.MicroTime".to_owned(),
+            Self::IntOrString => "intstr.IntOrString".to_owned(),
+            Self::Any => "interface {}".to_owned(),
+            Self::Object(go_type) => format!("v1.{}", go_type.name),
+            Self::List(item) => format!("[]{}", item.go_name()),
+            Self::Map(Self::Quantity) => "v1.ResourceList".to_owned(),
+            Self::Map(item) => format!("map[string]{}", item.go_name()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn visit(shape: &Shape, seen: &mut BTreeSet<*const GoType>) {
+        match shape {
+            Shape::Object(go_type) => {
+                if seen.insert(*go_type) {
+                    let names: Vec<_> = go_type.fields.iter().map(|f| f.name).collect();
+                    assert!(names.is_sorted_by(|a, b| a < b), "{}: {names:?}", go_type.name);
+                    go_type.fields.iter().for_each(|f| visit(&f.shape, seen));
+                }
+            }
+            Shape::List(item) | Shape::Map(item) => visit(item, seen),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn fields_are_sorted_and_distinct() {
+        let mut seen = BTreeSet::new();
+        for resource in crate::resource::all() {
+            let go_type = of(resource);
+            assert_eq!(go_type.name, resource.kind);
+            visit(&Shape::Object(go_type), &mut seen);
+        }
+        assert!(seen.len() > 170, "{}", seen.len());
+    }
+}

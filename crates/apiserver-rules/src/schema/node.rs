@@ -1,0 +1,114 @@
+//! Node and the types inside it.
+
+use super::meta::ObjectMeta;
+use super::{Shape::*, go_types};
+
+go_types! {
+    Taint {
+        "effect" keep Text("v1.TaintEffect"),
+        "key" keep Text("string"),
+        "timeAdded" opt Time,
+        "value" omit Text("string"),
+    }
+    ConfigMapNodeConfigSource {
+        "kubeletConfigKey" keep Text("string"),
+        "name" keep Text("string"),
+        "namespace" keep Text("string"),
+        "resourceVersion" omit Text("string"),
+        "uid" omit Text("types.UID"),
+    }
+    NodeConfigSource {
+        "configMap" opt Object(&ConfigMapNodeConfigSource),
+    }
+    NodeSpec {
+        "configSource" opt Object(&NodeConfigSource),
+        "externalID" omit Text("string"),
+        "podCIDR" omit Text("string"),
+        "podCIDRs" omit List(&Text("string")),
+        "providerID" omit Text("string"),
+        "taints" omit List(&Object(&Taint)),
+        "unschedulable" omit Bool,
+    }
+    NodeCondition {
+        "lastHeartbeatTime" keep Time,
+        "lastTransitionTime" keep Time,
+        "message" omit Text("string"),
+        "reason" omit Text("string"),
+        "status" keep Text("v1.ConditionStatus"),
+        "type" keep Text("v1.NodeConditionType"),
+    }
+    NodeAddress {
+        "address" keep Text("string"),
+        "type" keep Text("v1.NodeAddressType"),
+    }
+    DaemonEndpoint {
+        "Port" keep Int32,
+    }
+    NodeDaemonEndpoints {
+        "kubeletEndpoint" keep Object(&DaemonEndpoint),
+    }
+    NodeSwapStatus {
+        "capacity" opt Int64,
+    }
+    NodeSystemInfo {
+        "architecture" keep Text("string"),
+        "bootID" keep Text("string"),
+        "containerRuntimeVersion" keep Text("string"),
+        "kernelVersion" keep Text("string"),
+        "kubeProxyVersion" keep Text("string"),
+        "kubeletVersion" keep Text("string"),
+        "machineID" keep Text("string"),
+        "operatingSystem" keep Text("string"),
+        "osImage" keep Text("string"),
+        "swap" opt Object(&NodeSwapStatus),
+        "systemUUID" keep Text("string"),
+    }
+    ContainerImage {
+        "names" keep List(&Text("string")),
+        "sizeBytes" omit Int64,
+    }
+    AttachedVolume {
+        "devicePath" keep Text("string"),
+        "name" keep Text("v1.UniqueVolumeName"),
+    }
+    NodeConfigStatus {
+        "active" opt Object(&NodeConfigSource),
+        "assigned" opt Object(&NodeConfigSource),
+        "error" omit Text("string"),
+        "lastKnownGood" opt Object(&NodeConfigSource),
+    }
+    NodeRuntimeHandlerFeatures {
+        "recursiveReadOnlyMounts" opt Bool,
+        "userNamespaces" opt Bool,
+    }
+    NodeRuntimeHandler {
+        "features" opt Object(&NodeRuntimeHandlerFeatures),
+        "name" keep Text("string"),
+    }
+    NodeFeatures {
+        "supplementalGroupsPolicy" opt Bool,
+    }
+    NodeStatus {
+        "addresses" omit List(&Object(&NodeAddress)),
+        "allocatable" omit Map(&Quantity),
+        "capacity" omit Map(&Quantity),
+        "conditions" omit List(&Object(&NodeCondition)),
+        "config" opt Object(&NodeConfigStatus),
+        "daemonEndpoints" keep Object(&NodeDaemonEndpoints),
+        "declaredFeatures" omit List(&Text("string")),
+        "features" opt Object(&NodeFeatures),
+        "images" omit List(&Object(&ContainerImage)),
+        "nodeInfo" keep Object(&NodeSystemInfo),
+        "phase" omit Text("v1.NodePhase"),
+        "runtimeHandlers" omit List(&Object(&NodeRuntimeHandler)),
+        "volumesAttached" omit List(&Object(&AttachedVolume)),
+        "volumesInUse" omit List(&Text("v1.UniqueVolumeName")),
+    }
+    Node {
+        "apiVersion" omit Text("string"),
+        "kind" omit Text("string"),
+        "metadata" keep Object(&ObjectMeta),
+        "spec" keep Object(&NodeSpec),
+        "status" keep Object(&NodeStatus),
+    }
+}

@@ -1,0 +1,114 @@
+//! Kinds of the smaller groups: leases, events as `events.k8s.io/v1` shows them, and the reviews.
+
+use super::core::{EventSource, ObjectReference};
+use super::meta::ObjectMeta;
+use super::{Shape::*, go_types};
+
+go_types! {
+    LeaseSpec {
+        "acquireTime" opt MicroTime,
+        "holderIdentity" opt Text("string"),
+        "leaseDurationSeconds" opt Int32,
+        "leaseTransitions" opt Int32,
+        "preferredHolder" opt Text("string"),
+        "renewTime" opt MicroTime,
+        "strategy" opt Text("v1.CoordinatedLeaseStrategy"),
+    }
+    Lease {
+        "apiVersion" omit Text("string"),
+        "kind" omit Text("string"),
+        "metadata" keep Object(&ObjectMeta),
+        "spec" keep Object(&LeaseSpec),
+    }
+    EventSeries {
+        "count" keep Int32,
+        "lastObservedTime" keep MicroTime,
+    }
+    Event {
+        "action" omit Text("string"),
+        "apiVersion" omit Text("string"),
+        "deprecatedCount" omit Int32,
+        "deprecatedFirstTimestamp" keep Time,
+        "deprecatedLastTimestamp" keep Time,
+        "deprecatedSource" keep Object(&EventSource),
+        "eventTime" keep MicroTime,
+        "kind" omit Text("string"),
+        "metadata" keep Object(&ObjectMeta),
+        "note" omit Text("string"),
+        "reason" omit Text("string"),
+        "regarding" keep Object(&ObjectReference),
+        "related" opt Object(&ObjectReference),
+        "reportingController" omit Text("string"),
+        "reportingInstance" omit Text("string"),
+        "series" opt Object(&EventSeries),
+        "type" omit Text("string"),
+    }
+    TokenReviewSpec {
+        "audiences" omit List(&Text("string")),
+        "token" omit Text("string"),
+    }
+    UserInfo {
+        "extra" omit Map(&List(&Text("string"))),
+        "groups" omit List(&Text("string")),
+        "uid" omit Text("string"),
+        "username" omit Text("string"),
+    }
+    TokenReviewStatus {
+        "audiences" omit List(&Text("string")),
+        "authenticated" omit Bool,
+        "error" omit Text("string"),
+        "user" keep Object(&UserInfo),
+    }
+    TokenReview {
+        "apiVersion" omit Text("string"),
+        "kind" omit Text("string"),
+        "metadata" keep Object(&ObjectMeta),
+        "spec" keep Object(&TokenReviewSpec),
+        "status" keep Object(&TokenReviewStatus),
+    }
+    SelectorRequirement {
+        "key" keep Text("string"),
+        "operator" keep Text("string"),
+        "values" omit List(&Text("string")),
+    }
+    SelectorAttributes {
+        "rawSelector" omit Text("string"),
+        "requirements" omit List(&Object(&SelectorRequirement)),
+    }
+    ResourceAttributes {
+        "fieldSelector" opt Object(&SelectorAttributes),
+        "group" omit Text("string"),
+        "labelSelector" opt Object(&SelectorAttributes),
+        "name" omit Text("string"),
+        "namespace" omit Text("string"),
+        "resource" omit Text("string"),
+        "subresource" omit Text("string"),
+        "verb" omit Text("string"),
+        "version" omit Text("string"),
+    }
+    NonResourceAttributes {
+        "path" omit Text("string"),
+        "verb" omit Text("string"),
+    }
+    SubjectAccessReviewSpec {
+        "extra" omit Map(&List(&Text("string"))),
+        "groups" omit List(&Text("string")),
+        "nonResourceAttributes" opt Object(&NonResourceAttributes),
+        "resourceAttributes" opt Object(&ResourceAttributes),
+        "uid" omit Text("string"),
+        "user" omit Text("string"),
+    }
+    SubjectAccessReviewStatus {
+        "allowed" keep Bool,
+        "denied" omit Bool,
+        "evaluationError" omit Text("string"),
+        "reason" omit Text("string"),
+    }
+    SubjectAccessReview {
+        "apiVersion" omit Text("string"),
+        "kind" omit Text("string"),
+        "metadata" keep Object(&ObjectMeta),
+        "spec" keep Object(&SubjectAccessReviewSpec),
+        "status" keep Object(&SubjectAccessReviewStatus),
+    }
+}

@@ -1,0 +1,288 @@
+//! Allocation of cluster IPs and node ports, after `pkg/registry/core/service/storage/alloc.go`, but deterministic:
+//! numbers count up.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use serde_json::Value;
+
+use crate::resource;
+use crate::status::Status;
+use crate::validation::{Errors, Path, ip};
+use crate::value::{Fields, spec};
+
+use super::ranges::{Addresses, Pool, RangeError};
+use super::service_facts::{is_headless, needs_cluster_ip, needs_health_check};
+use super::service_ips;
+
+const NODE_PORTS: (u128, u128) = (30_000, 32_767);
+
+/// The cluster IPs and node ports in use. Allocation is deterministic: the next free one, counting up from the last
+/// given out. A clone is a dry run's copy.
+#[derive(Clone, Debug)]
+pub struct ClusterIps {
+    ipv4: Addresses,
+    ipv6: Addresses,
+    node_ports: Pool,
+}
+
+/// Everything that a Service holds.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Holdings {
+    addresses: Vec<IpAddr>,
+    ports: Vec<u128>,
+}
+
+impl Holdings {
+    fn of(service: &Value) -> Self {
+        let spec = spec(service);
+        let mut held = Self::default();
+        if needs_cluster_ip(service) && !is_headless(service) {
+            held.addresses = spec.texts("clusterIPs").into_iter().filter_map(ip::parse_sloppy).collect();
+        }
+        let ports = spec.list("ports").iter().map(|p| p.int("nodePort"));
+        let checked = needs_health_check(service).then(|| spec.int("healthCheckNodePort"));
+        for port in ports.chain(checked).filter_map(|p| u128::try_from(p).ok()).filter(|p| *p != 0) {
+            // TCP and UDP may share a port, which is held once.
+            if !held.ports.contains(&port) {
+                held.ports.push(port);
+            }
+        }
+        held
+    }
+}
+
+impl Default for ClusterIps {
+    /// An allocator over 10.96.0.0/16 and fd00:10:96::/112.
+    fn default() -> Self {
+        let ipv4 = Addresses::new(Ipv4Addr::new(10, 96, 0, 0).into(), 16);
+        let ipv6 = Addresses::new(Ipv6Addr::new(0xfd00, 0x10, 0x96, 0, 0, 0, 0, 0).into(), 112);
+        Self::over(ipv4, ipv6)
+    }
+}
+
+impl ClusterIps {
+    /// An allocator over one range for each family, the first being the primary one. A range that is not one is
+    /// replaced by the default (10.96.0.0/16, fd00:10:96::/112); see [`ClusterIps::try_new`].
+    pub fn new(ipv4_range: &str, ipv6_range: &str) -> Self {
+        Self::try_new(ipv4_range, ipv6_range).unwrap_or_default()
+    }
+
+    /// An allocator over one range for each family.
+    ///
+    /// # Errors
+    /// The first text that is no CIDR of its family.
+    pub fn try_new(ipv4_range: &str, ipv6_range: &str) -> Result<Self, RangeError> {
+        let ipv4 = Addresses::parse(ipv4_range)?;
+        let ipv6 = Addresses::parse(ipv6_range)?;
+        if !ipv4.is_ipv4() {
+            return Err(RangeError(ipv4_range.to_owned()));
+        }
+        if ipv6.is_ipv4() {
+            return Err(RangeError(ipv6_range.to_owned()));
+        }
+        Ok(Self::over(ipv4, ipv6))
+    }
+
+    fn over(ipv4: Addresses, ipv6: Addresses) -> Self {
+        let (first, last) = NODE_PORTS;
+        Self { ipv4, ipv6, node_ports: Pool::new(first, last, first) }
+    }
+
+    /// Fills in clusterIP, clusterIPs and node ports of a Service that is to be stored (after
+    /// [`create`](super::create) or [`update`](super::update), which fill in ipFamilies and ipFamilyPolicy), taking
+    /// addresses; what `old` had and `service` has not is given back. On an error nothing is taken.
+    ///
+    /// # Errors
+    /// 422 for an address or port that is taken or out of range, 500 when a range is full.
+    pub fn allocate(&mut self, old: Option<&Value>, service: &mut Value) -> Result<(), Status> {
+        let mut old = old.cloned();
+        if let Some(old) = &mut old {
+            service_ips::default_on_read(old);
+        }
+        let held = old.as_ref().map(Holdings::of).unwrap_or_default();
+        let mut taken = Holdings::default();
+        let done = self
+            .allocate_addresses(&held, service, &mut taken)
+            .and_then(|()| self.allocate_ports(&held, service, &mut taken));
+        if done.is_err() {
+            self.give_back(&taken);
+            return done;
+        }
+        let kept = Holdings::of(service);
+        self.give_back(&Holdings {
+            addresses: held.addresses.into_iter().filter(|a| !kept.addresses.contains(a)).collect(),
+            ports: held.ports.into_iter().filter(|p| !kept.ports.contains(p)).collect(),
+        });
+        Ok(())
+    }
+
+    /// Takes the addresses and ports of a Service that is loaded as it stands.
+    pub fn occupy(&mut self, service: &Value) {
+        let held = Holdings::of(service);
+        for address in held.addresses {
+            self.range(address.is_ipv4()).occupy(address);
+        }
+        for port in held.ports {
+            self.node_ports.take(port);
+        }
+    }
+
+    /// Gives back the addresses and ports of a Service that was deleted.
+    pub fn release(&mut self, service: &Value) {
+        let held = Holdings::of(service);
+        self.give_back(&held);
+    }
+
+    fn range(&mut self, ipv4: bool) -> &mut Addresses {
+        if ipv4 { &mut self.ipv4 } else { &mut self.ipv6 }
+    }
+
+    fn give_back(&mut self, held: &Holdings) {
+        for address in &held.addresses {
+            self.range(address.is_ipv4()).release(*address);
+        }
+        for port in &held.ports {
+            self.node_ports.release(*port);
+        }
+    }
+
+    fn allocate_addresses(
+        &mut self,
+        held: &Holdings,
+        service: &mut Value,
+        taken: &mut Holdings,
+    ) -> Result<(), Status> {
+        if !needs_cluster_ip(service) || is_headless(service) {
+            return Ok(());
+        }
+        let families: Vec<String> =
+            spec(service).texts("ipFamilies").into_iter().map(str::to_owned).collect();
+        let mut addresses: Vec<String> =
+            spec(service).texts("clusterIPs").into_iter().map(str::to_owned).collect();
+        for (index, family) in families.iter().enumerate() {
+            let range = self.range(family == "IPv4");
+            let Some(asked) = addresses.get(index).filter(|a| !a.is_empty()) else {
+                let Some(address) = range.take_next() else {
+                    let name = service["metadata"].text("name");
+                    return Err(internal(&format!(
+                        "failed to allocate a serviceIP for Service {name:?}: range is full"
+                    )));
+                };
+                taken.addresses.push(address);
+                addresses.truncate(index);
+                addresses.push(address.to_string());
+                continue;
+            };
+            let Some(address) = ip::parse_sloppy(asked).filter(|a| !held.addresses.contains(a)) else {
+                continue;
+            };
+            if let Err(why) = range.take(address) {
+                let why = format!("failed to allocate IP {asked}: {why}");
+                let shown: Vec<&str> = addresses.iter().map(String::as_str).collect();
+                return Err(invalid(service, "spec.clusterIPs", |errors, at| {
+                    errors.invalid(at, shown.as_slice(), &why);
+                }));
+            }
+            taken.addresses.push(address);
+        }
+        if let Some(first) = addresses.first().cloned()
+            && let Some(spec) = service.get_mut("spec")
+        {
+            spec.set("clusterIP", first);
+            spec.set("clusterIPs", addresses);
+        }
+        Ok(())
+    }
+
+    fn allocate_ports(
+        &mut self,
+        held: &Holdings,
+        service: &mut Value,
+        taken: &mut Holdings,
+    ) -> Result<(), Status> {
+        let kind = spec(service).text("type");
+        let typed = matches!(kind, "NodePort" | "LoadBalancer");
+        let automatic = kind == "NodePort" || spec(service).flag("allocateLoadBalancerNodePorts");
+        let count = if typed { spec(service).list("ports").len() } else { 0 };
+        for index in 0..count {
+            let port = &spec(service)["ports"][index];
+            let (number, asked) = (port.int("port"), port.int("nodePort"));
+            if asked == 0 && !automatic {
+                continue;
+            }
+            // A port number that occurs for two protocols gets one node port.
+            let shared = spec(service)["ports"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .find(|p| p.int("port") == number && p.int("nodePort") != 0)
+                .map_or(0, |p| p.int("nodePort"));
+            let wanted = if asked == 0 && held.ports.is_empty() { shared } else { asked };
+            let port = match u128::try_from(wanted) {
+                Ok(0) | Err(_) => self.next_port(taken)?,
+                Ok(port) => {
+                    if !held.ports.contains(&port) && !taken.ports.contains(&port) {
+                        self.take_port(port).map_err(|why| {
+                            let at = format!("spec.ports[{index}].nodePort");
+                            invalid(service, &at, |errors, at| errors.invalid(at, &wanted, &why))
+                        })?;
+                        taken.ports.push(port);
+                    }
+                    port
+                }
+            };
+            if let Some(item) = service["spec"].items_mut("ports").get_mut(index) {
+                item.set("nodePort", u64::try_from(port).unwrap_or_default());
+            }
+        }
+        if needs_health_check(service) {
+            let asked = spec(service).int("healthCheckNodePort");
+            match u128::try_from(asked) {
+                Ok(0) | Err(_) => {
+                    let port = self.next_port(taken)?;
+                    service["spec"].set("healthCheckNodePort", u64::try_from(port).unwrap_or_default());
+                }
+                Ok(port) if held.ports.contains(&port) || taken.ports.contains(&port) => {}
+                Ok(port) => {
+                    self.take_port(port).map_err(|why| {
+                        internal(&format!("failed to allocate requested HealthCheck NodePort {asked}: {why}"))
+                    })?;
+                    taken.ports.push(port);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_port(&mut self, port: u128) -> Result<(), String> {
+        let (first, last) = NODE_PORTS;
+        if !self.node_ports.contains(port) {
+            return Err(format!(
+                "provided port is not in the valid range. The range of valid ports is {first}-{last}"
+            ));
+        }
+        if self.node_ports.take(port) { Ok(()) } else { Err("provided port is already allocated".to_owned()) }
+    }
+
+    fn next_port(&mut self, taken: &mut Holdings) -> Result<u128, Status> {
+        let port = self
+            .node_ports
+            .take_next()
+            .ok_or_else(|| internal("failed to allocate a nodePort: range is full"))?;
+        taken.ports.push(port);
+        Ok(port)
+    }
+}
+
+fn internal(why: &str) -> Status {
+    Status::new(500, "InternalError", format!("Internal error occurred: {why}"))
+}
+
+fn invalid(service: &Value, at: &str, add: impl FnOnce(&mut Errors, &Path<'_>)) -> Status {
+    let mut errors = Errors::default();
+    add(&mut errors, &Path::Root(at));
+    match resource::by_kind("v1", "Service") {
+        Some(resource) => Status::invalid(resource, service["metadata"].text("name"), errors.into_causes()),
+        None => internal("no Service resource"),
+    }
+}

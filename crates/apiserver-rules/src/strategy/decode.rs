@@ -1,0 +1,270 @@
+//! From parsed JSON to a canonical object: the walk over an object and its table, with Go's errors.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+use crate::quantity::Quantity;
+use crate::resource::Resource;
+use crate::schema::{self, Field, GoType, Presence, Shape};
+use crate::status::Status;
+use crate::times;
+use crate::value::Fields;
+
+use super::Decided;
+
+/// How many unknown fields the real server lists before it stops.
+const MAX_UNKNOWN: usize = 100;
+
+/// Decodes `body` as `resource`'s kind; see [`super::decode`].
+pub(super) fn decode(resource: &Resource, body: Value) -> Result<Decided, Status> {
+    let kind = body.text("kind").to_owned();
+    let api_version = body.text("apiVersion").to_owned();
+    let Value::Object(mut map) = body else {
+        return Err(Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse \
+             error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
+             \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            resource.kind,
+            json_name(&body)
+        )));
+    };
+    check_type(resource, &api_version, &kind)?;
+    map.insert("apiVersion".to_owned(), resource.api_version().into());
+    map.insert("kind".to_owned(), resource.kind.into());
+    let mut walk = Walk { path: Vec::with_capacity(16), unknown: Vec::new() };
+    let object = walk.object(schema::of(resource), map).map_err(|why| {
+        Status::bad_request(format!(
+            "{} in version {:?} cannot be handled as a {}: {why}",
+            resource.kind, resource.version, resource.kind
+        ))
+    })?;
+    Ok(Decided { object, warnings: walk.unknown })
+}
+
+/// Refuses an object of another kind or version. Absent ones are taken from the path, as the real server does.
+fn check_type(resource: &Resource, api_version: &str, kind: &str) -> Result<(), Status> {
+    if !api_version.is_empty() && !kind.is_empty() && crate::resource::by_kind(api_version, kind).is_none() {
+        let version = api_version.split_once('/').map_or(api_version, |(_, version)| version);
+        return Err(Status::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {}: no kind {kind:?} is registered for version \
+             {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+            resource.kind
+        )));
+    }
+    if !kind.is_empty() && kind != resource.kind {
+        return Err(Status::bad_request(format!(
+            "{kind} in version {:?} cannot be handled as a {}: converting (v1.{kind}) to (core.{}): unknown \
+             conversion",
+            resource.version, resource.kind, resource.kind
+        )));
+    }
+    let expected = resource.api_version();
+    if !api_version.is_empty() && api_version != expected {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+        )));
+    }
+    Ok(())
+}
+
+/// A step into an object.
+enum Step {
+    Field(&'static str, &'static str),
+    Key(String),
+    Index(usize),
+}
+
+struct Walk {
+    path: Vec<Step>,
+    unknown: Vec<String>,
+}
+
+type Walked = Result<Value, String>;
+
+impl Walk {
+    fn object(&mut self, go_type: &'static GoType, mut map: Map<String, Value>) -> Walked {
+        let mut out = Map::new();
+        for field in go_type.fields {
+            let given = if map.is_empty() { None } else { map.remove(field.name) };
+            if let Some(value) = self.field(go_type, field, given)? {
+                out.insert(field.name.to_owned(), value);
+            }
+        }
+        for key in map.keys() {
+            if self.unknown.len() < MAX_UNKNOWN {
+                let place = self.place();
+                let dot = if place.is_empty() { "" } else { "." };
+                self.unknown.push(format!("unknown field \"{place}{dot}{key}\""));
+            }
+        }
+        Ok(Value::Object(out))
+    }
+
+    fn field(
+        &mut self,
+        go_type: &'static GoType,
+        field: &'static Field,
+        given: Option<Value>,
+    ) -> Result<Option<Value>, String> {
+        let Some(given) = given.filter(|v| !v.is_null()) else {
+            return match field.presence {
+                Presence::Keep => self.zero(&field.shape).map(Some),
+                Presence::Nullable => Ok(Some(Value::Null)),
+                Presence::Omit | Presence::Opt => Ok(None),
+            };
+        };
+        self.path.push(Step::Field(go_type.name, field.name));
+        let value = self.value(&field.shape, given)?;
+        self.path.pop();
+        Ok(match field.presence {
+            Presence::Omit if is_zero(&value) => None,
+            Presence::Keep if matches!(field.shape, Shape::List(_) | Shape::Map(_)) && is_zero(&value) => {
+                Some(Value::Null)
+            }
+            _ => Some(value),
+        })
+    }
+
+    fn value(&mut self, shape: &'static Shape, value: Value) -> Walked {
+        match (shape, value) {
+            (Shape::Any, value)
+            | (Shape::Text(_) | Shape::IntOrString, value @ Value::String(_))
+            | (Shape::Bool, value @ Value::Bool(_)) => Ok(value),
+            (Shape::Int64, Value::Number(n)) if n.is_i64() => Ok(Value::Number(n)),
+            (Shape::Int32 | Shape::IntOrString, Value::Number(n))
+                if n.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) =>
+            {
+                Ok(Value::Number(n))
+            }
+            (Shape::Object(go_type), Value::Object(map)) => self.object(go_type, map),
+            (Shape::List(item), Value::Array(values)) => self.list(item, values),
+            (Shape::Map(item), Value::Object(map)) => self.map(item, map),
+            (Shape::Time, Value::String(text)) => canonical(text, times::seconds),
+            (Shape::MicroTime, Value::String(text)) => canonical(text, times::micros),
+            (Shape::Quantity, Value::String(text)) => canonical(text, quantity),
+            (Shape::Quantity, Value::Number(n)) => canonical(n.to_string(), quantity),
+            (Shape::Quantity, _) => quantity("").map(Value::String),
+            (Shape::Time | Shape::MicroTime, other) => {
+                Err(format!("json: cannot unmarshal {} into Go value of type string", json_name(&other)))
+            }
+            (Shape::IntOrString, other) => {
+                Err(format!("json: cannot unmarshal {} into Go value of type int32", json_name(&other)))
+            }
+            (shape, other) => Err(self.mismatch(shape, &other)),
+        }
+    }
+
+    fn list(&mut self, item: &'static Shape, values: Vec<Value>) -> Walked {
+        let mut out = Vec::with_capacity(values.len());
+        for (index, value) in values.into_iter().enumerate() {
+            self.path.push(Step::Index(index));
+            out.push(if value.is_null() { self.zero(item)? } else { self.value(item, value)? });
+            self.path.pop();
+        }
+        Ok(Value::Array(out))
+    }
+
+    fn map(&mut self, item: &'static Shape, map: Map<String, Value>) -> Walked {
+        // The common case of labels and annotations keeps its map as it is.
+        if matches!(item, Shape::Text(_)) && map.values().all(Value::is_string) {
+            return Ok(Value::Object(map));
+        }
+        let mut out = Map::new();
+        for (key, value) in map {
+            self.path.push(Step::Key(key.clone()));
+            let value = if value.is_null() { self.zero(item)? } else { self.value(item, value)? };
+            self.path.pop();
+            let value = match (item, &value) {
+                (Shape::Quantity, Value::String(text)) => Quantity::parse(text)
+                    .map_or(Value::Null, |q| Value::String(q.round_up_to_milli().to_string())),
+                _ => value,
+            };
+            out.insert(key, value);
+        }
+        Ok(Value::Object(out))
+    }
+
+    /// What Go prints for a field that was not set.
+    fn zero(&mut self, shape: &'static Shape) -> Walked {
+        Ok(match shape {
+            Shape::Text(_) => "".into(),
+            Shape::Bool => false.into(),
+            Shape::Int32 | Shape::Int64 | Shape::IntOrString => 0.into(),
+            Shape::Quantity => "0".into(),
+            Shape::Object(go_type) => self.object(go_type, Map::new())?,
+            Shape::Time | Shape::MicroTime | Shape::Any | Shape::List(_) | Shape::Map(_) => Value::Null,
+        })
+    }
+
+    /// Go's error for a value of the wrong type: the innermost struct, the path without indexes, the type.
+    fn mismatch(&self, shape: &Shape, found: &Value) -> String {
+        let mut fields = String::new();
+        let mut innermost = "";
+        for step in &self.path {
+            if let Step::Field(go_type, name) = step {
+                innermost = go_type;
+                let dot = if fields.is_empty() { "" } else { "." };
+                let _ = write!(fields, "{dot}{name}");
+            }
+        }
+        let found = match found {
+            Value::Number(n) if matches!(shape, Shape::Int32 | Shape::Int64) => format!("number {n}"),
+            other => json_name(other).to_owned(),
+        };
+        format!(
+            "json: cannot unmarshal {found} into Go struct field {innermost}.{fields} of type {}",
+            shape.go_name()
+        )
+    }
+
+    /// Where the walk is, with indexes and keys, as strict decoding names a field.
+    fn place(&self) -> String {
+        let mut place = String::new();
+        for step in &self.path {
+            let dot = if place.is_empty() { "" } else { "." };
+            let _ = match step {
+                Step::Field(_, name) => write!(place, "{dot}{name}"),
+                Step::Key(key) => write!(place, "{dot}{key}"),
+                Step::Index(index) => write!(place, "[{index}]"),
+            };
+        }
+        place
+    }
+}
+
+fn canonical(text: String, form: impl Fn(&str) -> Result<String, String>) -> Walked {
+    let canonical = form(&text)?;
+    // Most texts are canonical already, so the string that came in is kept.
+    Ok(Value::String(if canonical == text { text } else { canonical }))
+}
+
+fn quantity(text: &str) -> Result<String, String> {
+    Quantity::parse(text).map(|q| q.to_string()).ok_or_else(|| {
+        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+            .to_owned()
+    })
+}
+
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(b) => !b,
+        Value::Number(n) => n.as_i64() == Some(0),
+        Value::String(s) => s.is_empty(),
+        Value::Array(a) => a.is_empty(),
+        Value::Object(o) => o.is_empty(),
+    }
+}
+
+/// What Go calls a JSON value.
+fn json_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}

@@ -1,0 +1,234 @@
+//! Pods: what is reset, kept and computed, after `pkg/registry/core/pod/strategy.go`.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::quantity::Quantity;
+use crate::validation::names::dns1123_label;
+use crate::validation::{Errors, Path, ip, pod, pod_change};
+use crate::value::{Fields, spec};
+
+use super::pod_defaults::{CONTAINER_LISTS, sync_pod_ips};
+
+pub(super) use crate::validation::pod_status::validate as validate_status;
+
+pub(super) fn prepare_for_create(object: &mut Value) {
+    tolerate_for_a_while(object);
+    if let Some(meta) = object.make("metadata") {
+        meta.insert("generation".to_owned(), 1.into());
+    }
+    let mut status = json!({"phase": "Pending", "qosClass": qos_class(object)});
+    if !spec(object).list("schedulingGates").is_empty() {
+        status["conditions"] = json!([{
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+            "lastProbeTime": null,
+            "lastTransitionTime": null,
+        }]);
+    }
+    object.set("status", status);
+}
+
+/// What the admission plugin DefaultTolerationSeconds adds: a pod stays for five minutes on a node that is away.
+fn tolerate_for_a_while(object: &mut Value) {
+    let tolerations = spec(object).list("tolerations");
+    let mut added = Vec::new();
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let tolerated = tolerations.iter().any(|t| {
+            matches!(t.text("key"), "") | (t.text("key") == key)
+                && matches!(t.text("effect"), "" | "NoExecute")
+        });
+        if !tolerated {
+            added.push(json!({
+                "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300
+            }));
+        }
+    }
+    if added.is_empty() {
+        return;
+    }
+    let mut all = tolerations.to_vec();
+    all.append(&mut added);
+    if let Some(spec) = object.make("spec") {
+        spec.insert("tolerations".to_owned(), all.into());
+    }
+}
+
+pub(super) fn prepare_for_update(old: &Value, new: &mut Value) {
+    new.copy("status", old);
+    if spec(old) != spec(new) {
+        let generation = old["metadata"].int("generation") + 1;
+        if let Some(meta) = new.make("metadata") {
+            meta.insert("generation".to_owned(), generation.into());
+        }
+    }
+}
+
+pub(super) fn prepare_for_status_update(old: &Value, new: &mut Value) {
+    new.copy("spec", old);
+    if let Some(meta) = new.get_mut("metadata") {
+        // Old kubelets spoil owner references.
+        meta.copy("ownerReferences", &old["metadata"]);
+        meta.copy("deletionTimestamp", &old["metadata"]);
+    }
+    new.make("status");
+    let Some(status) = new.get_mut("status") else { return };
+    let before = &old["status"];
+    sync_pod_ips(status);
+    for field in ["qosClass", "observedGeneration"] {
+        if !status.has(field) {
+            status.copy(field, before);
+        }
+    }
+    let mut generations: BTreeMap<&str, std::collections::VecDeque<i64>> = BTreeMap::new();
+    for condition in before.list("conditions") {
+        generations.entry(condition.text("type")).or_default().push_back(condition.int("observedGeneration"));
+    }
+    for condition in status.items_mut("conditions") {
+        let known = generations.get_mut(condition.text("type")).and_then(|g| g.pop_front()).unwrap_or(0);
+        if known != 0 {
+            condition.set_default("observedGeneration", known);
+        }
+    }
+}
+
+pub(super) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
+    match old {
+        None => pod::validate_new(object, errors),
+        Some(old) => pod_change::validate(object, old, errors),
+    }
+}
+
+/// The class of service that a pod's requests and limits of CPU and memory earn it.
+fn qos_class(object: &Value) -> &'static str {
+    type Sums = BTreeMap<&'static str, i128>;
+    fn add(sums: &mut Sums, list: &Value) -> usize {
+        let mut found = 0;
+        for name in ["cpu", "memory"] {
+            let amount = list.opt_text(name).and_then(Quantity::parse).map_or(0, Quantity::amount);
+            if amount > 0 {
+                *sums.entry(name).or_default() += amount;
+                found += 1;
+            }
+        }
+        found
+    }
+    let spec = spec(object);
+    let (mut requests, mut limits) = (Sums::new(), Sums::new());
+    let mut guaranteed = true;
+    if spec.has("resources") {
+        add(&mut requests, &spec["resources"]["requests"]);
+        guaranteed = add(&mut limits, &spec["resources"]["limits"]) == 2;
+    } else {
+        for container in ["initContainers", "containers"].iter().flat_map(|list| spec.list(list)) {
+            add(&mut requests, &container["resources"]["requests"]);
+            guaranteed &= add(&mut limits, &container["resources"]["limits"]) == 2;
+        }
+    }
+    if requests.is_empty() && limits.is_empty() {
+        "BestEffort"
+    } else if guaranteed && requests == limits {
+        "Guaranteed"
+    } else {
+        "Burstable"
+    }
+}
+
+pub(super) fn warnings(object: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let wrong = dns1123_label(object["metadata"].text("name"));
+    if !wrong.is_empty() {
+        warnings.push(format!(
+            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label \
+             is recommended: [{}]",
+            wrong.join(" ")
+        ));
+    }
+    let spec = spec(object);
+    let root = Path::Root("spec");
+    for list in ["hostAliases", "imagePullSecrets"] {
+        let (field, what) = if list == "hostAliases" { ("ip", "ip") } else { ("name", "name") };
+        let mut seen = Vec::new();
+        for (index, item) in spec.list(list).iter().enumerate() {
+            let value = item.text(field);
+            let at = root.child(list);
+            if seen.contains(&value) {
+                warnings.push(format!("{}: duplicate {what} {value:?}", at.index(index).child(field)));
+            }
+            seen.push(value);
+            if list == "imagePullSecrets" && value.is_empty() {
+                warnings.push(format!("{}: invalid empty name \"\"", at.index(index).child("name")));
+            }
+        }
+    }
+    let mut ports: BTreeMap<(i64, &str), Vec<(String, &Value)>> = BTreeMap::new();
+    for list in CONTAINER_LISTS {
+        for (index, container) in spec.list(list).iter().enumerate() {
+            let at = root.child(list);
+            let at = at.index(index);
+            warn_of_container(container, &at, &mut warnings);
+            for (index, port) in container.list("ports").iter().enumerate() {
+                let at = at.child("ports").index(index).to_string();
+                let others = ports.entry((port.int("containerPort"), port.text("protocol"))).or_default();
+                for (other_at, other) in others.iter() {
+                    let same = |field: &str| port.get(field) == other.get(field);
+                    if same("hostIP") && same("hostPort") {
+                        warnings.push(format!("{at}: duplicate port definition with {other_at}"));
+                    } else if !port.has("hostPort") || !other.has("hostPort") {
+                        warnings.push(format!("{at}: overlapping port definition with {other_at}"));
+                    } else if same("hostPort") && port.has("hostIP") != other.has("hostIP") {
+                        warnings.push(format!("{at}: dangerously ambiguous port definition with {other_at}"));
+                    }
+                }
+                others.push((at, port));
+            }
+        }
+    }
+    warnings
+}
+
+fn warn_of_container(container: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
+    for resource in ["memory", "ephemeral-storage"] {
+        for list in ["limits", "requests"] {
+            let amount = container["resources"][list].text(resource);
+            if Quantity::parse(amount).is_some_and(|q| !q.is_whole()) {
+                let at = at.child("resources");
+                let at = at.child(list);
+                warnings.push(format!(
+                    "{}: fractional byte value {amount:?} is invalid, must be an integer",
+                    at.key(resource)
+                ));
+            }
+        }
+    }
+    let mut seen = Vec::new();
+    for (index, variable) in container.list("env").iter().enumerate() {
+        let name = variable.text("name");
+        let reference = format!("$({name})");
+        let value = variable.text("value");
+        if seen.contains(&name)
+            && (variable.has("valueFrom") || value == reference || !value.contains(&reference))
+        {
+            warnings.push(format!(
+                "{}: hides previous definition of {name:?}, which may be dropped when using apply",
+                at.child("env").index(index)
+            ));
+        }
+        seen.push(name);
+    }
+}
+
+pub(super) fn status_warnings(object: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for list in ["podIPs", "hostIPs"] {
+        let root = Path::Root("status");
+        let at = root.child(list);
+        for (index, item) in object["status"].list(list).iter().enumerate() {
+            ip::warnings(&mut warnings, &at.index(index).child("ip"), item.text("ip"));
+        }
+    }
+    warnings
+}

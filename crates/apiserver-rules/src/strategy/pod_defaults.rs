@@ -1,0 +1,215 @@
+//! Defaults of pods and the fields that exist twice, after `pkg/apis/core/v1/{defaults,conversion}.go`.
+
+use serde_json::{Map, Value, json};
+
+use crate::value::Fields;
+
+/// Lists of containers in a pod's spec.
+pub(crate) const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
+
+pub(super) fn set_defaults(object: &mut Value) {
+    object.make("spec");
+    if let Some(spec) = object.get_mut("spec") {
+        set_spec_defaults(spec);
+    }
+    if let Some(status) = object.get_mut("status") {
+        sync_pod_ips(status);
+    }
+}
+
+fn set_spec_defaults(spec: &mut Value) {
+    spec.set_default("dnsPolicy", "ClusterFirst");
+    spec.set_default("restartPolicy", "Always");
+    spec.set_default("schedulerName", "default-scheduler");
+    spec.set_default("enableServiceLinks", true);
+    if !spec.has("securityContext") {
+        spec.set("securityContext", Value::Object(Map::new()));
+    }
+    // A negative grace period means as soon as possible.
+    match spec.opt_int("terminationGracePeriodSeconds") {
+        None => spec.set("terminationGracePeriodSeconds", 30),
+        Some(seconds) if seconds < 0 => spec.set("terminationGracePeriodSeconds", 1),
+        Some(_) => {}
+    }
+    // The old name of the service account is an alias of the new one, which wins.
+    let account = match (spec.text("serviceAccountName"), spec.text("serviceAccount")) {
+        ("", alias) => alias.to_owned(),
+        (name, _) => name.to_owned(),
+    };
+    if !account.is_empty() {
+        spec.set("serviceAccountName", account.as_str());
+        spec.set("serviceAccount", account);
+    }
+    let host_network = spec.flag("hostNetwork");
+    for list in CONTAINER_LISTS {
+        for container in spec.items_mut(list) {
+            set_container_defaults(container, host_network && list != "ephemeralContainers");
+            if list != "ephemeralContainers" {
+                request_limits(container);
+            }
+        }
+    }
+    for volume in spec.items_mut("volumes") {
+        set_volume_defaults(volume);
+    }
+}
+
+fn set_container_defaults(container: &mut Value, host_network: bool) {
+    if !container.has("imagePullPolicy") {
+        let policy = if is_latest(container.text("image")) { "Always" } else { "IfNotPresent" };
+        container.set("imagePullPolicy", policy);
+    }
+    container.set_default("terminationMessagePath", "/dev/termination-log");
+    container.set_default("terminationMessagePolicy", "File");
+    for port in container.items_mut("ports") {
+        port.set_default("protocol", "TCP");
+        if host_network && !port.has("hostPort") {
+            let number = port.int("containerPort");
+            port.set("hostPort", number);
+        }
+    }
+    for variable in container.items_mut("env") {
+        let Some(source) = variable.get_mut("valueFrom") else { continue };
+        if let Some(field) = source.get_mut("fieldRef") {
+            field.set_default("apiVersion", "v1");
+        }
+        if let Some(file) = source.get_mut("fileKeyRef") {
+            file.set_default("optional", false);
+        }
+    }
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let Some(probe) = container.get_mut(probe) else { continue };
+        for (field, value) in
+            [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
+        {
+            probe.set_default(field, value);
+        }
+        set_http_defaults(probe);
+        if let Some(grpc) = probe.get_mut("grpc") {
+            grpc.set_default("service", "");
+        }
+    }
+    if let Some(lifecycle) = container.get_mut("lifecycle") {
+        for hook in ["postStart", "preStop"] {
+            if let Some(hook) = lifecycle.get_mut(hook) {
+                set_http_defaults(hook);
+            }
+        }
+    }
+}
+
+fn set_http_defaults(handler: &mut Value) {
+    if let Some(http) = handler.get_mut("httpGet") {
+        http.set_default("path", "/");
+        http.set_default("scheme", "HTTP");
+    }
+}
+
+/// A container that has a limit and no request for it requests its limit.
+fn request_limits(container: &mut Value) {
+    let Some(resources) = container.get_mut("resources") else { return };
+    let Some(Value::Object(limits)) = resources.get("limits").cloned() else { return };
+    if let Some(requests) = resources.make("requests") {
+        for (name, amount) in limits {
+            requests.entry(name).or_insert(amount);
+        }
+    }
+}
+
+/// Whether an image's tag is `latest`, given or implied.
+fn is_latest(image: &str) -> bool {
+    if image.contains('@') {
+        return false;
+    }
+    let name = image.rsplit('/').next().unwrap_or(image);
+    name.split_once(':').is_none_or(|(_, tag)| tag == "latest")
+}
+
+fn set_volume_defaults(volume: &mut Value) {
+    let Some(map) = volume.as_object_mut() else { return };
+    if map.keys().all(|k| k == "name") {
+        map.insert("emptyDir".to_owned(), json!({}));
+        return;
+    }
+    for (source, field, value) in [
+        ("hostPath", "type", json!("")),
+        ("secret", "defaultMode", json!(420)),
+        ("configMap", "defaultMode", json!(420)),
+        ("downwardAPI", "defaultMode", json!(420)),
+        ("projected", "defaultMode", json!(420)),
+        ("iscsi", "iscsiInterface", json!("default")),
+        ("rbd", "pool", json!("rbd")),
+        ("rbd", "user", json!("admin")),
+        ("rbd", "keyring", json!("/etc/ceph/keyring")),
+        ("azureDisk", "cachingMode", json!("ReadWrite")),
+        ("azureDisk", "fsType", json!("ext4")),
+        ("azureDisk", "readOnly", json!(false)),
+        ("azureDisk", "kind", json!("Shared")),
+        ("scaleIO", "storageMode", json!("ThinProvisioned")),
+        ("scaleIO", "fsType", json!("xfs")),
+    ] {
+        if let Some(source) = map.get_mut(source) {
+            source.set_default(field, value);
+        }
+    }
+    if let Some(downward) = map.get_mut("downwardAPI") {
+        set_field_ref_defaults(downward);
+    }
+    if let Some(projected) = map.get_mut("projected") {
+        for source in projected.items_mut("sources") {
+            if let Some(downward) = source.get_mut("downwardAPI") {
+                set_field_ref_defaults(downward);
+            }
+            if let Some(token) = source.get_mut("serviceAccountToken") {
+                token.set_default("expirationSeconds", 3600);
+            }
+        }
+    }
+    if let Some(claim) = map.get_mut("ephemeral").and_then(|e| e.get_mut("volumeClaimTemplate"))
+        && let Some(spec) = claim.get_mut("spec")
+    {
+        spec.set_default("volumeMode", "Filesystem");
+    }
+    if let Some(image) = map.get_mut("image")
+        && !image.has("pullPolicy")
+    {
+        let policy = if is_latest(image.text("reference")) { "Always" } else { "IfNotPresent" };
+        image.set("pullPolicy", policy);
+    }
+}
+
+fn set_field_ref_defaults(downward: &mut Value) {
+    for item in downward.items_mut("items") {
+        if let Some(field) = item.get_mut("fieldRef") {
+            field.set_default("apiVersion", "v1");
+        }
+    }
+}
+
+/// Keeps podIP and podIPs in step. Where they differ podIP wins, as older kubelets only know it.
+pub(super) fn sync_pod_ips(status: &mut Value) {
+    let single = status.text("podIP").to_owned();
+    let first = status.list("podIPs").first().map(|ip| ip.text("ip").to_owned());
+    match first {
+        Some(first) if single.is_empty() => status.set("podIP", first),
+        first if !single.is_empty() && first.as_deref() != Some(single.as_str()) => {
+            status.set("podIPs", json!([{"ip": single}]));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_without_a_tag_are_latest() {
+        for image in ["a", "a:latest", "host:5000/a", "host/a/b"] {
+            assert!(is_latest(image), "{image}");
+        }
+        for image in ["a:1", "host:5000/a:1", "a@sha256:00", "a:latest@sha256:00"] {
+            assert!(!is_latest(image), "{image}");
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Services: defaults, preparation, warnings and the order of their validation, after
+//! `pkg/registry/core/service/strategy.go` and `pkg/apis/core/v1/defaults.go`. They have no generation.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::validation::names::dns1123_subdomain;
+use crate::validation::{Errors, Path, ip};
+use crate::value::{Fields, spec};
+
+pub(super) use crate::validation::service::validate;
+
+use super::service_facts::{
+    TOPOLOGY_HINTS, TOPOLOGY_MODE, is_externally_accessible, needs_cluster_ip, needs_health_check,
+};
+
+const LOAD_BALANCER: &str = "LoadBalancer";
+
+fn has_node_port_type(service: &Value) -> bool {
+    matches!(spec(service).text("type"), LOAD_BALANCER | "NodePort")
+}
+
+pub(super) fn set_defaults(object: &mut Value) {
+    object.make("spec");
+    let Some(spec) = object.get_mut("spec") else { return };
+    spec.set_default("sessionAffinity", "None");
+    match spec.text("sessionAffinity") {
+        "None" => spec.drop_field("sessionAffinityConfig"),
+        "ClientIP" if !spec["sessionAffinityConfig"]["clientIP"].has("timeoutSeconds") => {
+            spec.set("sessionAffinityConfig", json!({"clientIP": {"timeoutSeconds": 10800}}));
+        }
+        _ => {}
+    }
+    spec.set_default("type", "ClusterIP");
+    for port in spec.items_mut("ports") {
+        port.set_default("protocol", "TCP");
+        if matches!(port.get("targetPort"), None | Some(Value::Null))
+            || port["targetPort"] == 0
+            || port["targetPort"] == ""
+        {
+            let number = port.int("port");
+            port.set("targetPort", number);
+        }
+    }
+    let kind = spec.text("type").to_owned();
+    let external = matches!(kind.as_str(), LOAD_BALANCER | "NodePort")
+        || kind == "ClusterIP" && !spec.list("externalIPs").is_empty();
+    if external {
+        spec.set_default("externalTrafficPolicy", "Cluster");
+    }
+    if matches!(kind.as_str(), LOAD_BALANCER | "NodePort" | "ClusterIP") {
+        spec.set_default("internalTrafficPolicy", "Cluster");
+    } else if kind == "ExternalName" {
+        // It was set by default once and is dropped on reading since.
+        spec.drop_field("internalTrafficPolicy");
+    }
+    if kind == LOAD_BALANCER {
+        spec.set_default("allocateLoadBalancerNodePorts", true);
+        for ingress in object["status"]["loadBalancer"].items_mut("ingress") {
+            if !ingress.text("ip").is_empty() {
+                ingress.set_default("ipMode", "VIP");
+            }
+        }
+    }
+}
+
+pub(super) fn prepare_for_create(object: &mut Value) {
+    object.set("status", json!({"loadBalancer": {}}));
+}
+
+pub(super) fn prepare_for_update(old: &Value, new: &mut Value) {
+    new.copy("status", old);
+    drop_type_dependent_fields(old, new);
+}
+
+/// Wipes what no longer applies to the type, was perhaps set automatically, and was not changed by the client.
+fn drop_type_dependent_fields(old: &Value, new: &mut Value) {
+    let same = |new: &Value, field: &str| spec(old).get(field) == spec(new).get(field);
+    let mut wiped: Vec<&str> = Vec::new();
+    if needs_cluster_ip(old) && !needs_cluster_ip(new) {
+        if same(new, "clusterIP") && same(new, "clusterIPs") {
+            wiped.extend(["clusterIP", "clusterIPs"]);
+        }
+        wiped.extend(["ipFamilies", "ipFamilyPolicy"].iter().filter(|f| same(new, f)));
+    }
+    let node_ports = |service: &Value| -> BTreeSet<i64> {
+        spec(service).list("ports").iter().map(|p| p.int("nodePort")).filter(|p| *p != 0).collect()
+    };
+    let wipe_ports =
+        has_node_port_type(old) && !has_node_port_type(new) && node_ports(new).is_subset(&node_ports(old));
+    if needs_health_check(old) && !needs_health_check(new) && same(new, "healthCheckNodePort") {
+        wiped.push("healthCheckNodePort");
+    }
+    let was_balancer = spec(old).text("type") == LOAD_BALANCER && spec(new).text("type") != LOAD_BALANCER;
+    if was_balancer {
+        wiped.extend(["allocateLoadBalancerNodePorts", "loadBalancerClass"].iter().filter(|f| same(new, f)));
+    }
+    if is_externally_accessible(old) && !is_externally_accessible(new) && same(new, "externalTrafficPolicy") {
+        wiped.push("externalTrafficPolicy");
+    }
+    let balancer = spec(new).text("type") == LOAD_BALANCER;
+    let Some(spec) = new.get_mut("spec") else { return };
+    for field in wiped {
+        spec.drop_field(field);
+    }
+    if wipe_ports {
+        for port in spec.items_mut("ports") {
+            port.drop_field("nodePort");
+        }
+    }
+    if !balancer {
+        new.make("status");
+        if let Some(status) = new.get_mut("status") {
+            status.set("loadBalancer", json!({}));
+        }
+    }
+}
+
+pub(super) fn validate_status(object: &Value, old: &Value, errors: &mut Errors) {
+    let root = Path::Root("status.loadBalancer.ingress");
+    let ingresses = object["status"]["loadBalancer"].list("ingress");
+    if spec(object).text("type") != LOAD_BALANCER && !ingresses.is_empty() {
+        errors.forbidden(&root, "may only be used when `spec.type` is 'LoadBalancer'");
+        return;
+    }
+    let before: Vec<&str> =
+        old["status"]["loadBalancer"].list("ingress").iter().map(|i| i.text("ip")).collect();
+    for (index, ingress) in ingresses.iter().enumerate() {
+        let at = root.index(index);
+        let address = ingress.text("ip");
+        if !address.is_empty() {
+            ip::legacy(errors, &at.child("ip"), address, &before);
+        }
+        match ingress.opt_text("ipMode") {
+            None if !address.is_empty() => {
+                errors.required(&at.child("ipMode"), "must be specified when `ip` is set");
+            }
+            Some(_) if address.is_empty() => {
+                errors.forbidden(&at.child("ipMode"), "may not be specified when `ip` is not set");
+            }
+            Some(mode) if !matches!(mode, "VIP" | "Proxy") => {
+                errors.not_supported(&at.child("ipMode"), mode, &["Proxy", "VIP"]);
+            }
+            _ => {}
+        }
+        let hostname = ingress.text("hostname");
+        if !hostname.is_empty() {
+            errors.invalid_each(&at.child("hostname"), hostname, dns1123_subdomain(hostname));
+            if ip::parse_sloppy(hostname).is_some() {
+                errors.invalid(&at.child("hostname"), hostname, "must be a DNS name, not an IP address");
+            }
+        }
+    }
+}
+
+pub(super) fn warnings(service: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let spec = spec(service);
+    let root = Path::Root("spec");
+    let kind = spec.text("type");
+    let external_name = kind == "ExternalName";
+    if service["metadata"]["annotations"].has(TOPOLOGY_HINTS) {
+        warnings
+            .push(format!("annotation {TOPOLOGY_HINTS} is deprecated, please use {TOPOLOGY_MODE} instead"));
+    }
+    if !matches!(spec.text("clusterIP"), "" | "None") {
+        for (index, address) in spec.texts("clusterIPs").iter().enumerate() {
+            ip::warnings(&mut warnings, &root.child("clusterIPs").index(index), address);
+        }
+    }
+    let headless = kind == "ClusterIP" && spec.text("clusterIP") == "None";
+    let externals = spec.texts("externalIPs");
+    let balancer = spec.text("loadBalancerIP");
+    if headless {
+        for (field, given) in [
+            ("loadBalancerIP", !balancer.is_empty()),
+            ("externalIPs", !externals.is_empty()),
+            ("SessionAffinity", spec.text("sessionAffinity") != "None"),
+        ] {
+            if given {
+                warnings.push(format!("spec.{field} is ignored for headless services"));
+            }
+        }
+    }
+    for (index, address) in externals.iter().enumerate() {
+        ip::warnings(&mut warnings, &root.child("externalIPs").index(index), address);
+    }
+    if !externals.is_empty() && !headless && !external_name {
+        let text = "spec.externalIPs is deprecated and may no longer be implemented in some clusters";
+        warnings.push(text.to_owned());
+    }
+    if !balancer.is_empty() {
+        ip::warnings(&mut warnings, &root.child("loadBalancerIP"), balancer);
+    }
+    for (index, cidr) in spec.texts("loadBalancerSourceRanges").iter().enumerate() {
+        ip::cidr_warnings(&mut warnings, &root.child("loadBalancerSourceRanges").index(index), cidr);
+    }
+    if external_name && !externals.is_empty() {
+        warnings.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());
+    }
+    if !external_name && !spec.text("externalName").is_empty() {
+        warnings.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".to_owned());
+    }
+    if spec.text("trafficDistribution") == "PreferClose" {
+        let text = "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"";
+        warnings.push(text.to_owned());
+    }
+    warnings
+}
+
+pub(super) fn status_warnings(service: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (index, ingress) in service["status"]["loadBalancer"].list("ingress").iter().enumerate() {
+        let at = Path::Root("status.loadBalancer.ingress");
+        ip::warnings(&mut warnings, &at.index(index), ingress.text("ip"));
+    }
+    warnings
+}

@@ -1,0 +1,36 @@
+//! What a Service is, as its fields tell: asked by defaults, validation and allocation alike.
+
+use serde_json::Value;
+
+use crate::value::{Fields, spec};
+
+/// The deprecated name of [`TOPOLOGY_MODE`].
+pub(crate) const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+/// The annotation by which a Service asks for hints.
+pub(crate) const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
+
+/// Whether the type is one that has cluster IPs.
+pub(crate) fn needs_cluster_ip(service: &Value) -> bool {
+    spec(service).text("type") != "ExternalName"
+}
+
+/// Whether the Service has no cluster IP by its own wish.
+pub(crate) fn is_headless(service: &Value) -> bool {
+    matches!(spec(service).list("clusterIPs"), [only] if only == "None")
+}
+
+/// Whether the Service can be reached from outside of the cluster.
+pub(crate) fn is_externally_accessible(service: &Value) -> bool {
+    let spec = spec(service);
+    match spec.text("type") {
+        "LoadBalancer" | "NodePort" => true,
+        "ClusterIP" => !spec.list("externalIPs").is_empty(),
+        _ => false,
+    }
+}
+
+/// Whether a load balancer asks each node for its health.
+pub(crate) fn needs_health_check(service: &Value) -> bool {
+    let spec = spec(service);
+    spec.text("type") == "LoadBalancer" && spec.text("externalTrafficPolicy") == "Local"
+}

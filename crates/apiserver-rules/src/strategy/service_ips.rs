@@ -1,0 +1,226 @@
+//! The fields of a Service that hang together: clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy, brought into
+//! step and inferred before anything is allocated. After `pkg/registry/core/service/storage/{storage,alloc}.go`. The
+//! cluster is dual-stack, IPv4 first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::validation::service_ips::validate_cluster_ips;
+use crate::validation::{Errors, Path, ip};
+use crate::value::{Fields, spec};
+
+use super::service_facts::{needs_cluster_ip, needs_health_check};
+
+const SINGLE_STACK: &str = "SingleStack";
+const REQUIRE_DUAL_STACK: &str = "RequireDualStack";
+const PREFER_DUAL_STACK: &str = "PreferDualStack";
+const PRIMARY: &str = "IPv4";
+
+fn other_family(family: &str) -> &'static str {
+    if family == "IPv4" { "IPv6" } else { "IPv4" }
+}
+
+fn family_of(address: &str) -> &'static str {
+    if ip::is_ipv6(address) { "IPv6" } else { "IPv4" }
+}
+
+/// Completes a stored Service from before these fields were known.
+pub(super) fn default_on_read(service: &mut Value) {
+    normalize_on_create(service);
+    if !needs_cluster_ip(service) || !spec(service).list("ipFamilies").is_empty() {
+        return;
+    }
+    let now = spec(service);
+    let (families, policy) = if now.text("clusterIP") == "None" {
+        if now.entries("selector").next().is_none() {
+            (vec![PRIMARY, other_family(PRIMARY)], REQUIRE_DUAL_STACK)
+        } else {
+            (vec![PRIMARY], SINGLE_STACK)
+        }
+    } else {
+        let families: Vec<_> = now.texts("clusterIPs").into_iter().map(family_of).collect();
+        let policy = if families.len() == 2 { REQUIRE_DUAL_STACK } else { SINGLE_STACK };
+        (families, policy)
+    };
+    if families.is_empty() {
+        return;
+    }
+    set(service, "ipFamilies", families);
+    set(service, "ipFamilyPolicy", policy);
+}
+
+fn set(service: &mut Value, field: &str, value: impl Into<Value>) {
+    if let Some(spec) = service.make("spec") {
+        spec.insert(field.to_owned(), value.into());
+    }
+}
+
+/// What happens before a new Service is validated.
+pub(super) fn init_on_create(service: &mut Value, errors: &mut Errors) {
+    normalize_on_create(service);
+    init_families(service, None, errors);
+}
+
+/// What happens before an update of a Service is validated.
+pub(super) fn init_on_update(service: &mut Value, old: &Value, errors: &mut Errors) {
+    patch_allocated_values(service, old);
+    normalize_on_update(service, old);
+    init_families(service, Some(old), errors);
+}
+
+fn normalize_on_create(service: &mut Value) {
+    let single = spec(service).text("clusterIP").to_owned();
+    if !single.is_empty() && spec(service).list("clusterIPs").is_empty() {
+        set(service, "clusterIPs", vec![single]);
+    }
+}
+
+fn normalize_on_update(service: &mut Value, old: &Value) {
+    let (before, was) = (spec(old).texts("clusterIPs"), spec(old).text("clusterIP"));
+    let now = spec(service).text("clusterIP").to_owned();
+    let plural: Vec<String> = spec(service).texts("clusterIPs").into_iter().map(str::to_owned).collect();
+    if was == now {
+        // An old client that knows only the singular field has not touched it.
+        if !before.is_empty() && plural.is_empty() {
+            set(service, "clusterIPs", before);
+        }
+    } else if before == plural {
+        if was.is_empty() || !now.is_empty() {
+            set(service, "clusterIPs", vec![now]);
+        } else if let Some(spec) = service.get_mut("spec") {
+            spec.drop_field("clusterIPs");
+        }
+    }
+}
+
+/// Gives back to a client what was allocated on its behalf and what it did not send along.
+fn patch_allocated_values(service: &mut Value, old: &Value) {
+    if needs_cluster_ip(old) && needs_cluster_ip(service) {
+        let before = spec(old);
+        if spec(service).text("clusterIP").is_empty() && before.has("clusterIP") {
+            set(service, "clusterIP", before.text("clusterIP"));
+        }
+        if spec(service).list("clusterIPs").is_empty() && !before.list("clusterIPs").is_empty() {
+            set(service, "clusterIPs", before["clusterIPs"].clone());
+        }
+    }
+    if needs_node_port(old) && needs_node_port(service) {
+        let ports = |s: &Value| -> BTreeSet<i64> {
+            spec(s).list("ports").iter().map(|p| p.int("nodePort")).filter(|p| *p != 0).collect()
+        };
+        let used: BTreeSet<i64> = ports(old).intersection(&ports(service)).copied().collect();
+        let by_name: BTreeMap<&str, i64> =
+            spec(old).list("ports").iter().map(|p| (p.text("name"), p.int("nodePort"))).collect();
+        if let Some(spec) = service.get_mut("spec") {
+            for port in spec.items_mut("ports").iter_mut().filter(|p| p.int("nodePort") == 0) {
+                let known = by_name.get(port.text("name")).copied().unwrap_or(0);
+                if known != 0 && !used.contains(&known) {
+                    port.set("nodePort", known);
+                }
+            }
+        }
+    }
+    let checked = spec(old).int("healthCheckNodePort");
+    if needs_health_check(old)
+        && needs_health_check(service)
+        && spec(service).int("healthCheckNodePort") == 0
+        && checked != 0
+    {
+        set(service, "healthCheckNodePort", checked);
+    }
+}
+
+fn needs_node_port(service: &Value) -> bool {
+    let spec = spec(service);
+    match spec.text("type") {
+        "NodePort" => true,
+        "LoadBalancer" => {
+            !spec.has("allocateLoadBalancerNodePorts") || spec.flag("allocateLoadBalancerNodePorts")
+        }
+        _ => false,
+    }
+}
+
+/// Whether an update leaves a Service that prefers dual stack as it is, so that a change of the cluster's families
+/// does not reach it.
+fn is_unchanged_preference(service: &Value, old: &Value) -> bool {
+    let (now, before) = (spec(service), spec(old));
+    now.text("ipFamilyPolicy") == PREFER_DUAL_STACK
+        && matches!(before.text("ipFamilyPolicy"), "" | PREFER_DUAL_STACK)
+        && now.text("type") == before.text("type")
+        && needs_cluster_ip(service)
+        && now.list("clusterIPs") == before.list("clusterIPs")
+        && now.list("ipFamilies") == before.list("ipFamilies")
+}
+
+/// Infers families and policy, and refuses what does not fit together.
+fn init_families(service: &mut Value, old: Option<&Value>, errors: &mut Errors) {
+    if !needs_cluster_ip(service) || old.is_some_and(|old| is_unchanged_preference(service, old)) {
+        return;
+    }
+    let headless_without_selector =
+        spec(service).text("clusterIP") == "None" && spec(service).entries("selector").next().is_none();
+    if !spec(service).has("ipFamilyPolicy") {
+        let inherited = old.and_then(|old| spec(old).opt_text("ipFamilyPolicy"));
+        let inferred = if headless_without_selector { REQUIRE_DUAL_STACK } else { SINGLE_STACK };
+        set(service, "ipFamilyPolicy", inherited.unwrap_or(inferred));
+    }
+    validate_cluster_ips(service, old, errors);
+    if !errors.is_empty() {
+        return;
+    }
+    let policy = spec(service).text("ipFamilyPolicy").to_owned();
+    let at = Path::Root("spec.ipFamilyPolicy");
+    if let Some(old) = old {
+        let lists = [("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")];
+        if policy == SINGLE_STACK {
+            // Single stack is clear intent to let go of a second family that was not touched.
+            for (list, _) in lists {
+                let items = spec(service).texts(list);
+                if items.len() > 1 && items == spec(old).texts(list) {
+                    let first = vec![items[0].to_owned()];
+                    set(service, list, first);
+                }
+            }
+        } else {
+            for (list, what) in lists {
+                let now = spec(service).list(list).len();
+                if now > 0 && now < spec(old).list(list).len() {
+                    let why = format!("must be 'SingleStack' to release the secondary {what}");
+                    errors.invalid(&at, &policy, &why);
+                }
+            }
+        }
+    }
+    if policy == SINGLE_STACK {
+        for (list, what) in [("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")] {
+            if spec(service).list(list).len() == 2 {
+                let why = format!(
+                    "must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
+                );
+                errors.invalid(&at, &policy, &why);
+            }
+        }
+    }
+    let mut families: Vec<String> =
+        spec(service).texts("ipFamilies").into_iter().map(str::to_owned).collect();
+    for (index, address) in spec(service).texts("clusterIPs").into_iter().enumerate() {
+        if address == "None" {
+            break;
+        }
+        if index >= families.len() {
+            families.push(family_of(address).to_owned());
+        }
+    }
+    if !errors.is_empty() {
+        return;
+    }
+    if families.is_empty() {
+        families.push(PRIMARY.to_owned());
+    }
+    if families.len() == 1 && policy != SINGLE_STACK {
+        families.push(other_family(&families[0]).to_owned());
+    }
+    set(service, "ipFamilies", families);
+}

@@ -1,0 +1,218 @@
+//! Errors about fields, worded like `apimachinery/pkg/util/validation/field`.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::status::Cause;
+
+/// The path of a field. It borrows its parent, so that a path costs nothing until there is an error to print.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Path<'a> {
+    /// A path that starts here; may hold dots.
+    Root(&'a str),
+    /// A field of an object.
+    Child(&'a Path<'a>, &'a str),
+    /// An item of a list.
+    Index(&'a Path<'a>, usize),
+    /// An entry of a map.
+    Key(&'a Path<'a>, &'a str),
+}
+
+impl<'a> Path<'a> {
+    /// A field below this one.
+    pub(crate) fn child(&'a self, name: &'a str) -> Self {
+        Self::Child(self, name)
+    }
+
+    /// An item of this list.
+    pub(crate) fn index(&'a self, index: usize) -> Self {
+        Self::Index(self, index)
+    }
+
+    /// An entry of this map.
+    pub(crate) fn key(&'a self, key: &'a str) -> Self {
+        Self::Key(self, key)
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root(name) => f.write_str(name),
+            Self::Child(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Index(parent, index) => write!(f, "{parent}[{index}]"),
+            Self::Key(parent, key) => write!(f, "{parent}[{key}]"),
+        }
+    }
+}
+
+/// A bad value that is printed as it stands.
+pub(crate) struct Raw(pub(crate) String);
+
+/// A bad value: strings are quoted, numbers plain, all else JSON.
+pub(crate) trait BadValue {
+    /// The value as the error text shows it.
+    fn shown(&self) -> String;
+}
+
+impl BadValue for str {
+    fn shown(&self) -> String {
+        format!("{self:?}")
+    }
+}
+
+impl BadValue for String {
+    fn shown(&self) -> String {
+        self.as_str().shown()
+    }
+}
+
+impl BadValue for i64 {
+    fn shown(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl BadValue for Value {
+    fn shown(&self) -> String {
+        match self {
+            Self::String(text) => text.shown(),
+            other => other.to_string(),
+        }
+    }
+}
+
+impl BadValue for [&str] {
+    fn shown(&self) -> String {
+        format!("[{}]", self.iter().map(|s| s.shown()).collect::<Vec<_>>().join(","))
+    }
+}
+
+impl BadValue for Raw {
+    fn shown(&self) -> String {
+        self.0.clone()
+    }
+}
+
+/// Field errors in the order in which they were found.
+#[derive(Debug, Default)]
+pub(crate) struct Errors(Vec<Cause>);
+
+impl Errors {
+    /// Whether nothing is wrong.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many errors there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The errors as causes of a Status.
+    pub(crate) fn into_causes(self) -> Vec<Cause> {
+        self.0
+    }
+
+    /// Takes over the errors of another list.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.0.append(&mut other.0);
+    }
+
+    fn add(&mut self, reason: &str, path: &Path<'_>, body: String, detail: &str) {
+        let message = if detail.is_empty() { body } else { format!("{body}: {detail}") };
+        self.0.push(Cause { reason: reason.to_owned(), message, field: path.to_string() });
+    }
+
+    /// A value that is malformed or out of bounds.
+    pub(crate) fn invalid(&mut self, path: &Path<'_>, value: &(impl BadValue + ?Sized), detail: &str) {
+        self.add("FieldValueInvalid", path, format!("Invalid value: {}", value.shown()), detail);
+    }
+
+    /// One invalid error for each message.
+    pub(crate) fn invalid_each(&mut self, path: &Path<'_>, value: &str, messages: Vec<String>) {
+        for message in messages {
+            self.invalid(path, value, &message);
+        }
+    }
+
+    /// A value that must be given.
+    pub(crate) fn required(&mut self, path: &Path<'_>, detail: &str) {
+        self.add("FieldValueRequired", path, "Required value".to_owned(), detail);
+    }
+
+    /// A value that occurs twice.
+    pub(crate) fn duplicate(&mut self, path: &Path<'_>, value: &(impl BadValue + ?Sized)) {
+        self.duplicate_because(path, value, "");
+    }
+
+    /// A value that occurs twice, and what must be distinct.
+    pub(crate) fn duplicate_because(
+        &mut self,
+        path: &Path<'_>,
+        value: &(impl BadValue + ?Sized),
+        detail: &str,
+    ) {
+        self.add("FieldValueDuplicate", path, format!("Duplicate value: {}", value.shown()), detail);
+    }
+
+    /// A reference to something that is not there.
+    pub(crate) fn not_found(&mut self, path: &Path<'_>, value: &str) {
+        self.add("FieldValueNotFound", path, format!("Not found: {value:?}"), "");
+    }
+
+    /// A value outside an enumeration.
+    pub(crate) fn not_supported(&mut self, path: &Path<'_>, value: &str, supported: &[&str]) {
+        let listed: Vec<String> = supported.iter().map(|s| format!("{s:?}")).collect();
+        let detail = format!("supported values: {}", listed.join(", "));
+        self.add("FieldValueNotSupported", path, format!("Unsupported value: {value:?}"), &detail);
+    }
+
+    /// A value that may not be given here.
+    pub(crate) fn forbidden(&mut self, path: &Path<'_>, detail: &str) {
+        self.add("FieldValueForbidden", path, "Forbidden".to_owned(), detail);
+    }
+
+    /// A value of too many bytes.
+    pub(crate) fn too_long(&mut self, path: &Path<'_>, bytes: usize) {
+        let detail = format!("may not be more than {bytes} bytes");
+        self.add("FieldValueTooLong", path, "Too long".to_owned(), &detail);
+    }
+
+    /// A list of too many items.
+    pub(crate) fn too_many(&mut self, path: &Path<'_>, actual: usize, most: usize) {
+        let items = if most == 1 { "item" } else { "items" };
+        let detail = format!("must have at most {most} {items}");
+        self.add("FieldValueTooMany", path, format!("Too many: {actual}"), &detail);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_messages_read_as_upstream() {
+        let root = Path::Root("spec");
+        let ports = root.child("ports");
+        let port = ports.index(2);
+        let mut errors = Errors::default();
+        errors.invalid(&port.child("port"), &0, "must be between 1 and 65535, inclusive");
+        errors.required(&root.child("clusterIPs"), "");
+        errors.not_supported(&root.child("type"), "X", &["A", "B"]);
+        errors.too_many(&root, 2, 1);
+        errors.invalid(&root.child("clusterIPs").index(0), ["a", "b"].as_slice(), "may not change once set");
+        errors.duplicate(&Path::Root("metadata.annotations").key("a/b"), "x");
+        let lines: Vec<String> =
+            errors.into_causes().iter().map(|c| format!("{} {}: {}", c.reason, c.field, c.message)).collect();
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        FieldValueInvalid spec.ports[2].port: Invalid value: 0: must be between 1 and 65535, inclusive
+        FieldValueRequired spec.clusterIPs: Required value
+        FieldValueNotSupported spec.type: Unsupported value: "X": supported values: "A", "B"
+        FieldValueTooMany spec: Too many: 2: must have at most 1 item
+        FieldValueInvalid spec.clusterIPs[0]: Invalid value: ["a","b"]: may not change once set
+        FieldValueDuplicate metadata.annotations[a/b]: Duplicate value: "x"
+        "#);
+    }
+}

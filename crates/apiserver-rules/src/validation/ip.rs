@@ -1,0 +1,249 @@
+//! IP addresses and CIDRs: what the sloppy parser of old takes, what strict validation of 1.36 takes, warnings, and
+//! how Go prints an address. After `apimachinery/pkg/util/validation/ip.go`.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::{Errors, Path};
+
+/// Parses as `netutils.ParseIPSloppy` does: leading zeros in IPv4 are ignored, an IPv4-mapped address is IPv4.
+pub(crate) fn parse_sloppy(text: &str) -> Option<IpAddr> {
+    if text.contains(':') {
+        if let Ok(address) = text.parse::<Ipv6Addr>() {
+            return Some(address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4));
+        }
+        // Leading zeros may also stand in an IPv4 tail.
+        let (head, tail) = text.rsplit_once(':')?;
+        let tail = parse_ipv4_sloppy(tail)?;
+        let address = format!("{head}:{tail}").parse::<Ipv6Addr>().ok()?;
+        return Some(address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4));
+    }
+    parse_ipv4_sloppy(text).map(IpAddr::V4)
+}
+
+fn parse_ipv4_sloppy(text: &str) -> Option<Ipv4Addr> {
+    let mut octets = [0u8; 4];
+    let mut parts = text.split('.');
+    for octet in &mut octets {
+        let part = parts.next()?;
+        if part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        let digits = part.trim_start_matches('0');
+        *octet = if digits.is_empty() { 0 } else { digits.parse().ok()? };
+    }
+    parts.next().is_none().then(|| octets.into())
+}
+
+/// Whether `netip.ParseAddr` takes it.
+fn is_strict(text: &str) -> bool {
+    text.parse::<IpAddr>().is_ok()
+}
+
+/// Whether it is an IPv6 address, as `netutils.IsIPv6String` sees it (a mapped one is not).
+pub(crate) fn is_ipv6(text: &str) -> bool {
+    matches!(parse_sloppy(text), Some(IpAddr::V6(_)))
+}
+
+/// Whether it is an IPv4 address, as `netutils.IsIPv4String` sees it.
+pub(crate) fn is_ipv4(text: &str) -> bool {
+    matches!(parse_sloppy(text), Some(IpAddr::V4(_)))
+}
+
+/// Whether the addresses are of both families.
+pub(crate) fn is_dual_stack(addresses: &[&str]) -> bool {
+    addresses.iter().any(|a| is_ipv4(a)) && addresses.iter().any(|a| is_ipv6(a))
+}
+
+fn is_mapped(text: &str) -> bool {
+    text.parse::<Ipv6Addr>().is_ok_and(|a| a.to_ipv4_mapped().is_some())
+}
+
+/// Checks an address in a field from before strict validation: it need not be canonical, but leading zeros and
+/// IPv4-mapped addresses are refused. What was there before the update may stay.
+pub(crate) fn legacy(errors: &mut Errors, path: &Path<'_>, text: &str, before: &[&str]) {
+    if before.contains(&text) {
+        return;
+    }
+    if parse_sloppy(text).is_none() {
+        errors.invalid(path, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
+    } else if !is_strict(text) {
+        errors.invalid(path, text, "must not have leading 0s");
+    } else if is_mapped(text) {
+        errors.invalid(path, text, "must not be an IPv4-mapped IPv6 address");
+    }
+}
+
+/// Checks an address in a newer field: strict, and canonical.
+pub(crate) fn strict(errors: &mut Errors, path: &Path<'_>, text: &str) {
+    let found = errors.len();
+    legacy(errors, path, text, &[]);
+    if errors.len() == found
+        && let Some(address) = parse_sloppy(text)
+        && address.to_string() != text
+    {
+        errors.invalid(path, text, &format!("must be in canonical form (\"{address}\")"));
+    }
+}
+
+/// Refuses addresses that make no sense as endpoints.
+pub(crate) fn endpoint(errors: &mut Errors, path: &Path<'_>, text: &str) {
+    let Some(address) = parse_sloppy(text) else {
+        errors.invalid(path, text, "must be a valid IP address");
+        return;
+    };
+    if address.is_unspecified() {
+        errors.invalid(path, text, &format!("may not be unspecified ({text})"));
+    }
+    if address.is_loopback() {
+        errors.invalid(path, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)");
+    }
+    let (unicast, multicast) = match address {
+        IpAddr::V4(a) => (a.is_link_local(), a.octets()[..3] == [224, 0, 0]),
+        IpAddr::V6(a) => (a.segments()[0] & 0xffc0 == 0xfe80, a.segments()[0] & 0xff0f == 0xff02),
+    };
+    if unicast {
+        errors.invalid(path, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)");
+    }
+    if multicast {
+        errors.invalid(path, text, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)");
+    }
+}
+
+/// Warns of an address that is taken but not written as it should be.
+pub(crate) fn warnings(warnings: &mut Vec<String>, path: &Path<'_>, text: &str) {
+    let Some(address) = parse_sloppy(text) else { return };
+    if !is_strict(text) || is_mapped(text) {
+        warnings.push(format!("{path}: non-standard IP address {text:?} is invalid: use \"{address}\""));
+    } else if address.is_ipv6() && address.to_string() != text {
+        warnings.push(format!(
+            "{path}: IPv6 address {text:?} should be in RFC 5952 canonical format (\"{address}\")"
+        ));
+    }
+}
+
+/// A CIDR as the sloppy parser sees it: the address and the length of its prefix.
+fn parse_cidr_sloppy(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, length) = text.split_once('/')?;
+    let bits = if address.contains(':') { 128 } else { 32 };
+    let address =
+        if bits == 128 { IpAddr::V6(address.parse::<Ipv6Addr>().ok()?) } else { parse_sloppy(address)? };
+    if length.is_empty() || !length.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let length: u8 = length
+        .trim_start_matches('0')
+        .parse()
+        .or_else(|e| if length.bytes().all(|b| b == b'0') { Ok(0) } else { Err(e) })
+        .ok()?;
+    (length <= bits).then_some((address, length))
+}
+
+fn masked(address: IpAddr, length: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(a) => {
+            IpAddr::V4((u32::from(a) & u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0)).into())
+        }
+        IpAddr::V6(a) => {
+            IpAddr::V6((u128::from(a) & u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0)).into())
+        }
+    }
+}
+
+/// Whether the CIDRs are of both families.
+pub(crate) fn is_dual_stack_cidrs(cidrs: &[&str]) -> bool {
+    let v6 = |c: &&&str| parse_cidr_sloppy(c).is_some_and(|(a, _)| a.is_ipv6());
+    let v4 = |c: &&&str| parse_cidr_sloppy(c).is_some_and(|(a, _)| a.is_ipv4());
+    cidrs.iter().any(|c| v4(&c)) && cidrs.iter().any(|c| v6(&c))
+}
+
+/// Checks a CIDR in a field from before strict validation; what was there before the update may stay.
+pub(crate) fn legacy_cidr(errors: &mut Errors, path: &Path<'_>, text: &str, before: &[&str]) {
+    if before.contains(&text) {
+        return;
+    }
+    let Some((address, length)) = parse_cidr_sloppy(text) else {
+        errors.invalid(path, text, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
+        return;
+    };
+    let (given, digits) = text.split_once('/').unwrap_or((text, ""));
+    if !is_strict(given) || digits.len() > 1 && digits.starts_with('0') {
+        errors.invalid(path, text, "must not have leading 0s in IP or prefix length");
+    } else if is_mapped(given) {
+        errors.invalid(path, text, "must not have an IPv4-mapped IPv6 address");
+    } else if masked(address, length) != address {
+        errors.invalid(path, text, "must not have bits set beyond the prefix length");
+    }
+}
+
+/// Warns of a CIDR that is taken but not written as it should be.
+pub(crate) fn cidr_warnings(warnings: &mut Vec<String>, path: &Path<'_>, text: &str) {
+    let Some((address, length)) = parse_cidr_sloppy(text) else { return };
+    let network = masked(address, length);
+    let before = warnings.len();
+    if network != address {
+        let bits = if address.is_ipv6() { 128 } else { 32 };
+        warnings.push(format!(
+            "{path}: CIDR value {text:?} is ambiguous in this context (should be \"{network}/{length}\" or \
+             \"{address}/{bits}\"?)"
+        ));
+    }
+    let (given, digits) = text.split_once('/').unwrap_or((text, ""));
+    if !is_strict(given) || is_mapped(given) || digits.len() > 1 && digits.starts_with('0') {
+        warnings
+            .push(format!("{path}: non-standard CIDR value {text:?} is invalid: use \"{network}/{length}\""));
+    }
+    if warnings.len() == before && address.is_ipv6() && format!("{address}/{length}") != text {
+        warnings.push(format!(
+            "{path}: IPv6 CIDR value {text:?} should be in RFC 5952 canonical format (\"{address}/{length}\")"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sloppy_parser_takes_leading_zeros_and_mapped_addresses() {
+        for (text, want) in [
+            ("10.0.0.1", Some("10.0.0.1")),
+            ("010.002.003.004", Some("10.2.3.4")),
+            ("::ffff:1.2.3.4", Some("1.2.3.4")),
+            ("2001:DB8:0::1", Some("2001:db8::1")),
+            ("1.2.3", None),
+            ("1.2.3.256", None),
+            ("a.b.c.d", None),
+            ("", None),
+            ("fe80::1%eth0", None),
+        ] {
+            assert_eq!(parse_sloppy(text).map(|a| a.to_string()).as_deref(), want, "{text}");
+        }
+    }
+
+    fn check(text: &str, want: &str) {
+        let mut found = Vec::new();
+        let path = Path::Root("f");
+        warnings(&mut found, &path, text);
+        assert_eq!(found.join("\n"), want);
+    }
+
+    #[test]
+    fn warnings_name_the_better_form() {
+        check("192.012.2.2", r#"f: non-standard IP address "192.012.2.2" is invalid: use "192.12.2.2""#);
+        check(
+            "2001:db8:0:0::2",
+            r#"f: IPv6 address "2001:db8:0:0::2" should be in RFC 5952 canonical format ("2001:db8::2")"#,
+        );
+        check("2001:db8::2", "");
+        let mut found = Vec::new();
+        cidr_warnings(&mut found, &Path::Root("f"), "2001:db8:1:0::/64");
+        cidr_warnings(&mut found, &Path::Root("f"), "10.012.2.0/24");
+        cidr_warnings(&mut found, &Path::Root("f"), "10.12.2.1/24");
+        cidr_warnings(&mut found, &Path::Root("f"), "10.12.2.0/24");
+        insta::assert_snapshot!(found.join("\n"), @r#"
+        f: IPv6 CIDR value "2001:db8:1:0::/64" should be in RFC 5952 canonical format ("2001:db8:1::/64")
+        f: non-standard CIDR value "10.012.2.0/24" is invalid: use "10.12.2.0/24"
+        f: CIDR value "10.12.2.1/24" is ambiguous in this context (should be "10.12.2.0/24" or "10.12.2.1/32"?)
+        "#);
+    }
+}

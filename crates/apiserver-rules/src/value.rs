@@ -1,0 +1,122 @@
+//! Reading and writing fields of decoded objects. After decoding, types are what the tables say, so that a field that
+//! is missing and one that has its zero value read the same, as in Go.
+
+use serde_json::{Map, Value};
+
+/// Field access as Go has it: absent means zero.
+pub(crate) trait Fields {
+    /// A string, empty if absent.
+    fn text(&self, key: &str) -> &str;
+    /// A string, if there is one.
+    fn opt_text(&self, key: &str) -> Option<&str>;
+    /// An integer, zero if absent.
+    fn int(&self, key: &str) -> i64;
+    /// An integer, if there is one.
+    fn opt_int(&self, key: &str) -> Option<i64>;
+    /// A boolean, false if absent.
+    fn flag(&self, key: &str) -> bool;
+    /// The items of a list, none if absent.
+    fn list(&self, key: &str) -> &[Value];
+    /// The strings in a list.
+    fn texts(&self, key: &str) -> Vec<&str>;
+    /// The entries of a map of strings, sorted by key.
+    fn entries(&self, key: &str) -> impl Iterator<Item = (&str, &str)>;
+    /// Whether the field is there and not null.
+    fn has(&self, key: &str) -> bool;
+    /// The object in a field, made if need be; None if the parent is no object.
+    fn make(&mut self, key: &str) -> Option<&mut Map<String, Value>>;
+    /// Sets a field.
+    fn set(&mut self, key: &str, value: impl Into<Value>);
+    /// Sets a field if it is absent.
+    fn set_default(&mut self, key: &str, value: impl Into<Value>);
+    /// Copies a field of another object, or removes it if the other has none.
+    fn copy(&mut self, key: &str, other: &Value);
+    /// Removes a field.
+    fn drop_field(&mut self, key: &str);
+    /// The items of a list, to be changed.
+    fn items_mut(&mut self, key: &str) -> &mut [Value];
+}
+
+impl Fields for Value {
+    fn text(&self, key: &str) -> &str {
+        self.opt_text(key).unwrap_or("")
+    }
+
+    fn opt_text(&self, key: &str) -> Option<&str> {
+        self.get(key)?.as_str()
+    }
+
+    fn int(&self, key: &str) -> i64 {
+        self.opt_int(key).unwrap_or(0)
+    }
+
+    fn opt_int(&self, key: &str) -> Option<i64> {
+        self.get(key)?.as_i64()
+    }
+
+    fn flag(&self, key: &str) -> bool {
+        self.get(key).and_then(Self::as_bool).unwrap_or(false)
+    }
+
+    fn list(&self, key: &str) -> &[Value] {
+        self.get(key).and_then(Self::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    fn texts(&self, key: &str) -> Vec<&str> {
+        self.list(key).iter().filter_map(Self::as_str).collect()
+    }
+
+    fn entries(&self, key: &str) -> impl Iterator<Item = (&str, &str)> {
+        self.get(key)
+            .and_then(Self::as_object)
+            .into_iter()
+            .flatten()
+            .map(|(k, v)| (k.as_str(), v.as_str().unwrap_or("")))
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.get(key).is_some_and(|v| !v.is_null())
+    }
+
+    fn make(&mut self, key: &str) -> Option<&mut Map<String, Value>> {
+        let field = self.as_object_mut()?.entry(key).or_insert_with(|| Self::Object(Map::new()));
+        if !field.is_object() {
+            *field = Self::Object(Map::new());
+        }
+        field.as_object_mut()
+    }
+
+    fn set(&mut self, key: &str, value: impl Into<Value>) {
+        if let Some(map) = self.as_object_mut() {
+            map.insert(key.to_owned(), value.into());
+        }
+    }
+
+    fn set_default(&mut self, key: &str, value: impl Into<Value>) {
+        if !self.has(key) {
+            self.set(key, value);
+        }
+    }
+
+    fn copy(&mut self, key: &str, other: &Value) {
+        match other.get(key) {
+            Some(value) => self.set(key, value.clone()),
+            None => self.drop_field(key),
+        }
+    }
+
+    fn drop_field(&mut self, key: &str) {
+        if let Some(map) = self.as_object_mut() {
+            map.remove(key);
+        }
+    }
+
+    fn items_mut(&mut self, key: &str) -> &mut [Value] {
+        self.get_mut(key).and_then(Self::as_array_mut).map_or(&mut [], Vec::as_mut_slice)
+    }
+}
+
+/// The spec of an object, null if it has none.
+pub(crate) fn spec(object: &Value) -> &Value {
+    &object["spec"]
+}
