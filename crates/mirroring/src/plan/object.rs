@@ -1,0 +1,133 @@
+//! Mirrored slices as objects: their metadata, and whether an existing one has to be written.
+
+use std::collections::BTreeSet;
+
+use kube_endpoint_core_model::slice_labels::name_prefix;
+use kube_endpoint_core_model::well_known::{
+    ANNOTATION_LAST_APPLIED, ANNOTATION_TRIGGER_TIME, LABEL_MANAGED_BY, LABEL_SERVICE_NAME,
+    MIRRORING_CONTROLLER,
+};
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectMeta, OwnerReference, StringMap};
+
+use super::Group;
+use super::desired::EndpointsByIdentity;
+
+/// What all slices of one Endpoints object have in common.
+pub(super) struct Template<'a> {
+    endpoints: &'a Endpoints,
+    labels: StringMap,
+    annotations: StringMap,
+}
+
+/// How an existing slice differs from the wanted one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    pub(super) added: usize,
+    pub(super) updated: usize,
+    pub(super) removed: usize,
+    /// Labels, annotations or owner.
+    pub(super) metadata: bool,
+}
+
+impl Changes {
+    /// How much there is to change; zero means that nothing has to be written.
+    pub(super) fn cost(self) -> usize {
+        self.added + self.updated + self.removed + usize::from(self.metadata)
+    }
+}
+
+impl<'a> Template<'a> {
+    /// Labels are copied, but those that make it a slice of this controller win. Annotations are copied, but not the
+    /// trigger time, which is of no use to anybody who did not see the change, nor what `kubectl apply` leaves.
+    pub(super) fn of(endpoints: &'a Endpoints) -> Self {
+        let metadata = &endpoints.metadata;
+        Self {
+            endpoints,
+            labels: metadata
+                .labels
+                .with(LABEL_SERVICE_NAME, metadata.name.clone())
+                .with(LABEL_MANAGED_BY, MIRRORING_CONTROLLER),
+            annotations: metadata
+                .annotations
+                .without(ANNOTATION_TRIGGER_TIME)
+                .without(ANNOTATION_LAST_APPLIED),
+        }
+    }
+
+    /// A slice to create; the server makes its name.
+    pub(super) fn new_slice(&self, group: Group, wanted: EndpointsByIdentity) -> EndpointSlice {
+        let owner = &self.endpoints.metadata;
+        let metadata = ObjectMeta {
+            generate_name: name_prefix(&owner.name).into(),
+            namespace: owner.namespace.clone(),
+            labels: self.labels.clone(),
+            annotations: self.annotations.clone(),
+            owner_references: vec![OwnerReference::controller("v1", "Endpoints", &owner.name, &owner.uid)],
+            ..ObjectMeta::default()
+        };
+        let (address_type, ports) = group;
+        EndpointSlice {
+            metadata,
+            address_type,
+            endpoints: wanted.into_values().collect(),
+            ports: ports.ports().to_vec(),
+        }
+    }
+
+    /// A slice that takes the place of an existing one.
+    pub(super) fn replacement(
+        &self,
+        existing: &EndpointSlice,
+        group: Group,
+        wanted: EndpointsByIdentity,
+    ) -> EndpointSlice {
+        in_place_of(existing, self.new_slice(group, wanted))
+    }
+
+    /// Compares an existing slice of the same group with the wanted endpoints.
+    pub(super) fn changes(&self, existing: &EndpointSlice, wanted: &EndpointsByIdentity) -> Changes {
+        let metadata = &existing.metadata;
+        // Upstream compares with labels that it would not write: a label of the Endpoints that it sets itself on slices
+        // makes it write at every sync.
+        let mut changes = Changes {
+            metadata: metadata.labels != self.labels
+                || metadata.annotations != self.annotations
+                || self.owned_by_another(existing),
+            ..Changes::default()
+        };
+        let mut found = BTreeSet::new();
+        for endpoint in &existing.endpoints {
+            let identity = endpoint.identity();
+            match wanted.get(&identity) {
+                Some(wanted) if !found.contains(&identity) => {
+                    changes.updated += usize::from(!wanted.equal_beyond_identity(endpoint));
+                    found.insert(identity);
+                }
+                // Not wanted, or a second time, which upstream takes for the match of one that is missing.
+                _ => changes.removed += 1,
+            }
+        }
+        changes.added = wanted.len() - found.len();
+        changes
+    }
+
+    /// Whether an owner is an Endpoints object of this name that no longer exists (upstream
+    /// `needRebuildExistingSlices`).
+    fn owned_by_another(&self, existing: &EndpointSlice) -> bool {
+        let own = &self.endpoints.metadata;
+        existing
+            .metadata
+            .owner_references
+            .iter()
+            .any(|owner| *owner.kind == *"Endpoints" && owner.name == own.name && owner.uid != own.uid)
+    }
+}
+
+/// Gives a slice the place of an existing one of the same address type. What identifies the existing one stays, so that
+/// a write that meets a newer version fails, and so do its finalizers.
+pub(super) fn in_place_of(existing: &EndpointSlice, slice: EndpointSlice) -> EndpointSlice {
+    let ObjectMeta { namespace, labels, annotations, owner_references, .. } = slice.metadata;
+    let metadata =
+        ObjectMeta { namespace, labels, annotations, owner_references, ..existing.metadata.clone() };
+    EndpointSlice { metadata, ..slice }
+}
