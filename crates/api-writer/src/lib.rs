@@ -7,10 +7,13 @@ pub mod clock;
 pub mod error;
 pub mod events;
 pub mod limiter;
+pub mod names;
+pub mod tracked;
 pub mod writer;
 
 pub use clock::Clock;
 pub use error::WriteError;
 pub use events::{EventRecorder, EventSubject};
 pub use limiter::RequestLimiter;
+pub use tracked::{FailedWrite, Operation, SliceWrites, TrackedWriter};
 pub use writer::{ApiWriter, Writable, Written};

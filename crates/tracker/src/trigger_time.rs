@@ -126,6 +126,7 @@ mod tests {
     }
 
     /// A run of syncs of one tracker: (uid, creation, pods, wanted trigger time).
+    #[expect(clippy::type_complexity, reason = "a table reads best as it stands")]
     fn check(syncs: &[(&str, i64, &[(&str, i64)], Option<i64>)]) {
         let tracker = TriggerTimes::default();
         for (step, (uid, created, times, want)) in syncs.iter().enumerate() {
