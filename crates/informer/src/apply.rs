@@ -1,0 +1,194 @@
+//! How events get into the stores, and from there to handlers.
+//!
+//! The order is always the same: work out what the event means (reading only), change the store (the only moment at
+//! which readers wait), move the position, call the handlers.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, ResourceVersion};
+
+use crate::cluster::Store;
+use crate::table::{Owned, Table};
+use crate::{Change, Cluster, Handler, Object, StreamEvent};
+
+/// A view that came in, beside the one in the store.
+pub(crate) enum Arrival<T> {
+    /// Nothing is new, not even the version.
+    Same(Arc<T>),
+    /// The store must take it, but handlers need not hear of it.
+    Quiet(Arc<T>),
+    /// Handlers must hear of it.
+    News(Arc<T>),
+}
+
+impl<T: Object> Arrival<T> {
+    pub(crate) fn of(mut new: T, old: Option<&Arc<T>>) -> Self {
+        match old {
+            Some(old) if new.same_but_version(old) => {
+                if new.resource_version() == old.resource_version() {
+                    Self::Same(Arc::clone(old))
+                } else if T::EVERY_VERSION_COUNTS {
+                    Self::News(Arc::new(new))
+                } else {
+                    Self::Quiet(Arc::new(new))
+                }
+            }
+            _ => Self::News(Arc::new(new)),
+        }
+    }
+
+    pub(crate) fn item(&self) -> &Arc<T> {
+        match self {
+            Self::Same(item) | Self::Quiet(item) | Self::News(item) => item,
+        }
+    }
+
+    pub(crate) fn is_news(&self) -> bool {
+        matches!(self, Self::News(_))
+    }
+}
+
+impl Cluster {
+    /// Takes an event about nodes.
+    pub fn apply_nodes(&self, event: StreamEvent<Node>) {
+        self.store_event(&self.inner.nodes, event, |handler, change| handler.on_node(change));
+    }
+
+    /// Takes an event about EndpointSlices.
+    pub fn apply_endpoint_slices(&self, event: StreamEvent<EndpointSlice>) {
+        self.store_event(&self.inner.endpoint_slices, event, |handler, change| {
+            handler.on_endpoint_slice(change);
+        });
+    }
+
+    /// Takes an event about Endpoints objects.
+    pub fn apply_endpoints(&self, event: StreamEvent<Endpoints>) {
+        self.store_event(&self.inner.endpoints, event, |handler, change| handler.on_endpoints(change));
+    }
+
+    fn store_event<T: Owned>(
+        &self,
+        store: &Store<T>,
+        event: StreamEvent<T>,
+        call: impl Fn(&dyn Handler, &Change<T>),
+    ) {
+        store.lane.run(event, |event| {
+            let handlers = self.handlers();
+            self.store_one(store, event, &mut |change| {
+                for handler in handlers.iter() {
+                    call(&**handler, &change);
+                }
+            });
+        });
+    }
+
+    fn store_one<T: Owned>(
+        &self,
+        store: &Store<T>,
+        event: StreamEvent<T>,
+        deliver: &mut dyn FnMut(Change<T>),
+    ) {
+        let get = |key: &ObjectKey| store.table.read().get(&key.namespace, &key.name).cloned();
+        let metrics = self.metrics(T::KIND);
+        match event {
+            StreamEvent::Applied(new) => {
+                let (key, version) = (new.key(), new.resource_version());
+                let old = get(&key);
+                let arrival = Arrival::of(new, old.as_ref());
+                store.table.write().put(key, Arc::clone(arrival.item()));
+                metrics.applied.increment(1);
+                self.moved::<T>(version);
+                if arrival.is_news() {
+                    deliver(Change { old, new: Some(Arc::clone(arrival.item())) });
+                }
+            }
+            StreamEvent::Deleted(last) => {
+                self.remove::<T>(store, &last.key(), last.resource_version(), deliver)
+            }
+            StreamEvent::Gone { key, resource_version } => {
+                self.remove::<T>(store, &key, resource_version, deliver);
+            }
+            StreamEvent::Restarted { items, undecodable, resource_version } => {
+                let (table, changes) = rebuilt(&store.table.read(), items, undecodable);
+                let before = std::mem::replace(&mut *store.table.write(), table);
+                metrics.restarted.increment(1);
+                self.moved::<T>(resource_version);
+                changes.into_iter().for_each(deliver);
+                self.complete::<T>();
+                drop(before);
+            }
+            StreamEvent::Bookmark(version) => {
+                metrics.bookmarks.increment(1);
+                self.moved::<T>(version);
+            }
+        }
+    }
+
+    fn remove<T: Owned>(
+        &self,
+        store: &Store<T>,
+        key: &ObjectKey,
+        version: ResourceVersion,
+        deliver: &mut dyn FnMut(Change<T>),
+    ) {
+        let old = store.table.read().get(&key.namespace, &key.name).cloned();
+        store.table.write().remove(key);
+        self.metrics(T::KIND).deleted.increment(1);
+        self.moved::<T>(version);
+        // Who deletes what nobody knew of changes nothing.
+        if old.is_some() {
+            deliver(Change { old, new: None });
+        }
+    }
+
+    /// The store of a kind has come to a version. One that is not known leaves the position as it is.
+    pub(crate) fn moved<T: Object>(&self, version: ResourceVersion) {
+        let metrics = self.metrics(T::KIND);
+        metrics.objects.set(self.count(T::KIND) as f64);
+        if !version.is_none() {
+            self.inner.progress.set_position(T::KIND, version);
+            metrics.position.set(version.0 as f64);
+        }
+    }
+
+    /// The store of a kind holds a complete state, and handlers have heard of it.
+    pub(crate) fn complete<T: Object>(&self) {
+        self.metrics(T::KIND).synced.set(1.0);
+        self.inner.progress.complete(T::KIND);
+    }
+}
+
+/// The table that a list makes of the one before, and what handlers must hear. Objects that nothing changed about keep
+/// their place in memory; those that could not be decoded keep their last view.
+fn rebuilt<T: Owned>(
+    before: &Table<T>,
+    items: Vec<T>,
+    undecodable: Vec<ObjectKey>,
+) -> (Table<T>, Vec<Change<T>>) {
+    let mut table = Table::default();
+    let mut changes = Vec::new();
+    for new in items {
+        let key = new.key();
+        let old = before.get(&key.namespace, &key.name);
+        let arrival = Arrival::of(new, old);
+        if arrival.is_news() {
+            changes.push(Change { old: old.cloned(), new: Some(Arc::clone(arrival.item())) });
+        }
+        table.put(key, Arc::clone(arrival.item()));
+    }
+    for key in undecodable.into_iter().collect::<BTreeSet<_>>() {
+        if let Some(old) = before.get(&key.namespace, &key.name)
+            && table.get(&key.namespace, &key.name).is_none()
+        {
+            table.put(key, Arc::clone(old));
+        }
+    }
+    for old in before.iter() {
+        let key = old.key();
+        if table.get(&key.namespace, &key.name).is_none() {
+            changes.push(Change { old: Some(Arc::clone(old)), new: None });
+        }
+    }
+    (table, changes)
+}

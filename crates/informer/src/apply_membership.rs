@@ -1,0 +1,249 @@
+//! How events about pods and Services get into the index that they share.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use kube_endpoint_core_model::change::PodChange;
+use kube_endpoint_core_model::{ObjectKey, Pod, ResourceVersion, Service};
+
+use crate::apply::Arrival;
+use crate::cluster::MembershipEvent;
+use crate::membership::Membership;
+use crate::{Change, Cluster, Object, PodEvent, StreamEvent};
+
+/// A pod that is new altogether, or gone.
+const EVERYTHING: PodChange = PodChange { endpoint: true, membership: true };
+
+impl Cluster {
+    /// Takes an event about pods.
+    pub fn apply_pods(&self, event: StreamEvent<Pod>) {
+        self.membership_event(MembershipEvent::Pod(event));
+    }
+
+    /// Takes an event about Services.
+    pub fn apply_services(&self, event: StreamEvent<Service>) {
+        self.membership_event(MembershipEvent::Service(event));
+    }
+
+    fn membership_event(&self, event: MembershipEvent) {
+        self.inner.membership_lane.run(event, |event| match event {
+            MembershipEvent::Pod(event) => self.pod_event(event),
+            MembershipEvent::Service(event) => self.service_event(event),
+        });
+    }
+
+    fn pod_event(&self, event: StreamEvent<Pod>) {
+        let metrics = self.metrics(Pod::KIND);
+        match event {
+            StreamEvent::Applied(new) => self.put_pod(new),
+            StreamEvent::Deleted(last) => self.remove_pod(&last.key, last.resource_version),
+            StreamEvent::Gone { key, resource_version } => self.remove_pod(&key, resource_version),
+            StreamEvent::Restarted { items, undecodable, resource_version } => {
+                self.restart_pods(items, &undecodable, resource_version);
+            }
+            StreamEvent::Bookmark(version) => {
+                metrics.bookmarks.increment(1);
+                self.moved::<Pod>(version);
+            }
+        }
+    }
+
+    fn put_pod(&self, new: Pod) {
+        let membership = &self.inner.membership;
+        let version = new.resource_version;
+        let old = membership.read().pod(&new.key).cloned();
+        let arrival = Arrival::of(new, old.as_ref());
+        let new = arrival.item();
+        let changed = changed(old.as_deref(), Some(new));
+        let hears = arrival.is_news() && !changed.is_none();
+        let before = if hears { membership.read().services_of_pod(&new.key) } else { Vec::new() };
+        membership.write().put_pod(new);
+        let now = if hears { membership.read().services_of_pod(&new.key) } else { Vec::new() };
+        self.metrics(Pod::KIND).applied.increment(1);
+        self.moved::<Pod>(version);
+        if arrival.is_news() {
+            self.tell_pod(pod_event(Change { old, new: Some(Arc::clone(new)) }, changed, before, now));
+        }
+    }
+
+    fn remove_pod(&self, key: &ObjectKey, version: ResourceVersion) {
+        let membership = &self.inner.membership;
+        let (old, before) = {
+            let membership = membership.read();
+            (membership.pod(key).cloned(), membership.services_of_pod(key))
+        };
+        membership.write().remove_pod(key);
+        self.metrics(Pod::KIND).deleted.increment(1);
+        self.moved::<Pod>(version);
+        if old.is_some() {
+            self.tell_pod(pod_event(Change { old, new: None }, EVERYTHING, before, Vec::new()));
+        }
+    }
+
+    fn restart_pods(&self, items: Vec<Pod>, undecodable: &[ObjectKey], version: ResourceVersion) {
+        let membership = &self.inner.membership;
+        let (now, changes) = {
+            // Nobody else writes, and readers do not mind another reader, however long it reads.
+            let before = membership.read();
+            let (pods, mut changes) = compared(items, undecodable, |key| before.pod(key).cloned());
+            let now = Membership::of(before.services().cloned(), pods.into_iter());
+            for old in before.pods().filter(|old| now.pod(&old.key).is_none()) {
+                changes.push(Change { old: Some(Arc::clone(old)), new: None });
+            }
+            (now, changes)
+        };
+        let before = std::mem::replace(&mut *membership.write(), now);
+        self.metrics(Pod::KIND).restarted.increment(1);
+        self.moved::<Pod>(version);
+        for change in changes {
+            let changed = changed(change.old.as_deref(), change.new.as_deref());
+            let (mut left, mut joined) = (Vec::new(), Vec::new());
+            if !changed.is_none()
+                && let Some(pod) = change.latest()
+            {
+                left = before.services_of_pod(&pod.key);
+                joined = membership.read().services_of_pod(&pod.key);
+            }
+            self.tell_pod(pod_event(change, changed, left, joined));
+        }
+        self.complete::<Pod>();
+    }
+
+    fn tell_pod(&self, event: PodEvent) {
+        for handler in self.handlers().iter() {
+            handler.on_pod(&event);
+        }
+    }
+
+    fn service_event(&self, event: StreamEvent<Service>) {
+        let metrics = self.metrics(Service::KIND);
+        match event {
+            StreamEvent::Applied(new) => self.put_service(new),
+            StreamEvent::Deleted(last) => self.remove_service(&last.key, last.resource_version),
+            StreamEvent::Gone { key, resource_version } => self.remove_service(&key, resource_version),
+            StreamEvent::Restarted { items, undecodable, resource_version } => {
+                self.restart_services(items, &undecodable, resource_version);
+            }
+            StreamEvent::Bookmark(version) => {
+                metrics.bookmarks.increment(1);
+                self.moved::<Service>(version);
+            }
+        }
+    }
+
+    fn put_service(&self, new: Service) {
+        let membership = &self.inner.membership;
+        let version = new.resource_version;
+        let (old, selection) = {
+            let membership = membership.read();
+            (membership.service(&new.key).cloned(), membership.reselect(&new.key, Some(&new)))
+        };
+        let arrival = Arrival::of(new, old.as_ref());
+        let dropped = membership.write().put_service(Arc::clone(arrival.item()), selection);
+        drop(dropped);
+        self.metrics(Service::KIND).applied.increment(1);
+        self.moved::<Service>(version);
+        if arrival.is_news() {
+            self.tell_service(&Change { old, new: Some(Arc::clone(arrival.item())) });
+        }
+    }
+
+    fn remove_service(&self, key: &ObjectKey, version: ResourceVersion) {
+        let membership = &self.inner.membership;
+        let (old, selection) = {
+            let membership = membership.read();
+            (membership.service(key).cloned(), membership.reselect(key, None))
+        };
+        let dropped = membership.write().remove_service(key, selection);
+        drop(dropped);
+        self.metrics(Service::KIND).deleted.increment(1);
+        self.moved::<Service>(version);
+        if old.is_some() {
+            self.tell_service(&Change { old, new: None });
+        }
+    }
+
+    fn restart_services(&self, items: Vec<Service>, undecodable: &[ObjectKey], version: ResourceVersion) {
+        let membership = &self.inner.membership;
+        let (now, changes) = {
+            let before = membership.read();
+            let (services, mut changes) = compared(items, undecodable, |key| before.service(key).cloned());
+            let now = Membership::of(services.into_iter(), before.pods().cloned());
+            for old in before.services().filter(|old| now.service(&old.key).is_none()) {
+                changes.push(Change { old: Some(Arc::clone(old)), new: None });
+            }
+            (now, changes)
+        };
+        let before = std::mem::replace(&mut *membership.write(), now);
+        self.metrics(Service::KIND).restarted.increment(1);
+        self.moved::<Service>(version);
+        for change in &changes {
+            self.tell_service(change);
+        }
+        self.complete::<Service>();
+        drop(before);
+    }
+
+    fn tell_service(&self, change: &Change<Service>) {
+        for handler in self.handlers().iter() {
+            handler.on_service(change);
+        }
+    }
+}
+
+/// The objects of a list, those of the store where nothing is new about them, and the changes that handlers must hear
+/// of but for deletions. What could not be decoded stays as it was.
+fn compared<T: Object>(
+    items: Vec<T>,
+    undecodable: &[ObjectKey],
+    get: impl Fn(&ObjectKey) -> Option<Arc<T>>,
+) -> (Vec<Arc<T>>, Vec<Change<T>>) {
+    let mut kept = Vec::with_capacity(items.len());
+    let mut changes = Vec::new();
+    // Old views go first, so that a decoded one of the same name wins.
+    kept.extend(undecodable.iter().filter_map(&get));
+    for new in items {
+        let old = get(&new.key());
+        let arrival = Arrival::of(new, old.as_ref());
+        kept.push(Arc::clone(arrival.item()));
+        if arrival.is_news() {
+            changes.push(Change { old, new: Some(Arc::clone(arrival.item())) });
+        }
+    }
+    (kept, changes)
+}
+
+fn changed(old: Option<&Pod>, new: Option<&Pod>) -> PodChange {
+    match (old, new) {
+        (Some(old), Some(new)) => PodChange::between(old, new),
+        _ => EVERYTHING,
+    }
+}
+
+/// Sorts the Services of a pod before and now, both sorted, into those that it left, joined and stayed with.
+fn pod_event(
+    change: Change<Pod>,
+    changed: PodChange,
+    before: Vec<ObjectKey>,
+    now: Vec<ObjectKey>,
+) -> PodEvent {
+    let (mut left, mut joined, mut stayed) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut before, mut now) = (before.into_iter().peekable(), now.into_iter().peekable());
+    loop {
+        let order = match (before.peek(), now.peek()) {
+            (None, None) => break,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(before), Some(now)) => before.cmp(now),
+        };
+        match order {
+            Ordering::Less => left.extend(before.next()),
+            Ordering::Greater => joined.extend(now.next()),
+            Ordering::Equal => {
+                before.next();
+                stayed.extend(now.next());
+            }
+        }
+    }
+    PodEvent { change, changed, left, joined, stayed }
+}

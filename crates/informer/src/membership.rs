@@ -1,0 +1,161 @@
+//! All pods and Services, which selects which, and which Services have pods on which node.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use kube_endpoint_core_model::{ObjectKey, Pod, Service, Text};
+
+use crate::namespace::{Namespace, Place, Reselection};
+use crate::pod_list::PodList;
+use crate::selection::SetId;
+
+#[derive(Debug, Default)]
+pub(crate) struct Membership {
+    namespaces: BTreeMap<Text, Namespace>,
+    /// How many pods of which label set run on a node. Pods on a node are few, label sets fewer.
+    nodes: HashMap<Text, BTreeMap<(Text, SetId), u32>>,
+    pods: usize,
+    services: usize,
+}
+
+impl Membership {
+    /// Builds the index from scratch.
+    pub(crate) fn of(
+        services: impl Iterator<Item = Arc<Service>>,
+        pods: impl Iterator<Item = Arc<Pod>>,
+    ) -> Self {
+        let mut new = Self::default();
+        for service in services {
+            let change = new.reselect(&service.key, Some(&service));
+            new.put_service(service, change);
+        }
+        for pod in pods {
+            new.put_pod(&pod);
+        }
+        new
+    }
+
+    pub(crate) fn pod(&self, key: &ObjectKey) -> Option<&Arc<Pod>> {
+        self.namespaces.get(&key.namespace)?.pod(&key.name)
+    }
+
+    pub(crate) fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.namespaces.values().flat_map(Namespace::pods)
+    }
+
+    pub(crate) fn pod_count(&self) -> usize {
+        self.pods
+    }
+
+    pub(crate) fn service(&self, key: &ObjectKey) -> Option<&Arc<Service>> {
+        self.namespaces.get(&key.namespace)?.service(&key.name)
+    }
+
+    pub(crate) fn services(&self) -> impl Iterator<Item = &Arc<Service>> {
+        self.namespaces.values().flat_map(Namespace::services)
+    }
+
+    pub(crate) fn service_count(&self) -> usize {
+        self.services
+    }
+
+    pub(crate) fn pods_of(&self, service: &ObjectKey) -> PodList {
+        let pods = self.namespaces.get(&service.namespace).and_then(|space| space.pods_of(&service.name));
+        pods.cloned().unwrap_or_default()
+    }
+
+    /// The Services that select a pod, sorted.
+    pub(crate) fn services_of_pod(&self, key: &ObjectKey) -> Vec<ObjectKey> {
+        let Some(space) = self.namespaces.get(&key.namespace) else { return Vec::new() };
+        let services = space.services_of_pod(&key.name).iter();
+        services.map(|name| ObjectKey { namespace: key.namespace.clone(), name: name.clone() }).collect()
+    }
+
+    /// The Services that select a pod on a node, sorted.
+    pub(crate) fn services_on_node(&self, node: &str) -> Vec<ObjectKey> {
+        let mut found = Vec::new();
+        for (namespace, set) in self.nodes.get(node).into_iter().flat_map(BTreeMap::keys) {
+            let Some(space) = self.namespaces.get(namespace) else { continue };
+            let services = space.services_of_set(*set).iter();
+            found.extend(services.map(|name| ObjectKey { namespace: namespace.clone(), name: name.clone() }));
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    pub(crate) fn put_pod(&mut self, pod: &Arc<Pod>) {
+        let namespace = &pod.key.namespace;
+        let (before, now) = self.namespaces.entry(namespace.clone()).or_default().put_pod(pod);
+        self.pods += usize::from(before.is_none());
+        if before.as_ref() != Some(&now) {
+            self.leave(namespace, before);
+            let (Some(node), set) = now else { return };
+            *self.nodes.entry(node).or_default().entry((namespace.clone(), set)).or_default() += 1;
+        }
+    }
+
+    pub(crate) fn remove_pod(&mut self, key: &ObjectKey) {
+        let Some(space) = self.namespaces.get_mut(&key.namespace) else { return };
+        let before = space.remove_pod(&key.name);
+        if space.is_empty() {
+            self.namespaces.remove(&key.namespace);
+        }
+        self.pods -= usize::from(before.is_some());
+        self.leave(&key.namespace, before);
+    }
+
+    /// Counts a pod off the node that it was on.
+    fn leave(&mut self, namespace: &Text, place: Option<Place>) {
+        let Some((Some(node), set)) = place else { return };
+        let Some(sets) = self.nodes.get_mut(&node) else { return };
+        let key = (namespace.clone(), set);
+        if let Some(count) = sets.get_mut(&key) {
+            *count -= 1;
+            if *count == 0 {
+                sets.remove(&key);
+            }
+        }
+        if sets.is_empty() {
+            self.nodes.remove(&node);
+        }
+    }
+
+    /// See [`Namespace::reselect`].
+    pub(crate) fn reselect(&self, key: &ObjectKey, service: Option<&Service>) -> Option<Reselection> {
+        match self.namespaces.get(&key.namespace) {
+            Some(space) => space.reselect(&key.name, service),
+            None => Namespace::default().reselect(&key.name, service),
+        }
+    }
+
+    /// See [`Namespace::put_service`].
+    pub(crate) fn put_service(&mut self, service: Arc<Service>, change: Option<Reselection>) -> PodList {
+        self.services += usize::from(self.service(&service.key).is_none());
+        let space = self.namespaces.entry(service.key.namespace.clone()).or_default();
+        space.put_service(service, change)
+    }
+
+    /// See [`Namespace::remove_service`].
+    pub(crate) fn remove_service(&mut self, key: &ObjectKey, change: Option<Reselection>) -> PodList {
+        self.services -= usize::from(self.service(key).is_some());
+        let Some(space) = self.namespaces.get_mut(&key.namespace) else { return PodList::default() };
+        let pods = space.remove_service(&key.name, change);
+        if space.is_empty() {
+            self.namespaces.remove(&key.namespace);
+        }
+        pods
+    }
+
+    /// Whether nothing is left behind of what is gone.
+    #[cfg(test)]
+    pub(crate) fn is_clean(&self) -> bool {
+        let placed = self.pods().filter(|pod| pod.node_name.is_some()).count();
+        self.namespaces.values().all(Namespace::is_clean)
+            && self.nodes.values().all(|sets| !sets.is_empty())
+            && self.nodes.values().flat_map(BTreeMap::values).map(|count| *count as usize).sum::<usize>()
+                == placed
+            && self.pods().count() == self.pods
+            && self.services().count() == self.services
+    }
+}

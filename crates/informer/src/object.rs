@@ -1,0 +1,182 @@
+//! The kinds of objects that are watched, and what the informer layer must know of each.
+
+use kube_endpoint_core_model::{
+    EndpointSlice, Endpoints, Intern, Node, ObjectKey, Pod, ResourceVersion, Service, Text,
+};
+use serde::de::DeserializeOwned;
+
+use crate::{Cluster, StreamEvent};
+
+/// A kind that the informer layer watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// v1 Pod.
+    Pods,
+    /// v1 Service.
+    Services,
+    /// v1 Node.
+    Nodes,
+    /// `discovery.k8s.io/v1` EndpointSlice.
+    EndpointSlices,
+    /// v1 Endpoints.
+    Endpoints,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Pods, Self::Services, Self::Nodes, Self::EndpointSlices, Self::Endpoints];
+
+    /// The plural as it stands in paths, which is also the `kind` label of every metric.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pods => "pods",
+            Self::Services => "services",
+            Self::Nodes => "nodes",
+            Self::EndpointSlices => "endpointslices",
+            Self::Endpoints => "endpoints",
+        }
+    }
+}
+
+/// Which kinds a [`Cluster`] waits for before it counts as synced. Somebody must feed each of them, usually
+/// [`run`](crate::run).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kinds {
+    /// Pods.
+    pub pods: bool,
+    /// Services.
+    pub services: bool,
+    /// Nodes.
+    pub nodes: bool,
+    /// EndpointSlices.
+    pub endpoint_slices: bool,
+    /// Endpoints.
+    pub endpoints: bool,
+}
+
+impl Kinds {
+    /// Every kind.
+    pub const ALL: Self =
+        Self { pods: true, services: true, nodes: true, endpoint_slices: true, endpoints: true };
+
+    /// Whether a kind is among them.
+    pub fn contains(self, kind: Kind) -> bool {
+        match kind {
+            Kind::Pods => self.pods,
+            Kind::Services => self.services,
+            Kind::Nodes => self.nodes,
+            Kind::EndpointSlices => self.endpoint_slices,
+            Kind::Endpoints => self.endpoints,
+        }
+    }
+}
+
+/// Where the API server keeps a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// Path of the list over all namespaces.
+    pub path: &'static str,
+    /// The `kind` of a list of them.
+    pub list_kind: &'static str,
+}
+
+/// A view that the informer layer can list, watch and store.
+pub trait Object: DeserializeOwned + Intern + Clone + PartialEq + Send + Sync + 'static {
+    /// Its kind.
+    const KIND: Kind;
+    /// Where the API server keeps it.
+    const RESOURCE: Resource;
+    /// Whether handlers want to hear of an event that changed nothing but the version. Controllers count the versions
+    /// of what they write themselves; of pods and nodes, which others write all the time, they read only the view.
+    const EVERY_VERSION_COUNTS: bool;
+
+    /// Namespace and name.
+    fn key(&self) -> ObjectKey;
+    /// The version that this view was read from.
+    fn resource_version(&self) -> ResourceVersion;
+    /// Sets the version.
+    fn set_resource_version(&mut self, version: ResourceVersion);
+    /// Hands an event to the store of this kind.
+    fn apply(cluster: &Cluster, event: StreamEvent<Self>);
+
+    /// Whether two views say the same but for their versions.
+    fn same_but_version(&mut self, other: &Self) -> bool {
+        let version = self.resource_version();
+        self.set_resource_version(other.resource_version());
+        let same = self == other;
+        self.set_resource_version(version);
+        same
+    }
+}
+
+/// One implementation: the five differ in nothing but names.
+macro_rules! object {
+    ($view:ty, $kind:ident, $path:literal, $list_kind:literal, $every_version:literal, $apply:ident,
+     |$view_of:ident| $key:expr, $($version:ident).+) => {
+        impl Object for $view {
+            const KIND: Kind = Kind::$kind;
+            const RESOURCE: Resource = Resource { path: $path, list_kind: $list_kind };
+            const EVERY_VERSION_COUNTS: bool = $every_version;
+
+            fn key(&self) -> ObjectKey {
+                let $view_of = self;
+                $key
+            }
+
+            fn resource_version(&self) -> ResourceVersion {
+                self.$($version).+
+            }
+
+            fn set_resource_version(&mut self, version: ResourceVersion) {
+                self.$($version).+ = version;
+            }
+
+            fn apply(cluster: &Cluster, event: StreamEvent<Self>) {
+                cluster.$apply(event);
+            }
+        }
+    };
+}
+
+object!(Pod, Pods, "/api/v1/pods", "PodList", false, apply_pods, |pod| pod.key.clone(), resource_version);
+object!(
+    Service,
+    Services,
+    "/api/v1/services",
+    "ServiceList",
+    true,
+    apply_services,
+    |service| service.key.clone(),
+    resource_version
+);
+object!(
+    Node,
+    Nodes,
+    "/api/v1/nodes",
+    "NodeList",
+    false,
+    apply_nodes,
+    |node| ObjectKey { namespace: Text::default(), name: node.name.clone() },
+    resource_version
+);
+object!(
+    EndpointSlice,
+    EndpointSlices,
+    "/apis/discovery.k8s.io/v1/endpointslices",
+    "EndpointSliceList",
+    true,
+    apply_endpoint_slices,
+    |slice| slice.metadata.key(),
+    metadata.resource_version
+);
+object!(
+    Endpoints,
+    Endpoints,
+    "/api/v1/endpoints",
+    "EndpointsList",
+    true,
+    apply_endpoints,
+    |endpoints| endpoints.metadata.key(),
+    metadata.resource_version
+);

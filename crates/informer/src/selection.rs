@@ -1,0 +1,210 @@
+//! Which selectors match which label sets of one namespace: an inverted index in both directions.
+
+use std::collections::{BTreeSet, HashMap};
+
+use kube_endpoint_core_model::{StringMap, Text};
+
+/// A set of labels that pods of one namespace share.
+pub(crate) type SetId = u64;
+
+type Pair = (Text, Text);
+
+/// Finds label sets for a selector, and Services for a label set, by the pairs that they have in common.
+#[derive(Debug, Default)]
+pub(crate) struct Selection {
+    /// The label sets that contain a pair.
+    sets: HashMap<Pair, Ids>,
+    /// All label sets, for selectors that match everything.
+    all_sets: BTreeSet<SetId>,
+    /// The selectors that contain a pair, each filed under one of its pairs only, by name of the Service.
+    selectors: HashMap<Pair, BTreeSet<Text>>,
+    /// The Services whose selector is empty: they select everything.
+    select_all: BTreeSet<Text>,
+}
+
+/// Most pairs that tell pods of a StatefulSet apart are in one set only.
+#[derive(Debug)]
+enum Ids {
+    One(SetId),
+    Many(BTreeSet<SetId>),
+}
+
+impl Ids {
+    fn insert(&mut self, id: SetId) {
+        match self {
+            Self::One(one) => *self = Self::Many([*one, id].into()),
+            Self::Many(ids) => {
+                ids.insert(id);
+            }
+        }
+    }
+
+    /// Whether none is left.
+    fn remove(&mut self, id: SetId) -> bool {
+        match self {
+            Self::One(one) => *one == id,
+            Self::Many(ids) => {
+                ids.remove(&id);
+                ids.is_empty()
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Many(ids) => ids.len(),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = SetId> {
+        let (one, many) = match self {
+            Self::One(one) => (Some(*one), None),
+            Self::Many(ids) => (None, Some(ids.iter().copied())),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
+    }
+}
+
+fn pair((key, value): (&Text, &Text)) -> Pair {
+    (key.clone(), value.clone())
+}
+
+impl Selection {
+    /// Makes a label set known.
+    pub(crate) fn add_set(&mut self, id: SetId, labels: &StringMap) {
+        self.all_sets.insert(id);
+        for label in labels.iter() {
+            self.sets.entry(pair(label)).and_modify(|ids| ids.insert(id)).or_insert(Ids::One(id));
+        }
+    }
+
+    /// Forgets a label set.
+    pub(crate) fn remove_set(&mut self, id: SetId, labels: &StringMap) {
+        self.all_sets.remove(&id);
+        for label in labels.iter() {
+            let pair = pair(label);
+            if self.sets.get_mut(&pair).is_some_and(|ids| ids.remove(id)) {
+                self.sets.remove(&pair);
+            }
+        }
+    }
+
+    /// The label sets that a selector may match: all that have its rarest pair.
+    pub(crate) fn candidate_sets<'a>(&'a self, selector: &StringMap) -> Box<dyn Iterator<Item = SetId> + 'a> {
+        if selector.is_empty() {
+            return Box::new(self.all_sets.iter().copied());
+        }
+        let mut rarest: Option<&Ids> = None;
+        for label in selector.iter() {
+            match self.sets.get(&pair(label)) {
+                None => return Box::new(std::iter::empty()),
+                Some(ids) if rarest.is_none_or(|rarest| ids.len() < rarest.len()) => rarest = Some(ids),
+                Some(_) => {}
+            }
+        }
+        Box::new(rarest.into_iter().flat_map(Ids::iter))
+    }
+
+    /// Files the selector of a Service under the pair that the fewest have been filed under so far: where many selectors
+    /// share a pair and differ in another, each is then found by what tells it apart. Returns the pair, to take it back by;
+    /// an empty selector has none.
+    pub(crate) fn add_selector(&mut self, service: &Text, selector: &StringMap) -> Option<Pair> {
+        let filed = |label: &(&Text, &Text)| self.selectors.get(&pair(*label)).map_or(0, BTreeSet::len);
+        let Some(under) = selector.iter().min_by_key(filed).map(pair) else {
+            self.select_all.insert(service.clone());
+            return None;
+        };
+        self.selectors.entry(under.clone()).or_default().insert(service.clone());
+        Some(under)
+    }
+
+    /// Takes a selector back that was filed under a pair.
+    pub(crate) fn remove_selector(&mut self, service: &Text, under: Option<&Pair>) {
+        let Some(under) = under else {
+            self.select_all.remove(service);
+            return;
+        };
+        if let Some(services) = self.selectors.get_mut(under) {
+            services.remove(service);
+            if services.is_empty() {
+                self.selectors.remove(under);
+            }
+        }
+    }
+
+    /// The Services that may select a label set: those filed under one of its pairs, and those that select everything.
+    /// None comes twice.
+    pub(crate) fn candidate_services<'a>(&'a self, labels: &'a StringMap) -> impl Iterator<Item = &'a Text> {
+        labels.iter().filter_map(|label| self.selectors.get(&pair(label))).flatten().chain(&self.select_all)
+    }
+
+    /// Whether nothing is filed at all.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sets.is_empty()
+            && self.all_sets.is_empty()
+            && self.selectors.is_empty()
+            && self.select_all.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> StringMap {
+        pairs.iter().copied().collect()
+    }
+
+    #[test]
+    fn selectors_that_share_a_pair_are_found_by_the_other() {
+        let mut selection = Selection::default();
+        let selectors: Vec<StringMap> = (0..100)
+            .map(|id| {
+                [("app".to_owned(), "web".to_owned()), ("id".to_owned(), id.to_string())]
+                    .into_iter()
+                    .collect()
+            })
+            .collect();
+        let filed: Vec<_> = selectors
+            .iter()
+            .enumerate()
+            .map(|(number, selector)| selection.add_selector(&format!("s{number}").into(), selector))
+            .collect();
+        let labels = map(&[("app", "web"), ("id", "7")]);
+        let candidates: Vec<_> = selection.candidate_services(&labels).collect();
+        assert!(candidates.iter().any(|name| ***name == *"s7"));
+        assert!(candidates.len() <= 2, "{candidates:?}");
+        for (number, under) in filed.iter().enumerate() {
+            selection.remove_selector(&format!("s{number}").into(), under.as_ref());
+        }
+        assert!(selection.is_empty());
+    }
+
+    #[test]
+    fn sets_are_looked_up_by_the_rarest_pair() {
+        let mut selection = Selection::default();
+        let sets: Vec<StringMap> = (0..50u64)
+            .map(|id| {
+                [("app".to_owned(), "db".to_owned()), ("pod".to_owned(), id.to_string())]
+                    .into_iter()
+                    .collect()
+            })
+            .collect();
+        for (id, labels) in sets.iter().enumerate() {
+            selection.add_set(id as u64, labels);
+        }
+        let check = |selector: &[(&str, &str)], want: usize| {
+            assert_eq!(selection.candidate_sets(&map(selector)).count(), want, "{selector:?}");
+        };
+        check(&[], 50);
+        check(&[("app", "db")], 50);
+        check(&[("app", "db"), ("pod", "3")], 1);
+        check(&[("app", "db"), ("pod", "x")], 0);
+        for (id, labels) in sets.iter().enumerate() {
+            selection.remove_set(id as u64, labels);
+        }
+        assert!(selection.is_empty());
+    }
+}
