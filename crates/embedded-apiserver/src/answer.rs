@@ -1,0 +1,77 @@
+//! Making HTTP responses: objects, Status errors, text, warnings.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
+use http::{Response, StatusCode};
+use kube_endpoint_apiserver_rules::status::Status;
+use serde_json::Value;
+
+use crate::body::Body;
+
+/// What a handler hands back.
+pub(crate) type Answer = Response<Body>;
+
+fn with_type(status: StatusCode, content_type: &'static str, body: Body) -> Answer {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// An answer of encoded JSON.
+pub(crate) fn json_bytes(status: StatusCode, bytes: impl Into<Bytes>) -> Answer {
+    with_type(status, "application/json", Body::once(bytes))
+}
+
+/// An answer of JSON.
+pub(crate) fn json(status: StatusCode, value: &Value) -> Answer {
+    json_bytes(status, value.to_string())
+}
+
+/// A JSON answer made while it is read.
+pub(crate) fn json_stream(body: Body) -> Answer {
+    with_type(StatusCode::OK, "application/json", body)
+}
+
+/// An answer of plain text.
+pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
+    with_type(status, "text/plain; charset=utf-8", Body::once(text))
+}
+
+/// An error answer.
+pub(crate) fn error(status: &Status) -> Answer {
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = json(code, &status.to_json());
+    if let Some(seconds) = status.details.as_ref().map(|d| d.retry_after_seconds).filter(|s| *s > 0) {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// Adds `Warning: 299 - "text"` headers. What cannot stand in a header is left out of the text.
+pub(crate) fn warn(mut response: Answer, warnings: &[String]) -> Answer {
+    for warning in warnings {
+        let quoted: String = warning
+            .chars()
+            .filter(|c| !c.is_control())
+            .flat_map(|c| matches!(c, '"' | '\\').then_some('\\').into_iter().chain([c]))
+            .collect();
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_quoted() {
+        let response = warn(text(StatusCode::OK, ""), &["say \"a\\b\"\n".to_owned(), "two".to_owned()]);
+        let headers: Vec<_> =
+            response.headers().get_all(WARNING).iter().map(|v| v.to_str().unwrap()).collect();
+        assert_eq!(headers, [r#"299 - "say \"a\\b\"""#, "299 - \"two\""]);
+    }
+}

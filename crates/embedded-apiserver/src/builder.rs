@@ -1,0 +1,193 @@
+//! Building a server: its seed, its time, what it starts with and how it behaves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube_endpoint_apiserver_rules::strategy::{ClusterIps, RangeError};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::EmbeddedApiServer;
+use crate::clock::Clock;
+use crate::faults::{FaultRule, Faults};
+use crate::load::LoadError;
+use crate::random::Random;
+use crate::request_log::RequestLog;
+use crate::reviews::{Reviews, Right, User};
+use crate::server::{Inner, Settings};
+use crate::store::Store;
+
+/// The namespaces that every cluster has from the start.
+const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// Why a server could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// An object that it was to start with could not be loaded.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A range of cluster IPs makes no sense.
+    #[error(transparent)]
+    Range(#[from] RangeError),
+}
+
+/// Settles everything about a server before it exists; see [`EmbeddedApiServer::builder`].
+#[derive(Debug)]
+#[must_use]
+pub struct Builder {
+    seed: u64,
+    start_time: Option<Timestamp>,
+    objects: Vec<Value>,
+    history: usize,
+    first_version: u64,
+    bookmark_interval: Duration,
+    reaction: Duration,
+    collects_garbage: bool,
+    requires_token: bool,
+    service_ranges: (String, String),
+    log_capacity: usize,
+    reviews: Reviews,
+    faults: Vec<FaultRule>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            start_time: None,
+            objects: Vec::new(),
+            history: 10_000,
+            first_version: 0,
+            bookmark_interval: Duration::from_secs(60),
+            reaction: Duration::from_millis(100),
+            collects_garbage: true,
+            requires_token: false,
+            service_ranges: ("10.96.0.0/16".to_owned(), "fd00:10:96::/112".to_owned()),
+            log_capacity: 100_000,
+            reviews: Reviews::default(),
+            faults: Vec::new(),
+        }
+    }
+}
+
+impl Builder {
+    /// Uids, generated names and everything else that is random follow from this number. Default: 0.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// What the server's clock shows when it is built; tokio's clock moves it on. Default: the system's time.
+    pub fn start_time(mut self, time: Timestamp) -> Self {
+        self.start_time = Some(time);
+        self
+    }
+
+    /// Objects to start with, taken as they are: see [`EmbeddedApiServer::load`]. Lists are taken apart.
+    pub fn load(mut self, objects: impl IntoIterator<Item = Value>) -> Self {
+        self.objects.extend(objects);
+        self
+    }
+
+    /// How many changes of each resource are remembered for watches and for older reads. Default: 10,000.
+    pub fn history(mut self, changes: usize) -> Self {
+        self.history = changes;
+        self
+    }
+
+    /// The resource version after which the server starts to count. Default: 0.
+    pub fn first_resource_version(mut self, version: u64) -> Self {
+        self.first_version = version;
+        self
+    }
+
+    /// How often watches that allow bookmarks get one. Default: a minute.
+    pub fn bookmark_interval(mut self, interval: Duration) -> Self {
+        self.bookmark_interval = interval;
+        self
+    }
+
+    /// How long the garbage collector and the namespace controller take to notice something. Default: 100 ms.
+    pub fn gc_delay(mut self, delay: Duration) -> Self {
+        self.reaction = delay;
+        self
+    }
+
+    /// Leaves dependents of deleted owners alone.
+    pub fn without_garbage_collector(mut self) -> Self {
+        self.collects_garbage = false;
+        self
+    }
+
+    /// The ranges of cluster IPs, IPv4 (which is the primary family) and IPv6. Default: `10.96.0.0/16` and
+    /// `fd00:10:96::/112`.
+    pub fn service_ranges(mut self, ipv4: impl Into<String>, ipv6: impl Into<String>) -> Self {
+        self.service_ranges = (ipv4.into(), ipv6.into());
+        self
+    }
+
+    /// How many requests the log keeps. Default: 100,000.
+    pub fn log_capacity(mut self, requests: usize) -> Self {
+        self.log_capacity = requests;
+        self
+    }
+
+    /// A token and whom it belongs to, for token reviews and for the listener.
+    pub fn token(mut self, token: impl Into<String>, user: User) -> Self {
+        self.reviews.tokens.insert(token.into(), user);
+        self
+    }
+
+    /// Something that somebody may do, for subject access reviews. Requests themselves are not authorized.
+    pub fn right(mut self, right: Right) -> Self {
+        self.reviews.rights.push(right);
+        self
+    }
+
+    /// Makes listeners refuse requests that carry no known token (401). Requests in process are always let in.
+    pub fn require_token(mut self) -> Self {
+        self.requires_token = true;
+        self
+    }
+
+    /// A fault that is in force from the start.
+    pub fn fault(mut self, rule: FaultRule) -> Self {
+        self.faults.push(rule);
+        self
+    }
+
+    /// Builds the server. It does nothing until it is asked; it needs a tokio runtime only when it is.
+    pub fn build(self) -> Result<EmbeddedApiServer, BuildError> {
+        let faults = Faults::default();
+        for rule in self.faults {
+            faults.add(rule);
+        }
+        let (ipv4, ipv6) = &self.service_ranges;
+        let cluster_ips = ClusterIps::try_new(ipv4, ipv6)?;
+        let inner = Arc::new_cyclic(|this| Inner {
+            store: Mutex::new(Store::new(self.history, self.first_version)),
+            cluster_ips: Mutex::new(cluster_ips),
+            random: Mutex::new(Random::new(self.seed)),
+            clock: Clock::starting_at(self.start_time.unwrap_or_else(Timestamp::now)),
+            settings: Settings {
+                bookmark_interval: self.bookmark_interval.max(Duration::from_millis(1)),
+                reaction: self.reaction,
+                collects_garbage: self.collects_garbage,
+                requires_token: self.requires_token,
+            },
+            faults,
+            log: RequestLog::new(self.log_capacity),
+            reviews: self.reviews,
+            watch_epoch: watch::Sender::new(0),
+            sweeps: Mutex::default(),
+            this: this.clone(),
+        });
+        for namespace in NAMESPACES {
+            inner.ensure_namespace(namespace, true);
+        }
+        inner.load(self.objects, true)?;
+        Ok(EmbeddedApiServer { inner })
+    }
+}

@@ -1,0 +1,49 @@
+//! The server's time: a start timestamp plus what tokio's clock has measured since, so that a paused clock moves it.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+/// Tells the time of day by tokio's clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    start: Timestamp,
+    anchor: Instant,
+}
+
+impl Clock {
+    /// A clock that shows `start` now.
+    pub(crate) fn starting_at(start: Timestamp) -> Self {
+        Self { start, anchor: Instant::now() }
+    }
+
+    /// Time since the server was built.
+    pub(crate) fn elapsed(&self) -> Duration {
+        Instant::now().saturating_duration_since(self.anchor)
+    }
+
+    /// The time of day.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.start.saturating_add(self.elapsed()).unwrap_or(self.start)
+    }
+}
+
+/// A time as metadata carries it, in whole seconds.
+pub(crate) fn rfc3339(time: Timestamp) -> String {
+    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_paused_clock_moves_it() {
+        let clock = Clock::starting_at("2026-01-02T03:04:05.678Z".parse().unwrap());
+        assert_eq!(rfc3339(clock.now()), "2026-01-02T03:04:05Z");
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(rfc3339(clock.now()), "2026-01-02T03:05:05Z");
+        assert_eq!(clock.elapsed(), Duration::from_secs(60));
+    }
+}

@@ -1,0 +1,232 @@
+//! Faults: answers that are refused, late, lost or stale, and watches that break off or fall silent, for requests
+//! that a matcher picks. They can be added and removed while the server runs.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::request::RequestInfo;
+
+/// What goes wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The request is answered with this HTTP status and nothing else happens. 429 and 5xx may say after how many
+    /// seconds to try again.
+    Refuse {
+        /// HTTP status code, 400 to 599.
+        status: u16,
+        /// Seconds for the `Retry-After` header and the details of the Status.
+        retry_after: Option<u32>,
+    },
+    /// The request is handled after this time.
+    Delay(Duration),
+    /// The request is handled in full, then the connection breaks: the client cannot know whether it was.
+    ApplyAndLoseAnswer,
+    /// The connection breaks before the request is handled.
+    LoseRequest,
+    /// The watch ends as by a timeout after this many events.
+    CutWatch {
+        /// Events, bookmarks not counted.
+        after: usize,
+    },
+    /// The connection of the watch breaks after this many events.
+    BreakWatch {
+        /// Events, bookmarks not counted.
+        after: usize,
+    },
+    /// The watch opens and says nothing for this time; then it goes on with all that happened in between.
+    StallWatch(Duration),
+    /// The watch opens and ends at once with the ERROR event `410 Expired`.
+    ExpireWatch,
+    /// A get or list shows the state before the latest changes, as a lagging cache does. It reaches back no further
+    /// than the resource's history.
+    ServeOlder {
+        /// How many resource versions to go back.
+        versions: u64,
+    },
+}
+
+type Matcher = Box<dyn Fn(&RequestInfo) -> bool + Send + Sync>;
+
+/// A fault and the requests that it hits.
+pub struct FaultRule {
+    fault: Fault,
+    matcher: Matcher,
+    skip: usize,
+    times: usize,
+    seen: usize,
+}
+
+impl FaultRule {
+    /// The fault for every request that `matcher` says yes to.
+    pub fn new(fault: Fault, matcher: impl Fn(&RequestInfo) -> bool + Send + Sync + 'static) -> Self {
+        Self { fault, matcher: Box::new(matcher), skip: 0, times: usize::MAX, seen: 0 }
+    }
+
+    /// The fault for requests of one verb and one plural resource name.
+    pub fn on(fault: Fault, verb: &'static str, plural: &'static str) -> Self {
+        Self::new(fault, move |request| request.verb == verb && request.plural() == plural)
+    }
+
+    /// Lets the first `count` matching requests pass.
+    pub fn after(mut self, count: usize) -> Self {
+        self.skip = count;
+        self
+    }
+
+    /// Hits only `count` requests.
+    pub fn times(mut self, count: usize) -> Self {
+        self.times = count;
+        self
+    }
+
+    fn hits(&mut self, request: &RequestInfo) -> bool {
+        if !(self.matcher)(request) {
+            return false;
+        }
+        self.seen += 1;
+        self.seen > self.skip && self.seen - self.skip <= self.times
+    }
+}
+
+impl std::fmt::Debug for FaultRule {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("FaultRule")
+            .field("fault", &self.fault)
+            .field("skip", &self.skip)
+            .field("times", &self.times)
+            .field("seen", &self.seen)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Names a rule, to remove it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FaultId(u64);
+
+/// The rules in force, in the order in which they were added. Every rule counts every matching request; all that hit
+/// one request apply to it.
+#[derive(Debug, Default)]
+pub(crate) struct Faults(Mutex<Rules>);
+
+#[derive(Debug, Default)]
+struct Rules {
+    next: u64,
+    rules: Vec<(FaultId, FaultRule)>,
+}
+
+/// The faults of one request.
+pub(crate) type Hits = Vec<Fault>;
+
+/// What goes wrong with one watch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WatchFaults {
+    pub(crate) cut_after: Option<usize>,
+    /// Whether the cut is an error of the connection.
+    pub(crate) breaks: bool,
+    pub(crate) stall: Option<Duration>,
+    pub(crate) expire: bool,
+}
+
+impl Faults {
+    /// Puts a rule in force.
+    pub(crate) fn add(&self, rule: FaultRule) -> FaultId {
+        let mut rules = self.0.lock();
+        rules.next += 1;
+        let id = FaultId(rules.next);
+        rules.rules.push((id, rule));
+        id
+    }
+
+    /// Takes a rule out of force; says whether it was there.
+    pub(crate) fn remove(&self, id: FaultId) -> bool {
+        let mut rules = self.0.lock();
+        let before = rules.rules.len();
+        rules.rules.retain(|(known, _)| *known != id);
+        rules.rules.len() < before
+    }
+
+    /// Takes all rules out of force.
+    pub(crate) fn clear(&self) {
+        self.0.lock().rules.clear();
+    }
+
+    /// The faults that hit a request. Each request is asked about once.
+    pub(crate) fn hit(&self, request: &RequestInfo) -> Hits {
+        let mut rules = self.0.lock();
+        rules
+            .rules
+            .iter_mut()
+            .filter_map(|(_, rule)| rule.hits(request).then(|| rule.fault.clone()))
+            .collect()
+    }
+}
+
+impl WatchFaults {
+    /// Picks those faults that concern an open watch.
+    pub(crate) fn of(hits: &[Fault]) -> Self {
+        let mut faults = Self::default();
+        for hit in hits {
+            match hit {
+                Fault::CutWatch { after } => (faults.cut_after, faults.breaks) = (Some(*after), false),
+                Fault::BreakWatch { after } => (faults.cut_after, faults.breaks) = (Some(*after), true),
+                Fault::StallWatch(stall) => faults.stall = Some(*stall),
+                Fault::ExpireWatch => faults.expire = true,
+                _ => {}
+            }
+        }
+        faults
+    }
+}
+
+/// How many versions back a read is to look.
+pub(crate) fn older_by(hits: &[Fault]) -> Option<u64> {
+    hits.iter().find_map(|hit| match hit {
+        Fault::ServeOlder { versions } => Some(*versions),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(method: &str, uri: &str) -> RequestInfo {
+        let (parts, ()) = http::Request::builder().method(method).uri(uri).body(()).unwrap().into_parts();
+        RequestInfo::of(&parts)
+    }
+
+    #[test]
+    fn a_rule_hits_the_occurrences_that_it_names() {
+        let faults = Faults::default();
+        let fault = Fault::Refuse { status: 500, retry_after: None };
+        let id = faults.add(FaultRule::on(fault, "list", "pods").after(1).times(2));
+        let pods = request("GET", "/api/v1/pods");
+        assert_eq!(faults.hit(&request("GET", "/api/v1/services")), []);
+        let hits: Vec<usize> = (0..5).map(|_| faults.hit(&pods).len()).collect();
+        assert_eq!(hits, [0, 1, 1, 0, 0]);
+        assert!(faults.remove(id));
+        assert!(!faults.remove(id));
+    }
+
+    #[test]
+    fn all_rules_that_match_apply() {
+        let faults = Faults::default();
+        faults.add(FaultRule::new(Fault::Delay(Duration::from_secs(1)), |_| true));
+        faults.add(FaultRule::on(Fault::ServeOlder { versions: 3 }, "list", "pods"));
+        let hits = faults.hit(&request("GET", "/api/v1/pods"));
+        assert_eq!(hits.len(), 2);
+        assert_eq!(older_by(&hits), Some(3));
+        faults.clear();
+        assert!(faults.hit(&request("GET", "/api/v1/pods")).is_empty());
+    }
+
+    #[test]
+    fn watch_faults_are_put_together() {
+        let stall = Duration::from_secs(9);
+        let faults = WatchFaults::of(&[Fault::BreakWatch { after: 2 }, Fault::StallWatch(stall)]);
+        let expected = WatchFaults { cut_after: Some(2), breaks: true, stall: Some(stall), expire: false };
+        assert_eq!(faults, expected);
+    }
+}

@@ -1,0 +1,182 @@
+//! The garbage collector: objects whose owners are gone go too, and owners that wait for their dependents are let go.
+//!
+//! Like the real one it works a moment after what causes it. It knows only owners of kinds that this server keeps;
+//! a reference to another kind, such as a pod's to its ReplicaSet, counts as an owner that is there.
+
+use std::sync::Arc;
+
+use kube_endpoint_apiserver_rules::resource::Resource;
+use serde_json::Value;
+
+use crate::metadata::{set, unset};
+use crate::server::Inner;
+use crate::store::{Place, Stored, owner_is_kept, resource_of_table};
+use crate::verbs::{DeleteOptions, Propagation};
+
+/// The finalizer of an owner whose dependents are deleted first.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+
+/// The finalizer of an owner whose dependents are to forget it.
+pub(crate) const ORPHAN: &str = "orphan";
+
+fn has_finalizer(object: &Value, name: &str) -> bool {
+    object["metadata"]["finalizers"].as_array().is_some_and(|finalizers| finalizers.iter().any(|f| f == name))
+}
+
+fn uid_of(reference: &Value) -> &str {
+    reference["uid"].as_str().unwrap_or_default()
+}
+
+impl Inner {
+    /// Has the collector look at one object whose owner is not there.
+    pub(crate) fn collect_later(&self, place: Place) {
+        if self.settings.collects_garbage {
+            self.later(self.settings.reaction, move |inner| inner.collect(&place));
+        }
+    }
+
+    /// Has the collector look at what an object that was removed leaves behind: its dependents, and owners of its
+    /// own that waited for it.
+    pub(crate) fn owner_removed_later(&self, gone: &Arc<Stored>) {
+        if !self.settings.collects_garbage {
+            return;
+        }
+        let (has_dependents, waiting) = {
+            let store = self.store.lock();
+            let waiting =
+                gone.meta.owners.iter().any(|uid| store.by_uid(uid).is_some_and(|o| o.meta.deleting));
+            (!store.dependents_of(&gone.meta.uid).is_empty(), waiting)
+        };
+        if has_dependents || waiting {
+            let gone = gone.clone();
+            self.later(self.settings.reaction, move |inner| {
+                let dependents = inner.store.lock().dependents_of(&gone.meta.uid);
+                dependents.iter().for_each(|place| inner.collect(place));
+                gone.meta.owners.iter().for_each(|uid| inner.release(uid));
+            });
+        }
+    }
+
+    /// Called when an object is marked for deletion and stays for now.
+    pub(crate) fn marked_later(&self, resource: &Resource, stored: &Stored) {
+        if resource.plural == "namespaces" {
+            self.sweep_later(&stored.key);
+        }
+        if self.settings.collects_garbage {
+            let uid = stored.meta.uid.clone();
+            self.later(self.settings.reaction, move |inner| inner.release(&uid));
+        }
+    }
+
+    fn at(&self, place: &Place) -> Option<(&'static Resource, Arc<Stored>)> {
+        let stored = self.store.lock().table(place.0).objects.get(&place.1).cloned()?;
+        Some((resource_of_table(place.0), stored))
+    }
+
+    /// Deletes an object all of whose owners are gone; where some are left, it forgets the others.
+    fn collect(&self, place: &Place) {
+        let Some((resource, stored)) = self.at(place) else { return };
+        let object = stored.value();
+        let references = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+        let is_there = |reference: &Value| {
+            !owner_is_kept(reference) || self.store.lock().by_uid(uid_of(reference)).is_some()
+        };
+        let (solid, dangling): (Vec<Value>, Vec<Value>) = references.into_iter().partition(is_there);
+        if dangling.is_empty() {
+            return;
+        }
+        let lost = if solid.is_empty() {
+            let options =
+                DeleteOptions { uid: Some(stored.meta.uid.to_string()), ..DeleteOptions::default() };
+            self.delete(resource, &place.1, &options, false).is_err_and(|status| status.code != 404)
+        } else {
+            let mut object = object;
+            set(&mut object, "ownerReferences", solid);
+            self.commit(resource, &place.1, Some(stored.version), &object).is_err()
+        };
+        if lost {
+            self.collect_later(place.clone());
+        }
+    }
+
+    /// Moves an owner on that is marked for deletion and waits for its dependents.
+    fn release(&self, uid: &str) {
+        let Some(place) = self.store.lock().place_of(uid).cloned() else { return };
+        let Some((_, stored)) = self.at(&place).filter(|(_, stored)| stored.meta.deleting) else { return };
+        let object = stored.value();
+        if has_finalizer(&object, ORPHAN) {
+            let dependents = self.store.lock().dependents_of(uid);
+            dependents.iter().for_each(|dependent| self.forget_owner(dependent, uid));
+            self.drop_finalizer(&place, ORPHAN);
+        } else if has_finalizer(&object, FOREGROUND) {
+            let mut blocking = self.store.lock().dependents_of(uid);
+            blocking.retain(|dependent| self.blocks(dependent, uid));
+            for dependent in &blocking {
+                let Some((resource, stored)) = self.at(dependent).filter(|(_, s)| !s.meta.deleting) else {
+                    continue;
+                };
+                let has_own = !self.store.lock().dependents_of(&stored.meta.uid).is_empty();
+                let propagation = has_own.then_some(Propagation::Foreground);
+                let options = DeleteOptions { propagation, ..DeleteOptions::default() };
+                // What went in between is no longer in the way; what is in the way is looked at again when it goes.
+                let _ = self.delete(resource, &dependent.1, &options, false);
+            }
+            if blocking.is_empty() {
+                self.drop_finalizer(&place, FOREGROUND);
+            }
+        }
+    }
+
+    fn blocks(&self, dependent: &Place, owner: &str) -> bool {
+        self.at(dependent).is_some_and(|(_, stored)| {
+            let object = stored.value();
+            let references = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+            references.iter().any(|r| uid_of(r) == owner && r["blockOwnerDeletion"] == true)
+        })
+    }
+
+    fn forget_owner(&self, dependent: &Place, owner: &str) {
+        while let Some((resource, stored)) = self.at(dependent) {
+            let mut object = stored.value();
+            let mut references =
+                object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+            references.retain(|reference| uid_of(reference) != owner);
+            if references.is_empty() {
+                unset(&mut object, "ownerReferences");
+            } else {
+                set(&mut object, "ownerReferences", references);
+            }
+            if self.commit(resource, &dependent.1, Some(stored.version), &object).is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Takes a finalizer off, and the object away when it was the last.
+    fn drop_finalizer(&self, place: &Place, finalizer: &str) {
+        while let Some((resource, stored)) = self.at(place) {
+            let mut object = stored.value();
+            let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+            finalizers.retain(|name| name != finalizer);
+            let still_runs =
+                object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default() > 0;
+            let held = !finalizers.is_empty() || still_runs || resource.plural == "namespaces";
+            if finalizers.is_empty() {
+                unset(&mut object, "finalizers");
+            } else {
+                set(&mut object, "finalizers", finalizers);
+            }
+            let done = if held {
+                self.commit(resource, &place.1, Some(stored.version), &object).is_ok()
+            } else {
+                self.erase(resource, &place.1, stored.version).is_ok()
+            };
+            if done {
+                if resource.plural == "namespaces" {
+                    self.sweep_later(&place.1);
+                }
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The HTTP listener: HTTP/1.1 and HTTP/2 with prior knowledge, without TLS, on loopback.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::server::Inner;
+use crate::service::{ApiService, Connection};
+use crate::verbs::Closing;
+
+/// How long answers that are under way may take once the listener shuts down.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// How long to wait before accepting again when the system has no resources for another connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why a listener could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The address is not loopback. There is neither TLS nor, by default, authentication.
+    #[error("{0} is not a loopback address; the server has no TLS, so say so if others are to reach it")]
+    NotLoopback(SocketAddr),
+    /// The system refused the address.
+    #[error("cannot listen on {address}: {source}")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// The system's error.
+        source: std::io::Error,
+    },
+}
+
+/// How to listen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListenOptions {
+    /// Whether addresses that others can reach are allowed.
+    pub allow_any_address: bool,
+}
+
+/// An open listener. Dropping it closes it without waiting for anything.
+#[derive(Debug)]
+pub struct Listener {
+    address: SocketAddr,
+    closing: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Listener {
+    pub(crate) async fn bind(
+        inner: Arc<Inner>,
+        address: SocketAddr,
+        options: ListenOptions,
+    ) -> Result<Self, ListenError> {
+        if !address.ip().is_loopback() && !options.allow_any_address {
+            return Err(ListenError::NotLoopback(address));
+        }
+        let bind = |source| ListenError::Bind { address, source };
+        let socket = TcpListener::bind(address).await.map_err(bind)?;
+        let address = socket.local_addr().map_err(bind)?;
+        let (closing, closed) = watch::channel(false);
+        let connection = Connection { address, closing: Closing(closed) };
+        let task = tokio::spawn(accept(socket, ApiService::new(inner, Some(connection.clone())), connection));
+        Ok(Self { address, closing, task })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops accepting, ends open watches, lets other answers finish for some seconds and returns when all
+    /// connections are closed.
+    pub async fn shutdown(mut self) {
+        self.closing.send_replace(true);
+        // The task ends by itself; that it was cancelled together with its runtime is as good.
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn accept(socket: TcpListener, service: ApiService, connection: Connection) {
+    let mut connections = JoinSet::new();
+    let Closing(mut closing) = connection.closing;
+    loop {
+        tokio::select! {
+            biased;
+            () = closed(&mut closing) => break,
+            Some(_) = connections.join_next() => {}
+            accepted = socket.accept() => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(serve(stream, service.clone(), closing.clone()));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+    drop(socket);
+    let drained = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(DRAIN, drained).await.is_err() {
+        tracing::debug!("connections were still open when the time to close them was over");
+    }
+}
+
+/// Returns when the listener shuts down, or is gone.
+async fn closed(closing: &mut watch::Receiver<bool>) {
+    let _ = closing.wait_for(|closing| *closing).await;
+}
+
+async fn serve(stream: TcpStream, service: ApiService, mut closing: watch::Receiver<bool>) {
+    // Small answers must not wait for one another; a socket that cannot do it still works.
+    let _ = stream.set_nodelay(true);
+    let builder = auto::Builder::new(TokioExecutor::new());
+    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        biased;
+        result = connection.as_mut() => Some(result),
+        () = closed(&mut closing) => None,
+    };
+    let result = match ended {
+        Some(result) => result,
+        None => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = result {
+        // Clients go away as they like, and faults break connections on purpose.
+        tracing::debug!(%error, "a connection ended with an error");
+    }
+}

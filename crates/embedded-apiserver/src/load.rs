@@ -1,0 +1,154 @@
+//! Loading objects as they stand: a cluster's state from files or from a test, kept verbatim but for the versions.
+
+use std::collections::BTreeSet;
+
+use kube_endpoint_apiserver_rules::resource::{self, Resource};
+use kube_endpoint_apiserver_rules::strategy;
+use serde_json::Value;
+
+use crate::clock::rfc3339;
+use crate::metadata::{set, text};
+use crate::server::{Inner, key_of};
+use crate::store::{Encoded, Store};
+use crate::view;
+
+/// Why objects could not be loaded. Nothing was loaded then.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// The server keeps no such kind.
+    #[error("cannot load {name:?}: this server keeps no {kind} of {api_version}")]
+    UnknownKind {
+        /// As the object has it.
+        api_version: String,
+        /// As the object has it.
+        kind: String,
+        /// The object's name.
+        name: String,
+    },
+    /// An object has no name.
+    #[error("cannot load a {kind} that has no metadata.name")]
+    NoName {
+        /// As the object has it.
+        kind: String,
+    },
+}
+
+/// One object on its way in.
+struct Loaded {
+    resource: &'static Resource,
+    key: String,
+    namespace: String,
+    object: Value,
+}
+
+/// Takes lists apart. Items of a typed list, such as a PodList, get the kind that the list implies.
+fn flatten(object: Value, out: &mut Vec<Value>) {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let (Some(of), true) = (kind.strip_suffix("List"), object["items"].is_array()) else {
+        out.push(object);
+        return;
+    };
+    let (of, api_version) = (of.to_owned(), object["apiVersion"].clone());
+    let Value::Object(mut fields) = object else { return };
+    if let Some(Value::Array(items)) = fields.remove("items") {
+        for mut item in items {
+            if !of.is_empty() && item.is_object() && item.get("kind").is_none() {
+                item["kind"] = of.as_str().into();
+                item["apiVersion"] = api_version.clone();
+            }
+            flatten(item, out);
+        }
+    }
+}
+
+impl Inner {
+    fn prepare(&self, mut object: Value) -> Result<Loaded, LoadError> {
+        let field = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
+        let (api_version, kind) = (field("apiVersion"), field("kind"));
+        let name = text(&object, "name").to_owned();
+        let Some(resource) = resource::by_kind(&api_version, &kind).filter(|found| found.is_stored()) else {
+            return Err(LoadError::UnknownKind { api_version, kind, name });
+        };
+        if name.is_empty() {
+            return Err(LoadError::NoName { kind });
+        }
+        let mut namespace = String::new();
+        if resource.namespaced {
+            namespace = match text(&object, "namespace") {
+                "" => "default".to_owned(),
+                given => given.to_owned(),
+            };
+            set(&mut object, "namespace", namespace.as_str());
+        }
+        if text(&object, "uid").is_empty() {
+            set(&mut object, "uid", self.random.lock().uid());
+        }
+        if text(&object, "creationTimestamp").is_empty() {
+            set(&mut object, "creationTimestamp", rfc3339(self.clock.now()));
+        }
+        let stored = view::stored_resource(resource);
+        let key = key_of(resource, &namespace, &name);
+        Ok(Loaded { resource: stored, key, namespace, object: view::stored(resource, object) })
+    }
+
+    /// Loads objects. `quietly` makes them part of what the server starts from, which no watch replays; else watchers
+    /// see them come.
+    pub(crate) fn load(&self, objects: Vec<Value>, quietly: bool) -> Result<usize, LoadError> {
+        let mut flat = Vec::new();
+        objects.into_iter().for_each(|object| flatten(object, &mut flat));
+        let mut loaded: Vec<Loaded> = flat.into_iter().map(|o| self.prepare(o)).collect::<Result<_, _>>()?;
+        // The order of the versions that the objects had is kept; what had none comes last, in the order given.
+        loaded.sort_by_key(|one| text(&one.object, "resourceVersion").parse().unwrap_or(u64::MAX));
+        let count = loaded.len();
+        let named: BTreeSet<String> = loaded
+            .iter()
+            .filter(|one| one.resource.plural == "namespaces")
+            .map(|one| one.key.clone())
+            .collect();
+        let needed: BTreeSet<String> = loaded.iter().map(|one| one.namespace.clone()).collect();
+        for namespace in needed.difference(&named).filter(|namespace| !namespace.is_empty()) {
+            self.ensure_namespace(namespace, quietly);
+        }
+        for one in loaded {
+            self.put_as_it_is(&one, quietly);
+        }
+        Ok(count)
+    }
+
+    fn put_as_it_is(&self, one: &Loaded, quietly: bool) {
+        let encoded = Encoded::of(&one.object);
+        let table = Store::table_of(one.resource);
+        if one.resource.plural == "services" {
+            let mut addresses = self.cluster_ips.lock();
+            if let Some(previous) = self.current(one.resource, &one.key) {
+                addresses.release(&previous.value());
+            }
+            addresses.occupy(&one.object);
+        }
+        let mut store = self.store.lock();
+        let meta = store.meta(one.resource, &one.object);
+        if quietly {
+            store.seed(table, &one.key, &encoded, meta);
+        } else {
+            store.write(table, &one.key, &encoded, meta);
+        }
+    }
+
+    /// Makes a namespace if it is not there.
+    pub(crate) fn ensure_namespace(&self, name: &str, quietly: bool) {
+        let Some(namespaces) = resource::by_path("", "v1", "namespaces") else { return };
+        if self.current(namespaces, name).is_some() {
+            return;
+        }
+        let mut object =
+            serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        set(&mut object, "uid", self.random.lock().uid());
+        set(&mut object, "creationTimestamp", rfc3339(self.clock.now()));
+        // A name that the rules refuse comes from loaded objects, which are taken as they are.
+        let decided = strategy::create(namespaces, object.clone(), self.clock.now());
+        let object = decided.map(|decided| decided.object).unwrap_or(object);
+        let key = name.to_owned();
+        let one = Loaded { resource: namespaces, key, namespace: String::new(), object };
+        self.put_as_it_is(&one, quietly);
+    }
+}

@@ -1,0 +1,48 @@
+//! Reading and changing single fields of an object's metadata.
+
+use serde_json::{Value, json};
+
+/// A text of an object's metadata, empty if absent.
+pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object["metadata"][field].as_str().unwrap_or_default()
+}
+
+/// Sets a field of an object's metadata, which is made if it is missing.
+pub(crate) fn set(object: &mut Value, field: &str, value: impl Into<Value>) {
+    for level in [&[] as &[&str], &["metadata"]] {
+        let slot = level.iter().fold(&mut *object, |value, name| &mut value[*name]);
+        if !slot.is_object() {
+            *slot = json!({});
+        }
+    }
+    object["metadata"][field] = value.into();
+}
+
+/// Takes a field out of an object's metadata.
+pub(crate) fn unset(object: &mut Value, field: &str) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove(field);
+    }
+}
+
+/// Whether a list is absent or has no elements.
+pub(crate) fn is_empty(list: &Value) -> bool {
+    list.as_array().is_none_or(Vec::is_empty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_can_be_set_on_anything() {
+        for mut object in
+            [json!(null), json!(3), json!({}), json!({"metadata": "x"}), json!({"metadata": {"a": 1}})]
+        {
+            set(&mut object, "name", "n");
+            assert_eq!(text(&object, "name"), "n");
+            unset(&mut object, "name");
+            assert_eq!(text(&object, "name"), "");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Namespaces: nothing is created where there is none or where one is ending, and the namespace controller, which
+//! empties a namespace that was deleted: its pods first, then the rest, then the namespace itself.
+
+use kube_endpoint_apiserver_rules::resource::{self, Resource};
+use kube_endpoint_apiserver_rules::status::{Cause, Status};
+use serde_json::Value;
+
+use crate::metadata::{is_empty, text};
+use crate::server::Inner;
+use crate::store::Store;
+use crate::verbs::DeleteOptions;
+
+fn namespaces() -> Option<&'static Resource> {
+    resource::by_path("", "v1", "namespaces")
+}
+
+/// The resources whose objects live in namespaces, the pods first and each store only once.
+fn contents() -> impl Iterator<Item = &'static Resource> {
+    let kept = |resource: &&'static Resource| {
+        resource.namespaced && resource.is_stored() && crate::view::is_stored_one(resource)
+    };
+    let all = || resource::all().iter().filter(kept);
+    all().filter(|r| r.plural == "pods").chain(all().filter(|r| r.plural != "pods"))
+}
+
+impl Inner {
+    /// Refuses the creation of an object in a namespace that is missing or ending, as upstream's admission plugin
+    /// NamespaceLifecycle does.
+    pub(crate) fn check_namespace_accepts(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        object: &Value,
+    ) -> Result<(), Status> {
+        let Some(namespaces) = namespaces().filter(|_| resource.namespaced) else { return Ok(()) };
+        let Some(found) = self.current(namespaces, namespace) else {
+            return Err(Status::not_found(namespaces, namespace));
+        };
+        if !found.meta.deleting {
+            return Ok(());
+        }
+        let name = text(object, "name");
+        let message = format!(
+            "{} {name:?} is forbidden: unable to create new content in namespace {namespace} because it is being \
+             terminated",
+            resource.group_resource()
+        );
+        let mut status = Status::new(403, "Forbidden", message);
+        status.details = Status::not_found(resource, name).details;
+        if let Some(details) = &mut status.details {
+            details.causes.push(Cause {
+                reason: "NamespaceTerminating".to_owned(),
+                message: format!("namespace {namespace} is being terminated"),
+                field: "metadata.namespace".to_owned(),
+            });
+        }
+        Err(status)
+    }
+
+    /// Called when an object went: if its namespace is ending, that may have been the last one in the way.
+    pub(crate) fn namespace_lost_an_object(&self, namespace: &str) {
+        if namespace.is_empty() {
+            return;
+        }
+        let ending = namespaces()
+            .and_then(|namespaces| self.current(namespaces, namespace))
+            .is_some_and(|found| found.meta.deleting);
+        if ending {
+            self.sweep_later(namespace);
+        }
+    }
+
+    /// Has the namespace controller look at a namespace that is ending.
+    pub(crate) fn sweep_later(&self, namespace: &str) {
+        if self.sweeps.lock().insert(namespace.to_owned()) {
+            let namespace = namespace.to_owned();
+            self.later(self.settings.reaction, move |inner| {
+                inner.sweeps.lock().remove(&namespace);
+                inner.sweep(&namespace);
+            });
+        }
+    }
+
+    fn sweep(&self, namespace: &str) {
+        let prefix = format!("{namespace}/");
+        let keys = |resource: &Resource| -> Vec<Box<str>> {
+            let objects = self.store.lock().table(Store::table_of(resource)).objects.clone();
+            objects.cursor(&prefix, &prefix).map(|object| object.key.clone()).collect()
+        };
+        let mut left = 0;
+        for resource in contents() {
+            for key in keys(resource) {
+                let deleted = self.delete(resource, &key, &DeleteOptions::default(), false);
+                if deleted.is_err_and(|status| status.code == 409) {
+                    self.sweep_later(namespace);
+                }
+            }
+            left += keys(resource).len();
+            if left > 0 && resource.plural == "pods" {
+                // Pods with grace go when their kubelet says so; the rest waits for them.
+                return;
+            }
+        }
+        if left == 0 {
+            self.finalize(namespace);
+        }
+    }
+
+    /// Takes the namespace controller's finalizer off and, if nothing else holds it, the namespace away.
+    fn finalize(&self, namespace: &str) {
+        let Some(namespaces) = namespaces() else { return };
+        let Some(current) = self.current(namespaces, namespace).filter(|found| found.meta.deleting) else {
+            return;
+        };
+        let mut object = current.value();
+        let lost = if is_empty(&object["metadata"]["finalizers"]) {
+            self.erase(namespaces, namespace, current.version).is_err()
+        } else if let Some(spec) = object["spec"].as_object_mut()
+            && spec.remove("finalizers").is_some()
+        {
+            self.commit(namespaces, namespace, Some(current.version), &object).is_err()
+        } else {
+            false
+        };
+        if lost {
+            self.sweep_later(namespace);
+        }
+    }
+}

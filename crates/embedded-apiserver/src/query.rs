@@ -1,0 +1,297 @@
+//! Query parameters: percent-decoding, and the options of list, watch and write requests.
+
+use std::time::Duration;
+
+use kube_endpoint_apiserver_rules::status::{Cause, Details, Status};
+
+/// Decoded parameters in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+/// Undoes percent-encoding; in a query a plus sign is a space. Bytes that are no UTF-8 are replaced.
+pub(crate) fn decode(text: &str, plus_is_space: bool) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = |offset: usize| bytes.get(at + offset).and_then(|b| char::from(*b).to_digit(16));
+        match (bytes[at], hex(1), hex(2)) {
+            (b'%', Some(high), Some(low)) => {
+                out.push((high * 16 + low) as u8);
+                at += 3;
+                continue;
+            }
+            (b'+', ..) if plus_is_space => out.push(b' '),
+            (byte, ..) => out.push(byte),
+        }
+        at += 1;
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+impl Query {
+    /// Parses what follows the question mark.
+    pub(crate) fn parse(text: &str) -> Self {
+        let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(name, true), decode(value, true))
+        });
+        Self(pairs.collect())
+    }
+
+    /// The first value of a parameter; an empty one counts as absent.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| &**value).filter(|v| !v.is_empty())
+    }
+
+    /// All values of a parameter.
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| &**value)
+    }
+
+    /// A flag as the real server reads it: present and neither `0` nor `false`.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.optional_flag(name).unwrap_or(false)
+    }
+
+    /// A flag that may be absent.
+    pub(crate) fn optional_flag(&self, name: &str) -> Option<bool> {
+        let (_, value) = self.0.iter().find(|(known, _)| known == name)?;
+        Some(!matches!(value.to_ascii_lowercase().as_str(), "0" | "false"))
+    }
+
+    /// A whole number; anything else is refused.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, Status> {
+        self.get(name)
+            .map(|text| {
+                text.parse().map_err(|_| {
+                    Status::bad_request(format!(
+                        "strconv.ParseInt: parsing {text:?}: invalid syntax ({name})"
+                    ))
+                })
+            })
+            .transpose()
+    }
+
+    /// Whether the request is only a trial.
+    pub(crate) fn dry_run(&self) -> Result<bool, Status> {
+        let mut dry_run = false;
+        for value in self.all("dryRun").filter(|value| !value.is_empty()) {
+            if value != "All" {
+                let cause = unsupported("dryRun", value, "\"All\"");
+                return Err(invalid_options("CreateOptions", vec![cause]));
+            }
+            dry_run = true;
+        }
+        Ok(dry_run)
+    }
+}
+
+fn unsupported(field: &str, value: &str, supported: &str) -> Cause {
+    Cause {
+        reason: "FieldValueNotSupported".to_owned(),
+        message: format!("Unsupported value: {value:?}: supported values: {supported}"),
+        field: field.to_owned(),
+    }
+}
+
+fn forbidden(field: &str, message: &str) -> Cause {
+    Cause {
+        reason: "FieldValueForbidden".to_owned(),
+        message: format!("Forbidden: {message}"),
+        field: field.to_owned(),
+    }
+}
+
+/// 422 about options, worded as upstream words it.
+pub(crate) fn invalid_options(kind: &str, causes: Vec<Cause>) -> Status {
+    let each: Vec<String> = causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
+    let listed = if each.len() == 1 { each.concat() } else { format!("[{}]", each.join(", ")) };
+    let mut status = Status::new(422, "Invalid", format!("{kind}.meta.k8s.io \"\" is invalid: {listed}"));
+    status.details = Some(Box::new(Details {
+        group: "meta.k8s.io".to_owned(),
+        kind: kind.to_owned(),
+        causes,
+        ..Details::default()
+    }));
+    status
+}
+
+/// How a list's resourceVersion is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Match {
+    /// The state at exactly that version.
+    Exact,
+    /// That version or a later one.
+    NotOlderThan,
+}
+
+/// The options of list, watch and deletecollection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ListOptions {
+    /// Unparsed; empty for everything.
+    pub(crate) label_selector: String,
+    /// Unparsed; empty for everything.
+    pub(crate) field_selector: String,
+    /// `None` when absent: the latest state.
+    pub(crate) resource_version: Option<u64>,
+    /// `None` when absent.
+    pub(crate) version_match: Option<Match>,
+    /// `None` for no limit.
+    pub(crate) limit: Option<usize>,
+    /// A token from an earlier page.
+    pub(crate) continue_token: Option<String>,
+    /// How long a watch may last.
+    pub(crate) timeout: Option<Duration>,
+    /// Whether bookmarks may be sent.
+    pub(crate) bookmarks: bool,
+    /// Whether a watch begins with the current state, if the request says so.
+    pub(crate) initial_events: Option<bool>,
+}
+
+impl ListOptions {
+    /// Reads and checks the options of a list or of a watch.
+    pub(crate) fn read(query: &Query, watch: bool) -> Result<Self, Status> {
+        let version = query.get("resourceVersion");
+        let continue_token = query.get("continue").map(str::to_owned);
+        let initial_events = query.optional_flag("sendInitialEvents");
+        let matching = query.get("resourceVersionMatch");
+        let mut causes = Vec::new();
+        if watch {
+            if initial_events.is_some() && matching != Some("NotOlderThan") {
+                causes.push(forbidden(
+                    "resourceVersionMatch",
+                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                ));
+            }
+            if let Some(value) = matching {
+                if initial_events.is_none() {
+                    causes.push(forbidden(
+                        "resourceVersionMatch",
+                        "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                    ));
+                }
+                if value != "NotOlderThan" {
+                    causes.push(unsupported("resourceVersionMatch", value, "\"NotOlderThan\""));
+                }
+            }
+        } else {
+            if let Some(value) = matching {
+                if version.is_none() {
+                    causes.push(forbidden(
+                        "resourceVersionMatch",
+                        "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                    ));
+                }
+                if continue_token.is_some() {
+                    causes.push(forbidden(
+                        "resourceVersionMatch",
+                        "resourceVersionMatch is forbidden when continue is provided",
+                    ));
+                }
+                if !matches!(value, "Exact" | "NotOlderThan") {
+                    let supported = "\"Exact\", \"NotOlderThan\", \"\"";
+                    causes.push(unsupported("resourceVersionMatch", value, supported));
+                }
+                if value == "Exact" && version == Some("0") {
+                    causes.push(forbidden(
+                        "resourceVersionMatch",
+                        "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+                    ));
+                }
+            }
+            if initial_events.is_some() {
+                causes.push(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+            }
+        }
+        if !causes.is_empty() {
+            return Err(invalid_options("ListOptions", causes));
+        }
+        Ok(Self {
+            label_selector: query.get("labelSelector").unwrap_or_default().to_owned(),
+            field_selector: query.get("fieldSelector").unwrap_or_default().to_owned(),
+            resource_version: version.map(parse_version).transpose()?,
+            version_match: match matching {
+                Some("Exact") => Some(Match::Exact),
+                Some(_) => Some(Match::NotOlderThan),
+                None => None,
+            },
+            limit: query.number("limit")?.filter(|limit| *limit > 0).map(|limit| limit as usize),
+            continue_token,
+            timeout: query
+                .number("timeoutSeconds")?
+                .filter(|seconds| *seconds > 0)
+                .map(|seconds| Duration::from_secs(seconds.unsigned_abs())),
+            bookmarks: query.flag("allowWatchBookmarks"),
+            initial_events,
+        })
+    }
+}
+
+/// A resource version as a number.
+pub(crate) fn parse_version(text: &str) -> Result<u64, Status> {
+    text.parse().map_err(|_| {
+        let cause = Cause {
+            reason: "FieldValueInvalid".to_owned(),
+            message: format!("Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"),
+            field: "resourceVersion".to_owned(),
+        };
+        invalid_options("ListOptions", vec![cause])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_decoded() {
+        let query = Query::parse("labelSelector=a%3Db%2Cc+in+%28d%29&watch=1&limit=&x=%zz%4");
+        assert_eq!(query.get("labelSelector"), Some("a=b,c in (d)"));
+        assert!(query.flag("watch"));
+        assert_eq!(query.get("limit"), None);
+        assert_eq!(query.get("x"), Some("%zz%4"));
+        assert!(!Query::parse("watch=false").flag("watch"));
+        assert!(!Query::parse("").flag("watch"));
+    }
+
+    #[track_caller]
+    fn refused(query: &str, watch: bool, message: &str) {
+        let error = ListOptions::read(&Query::parse(query), watch).unwrap_err();
+        assert!(error.message.contains(message), "{}", error.message);
+        assert!(matches!(error.code, 422 | 400), "{}", error.code);
+    }
+
+    #[test]
+    fn contradictory_options_are_refused() {
+        refused("resourceVersionMatch=Exact", false, "forbidden unless resourceVersion is provided");
+        refused("resourceVersionMatch=Exact&resourceVersion=0", false, "forbidden for resourceVersion \"0\"");
+        refused(
+            "resourceVersionMatch=Exact&resourceVersion=1&continue=x",
+            false,
+            "when continue is provided",
+        );
+        refused("resourceVersionMatch=Older&resourceVersion=1", false, "supported values: \"Exact\"");
+        refused("sendInitialEvents=true", false, "forbidden for list");
+        refused("sendInitialEvents=true", true, "requires setting resourceVersionMatch");
+        refused("resourceVersionMatch=NotOlderThan", true, "unless sendInitialEvents is provided");
+        refused("limit=many", false, "invalid syntax");
+        refused("resourceVersion=abc", false, "invalid syntax");
+    }
+
+    #[test]
+    fn options_are_read() {
+        let query = Query::parse(
+            "resourceVersion=7&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&allowWatchBookmarks=true\
+             &timeoutSeconds=30",
+        );
+        let options = ListOptions::read(&query, true).unwrap();
+        assert_eq!(options.resource_version, Some(7));
+        assert_eq!(options.version_match, Some(Match::NotOlderThan));
+        assert_eq!(options.initial_events, Some(true));
+        assert_eq!(options.timeout, Some(Duration::from_secs(30)));
+        assert!(options.bookmarks);
+        assert!(Query::parse("dryRun=All").dry_run().unwrap());
+        assert!(Query::parse("dryRun=Some").dry_run().is_err());
+    }
+}

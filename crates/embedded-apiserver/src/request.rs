@@ -1,0 +1,174 @@
+//! What a request asks for, read off its method and path: verb, resource, namespace, name.
+
+use http::Method;
+use http::request::Parts;
+use kube_endpoint_apiserver_rules::resource::{self, Resource};
+
+use crate::query::{Query, decode};
+
+/// A request as the server understood it. Fault matchers and the request log see this.
+#[derive(Clone, Debug)]
+pub struct RequestInfo {
+    /// HTTP method.
+    pub method: Method,
+    /// Path, still percent-encoded.
+    pub path: String,
+    /// What follows the question mark, still percent-encoded.
+    pub query: String,
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`; for paths that name no
+    /// resource the method in lower case, as upstream's authorization has it.
+    pub verb: &'static str,
+    /// The resource, if the path names one that exists.
+    pub resource: Option<&'static Resource>,
+    /// Such as `status`; empty for none.
+    pub subresource: String,
+    /// Empty for none.
+    pub namespace: String,
+    /// Empty for none.
+    pub name: String,
+    /// The `User-Agent` header; empty for none.
+    pub user_agent: String,
+}
+
+impl RequestInfo {
+    /// Reads a request's head.
+    pub(crate) fn of(parts: &Parts) -> Self {
+        let path = parts.uri.path();
+        let query = parts.uri.query().unwrap_or_default();
+        let agent = parts.headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
+        let mut info = Self {
+            method: parts.method.clone(),
+            path: path.to_owned(),
+            query: query.to_owned(),
+            verb: plain_verb(&parts.method),
+            resource: None,
+            subresource: String::new(),
+            namespace: String::new(),
+            name: String::new(),
+            user_agent: agent.unwrap_or_default().to_owned(),
+        };
+        info.locate();
+        if info.resource.is_some() {
+            info.verb = info.resource_verb(&Query::parse(query));
+        }
+        info
+    }
+
+    /// The plural name of the resource, empty for none.
+    pub fn plural(&self) -> &'static str {
+        self.resource.map_or("", |resource| resource.plural)
+    }
+
+    /// Whether it may change something.
+    pub fn is_write(&self) -> bool {
+        matches!(self.verb, "create" | "update" | "patch" | "delete" | "deletecollection")
+    }
+
+    fn locate(&mut self) {
+        let segments: Vec<String> =
+            self.path.split('/').filter(|part| !part.is_empty()).map(|part| decode(part, false)).collect();
+        let parts: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let (group, version, rest) = match parts.as_slice() {
+            ["api", version, rest @ ..] => ("", *version, rest),
+            ["apis", group, version, rest @ ..] => (*group, *version, rest),
+            _ => return,
+        };
+        let of = |plural: &str| resource::by_path(group, version, plural);
+        let (namespace, plural, name, subresource) = match rest {
+            ["namespaces", name, "status" | "finalize"] => ("", "namespaces", *name, rest[2]),
+            ["namespaces", namespace, plural] => (*namespace, *plural, "", ""),
+            ["namespaces", namespace, plural, name] => (*namespace, *plural, *name, ""),
+            ["namespaces", namespace, plural, name, subresource] => {
+                (*namespace, *plural, *name, *subresource)
+            }
+            [plural] => ("", *plural, "", ""),
+            [plural, name] => ("", *plural, *name, ""),
+            [plural, name, subresource] => ("", *plural, *name, *subresource),
+            _ => return,
+        };
+        // A resource of namespaces is addressed inside of one, except to list all of them; and the other way round.
+        let found = of(plural).filter(|resource| {
+            if resource.namespaced { !namespace.is_empty() || name.is_empty() } else { namespace.is_empty() }
+        });
+        if found.is_some() {
+            self.resource = found;
+            (self.namespace, self.name) = (namespace.to_owned(), name.to_owned());
+            self.subresource = subresource.to_owned();
+        }
+    }
+
+    fn resource_verb(&self, query: &Query) -> &'static str {
+        match (&self.method, self.name.is_empty()) {
+            (&Method::GET | &Method::HEAD, _) if query.flag("watch") => "watch",
+            (&Method::GET | &Method::HEAD, true) => "list",
+            (&Method::GET | &Method::HEAD, false) => "get",
+            (&Method::POST, _) => "create",
+            (&Method::PUT, _) => "update",
+            (&Method::PATCH, _) => "patch",
+            (&Method::DELETE, true) => "deletecollection",
+            (&Method::DELETE, false) => "delete",
+            (method, _) => plain_verb(method),
+        }
+    }
+}
+
+fn plain_verb(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "get",
+        Method::HEAD => "head",
+        Method::POST => "post",
+        Method::PUT => "put",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(method: &str, uri: &str, expected: &str) {
+        let (parts, ()) = http::Request::builder().method(method).uri(uri).body(()).unwrap().into_parts();
+        let info = RequestInfo::of(&parts);
+        let text = format!(
+            "{} {} {}/{}/{}",
+            info.verb,
+            info.resource.map_or("-".to_owned(), Resource::group_resource),
+            info.namespace,
+            info.name,
+            info.subresource
+        );
+        assert_eq!(text, expected, "{method} {uri}");
+    }
+
+    #[test]
+    fn paths_and_methods_make_verbs() {
+        check("GET", "/api/v1/pods", "list pods //");
+        check("GET", "/api/v1/pods?watch=1", "watch pods //");
+        check("GET", "/api/v1/namespaces/a/pods", "list pods a//");
+        check("GET", "/api/v1/namespaces/a/pods/b", "get pods a/b/");
+        check("PATCH", "/api/v1/namespaces/a/pods/b/status", "patch pods a/b/status");
+        check("POST", "/api/v1/namespaces/a/services", "create services a//");
+        check("DELETE", "/api/v1/namespaces/a/services", "deletecollection services a//");
+        check("DELETE", "/api/v1/namespaces/a", "delete namespaces /a/");
+        check("PUT", "/api/v1/namespaces/a/status", "update namespaces /a/status");
+        check("PUT", "/api/v1/namespaces/a/finalize", "update namespaces /a/finalize");
+        check("GET", "/api/v1/nodes/n", "get nodes /n/");
+        check(
+            "GET",
+            "/apis/discovery.k8s.io/v1/namespaces/a/endpointslices/b%2Dc",
+            "get endpointslices.discovery.k8s.io a/b-c/",
+        );
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_found() {
+        check("GET", "/api/v1/pods/b", "get - //");
+        check("GET", "/api/v1/namespaces/a/nodes", "get - //");
+        check("GET", "/apis/apps/v1/deployments", "get - //");
+        check("GET", "/healthz", "get - //");
+        check("POST", "/", "post - //");
+    }
+}

@@ -1,0 +1,170 @@
+//! Who a token belongs to and what somebody may do: `TokenReview` and `SubjectAccessReview`, answered from a table.
+
+use std::collections::BTreeMap;
+
+use http::StatusCode;
+use kube_endpoint_apiserver_rules::status::Status;
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::server::Inner;
+use crate::verbs::Call;
+
+/// A user as a token review shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct User {
+    /// Such as `system:serviceaccount:monitoring:prometheus`.
+    pub name: String,
+    /// Such as `system:authenticated`.
+    pub groups: Vec<String>,
+}
+
+/// What a subject may do. `*` stands for everything in any list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Right {
+    /// The names of users and of groups that have it.
+    pub subjects: Vec<String>,
+    /// Such as `get`.
+    pub verbs: Vec<String>,
+    /// API groups, `""` for the core group.
+    pub api_groups: Vec<String>,
+    /// Plural names, with the subresource after a slash.
+    pub resources: Vec<String>,
+    /// The namespaces that it is limited to; empty for none, and for what lives in no namespace.
+    pub namespaces: Vec<String>,
+    /// Paths that are no resources, such as `/metrics`; a trailing `*` stands for any end.
+    pub non_resource_urls: Vec<String>,
+}
+
+/// The table of tokens and rights.
+#[derive(Debug, Default)]
+pub(crate) struct Reviews {
+    pub(crate) tokens: BTreeMap<String, User>,
+    pub(crate) rights: Vec<Right>,
+}
+
+fn has(list: &[String], wanted: &str) -> bool {
+    list.iter().any(|item| item == "*" || item == wanted)
+}
+
+impl Right {
+    fn allows(&self, spec: &Value) -> bool {
+        let user = spec["user"].as_str().unwrap_or_default();
+        let groups = spec["groups"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        if !std::iter::once(user).chain(groups).any(|subject| has(&self.subjects, subject)) {
+            return false;
+        }
+        let text = |attributes: &Value, name: &str| attributes[name].as_str().unwrap_or_default().to_owned();
+        if let Some(wanted) = spec.get("nonResourceAttributes").filter(|value| value.is_object()) {
+            let path = text(wanted, "path");
+            return has(&self.verbs, &text(wanted, "verb"))
+                && self.non_resource_urls.iter().any(|url| match url.strip_suffix('*') {
+                    Some(start) => path.starts_with(start),
+                    None => *url == path,
+                });
+        }
+        let wanted = &spec["resourceAttributes"];
+        let resource = match text(wanted, "subresource").as_str() {
+            "" => text(wanted, "resource"),
+            subresource => format!("{}/{subresource}", text(wanted, "resource")),
+        };
+        wanted.is_object()
+            && has(&self.verbs, &text(wanted, "verb"))
+            && has(&self.api_groups, &text(wanted, "group"))
+            && has(&self.resources, &resource)
+            && (self.namespaces.is_empty() || has(&self.namespaces, &text(wanted, "namespace")))
+    }
+}
+
+impl Reviews {
+    /// The user of an `Authorization` header.
+    pub(crate) fn user_of_header(&self, header: Option<&str>) -> Option<&User> {
+        let (scheme, token) = header?.split_once(' ')?;
+        self.tokens.get(token.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer"))
+    }
+
+    fn token_status(&self, spec: &Value) -> Result<Value, Status> {
+        let token = spec["token"].as_str().unwrap_or_default();
+        if token.is_empty() {
+            return Err(Status::bad_request("token is required for TokenReview in authentication"));
+        }
+        Ok(match self.tokens.get(token) {
+            Some(user) => json!({
+                "authenticated": true,
+                "user": {"username": user.name, "groups": user.groups},
+                "audiences": spec["audiences"].as_array().cloned().unwrap_or_default(),
+            }),
+            None => json!({"user": {}, "error": "invalid bearer token"}),
+        })
+    }
+
+    fn access_status(&self, spec: &Value) -> Value {
+        match self.rights.iter().any(|right| right.allows(spec)) {
+            true => json!({"allowed": true, "reason": "allowed by the server's table of rights"}),
+            false => json!({"allowed": false}),
+        }
+    }
+}
+
+impl Inner {
+    /// Answers a review, which is not stored.
+    pub(crate) fn review(&self, call: &Call<'_>, body: Value) -> Result<Answer, Status> {
+        let decoded = call.decode(body)?;
+        let mut object = decoded.object;
+        object["status"] = match call.resource.kind {
+            "TokenReview" => self.reviews.token_status(&object["spec"])?,
+            _ => self.reviews.access_status(&object["spec"]),
+        };
+        Ok(call.value(StatusCode::CREATED, object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(items: &[&str]) -> Vec<String> {
+        items.iter().map(|item| (*item).to_owned()).collect()
+    }
+
+    #[test]
+    fn rights_are_matched() {
+        let reviews = Reviews {
+            tokens: BTreeMap::new(),
+            rights: vec![
+                Right {
+                    subjects: list(&["scrapers"]),
+                    verbs: list(&["get"]),
+                    non_resource_urls: list(&["/metrics", "/debug/*"]),
+                    ..Right::default()
+                },
+                Right {
+                    subjects: list(&["alice"]),
+                    verbs: list(&["*"]),
+                    api_groups: list(&[""]),
+                    resources: list(&["pods", "pods/status"]),
+                    namespaces: list(&["shop"]),
+                    ..Right::default()
+                },
+            ],
+        };
+        let check = |spec: Value, expected: bool| {
+            assert_eq!(reviews.access_status(&spec)["allowed"], expected, "{spec}");
+        };
+        let path = |path: &str| json!({"path": path, "verb": "get"});
+        check(json!({"user": "p", "groups": ["scrapers"], "nonResourceAttributes": path("/metrics")}), true);
+        check(json!({"user": "p", "groups": ["scrapers"], "nonResourceAttributes": path("/debug/x")}), true);
+        check(json!({"user": "p", "groups": ["scrapers"], "nonResourceAttributes": path("/other")}), false);
+        check(json!({"user": "p", "nonResourceAttributes": path("/metrics")}), false);
+        let pods = |namespace: &str, subresource: &str| {
+            json!({"user": "alice", "resourceAttributes": {
+                "namespace": namespace, "verb": "list", "group": "", "resource": "pods", "subresource": subresource,
+            }})
+        };
+        check(pods("shop", ""), true);
+        check(pods("shop", "status"), true);
+        check(pods("shop", "log"), false);
+        check(pods("other", ""), false);
+        check(json!({"user": "alice"}), false);
+    }
+}

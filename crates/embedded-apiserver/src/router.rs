@@ -1,0 +1,163 @@
+//! Which part of the server answers a request.
+
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, VARY};
+use http::{HeaderMap, StatusCode};
+use kube_endpoint_apiserver_presentation::{discovery, openapi};
+use kube_endpoint_apiserver_rules::resource::Resource;
+use kube_endpoint_apiserver_rules::status::Status;
+use kube_endpoint_apiserver_rules::strategy;
+use serde_json::{Value, json};
+
+use crate::answer::{self, Answer};
+use crate::faults::Fault;
+use crate::form::Form;
+use crate::query::Query;
+use crate::request::RequestInfo;
+use crate::server::Inner;
+use crate::service::Connection;
+use crate::verbs::Call;
+
+/// A request whose body has been read.
+pub(crate) struct Incoming<'a> {
+    pub(crate) info: &'a RequestInfo,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) query: Query,
+    /// Without parameters, in lower case.
+    pub(crate) content_type: String,
+    pub(crate) body: Bytes,
+    pub(crate) connection: Option<&'a Connection>,
+    pub(crate) faults: Vec<Fault>,
+}
+
+/// Whether a path is answered without authentication, as the real server does for anonymous users.
+pub(crate) fn is_open_to_all(path: &str) -> bool {
+    matches!(path, "/healthz" | "/livez" | "/readyz" | "/version")
+}
+
+/// Answers a request.
+pub(crate) async fn route(inner: &Arc<Inner>, incoming: Incoming<'_>) -> Result<Answer, Status> {
+    match incoming.info.resource {
+        Some(resource) => on_resource(inner, resource, incoming).await,
+        None => elsewhere(&incoming),
+    }
+}
+
+fn not_found() -> Status {
+    Status::new(404, "NotFound", "the server could not find the requested resource")
+}
+
+fn not_allowed() -> Status {
+    Status::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+}
+
+async fn on_resource(
+    inner: &Arc<Inner>,
+    resource: &'static Resource,
+    incoming: Incoming<'_>,
+) -> Result<Answer, Status> {
+    let info = incoming.info;
+    match info.subresource.as_str() {
+        "" => {}
+        "status" if resource.has_status => {}
+        _ => return Err(not_found()),
+    }
+    let has_name = !info.name.is_empty();
+    if !resource.verbs.contains(&info.verb)
+        || (info.verb == "create" && has_name)
+        || (matches!(info.verb, "update" | "patch") && !has_name)
+        || (!info.subresource.is_empty() && !matches!(info.verb, "get" | "update" | "patch"))
+        || (resource.namespaced && info.namespace.is_empty() && info.is_write())
+    {
+        return Err(not_allowed());
+    }
+    let form = Form::negotiate(incoming.headers, &incoming.query, inner.clock)?;
+    let call = Call {
+        info,
+        resource,
+        query: incoming.query,
+        form,
+        body: incoming.body,
+        content_type: incoming.content_type,
+        closing: incoming.connection.map(|connection| connection.closing.clone()),
+        faults: incoming.faults,
+    };
+    let answer = match info.verb {
+        "get" => inner.read(&call).await?,
+        "list" => inner.list(&call).await?,
+        "watch" => inner.watch(&call).await?,
+        "create" => inner.post(&call)?,
+        "update" => inner.put(&call)?,
+        "patch" => inner.patch(&call)?,
+        "delete" => inner.delete_one(&call)?,
+        "deletecollection" => inner.delete_collection(&call)?,
+        _ => return Err(not_allowed()),
+    };
+    let deprecation = strategy::deprecation_warning(resource).map(str::to_owned);
+    Ok(answer::warn(answer, deprecation.as_slice()))
+}
+
+/// Discovery, health, version and what else is no resource.
+fn elsewhere(incoming: &Incoming<'_>) -> Result<Answer, Status> {
+    let path = incoming.info.path.trim_end_matches('/');
+    let segments: Vec<&str> = path.split('/').skip(1).collect();
+    let accept = incoming.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if !matches!(incoming.info.verb, "get" | "head") {
+        return Err(if document(&segments, accept, incoming).is_some() {
+            not_allowed()
+        } else {
+            not_found()
+        });
+    }
+    document(&segments, accept, incoming).ok_or_else(not_found)
+}
+
+fn document(segments: &[&str], accept: &str, incoming: &Incoming<'_>) -> Option<Answer> {
+    let found = |value: Value| Some(answer::json(StatusCode::OK, &value));
+    match segments {
+        [] | [""] => found(json!({"paths": [
+            "/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version",
+        ]})),
+        ["healthz" | "livez" | "readyz", ..] => Some(answer::text(StatusCode::OK, "ok")),
+        ["version"] => found(kube_endpoint_apiserver_presentation::version()),
+        [root @ ("api" | "apis")] => {
+            let core = *root == "api";
+            if let Some(version) = discovery::aggregated_version(accept) {
+                let mut answer = answer::json(StatusCode::OK, &discovery::aggregated(version, core));
+                let headers = answer.headers_mut();
+                if let Ok(value) = HeaderValue::from_str(&discovery::aggregated_content_type(version)) {
+                    headers.insert(CONTENT_TYPE, value);
+                }
+                headers.insert(VARY, HeaderValue::from_static("Accept"));
+                return Some(answer);
+            }
+            let address = incoming.connection.map(|c| c.address.to_string()).unwrap_or_default();
+            found(if core { discovery::core_versions(&address) } else { discovery::groups() })
+        }
+        ["api", version] => found(discovery::resources("", version)?),
+        ["apis", group] => found(discovery::group(group)?),
+        ["apis", group, version] => found(discovery::resources(group, version)?),
+        ["openapi", "v2"] => Some(openapi_v2(accept)),
+        ["openapi", "v3"] => Some(answer::json_bytes(StatusCode::OK, OPENAPI_V3_INDEX.clone())),
+        ["openapi", "v3", "api", version] => found(openapi::v3("", version)?),
+        ["openapi", "v3", "apis", group, version] => found(openapi::v3(group, version)?),
+        _ => None,
+    }
+}
+
+/// The document of `/openapi/v2` as kubectl reads it; it never changes and is large, so it is made once.
+static OPENAPI_V2_PROTOBUF: LazyLock<Bytes> = LazyLock::new(|| openapi::v2_protobuf().into());
+static OPENAPI_V2_JSON: LazyLock<Bytes> = LazyLock::new(|| openapi::v2_json().to_string().into());
+static OPENAPI_V3_INDEX: LazyLock<Bytes> = LazyLock::new(|| openapi::v3_index().to_string().into());
+
+fn openapi_v2(accept: &str) -> Answer {
+    if openapi::wants_v2_protobuf(accept) {
+        let mut answer = answer::json_bytes(StatusCode::OK, OPENAPI_V2_PROTOBUF.clone());
+        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(openapi::V2_PROTOBUF));
+        answer
+    } else {
+        answer::json_bytes(StatusCode::OK, OPENAPI_V2_JSON.clone())
+    }
+}

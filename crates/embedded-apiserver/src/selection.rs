@@ -1,0 +1,62 @@
+//! Which objects a list, a watch or a deletecollection is about: a namespace, a label selector, a field selector.
+
+use kube_endpoint_apiserver_rules::resource::Resource;
+use kube_endpoint_apiserver_rules::selector::{self, FieldSelector, LabelSelector};
+use kube_endpoint_apiserver_rules::status::Status;
+
+use crate::query::ListOptions;
+use crate::store::{Store, Stored, resource_of_table};
+
+/// A parsed selection over one resource.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    /// What keys begin with: `namespace/`, or nothing for all of them.
+    pub(crate) prefix: String,
+    labels: LabelSelector,
+    fields: FieldSelector,
+    /// The names of the fields kept with each object, in their order.
+    kept: &'static [&'static str],
+    /// The one name that is asked for, when the path itself names it.
+    name: Option<String>,
+}
+
+impl Selection {
+    /// Parses the selectors of a request.
+    pub(crate) fn parse(resource: &Resource, namespace: &str, options: &ListOptions) -> Result<Self, Status> {
+        let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+        let labels = match options.label_selector.as_str() {
+            "" => LabelSelector::default(),
+            text => LabelSelector::parse(text)?,
+        };
+        let fields = match options.field_selector.as_str() {
+            "" => FieldSelector::default(),
+            text => FieldSelector::parse(resource, text)?,
+        };
+        let kept = selector::selectable_fields(resource_of_table(Store::table_of(resource)));
+        Ok(Self { prefix, labels, fields, kept, name: None })
+    }
+
+    /// Narrows it to one name, as a watch on a single object's path does.
+    pub(crate) fn named(mut self, name: &str) -> Self {
+        self.name = (!name.is_empty()).then(|| name.to_owned());
+        self
+    }
+
+    /// Whether an object is selected.
+    pub(crate) fn matches(&self, object: &Stored) -> bool {
+        object.key.starts_with(&self.prefix)
+            && self.name.as_ref().is_none_or(|name| object.name() == name)
+            && (self.labels.is_everything() || self.labels.matches(|key| object.meta.label(key)))
+            && (self.fields.is_everything()
+                || self.fields.matches(|field| match field {
+                    "metadata.name" => Some(object.name()),
+                    "metadata.namespace" => Some(object.namespace()),
+                    _ => object.meta.field(self.kept.iter().position(|kept| *kept == field)?),
+                }))
+    }
+
+    /// Whether all objects with the prefix are selected, so that they can be counted without looking at them.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.labels.is_everything() && self.fields.is_everything() && self.name.is_none()
+    }
+}

@@ -1,0 +1,233 @@
+//! The server as a tower service: one request in, one answer out, with faults and the log around it.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::request::Parts;
+use http::{Request, Response};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use kube_endpoint_apiserver_rules::status::{Details, Status};
+use tower::Service;
+
+use crate::answer::{self, Answer};
+use crate::body::Body;
+use crate::faults::Fault;
+use crate::query::Query;
+use crate::request::RequestInfo;
+use crate::request_log::LoggedRequest;
+use crate::router;
+use crate::server::Inner;
+use crate::verbs::Closing;
+
+/// The largest body that is taken, in bytes, as upstream has it.
+const LARGEST_BODY: usize = 3 * 1024 * 1024;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The connection broke before there was an answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// By a fault, before the request was handled.
+    #[error("connection closed before the request was handled")]
+    RequestLost,
+    /// By a fault, after the request was handled.
+    #[error("connection closed before message completed")]
+    AnswerLost,
+    /// The request's body could not be read.
+    #[error("reading the request's body: {0}")]
+    Body(BoxError),
+}
+
+impl From<Infallible> for ServiceError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+/// The server as `tower::Service<http::Request<B>>`, for any body. Clones serve the same server.
+#[derive(Clone)]
+pub struct ApiService {
+    inner: Arc<Inner>,
+    /// Set for requests that come over a listener.
+    connection: Option<Connection>,
+}
+
+/// What a request's connection adds to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Connection {
+    /// Where clients reach the listener.
+    pub(crate) address: std::net::SocketAddr,
+    /// Told when the listener shuts down.
+    pub(crate) closing: Closing,
+}
+
+impl std::fmt::Debug for ApiService {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ApiService").field("connection", &self.connection).finish_non_exhaustive()
+    }
+}
+
+impl ApiService {
+    pub(crate) fn new(inner: Arc<Inner>, connection: Option<Connection>) -> Self {
+        Self { inner, connection }
+    }
+}
+
+impl<B> Service<Request<B>> for ApiService
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Buf + Send,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<Body>;
+    type Error = ServiceError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, ServiceError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ServiceError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move { service.serve(request).await })
+    }
+}
+
+/// What is to happen to a request beside being handled.
+#[derive(Default)]
+struct Disturbance {
+    refusal: Option<Status>,
+    delay: std::time::Duration,
+    lose_request: bool,
+    lose_answer: bool,
+}
+
+impl Disturbance {
+    fn of(hits: &[Fault]) -> Self {
+        let mut all = Self::default();
+        for hit in hits {
+            match hit {
+                Fault::Refuse { status, retry_after } => all.refusal = Some(refusal(*status, *retry_after)),
+                Fault::Delay(delay) => all.delay += *delay,
+                Fault::LoseRequest => all.lose_request = true,
+                Fault::ApplyAndLoseAnswer => all.lose_answer = true,
+                _ => {}
+            }
+        }
+        all
+    }
+}
+
+/// A refusal as the real server words it.
+fn refusal(code: u16, retry_after: Option<u32>) -> Status {
+    let (reason, message) = match code {
+        400 => ("BadRequest", "the request was refused by an injected fault"),
+        401 => ("Unauthorized", "Unauthorized"),
+        403 => ("Forbidden", "the request was refused by an injected fault"),
+        404 => ("NotFound", "the server could not find the requested resource"),
+        409 => ("Conflict", "the request was refused by an injected fault"),
+        410 => ("Expired", "the request was refused by an injected fault"),
+        422 => ("Invalid", "the request was refused by an injected fault"),
+        429 => ("TooManyRequests", "too many requests, please try again later"),
+        503 => ("ServiceUnavailable", "the server is currently unable to handle the request"),
+        504 => ("Timeout", "the request did not complete within the allotted timeout"),
+        _ => ("InternalError", "an error on the server has prevented the request from succeeding"),
+    };
+    let mut status = Status::new(code, reason, message);
+    if let Some(retry_after_seconds) = retry_after {
+        status.details = Some(Box::new(Details { retry_after_seconds, ..Details::default() }));
+    }
+    status
+}
+
+impl ApiService {
+    async fn serve<B>(self, request: Request<B>) -> Result<Answer, ServiceError>
+    where
+        B: http_body::Body,
+        B::Error: Into<BoxError>,
+    {
+        let (parts, body) = request.into_parts();
+        let info = RequestInfo::of(&parts);
+        let hits = self.inner.faults.hit(&info);
+        let disturbance = Disturbance::of(&hits);
+        if !disturbance.delay.is_zero() {
+            tokio::time::sleep(disturbance.delay).await;
+        }
+        if disturbance.lose_request {
+            self.log(info, 0);
+            return Err(ServiceError::RequestLost);
+        }
+        let answer = match disturbance.refusal {
+            Some(status) => answer::error(&status),
+            None => self.answer(&parts, body, &info, hits).await?,
+        };
+        self.log(info, answer.status().as_u16());
+        if disturbance.lose_answer {
+            return Err(ServiceError::AnswerLost);
+        }
+        Ok(answer)
+    }
+
+    fn log(&self, request: RequestInfo, status: u16) {
+        self.inner.log.push(LoggedRequest { at: self.inner.clock.elapsed(), request, status });
+    }
+
+    async fn answer<B>(
+        &self,
+        parts: &Parts,
+        body: B,
+        info: &RequestInfo,
+        faults: Vec<Fault>,
+    ) -> Result<Answer, ServiceError>
+    where
+        B: http_body::Body,
+        B::Error: Into<BoxError>,
+    {
+        if self.connection.is_some() && self.inner.settings.requires_token {
+            let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+            if self.inner.reviews.user_of_header(header).is_none() && !router::is_open_to_all(&info.path) {
+                return Ok(answer::error(&Status::new(401, "Unauthorized", "Unauthorized")));
+            }
+        }
+        let body = match collect(body).await? {
+            Some(body) => body,
+            None => {
+                let message = format!("Request entity too large: limit is {LARGEST_BODY}");
+                return Ok(answer::error(&Status::new(413, "RequestEntityTooLarge", message)));
+            }
+        };
+        let content_type =
+            parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let incoming = router::Incoming {
+            info,
+            headers: &parts.headers,
+            query: Query::parse(&info.query),
+            content_type: content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase(),
+            body,
+            connection: self.connection.as_ref(),
+            faults,
+        };
+        Ok(match router::route(&self.inner, incoming).await {
+            Ok(answer) => answer,
+            Err(status) => answer::error(&status),
+        })
+    }
+}
+
+/// The whole body, or `None` if it is larger than the limit.
+async fn collect<B>(body: B) -> Result<Option<Bytes>, ServiceError>
+where
+    B: http_body::Body,
+    B::Error: Into<BoxError>,
+{
+    match Limited::new(body, LARGEST_BODY).collect().await {
+        Ok(collected) => Ok(Some(collected.to_bytes())),
+        Err(error) if error.is::<LengthLimitError>() => Ok(None),
+        Err(error) => Err(ServiceError::Body(error)),
+    }
+}

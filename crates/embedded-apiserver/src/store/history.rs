@@ -1,0 +1,108 @@
+//! The latest changes of one resource, which watches replay and from which older states are put together again.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::object::{EventKind, Stored};
+
+/// One change.
+#[derive(Debug)]
+pub(crate) struct Event {
+    /// The version that it made.
+    pub(crate) version: u64,
+    /// What it was.
+    pub(crate) kind: EventKind,
+    /// The object after it; for a deletion the last state under the deletion's version.
+    pub(crate) object: Arc<Stored>,
+    /// The object before it.
+    pub(crate) previous: Option<Arc<Stored>>,
+}
+
+/// The history does not reach back to the version asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooOld {
+    /// The oldest version from which changes can still be told.
+    pub(crate) oldest: u64,
+}
+
+/// A bounded queue of changes, oldest first.
+#[derive(Debug)]
+pub(crate) struct History {
+    events: VecDeque<Arc<Event>>,
+    capacity: usize,
+    /// All changes after this version are in `events`.
+    floor: u64,
+}
+
+impl History {
+    /// An empty history that starts after `version` and keeps `capacity` changes, at least one.
+    pub(crate) fn new(capacity: usize, version: u64) -> Self {
+        Self { events: VecDeque::new(), capacity: capacity.max(1), floor: version }
+    }
+
+    /// Adds a change and forgets the oldest one when there are too many.
+    pub(crate) fn push(&mut self, event: Arc<Event>) {
+        self.events.push_back(event);
+        while self.events.len() > self.capacity {
+            if let Some(dropped) = self.events.pop_front() {
+                self.floor = dropped.version;
+            }
+        }
+    }
+
+    /// Forgets everything up to `version`.
+    pub(crate) fn forget(&mut self, version: u64) {
+        while self.events.front().is_some_and(|event| event.version <= version) {
+            self.events.pop_front();
+        }
+        self.floor = self.floor.max(version);
+    }
+
+    /// The changes after `version`, oldest first.
+    pub(crate) fn since(&self, version: u64) -> Result<impl DoubleEndedIterator<Item = &Arc<Event>>, TooOld> {
+        if version < self.floor {
+            return Err(TooOld { oldest: self.floor });
+        }
+        let start = self.events.partition_point(|event| event.version <= version);
+        Ok(self.events.range(start..))
+    }
+
+    /// The version before which nothing is known.
+    pub(crate) fn floor(&self) -> u64 {
+        self.floor
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Encoded;
+
+    fn event(version: u64) -> Arc<Event> {
+        let encoded = Encoded::of(&serde_json::json!({}));
+        let object = Arc::new(Stored::new("a", version, EventKind::Added, &encoded, Arc::default()));
+        Arc::new(Event { version, kind: EventKind::Added, object, previous: None })
+    }
+
+    fn versions(history: &History, since: u64) -> Result<Vec<u64>, TooOld> {
+        history.since(since).map(|events| events.map(|event| event.version).collect())
+    }
+
+    #[test]
+    fn it_tells_what_it_remembers_and_says_when_it_forgot() {
+        let mut history = History::new(2, 10);
+        assert_eq!(versions(&history, 10), Ok(vec![]));
+        assert_eq!(versions(&history, 9), Err(TooOld { oldest: 10 }));
+        for version in [12, 15, 20] {
+            history.push(event(version));
+        }
+        assert_eq!(versions(&history, 12), Ok(vec![15, 20]));
+        assert_eq!(versions(&history, 15), Ok(vec![20]));
+        assert_eq!(versions(&history, 99), Ok(vec![]));
+        assert_eq!(versions(&history, 11), Err(TooOld { oldest: 12 }));
+        history.forget(15);
+        assert_eq!(versions(&history, 14), Err(TooOld { oldest: 15 }));
+        assert_eq!(versions(&history, 15), Ok(vec![20]));
+        assert_eq!(history.floor(), 15);
+    }
+}

@@ -1,0 +1,48 @@
+//! Shared strings: label keys and values, node names and owners' uids repeat over thousands of objects.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A shared string.
+pub(crate) type Text = Arc<str>;
+
+/// Hands out one copy of each string. Its own set is never iterated over for an answer, so its order does not matter.
+#[derive(Debug, Default)]
+pub(crate) struct Interner {
+    known: HashSet<Text>,
+    /// How large the set may grow before strings that nobody else holds are dropped.
+    sweep_at: usize,
+}
+
+impl Interner {
+    /// The shared copy of `text`.
+    pub(crate) fn text(&mut self, text: &str) -> Text {
+        if let Some(known) = self.known.get(text) {
+            return known.clone();
+        }
+        if self.known.len() >= self.sweep_at.max(1024) {
+            self.known.retain(|text| Arc::strong_count(text) > 1);
+            self.sweep_at = self.known.len() * 2;
+        }
+        let shared: Text = text.into();
+        self.known.insert(shared.clone());
+        shared
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_strings_are_one_and_unused_ones_are_dropped() {
+        let mut interner = Interner::default();
+        let first = interner.text("app");
+        assert!(Arc::ptr_eq(&first, &interner.text("app")));
+        for number in 0..5000 {
+            interner.text(&number.to_string());
+        }
+        assert!(interner.known.len() <= 1025, "{}", interner.known.len());
+        assert!(Arc::ptr_eq(&first, &interner.text("app")));
+    }
+}

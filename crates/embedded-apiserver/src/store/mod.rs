@@ -1,0 +1,220 @@
+//! The store: one sorted copy-on-write map and one bounded history for each resource, under a single counter of
+//! resource versions. Everything here is synchronous and is called with the server's one lock held.
+
+mod cow;
+mod history;
+mod intern;
+mod meta;
+mod object;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock};
+
+use kube_endpoint_apiserver_rules::resource::{self, Resource};
+use tokio::sync::watch;
+
+pub(crate) use cow::{CowMap, Cursor};
+pub(crate) use history::{Event, TooOld};
+pub(crate) use intern::Text;
+pub(crate) use meta::{Meta, owner_is_kept};
+pub(crate) use object::{Encoded, EventKind, Stored};
+
+use history::History;
+use intern::Interner;
+
+/// Objects of one resource, what happened to them lately, and a bell for those who watch.
+pub(crate) struct Table {
+    /// The objects, in the order of their keys.
+    pub(crate) objects: CowMap,
+    /// The latest changes.
+    pub(crate) history: History,
+    bell: watch::Sender<u64>,
+}
+
+impl Table {
+    /// A receiver that wakes at each change of the resource.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.bell.subscribe()
+    }
+
+    /// The objects as they stood at `version`, found by undoing the changes since. The cost is that of the changes
+    /// undone; the current state costs nothing.
+    pub(crate) fn at(&self, version: u64) -> Result<CowMap, TooOld> {
+        let mut objects = self.objects.clone();
+        for event in self.history.since(version)?.rev() {
+            match &event.previous {
+                Some(previous) => {
+                    objects.insert(previous.clone());
+                }
+                None => {
+                    objects.remove(&event.object.key);
+                }
+            }
+        }
+        Ok(objects)
+    }
+}
+
+/// The place of one object: which table, which key.
+pub(crate) type Place = (usize, Box<str>);
+
+/// All objects of the server.
+pub(crate) struct Store {
+    version: u64,
+    tables: Vec<Table>,
+    interner: Interner,
+    /// Objects by the uids of their owners, for owners of kinds that this server keeps.
+    dependents: BTreeMap<Text, BTreeSet<Place>>,
+    /// Where the objects are that may own others, by uid.
+    owners: BTreeMap<Text, Place>,
+}
+
+/// The names under which objects are kept, in the order of the tables.
+static STORAGES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let mut names: Vec<&'static str> = Vec::new();
+    for resource in resource::all().iter().filter(|r| r.is_stored()) {
+        if !names.contains(&resource.storage) {
+            names.push(resource.storage);
+        }
+    }
+    names
+});
+
+/// The resource whose view of a table is the stored one: the first that names it.
+pub(crate) fn resource_of_table(table: usize) -> &'static Resource {
+    let name = STORAGES.get(table).copied().unwrap_or_default();
+    // The table of resources is never empty, and every table was made from one of its rows.
+    resource::all().iter().find(|r| r.storage == name).unwrap_or(&resource::all()[0])
+}
+
+impl Store {
+    /// An empty store that remembers `history` changes of each resource and starts to count after `version`.
+    pub(crate) fn new(history: usize, version: u64) -> Self {
+        let tables = STORAGES
+            .iter()
+            .map(|_| Table {
+                objects: CowMap::default(),
+                history: History::new(history, version),
+                bell: watch::Sender::new(version),
+            })
+            .collect();
+        Self {
+            version,
+            tables,
+            interner: Interner::default(),
+            dependents: BTreeMap::new(),
+            owners: BTreeMap::new(),
+        }
+    }
+
+    /// The number of the table that holds a resource.
+    pub(crate) fn table_of(resource: &Resource) -> usize {
+        STORAGES.iter().position(|name| *name == resource.storage).unwrap_or_default()
+    }
+
+    /// The version of the latest change of anything.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// One table by number.
+    pub(crate) fn table(&self, table: usize) -> &Table {
+        &self.tables[table]
+    }
+
+    /// All tables, in a fixed order.
+    pub(crate) fn tables(&self) -> &[Table] {
+        &self.tables
+    }
+
+    /// The parts of an object that the server itself reads, with its repeated strings shared.
+    pub(crate) fn meta(&mut self, resource: &Resource, object: &serde_json::Value) -> Meta {
+        Meta::of(resource, object, &mut self.interner)
+    }
+
+    /// Stores an object under a fresh version and tells the watchers.
+    pub(crate) fn write(&mut self, table: usize, key: &str, encoded: &Encoded, meta: Meta) -> Arc<Stored> {
+        let previous = self.tables[table].objects.get(key).cloned();
+        let kind = if previous.is_some() { EventKind::Modified } else { EventKind::Added };
+        self.version += 1;
+        let stored = Arc::new(Stored::new(key, self.version, kind, encoded, Arc::new(meta)));
+        if let Some(previous) = &previous {
+            self.unlink(table, previous);
+        }
+        self.link(table, &stored);
+        self.tables[table].objects.insert(stored.clone());
+        self.record(table, kind, stored.clone(), previous);
+        stored
+    }
+
+    /// Stores an object as part of the state that the server starts from: no watcher can ask for the change itself.
+    pub(crate) fn seed(&mut self, table: usize, key: &str, encoded: &Encoded, meta: Meta) {
+        if let Some(previous) = self.tables[table].objects.get(key).cloned() {
+            self.unlink(table, &previous);
+        }
+        self.version += 1;
+        let stored = Arc::new(Stored::new(key, self.version, EventKind::Added, encoded, Arc::new(meta)));
+        self.link(table, &stored);
+        self.tables[table].objects.insert(stored);
+        self.compact();
+    }
+
+    /// Removes an object; what comes back carries the version of its deletion, as the watchers are shown it.
+    pub(crate) fn remove(&mut self, table: usize, key: &str) -> Option<Arc<Stored>> {
+        let previous = self.tables[table].objects.remove(key)?;
+        self.unlink(table, &previous);
+        self.version += 1;
+        let gone = Arc::new(previous.restamped(EventKind::Deleted, self.version));
+        self.record(table, EventKind::Deleted, gone.clone(), Some(previous));
+        Some(gone)
+    }
+
+    /// Forgets all changes so far.
+    pub(crate) fn compact(&mut self) {
+        for table in &mut self.tables {
+            table.history.forget(self.version);
+        }
+    }
+
+    /// The objects that name `uid` as an owner, in a fixed order.
+    pub(crate) fn dependents_of(&self, uid: &str) -> Vec<Place> {
+        self.dependents.get(uid).into_iter().flatten().cloned().collect()
+    }
+
+    /// The object of this uid, if it is there.
+    pub(crate) fn by_uid(&self, uid: &str) -> Option<&Arc<Stored>> {
+        let (table, key) = self.owners.get(uid)?;
+        self.tables[*table].objects.get(key)
+    }
+
+    /// The place of the object of this uid.
+    pub(crate) fn place_of(&self, uid: &str) -> Option<&Place> {
+        self.owners.get(uid)
+    }
+
+    fn record(&mut self, table: usize, kind: EventKind, object: Arc<Stored>, previous: Option<Arc<Stored>>) {
+        let table = &mut self.tables[table];
+        table.history.push(Arc::new(Event { version: self.version, kind, object, previous }));
+        table.bell.send_replace(self.version);
+    }
+
+    fn link(&mut self, table: usize, stored: &Stored) {
+        for owner in &stored.meta.owners {
+            self.dependents.entry(owner.clone()).or_default().insert((table, stored.key.clone()));
+        }
+        self.owners.insert(stored.meta.uid.clone(), (table, stored.key.clone()));
+    }
+
+    fn unlink(&mut self, table: usize, stored: &Stored) {
+        let place = (table, stored.key.clone());
+        for owner in &stored.meta.owners {
+            if let Some(places) = self.dependents.get_mut(owner) {
+                places.remove(&place);
+                if places.is_empty() {
+                    self.dependents.remove(owner);
+                }
+            }
+        }
+        self.owners.remove(&stored.meta.uid);
+    }
+}

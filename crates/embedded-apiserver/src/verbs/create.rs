@@ -1,0 +1,134 @@
+//! `create`: names, uids and times are given here; what else becomes of the object the rules decide.
+
+use jiff::Timestamp;
+use kube_endpoint_apiserver_rules::resource::Resource;
+use kube_endpoint_apiserver_rules::status::Status;
+use kube_endpoint_apiserver_rules::strategy;
+use serde_json::Value;
+
+use super::{Call, Done, Outcome};
+use crate::answer::Answer;
+use crate::clock::rfc3339;
+use crate::metadata::{set, text, unset};
+use crate::server::{Inner, key_of};
+use crate::view;
+
+/// How often another generated name is tried when one is taken, as upstream does.
+const NAME_ATTEMPTS: usize = 8;
+
+impl Inner {
+    /// Answers a create request.
+    pub(crate) fn post(&self, call: &Call<'_>) -> Result<Answer, Status> {
+        let body = call.json()?;
+        if !call.resource.is_stored() {
+            return self.review(call, body);
+        }
+        let mut decoded = call.decode(body)?;
+        let dry_run = call.query.dry_run()?;
+        let mut done = self.create(call.resource, &call.info.namespace, decoded.object, dry_run)?;
+        decoded.warnings.append(&mut done.warnings);
+        done.warnings = decoded.warnings;
+        call.done(&done)
+    }
+
+    /// Creates a decoded object, under a name made from its generateName if it has none of its own.
+    pub(crate) fn create(
+        &self,
+        resource: &'static Resource,
+        namespace: &str,
+        mut object: Value,
+        dry_run: bool,
+    ) -> Result<Done, Status> {
+        check_namespace(resource, namespace, &mut object)?;
+        self.check_namespace_accepts(resource, namespace, &object)?;
+        if object
+            .pointer("/metadata/resourceVersion")
+            .and_then(Value::as_str)
+            .is_some_and(|v| !matches!(v, "" | "0"))
+        {
+            return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
+        }
+        let base = match (text(&object, "name"), text(&object, "generateName")) {
+            ("", base) if !base.is_empty() => Some(base.to_owned()),
+            _ => None,
+        };
+        let mut attempts = if base.is_some() { NAME_ATTEMPTS } else { 1 };
+        loop {
+            let mut candidate = object.clone();
+            if let Some(base) = &base {
+                set(&mut candidate, "name", self.random.lock().name(base));
+            }
+            attempts -= 1;
+            match self.create_named(resource, namespace, candidate, dry_run) {
+                Err(status) if status.reason == "AlreadyExists" && attempts > 0 => {}
+                result => return result,
+            }
+        }
+    }
+
+    fn create_named(
+        &self,
+        resource: &'static Resource,
+        namespace: &str,
+        mut object: Value,
+        dry_run: bool,
+    ) -> Result<Done, Status> {
+        let now = self.clock.now();
+        self.fill_system_fields(&mut object, now);
+        let mut decided = strategy::create(resource, object, now)?;
+        let name = text(&decided.object, "name").to_owned();
+        let key = key_of(resource, namespace, &name);
+        if self.current(resource, &key).is_some() {
+            return Err(Status::already_exists(resource, &name));
+        }
+        let mut addresses = (resource.plural == "services").then(|| self.cluster_ips.lock());
+        if let Some(addresses) = &mut addresses {
+            if dry_run {
+                addresses.clone().allocate(None, &mut decided.object)?;
+            } else {
+                addresses.allocate(None, &mut decided.object)?;
+            }
+        }
+        let outcome = if dry_run {
+            Ok(Outcome::Shown(decided.object))
+        } else {
+            let kept = view::stored(resource, decided.object);
+            let stored = self.commit(view::stored_resource(resource), &key, None, &kept);
+            if let (Err(_), Some(addresses)) = (&stored, &mut addresses) {
+                addresses.release(&kept);
+            }
+            stored.map(Outcome::Stored)
+        };
+        let outcome = outcome.map_err(|_| Status::already_exists(resource, &name))?;
+        Ok(Done { outcome, created: true, warnings: decided.warnings })
+    }
+
+    /// Gives an object that is to be created its uid and time, and takes away what only the server may set.
+    fn fill_system_fields(&self, object: &mut Value, now: Timestamp) {
+        for field in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+            unset(object, field);
+        }
+        set(object, "uid", self.random.lock().uid());
+        set(object, "creationTimestamp", rfc3339(now));
+    }
+}
+
+/// Sets the namespace that the path names; an object that says another one is refused.
+pub(crate) fn check_namespace(
+    resource: &Resource,
+    namespace: &str,
+    object: &mut Value,
+) -> Result<(), Status> {
+    let given = text(object, "namespace");
+    if !given.is_empty() && given != namespace {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    if resource.namespaced {
+        set(object, "namespace", namespace);
+    } else {
+        unset(object, "namespace");
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! What the server does for each verb.
+
+mod create;
+mod delete;
+mod list;
+mod patch;
+mod read;
+mod update;
+mod watch;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use kube_endpoint_apiserver_rules::resource::Resource;
+use kube_endpoint_apiserver_rules::status::Status;
+use kube_endpoint_apiserver_rules::strategy::{self, Decided};
+use serde_json::Value;
+
+pub(crate) use delete::{DeleteOptions, Propagation};
+pub(crate) use watch::Closing;
+
+use crate::answer::{self, Answer};
+use crate::faults::Hits;
+use crate::form::Form;
+use crate::query::Query;
+use crate::request::RequestInfo;
+use crate::store::Stored;
+use crate::view;
+
+/// One request as the verbs see it.
+pub(crate) struct Call<'a> {
+    /// What is asked for.
+    pub(crate) info: &'a RequestInfo,
+    /// The resource; the router has made sure that there is one.
+    pub(crate) resource: &'static Resource,
+    /// The decoded parameters.
+    pub(crate) query: Query,
+    /// In which shape to answer.
+    pub(crate) form: Form,
+    /// The request's body.
+    pub(crate) body: Bytes,
+    /// The request's content type without parameters, lower case; empty for none.
+    pub(crate) content_type: String,
+    /// Told when the connection's server shuts down.
+    pub(crate) closing: Option<Closing>,
+    /// What is to go wrong.
+    pub(crate) faults: Hits,
+}
+
+/// The object that a write leaves behind.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// What is stored now, or was stored last.
+    Stored(Arc<Stored>),
+    /// What would be stored, or what the client is shown of an object that the write removed.
+    Shown(Value),
+}
+
+/// A write that went well.
+#[derive(Debug)]
+pub(crate) struct Done {
+    /// The object.
+    pub(crate) outcome: Outcome,
+    /// Whether it was created.
+    pub(crate) created: bool,
+    /// Texts for `Warning` headers.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Call<'_> {
+    /// The body as JSON.
+    pub(crate) fn json(&self) -> Result<Value, Status> {
+        if !matches!(self.content_type.as_str(), "" | "application/json" | "text/json") {
+            return Err(unsupported_media_type(&self.content_type, "application/json"));
+        }
+        parse_json(&self.body)
+    }
+
+    /// Decodes an object of the request's resource. What is unknown in it is refused, warned of or ignored, as
+    /// `fieldValidation` says.
+    pub(crate) fn decode(&self, body: Value) -> Result<Decided, Status> {
+        let mut decoded = strategy::decode(self.resource, body)?;
+        match self.query.get("fieldValidation") {
+            None | Some("Warn") => Ok(decoded),
+            Some("Ignore") => {
+                decoded.warnings.clear();
+                Ok(decoded)
+            }
+            Some("Strict") => match strategy::strict_decoding_error(self.resource, &decoded.warnings) {
+                Some(status) => Err(status),
+                None => Ok(decoded),
+            },
+            Some(other) => Err(Status::new(
+                422,
+                "Invalid",
+                format!(
+                    "PatchOptions.meta.k8s.io \"\" is invalid: fieldValidation: Unsupported value: {other:?}: \
+                     supported values: \"Ignore\", \"Strict\", \"Warn\""
+                ),
+            )),
+        }
+    }
+
+    /// The key of the object that the path names.
+    pub(crate) fn key(&self) -> String {
+        crate::server::key_of(self.resource, &self.info.namespace, &self.info.name)
+    }
+
+    /// Answers with the object of a write.
+    pub(crate) fn done(&self, done: &Done) -> Result<Answer, Status> {
+        let status = if done.created { StatusCode::CREATED } else { StatusCode::OK };
+        let answer = match &done.outcome {
+            Outcome::Stored(stored) => self.object(status, stored),
+            Outcome::Shown(value) => self.value(status, value.clone()),
+        };
+        Ok(answer::warn(answer, &done.warnings))
+    }
+
+    /// Answers with a stored object.
+    pub(crate) fn object(&self, status: StatusCode, stored: &Stored) -> Answer {
+        if self.form.is_as_stored(self.resource) {
+            answer::json_bytes(status, stored.bytes())
+        } else {
+            self.value(status, view::shown(self.resource, stored.value()))
+        }
+    }
+
+    /// Answers with an object in the resource's view.
+    pub(crate) fn value(&self, status: StatusCode, value: Value) -> Answer {
+        answer::json(status, &self.form.of_object(self.resource, value, true))
+    }
+}
+
+/// Parses a request's body; the error is worded as upstream words it.
+pub(crate) fn parse_json(body: &[u8]) -> Result<Value, Status> {
+    serde_json::from_slice(body)
+        .map_err(|error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}")))
+}
+
+/// 415, naming what is accepted.
+pub(crate) fn unsupported_media_type(given: &str, accepted: &str) -> Status {
+    Status::new(
+        415,
+        "UnsupportedMediaType",
+        format!(
+            "the body of the request was in an unknown format ({given}) - accepted media types include: {accepted}"
+        ),
+    )
+}

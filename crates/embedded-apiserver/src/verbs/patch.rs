@@ -1,0 +1,58 @@
+//! `patch`: by content type, on top of whatever the object is when the write succeeds.
+
+use kube_endpoint_apiserver_rules::patch::{self, PatchType};
+use kube_endpoint_apiserver_rules::status::Status;
+use kube_endpoint_apiserver_rules::strategy::Decided;
+use parking_lot::Mutex;
+
+use super::Call;
+use super::create::check_namespace;
+use super::update::{Update, subresource};
+use crate::answer::Answer;
+use crate::metadata::text;
+use crate::server::Inner;
+
+impl Inner {
+    /// Answers a PATCH request.
+    pub(crate) fn patch(&self, call: &Call<'_>) -> Result<Answer, Status> {
+        let subresource = subresource(call)?;
+        if call.content_type.starts_with("application/apply-patch+") {
+            return Err(Status::new(
+                415,
+                "UnsupportedMediaType",
+                "this server does not do server-side apply; send a JSON, merge or strategic merge patch",
+            ));
+        }
+        let patch_type = PatchType::from_content_type(&call.content_type)?;
+        let name = &call.info.name;
+        let update = Update {
+            resource: call.resource,
+            namespace: &call.info.namespace,
+            name,
+            subresource,
+            dry_run: call.query.dry_run()?,
+            may_create: false,
+            uid_is_precondition: false,
+        };
+        let warnings = Mutex::new(Vec::new());
+        let mut done = self.update(&update, |current| {
+            // A patch never creates, so there is always something to patch.
+            let current = current.ok_or_else(|| Status::not_found(call.resource, name))?;
+            let patched = patch::apply(call.resource, current, patch_type, &call.body)?;
+            let Decided { mut object, warnings: found } = call.decode(patched)?;
+            *warnings.lock() = found;
+            if text(&object, "name") != name {
+                return Err(Status::bad_request(format!(
+                    "the name of the object ({}) does not match the name on the URL ({name})",
+                    text(&object, "name")
+                )));
+            }
+            check_namespace(call.resource, &call.info.namespace, &mut object)?;
+            Ok(object)
+        })?;
+        let mut all = warnings.into_inner();
+        all.append(&mut done.warnings);
+        done.warnings = all;
+        call.done(&done)
+    }
+}

@@ -1,0 +1,186 @@
+//! `update`, and the part of `patch` that comes after the new object is known: optimistic concurrency, preconditions,
+//! no-ops, and the removal of an object whose last finalizer went.
+
+use kube_endpoint_apiserver_rules::resource::Resource;
+use kube_endpoint_apiserver_rules::status::Status;
+use kube_endpoint_apiserver_rules::strategy::{self, Decided, Subresource};
+use serde_json::Value;
+
+use super::create::check_namespace;
+use super::{Call, Done, Outcome};
+use crate::answer::Answer;
+use crate::metadata::{is_empty, set, text};
+use crate::server::{Inner, key_of};
+use crate::store::Stored;
+use crate::view;
+
+/// How often a write that named no version is tried again when others write in between, as upstream does.
+const ATTEMPTS: usize = 5;
+
+pub(crate) const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+/// Whom an update is about and how far it may go.
+pub(crate) struct Update<'a> {
+    pub(crate) resource: &'static Resource,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) subresource: Subresource,
+    pub(crate) dry_run: bool,
+    /// Whether the object may be created if it is not there.
+    pub(crate) may_create: bool,
+    /// Whether a uid in the new object must be that of the old one before anything else is looked at.
+    pub(crate) uid_is_precondition: bool,
+}
+
+/// The subresource that a path names.
+pub(crate) fn subresource(call: &Call<'_>) -> Result<Subresource, Status> {
+    match call.info.subresource.as_str() {
+        "" => Ok(Subresource::None),
+        "status" if call.resource.has_status => Ok(Subresource::Status),
+        _ => Err(Status::new(404, "NotFound", "the server could not find the requested resource")),
+    }
+}
+
+impl Inner {
+    /// Answers a PUT request.
+    pub(crate) fn put(&self, call: &Call<'_>) -> Result<Answer, Status> {
+        let subresource = subresource(call)?;
+        let Decided { mut object, mut warnings } = call.decode(call.json()?)?;
+        let name = &call.info.name;
+        let given = text(&object, "name");
+        if given.is_empty() {
+            set(&mut object, "name", name.as_str());
+        } else if given != name {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({given}) does not match the name on the URL ({name})"
+            )));
+        }
+        check_namespace(call.resource, &call.info.namespace, &mut object)?;
+        let update = Update {
+            resource: call.resource,
+            namespace: &call.info.namespace,
+            name,
+            subresource,
+            dry_run: call.query.dry_run()?,
+            may_create: subresource == Subresource::None && strategy::allows_create_on_update(call.resource),
+            uid_is_precondition: true,
+        };
+        let mut done = self.update(&update, |_| Ok(object.clone()))?;
+        warnings.append(&mut done.warnings);
+        done.warnings = warnings;
+        call.done(&done)
+    }
+
+    /// Replaces an object by what `make` makes of its present state.
+    pub(crate) fn update(
+        &self,
+        update: &Update<'_>,
+        make: impl Fn(Option<&Value>) -> Result<Value, Status>,
+    ) -> Result<Done, Status> {
+        let Update { resource, namespace, name, .. } = *update;
+        let key = key_of(resource, namespace, name);
+        for _ in 0..ATTEMPTS {
+            let Some(current) = self.current(resource, &key) else {
+                if !update.may_create {
+                    return Err(Status::not_found(resource, name));
+                }
+                let object = make(None)?;
+                if !text(&object, "uid").is_empty() {
+                    let why = format!(
+                        "Precondition failed: UID in precondition: {}, UID in object meta: ",
+                        text(&object, "uid")
+                    );
+                    return Err(Status::conflict(resource, name, &why));
+                }
+                return self.create(resource, namespace, object, update.dry_run);
+            };
+            if let Some(done) = self.replace(update, &key, &current, &make)? {
+                return Ok(done);
+            }
+        }
+        Err(Status::conflict(resource, name, MODIFIED))
+    }
+
+    /// One attempt; `None` when somebody else wrote in between.
+    fn replace(
+        &self,
+        update: &Update<'_>,
+        key: &str,
+        current: &Stored,
+        make: &impl Fn(Option<&Value>) -> Result<Value, Status>,
+    ) -> Result<Option<Done>, Status> {
+        let resource = update.resource;
+        let old = view::shown(resource, current.value());
+        let mut new = make(Some(&old))?;
+        check_version(update, &old, &new)?;
+        let uid = text(&new, "uid");
+        if update.uid_is_precondition && !uid.is_empty() && uid != text(&old, "uid") {
+            let why = format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                text(&old, "uid")
+            );
+            return Err(Status::conflict(resource, update.name, &why));
+        }
+        keep_system_fields(resource, &old, &mut new);
+        let now = self.clock.now();
+        let mut decided = strategy::update(resource, &old, new, update.subresource, now)?;
+        let mut addresses = (resource.plural == "services").then(|| self.cluster_ips.lock());
+        if let Some(addresses) = &mut addresses {
+            addresses.allocate(Some(&old), &mut decided.object)?;
+        }
+        let outcome = if decided.object == old {
+            Ok(Outcome::Shown(old.clone()))
+        } else if update.dry_run {
+            Ok(Outcome::Shown(decided.object.clone()))
+        } else if is_finished(&old, &decided.object) {
+            drop(addresses.take());
+            self.erase(resource, key, current.version).map(|_| Outcome::Shown(decided.object.clone()))
+        } else {
+            let kept = view::stored(resource, decided.object.clone());
+            let stored = self.commit(view::stored_resource(resource), key, Some(current.version), &kept);
+            stored.map(Outcome::Stored)
+        };
+        if let Some(addresses) = &mut addresses
+            && (update.dry_run || outcome.is_err())
+        {
+            addresses.allocate(Some(&decided.object), &mut old.clone())?;
+        }
+        if let Ok(Outcome::Stored(stored)) = &outcome
+            && stored.meta.deleting
+        {
+            self.marked_later(resource, stored);
+        }
+        Ok(outcome.ok().map(|outcome| Done { outcome, created: false, warnings: decided.warnings }))
+    }
+}
+
+fn check_version(update: &Update<'_>, old: &Value, new: &Value) -> Result<(), Status> {
+    match text(new, "resourceVersion") {
+        // Where the version must be given, the rules refuse the object that has none.
+        "" | "0" => Ok(()),
+        version if version == text(old, "resourceVersion") => Ok(()),
+        _ => Err(Status::conflict(update.resource, update.name, MODIFIED)),
+    }
+}
+
+/// Puts back what a writer may leave out and cannot change.
+fn keep_system_fields(resource: &Resource, old: &Value, new: &mut Value) {
+    let given = !matches!(text(new, "resourceVersion"), "" | "0");
+    if given || strategy::allows_unconditional_update(resource) {
+        set(new, "resourceVersion", text(old, "resourceVersion"));
+    }
+    for field in ["uid", "creationTimestamp"] {
+        if text(new, field).is_empty() && !text(old, field).is_empty() {
+            set(new, field, text(old, field));
+        }
+    }
+}
+
+/// Whether an update of an object that is marked for deletion leaves nothing to wait for.
+fn is_finished(old: &Value, new: &Value) -> bool {
+    !text(old, "deletionTimestamp").is_empty()
+        && is_empty(&new["metadata"]["finalizers"])
+        && old["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default() == 0
+        && (new["kind"] != "Namespace" || is_empty(&new["spec"]["finalizers"]))
+}

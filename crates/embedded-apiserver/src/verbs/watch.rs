@@ -1,0 +1,302 @@
+//! `watch`: the current state if asked for, then every change after a version, with bookmarks in between.
+//!
+//! A watcher is a cursor into the resource's history. It has no queue of its own, so the number of watchers costs no
+//! memory; one that is so slow that the history has moved past it is told `410 Expired`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kube_endpoint_apiserver_rules::resource::Resource;
+use kube_endpoint_apiserver_rules::status::Status;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::Call;
+use super::list::expired;
+use crate::answer::{self, Answer};
+use crate::body::{Body, Broken};
+use crate::faults::WatchFaults;
+use crate::form::Form;
+use crate::query::ListOptions;
+use crate::selection::Selection;
+use crate::server::Inner;
+use crate::store::{Cursor, EventKind, Store, Stored};
+use crate::view;
+
+/// How many changes are taken out of the history under one lock.
+const BATCH: usize = 128;
+
+/// How many bytes of initial events are put together between two looks at the connection.
+const CHUNK: usize = 64 * 1024;
+
+/// How long before its end a watch sends a last bookmark.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+
+/// Becomes true when the listener that a connection belongs to shuts down.
+#[derive(Clone, Debug)]
+pub(crate) struct Closing(pub(crate) watch::Receiver<bool>);
+
+/// What there is to do next.
+enum Step {
+    /// Something was queued, or may be.
+    Go,
+    /// The watch is over.
+    End,
+}
+
+struct Watcher {
+    inner: Arc<Inner>,
+    table: usize,
+    resource: &'static Resource,
+    selection: Selection,
+    form: Form,
+    /// Whether a table still has to describe its columns.
+    headers: bool,
+    /// All changes up to this version have been looked at.
+    version: u64,
+    initial: Option<Cursor>,
+    /// Whether the end of the initial events is to be told.
+    mark_end: bool,
+    queue: VecDeque<Bytes>,
+    bell: watch::Receiver<u64>,
+    epoch: watch::Receiver<u64>,
+    closing: Option<Closing>,
+    bookmarks: bool,
+    next_bookmark: Instant,
+    bookmark_due: bool,
+    deadline: Instant,
+    faults: WatchFaults,
+    stalled_until: Option<Instant>,
+    sent: usize,
+    over: bool,
+}
+
+impl Inner {
+    /// Opens a watch.
+    pub(crate) async fn watch(self: &Arc<Self>, call: &Call<'_>) -> Result<Answer, Status> {
+        let options = ListOptions::read(&call.query, true)?;
+        let selection =
+            Selection::parse(call.resource, &call.info.namespace, &options)?.named(&call.info.name);
+        let faults = WatchFaults::of(&call.faults);
+        let (wants_state, mark_end) = match (options.initial_events, options.resource_version) {
+            (Some(true), _) => (true, options.bookmarks),
+            (Some(false), _) => (false, false),
+            (None, None | Some(0)) => (true, false),
+            (None, Some(_)) => (false, false),
+        };
+        if options.initial_events == Some(true)
+            && let Err(status) = self.wait_for(options.resource_version.unwrap_or_default()).await
+        {
+            return Ok(answer::json_bytes(http::StatusCode::OK, error_event(&status)));
+        }
+        let now = Instant::now();
+        let timeout =
+            options.timeout.unwrap_or_else(|| Duration::from_secs(1800 + self.random.lock().below(1800)));
+        let table = Store::table_of(call.resource);
+        let watcher = {
+            let store = self.store.lock();
+            let objects = &store.table(table).objects;
+            Watcher {
+                inner: self.clone(),
+                table,
+                resource: call.resource,
+                form: call.form,
+                headers: true,
+                version: match options.resource_version {
+                    Some(version) if !wants_state && version > 0 => version,
+                    _ => store.version(),
+                },
+                initial: wants_state.then(|| objects.cursor(&selection.prefix, &selection.prefix)),
+                selection,
+                mark_end,
+                queue: VecDeque::new(),
+                bell: store.table(table).subscribe(),
+                epoch: self.watch_epoch.subscribe(),
+                closing: call.closing.clone(),
+                bookmarks: options.bookmarks,
+                next_bookmark: now + self.settings.bookmark_interval,
+                bookmark_due: false,
+                deadline: now + timeout,
+                stalled_until: faults.stall.map(|stall| now + stall),
+                faults,
+                sent: 0,
+                over: false,
+            }
+        };
+        Ok(answer::json_stream(Body::stream(futures::stream::unfold(watcher, |mut watcher| async move {
+            let item = watcher.next().await?;
+            Some((item, watcher))
+        }))))
+    }
+}
+
+fn error_event(status: &Status) -> Bytes {
+    let mut text = json!({"type": "ERROR", "object": status.to_json()}).to_string();
+    text.push('\n');
+    text.into()
+}
+
+impl Watcher {
+    async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
+        loop {
+            if let Some(bytes) = self.queue.pop_front() {
+                return Some(Ok(bytes));
+            }
+            if self.over {
+                return None;
+            }
+            if self.faults.cut_after.is_some_and(|events| self.sent >= events) {
+                self.over = true;
+                return self.faults.breaks.then_some(Err(Broken));
+            }
+            if let Step::End = self.step().await {
+                self.over = true;
+            }
+        }
+    }
+
+    async fn step(&mut self) -> Step {
+        if self.faults.expire {
+            let oldest = self.inner.store.lock().version();
+            self.queue.push_back(error_event(&expired(self.version, oldest)));
+            return Step::End;
+        }
+        if let Some(until) = self.stalled_until.take() {
+            return self.wait(Some(until), false).await;
+        }
+        if self.initial.is_some() {
+            self.send_initial();
+            return Step::Go;
+        }
+        if let Err(status) = self.send_changes() {
+            self.queue.push_back(error_event(&status));
+            return Step::End;
+        }
+        if self.mark_end {
+            self.mark_end = false;
+            self.bookmark(true);
+        }
+        if std::mem::take(&mut self.bookmark_due) {
+            self.bookmark(false);
+        }
+        if !self.queue.is_empty() {
+            return Step::Go;
+        }
+        self.wait(None, true).await
+    }
+
+    /// Waits for whatever comes first. The order of the branches is fixed, so that a run repeats.
+    async fn wait(&mut self, until: Option<Instant>, changes: bool) -> Step {
+        let last_bookmark = self.deadline.checked_sub(LAST_BOOKMARK).unwrap_or(self.deadline);
+        let closing = async {
+            match &mut self.closing {
+                // The sender going away is the end as well.
+                Some(Closing(closing)) => drop(closing.wait_for(|closing| *closing).await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = closing => Step::End,
+            _ = self.epoch.changed() => Step::End,
+            changed = self.bell.changed(), if changes => if changed.is_ok() { Step::Go } else { Step::End },
+            () = tokio::time::sleep_until(self.deadline) => Step::End,
+            () = tokio::time::sleep_until(until.unwrap_or(self.deadline)), if until.is_some() => Step::Go,
+            () = tokio::time::sleep_until(self.next_bookmark), if changes && self.bookmarks => {
+                let interval = self.inner.settings.bookmark_interval;
+                let next = Instant::now() + interval;
+                // The last one comes shortly before the end, so that the client can go on from there.
+                let before_end = last_bookmark > Instant::now() && next > last_bookmark;
+                self.next_bookmark = if before_end { last_bookmark } else { next };
+                self.bookmark_due = true;
+                Step::Go
+            }
+        }
+    }
+
+    fn bookmark(&mut self, end_of_initial: bool) {
+        let mut metadata = json!({"resourceVersion": self.version.to_string(), "creationTimestamp": null});
+        if end_of_initial {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let object = json!({
+            "kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata,
+        });
+        let object = self.form.of_bookmark(object);
+        let mut text = json!({"type": "BOOKMARK", "object": object}).to_string();
+        text.push('\n');
+        self.queue.push_back(text.into());
+    }
+
+    fn send_initial(&mut self) {
+        let Some(mut cursor) = self.initial.take() else { return };
+        let mut bytes = 0;
+        while bytes < CHUNK && self.may_send() {
+            let Some(object) = cursor.next() else { return };
+            if self.selection.matches(&object) {
+                bytes += object.item().len();
+                self.send(EventKind::Added, &object);
+            }
+        }
+        self.initial = Some(cursor);
+    }
+
+    fn may_send(&self) -> bool {
+        self.faults.cut_after.is_none_or(|events| self.sent < events)
+    }
+
+    /// Looks at the next changes. One that takes an object out of the selection is shown as a deletion.
+    fn send_changes(&mut self) -> Result<(), Status> {
+        let events: Vec<_> = {
+            let store = self.inner.store.lock();
+            let events = store.table(self.table).history.since(self.version);
+            let events = events.map_err(|too_old| expired(self.version, too_old.oldest))?;
+            let events: Vec<_> = events.take(BATCH).cloned().collect();
+            if events.len() < BATCH {
+                // Nothing else happened to this resource up to the store's version, which bookmarks may tell.
+                self.version = self.version.max(store.version());
+                self.bell.mark_unchanged();
+            } else if let Some(last) = events.last() {
+                self.version = last.version;
+            }
+            events
+        };
+        for event in events {
+            if !self.may_send() {
+                break;
+            }
+            let is = event.kind != EventKind::Deleted && self.selection.matches(&event.object);
+            let was = event.previous.as_ref().is_some_and(|previous| self.selection.matches(previous));
+            match (was, is) {
+                (false, true) => self.send(EventKind::Added, &event.object),
+                (true, true) => self.send(EventKind::Modified, &event.object),
+                (true, false) if event.kind == EventKind::Deleted => {
+                    self.send(EventKind::Deleted, &event.object);
+                }
+                (true, false) => {
+                    if let Some(previous) = &event.previous {
+                        self.send(EventKind::Deleted, &previous.restamped(EventKind::Deleted, event.version));
+                    }
+                }
+                (false, false) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, kind: EventKind, object: &Stored) {
+        self.sent += 1;
+        if self.form.is_as_stored(self.resource) {
+            object.event(kind, |bytes| self.queue.push_back(bytes));
+            return;
+        }
+        let shown = view::shown(self.resource, object.value());
+        let shown = self.form.of_object(self.resource, shown, std::mem::take(&mut self.headers));
+        let mut text = json!({"type": kind.name(), "object": shown}).to_string();
+        text.push('\n');
+        self.queue.push_back(text.into());
+    }
+}
