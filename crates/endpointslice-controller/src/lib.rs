@@ -1,7 +1,11 @@
 //! Pods of a Service into EndpointSlices: a pure plan, and the controller around it.
 
+pub mod controller;
+mod metrics;
 pub mod plan;
 pub mod topology;
 
+pub use controller::{ControllerOptions, EndpointSliceController};
+pub use metrics::buckets;
 pub use plan::{Plan, PlanError, PlanInputs, PlanOptions, PlanStats, plan};
 pub use topology::{HintedState, TopologyState};

@@ -1,0 +1,71 @@
+//! What nodes change: how CPU is spread over zones, in which zone endpoints are, and which pods can be published at all.
+
+use std::sync::Arc;
+
+use kube_endpoint_core_model::Node;
+
+use super::Shared;
+use crate::TopologyState;
+
+impl Shared {
+    pub(super) fn node_changed(&self, old: Option<&Node>, new: Option<&Node>) {
+        let matters = match (old, new) {
+            (Some(old), Some(new)) => {
+                old.ready != new.ready
+                    || old.zone != new.zone
+                    || old.control_plane != new.control_plane
+                    || old.allocatable_cpu_nano != new.allocatable_cpu_nano
+            }
+            _ => true,
+        };
+        if matters {
+            self.nodes_changed.notify_one();
+        }
+        // Before the first sync of all Services there is nothing to mend.
+        if !self.cluster.has_synced() {
+            return;
+        }
+        let Some(new) = new else { return };
+        let resync = match old {
+            None => self.options.missing_node_resync,
+            Some(old) => self.options.node_zone_resync && old.zone != new.zone,
+        };
+        if resync {
+            for service in self.cluster.services_on_node(&new.name) {
+                self.queue.add_after(service, self.options.batch_period);
+            }
+        }
+    }
+
+    /// Brings the ratios up to date after each change of nodes, once for as many changes as have come meanwhile. Runs
+    /// until it is dropped.
+    pub(super) async fn follow_nodes(&self) {
+        loop {
+            self.nodes_changed.notified().await;
+            self.refresh_topology();
+        }
+    }
+
+    /// Reads all nodes, and syncs the Services whose hints no longer fit (upstream `checkNodeTopologyDistribution`).
+    pub(super) fn refresh_topology(&self) {
+        let nodes = self.cluster.nodes();
+        let tolerance = self.options.plan.topology_node_tolerance;
+        let topology = TopologyState::from_nodes(nodes.iter().map(Arc::as_ref), tolerance);
+        if **self.topology.read() == topology {
+            return;
+        }
+        let overloaded: Vec<_> = {
+            let hinted = self.hinted.lock();
+            hinted
+                .iter()
+                .filter(|(_, state)| state.is_overloaded(&topology))
+                .map(|(key, _)| key.clone())
+                .collect()
+        };
+        *self.topology.write() = Arc::new(topology);
+        for service in overloaded {
+            tracing::info!(%service, "hints no longer fit the zones' share of CPU, the Service will be synced");
+            self.queue.add(service);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! One sync of one Service.
+
+use std::fmt;
+use std::sync::Arc;
+
+use kube_endpoint_api_writer::{EventSubject, FailedWrite, SliceWrites, WriteError};
+use kube_endpoint_core_model::{EndpointSlice, ObjectKey, PlannedEvent, Service, Timestamp};
+use kube_endpoint_informer::Kind;
+use kube_endpoint_tracker::CachePosition;
+
+use super::{STALE_DELAY, Shared};
+use crate::plan::{Plan, PlanError, PlanInputs, plan};
+
+/// How a sync ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Synced {
+    /// Everything is as it shall be.
+    Done,
+    /// The cache does not show our own writes yet: put off.
+    Stale,
+}
+
+/// Why a sync has to be tried again.
+#[derive(Debug)]
+pub(super) struct SyncError {
+    service: ObjectKey,
+    pods_left_out: Vec<PlanError>,
+    failed: Option<FailedWrite>,
+}
+
+impl fmt::Display for SyncError {
+    /// As upstream's aggregate of errors: one as it is, several in brackets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut all: Vec<String> = self.pods_left_out.iter().map(ToString::to_string).collect();
+        if let Some(FailedWrite { operation, object, error }) = &self.failed {
+            let (operation, service) = (operation.as_str(), &self.service);
+            all.push(format!(
+                "failed to {operation} {} EndpointSlice for Service {service}: {error}",
+                object.name
+            ));
+        }
+        all.dedup();
+        match all.as_slice() {
+            [one] => f.write_str(one),
+            many => write!(f, "[{}]", many.join(", ")),
+        }
+    }
+}
+
+impl Shared {
+    pub(super) async fn sync(&self, key: &ObjectKey) -> Result<Synced, SyncError> {
+        // What waits when the controller is shut down is left to whoever comes next.
+        if self.queue.is_shutting_down() {
+            return Ok(Synced::Done);
+        }
+        let Some(service) = self.cluster.service(key) else {
+            self.forget(key);
+            return Ok(Synced::Done);
+        };
+        // An ExternalName gets no endpoints, and without a selector somebody else makes them.
+        if !service.selects_pods() {
+            return Ok(Synced::Done);
+        }
+        let Some(existing) = self.current_slices(key) else {
+            self.wait_for_cache(key);
+            return Ok(Synced::Stale);
+        };
+        let pods = self.cluster.pods_of(key);
+        let trigger_time = self.triggers.compute(&service, &pods);
+        let topology = Arc::clone(&self.topology.read());
+        let hinted = self.hinted.lock().get(key).cloned().unwrap_or_default();
+        let mut plan = plan(&PlanInputs {
+            service: &service,
+            pods: &pods,
+            nodes: &self.cluster,
+            existing_slices: &existing,
+            trigger_time,
+            options: &self.options.plan,
+            topology: &topology,
+            hinted,
+        });
+        let failed = self.carry_out(&service, &mut plan, trigger_time).await;
+        self.report(&service, plan, failed)
+    }
+
+    /// Up to where the cache shows slices.
+    fn position(&self) -> CachePosition {
+        let epoch = self.cluster.epoch(Kind::EndpointSlices);
+        CachePosition { epoch, version: self.cluster.position(Kind::EndpointSlices) }
+    }
+
+    /// The Service's slices as the cache shows them; none when it does not show our own writes yet.
+    fn current_slices(&self, key: &ObjectKey) -> Option<Vec<Arc<EndpointSlice>>> {
+        // The position is read first: the slices are then at least as new.
+        let position = self.position();
+        let mut slices = self.cluster.slices_of(key);
+        let manager = &*self.options.plan.manager;
+        slices.retain(|slice| slice.is_managed_by(manager) && slice.metadata.deletion_timestamp.is_none());
+        let uids = slices.iter().map(|slice| &slice.metadata.uid);
+        (!self.writer.tracker().is_stale(key, position, uids)).then_some(slices)
+    }
+
+    fn wait_for_cache(&self, key: &ObjectKey) {
+        self.waiting.lock().insert(key.clone());
+        // The event that this waits for may have come just now, or may never come by itself.
+        self.queue.add_after(key.clone(), STALE_DELAY);
+    }
+
+    async fn carry_out(
+        &self,
+        service: &Service,
+        plan: &mut Plan,
+        trigger_time: Option<Timestamp>,
+    ) -> Option<FailedWrite> {
+        let key = &service.key;
+        self.metrics.planned(key, &plan.stats, self.options.plan.max_endpoints_per_slice);
+        let writes = SliceWrites {
+            create: std::mem::take(&mut plan.create),
+            update: &plan.update,
+            delete: &plan.delete,
+        };
+        let any = !(writes.create.is_empty() && writes.update.is_empty() && writes.delete.is_empty());
+        let wrote = |operation| self.metrics.wrote(operation);
+        match self.writer.carry_out(key, writes, || self.position(), wrote).await {
+            Ok(changed_meanwhile) => {
+                self.metrics.carried_out(&plan.stats);
+                if any && let Some(trigger_time) = trigger_time {
+                    let elapsed = self.clock.now().as_millisecond() - trigger_time.as_millisecond();
+                    self.metrics.trigger_to_write(elapsed.max(0) as f64 / 1000.0);
+                }
+                if changed_meanwhile {
+                    self.sync_after_slice_change(Some(key));
+                }
+                None
+            }
+            // Creates will fail for as long as the namespace exists: there is nothing to be done here any more.
+            Err(FailedWrite { error: WriteError::NamespaceTerminating(_), .. }) => None,
+            Err(failed) => {
+                self.triggers.carry_over(key, trigger_time);
+                Some(failed)
+            }
+        }
+    }
+
+    fn report(
+        &self,
+        service: &Service,
+        plan: Plan,
+        failed: Option<FailedWrite>,
+    ) -> Result<Synced, SyncError> {
+        let key = &service.key;
+        {
+            let mut hinted = self.hinted.lock();
+            if plan.hinted == crate::HintedState::default() {
+                hinted.remove(key);
+            } else {
+                hinted.insert(key.clone(), plan.hinted);
+            }
+        }
+        for event in &plan.events {
+            self.events.record(EventSubject::from(service), event);
+        }
+        if plan.errors.is_empty() && failed.is_none() {
+            return Ok(Synced::Done);
+        }
+        let error = SyncError { service: key.clone(), pods_left_out: plan.errors, failed };
+        let message = format!("Error updating Endpoint Slices for Service {key}: {error}");
+        let event = PlannedEvent::warning("FailedToUpdateEndpointSlices", message);
+        self.events.record(EventSubject::from(service), &event);
+        Err(error)
+    }
+
+    fn forget(&self, key: &ObjectKey) {
+        self.triggers.forget(key);
+        self.writer.tracker().forget(key);
+        self.hinted.lock().remove(key);
+        self.waiting.lock().remove(key);
+        self.metrics.forget(key);
+    }
+}

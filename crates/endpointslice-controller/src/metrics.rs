@@ -1,0 +1,266 @@
+//! Metrics of this controller, under upstream's names (`endpointslice/metrics`), and one of our own.
+//!
+//! Handles are taken from the recorder that is current when the controller is built.
+
+use std::collections::{BTreeMap, HashMap};
+
+use kube_endpoint_api_writer::Operation;
+use kube_endpoint_core_model::ObjectKey;
+use metrics::{
+    Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
+    histogram,
+};
+use parking_lot::Mutex;
+
+use crate::PlanStats;
+
+const ADDED: &str = "endpoint_slice_controller_endpoints_added_per_sync";
+const REMOVED: &str = "endpoint_slice_controller_endpoints_removed_per_sync";
+const DESIRED: &str = "endpoint_slice_controller_endpoints_desired";
+const SLICES: &str = "endpoint_slice_controller_num_endpoint_slices";
+const DESIRED_SLICES: &str = "endpoint_slice_controller_desired_endpoint_slices";
+const CHANGES: &str = "endpoint_slice_controller_changes";
+const CHANGED_PER_SYNC: &str = "endpoint_slice_controller_endpointslices_changed_per_sync";
+const SYNCS: &str = "endpoint_slice_controller_syncs";
+const TRAFFIC: &str = "endpoint_slice_controller_services_count_by_traffic_distribution";
+const TRIGGER_TO_WRITE: &str = "endpoint_slice_controller_trigger_to_write_seconds";
+
+const TOPOLOGY_LABELS: [&str; 2] = ["Disabled", "Auto"];
+const TRAFFIC_LABELS: [&str; 4] = ["", "PreferClose", "PreferSameZone", "PreferSameNode"];
+
+/// Histograms of this crate whose buckets an exporter has to set, with upstream's buckets.
+pub fn buckets() -> Vec<(&'static str, Vec<f64>)> {
+    let doubling =
+        |first: f64, count: i32| (0..count).map(|power| first * 2f64.powi(power)).collect::<Vec<_>>();
+    // Upstream sets none for this one: the defaults of the Prometheus client.
+    let default = vec![0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+    vec![
+        (ADDED, doubling(2.0, 15)),
+        (REMOVED, doubling(2.0, 15)),
+        (CHANGED_PER_SYNC, default),
+        (TRIGGER_TO_WRITE, doubling(0.001, 20)),
+    ]
+}
+
+/// How a sync ended, as the `result` label has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SyncResult {
+    Success,
+    Stale,
+    Error,
+}
+
+/// What one Service adds to the gauges.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Share {
+    endpoints: usize,
+    slices: usize,
+    desired_slices: usize,
+    traffic_distribution: Option<usize>,
+}
+
+#[derive(Debug, Default)]
+struct Shares {
+    by_service: HashMap<ObjectKey, Share>,
+    endpoints: usize,
+    slices: usize,
+    desired_slices: usize,
+    by_traffic: BTreeMap<usize, usize>,
+}
+
+pub(crate) struct Metrics {
+    added: Histogram,
+    removed: Histogram,
+    desired: Gauge,
+    slices: Gauge,
+    desired_slices: Gauge,
+    changes: [Counter; 3],
+    changed_per_sync: Vec<Vec<Histogram>>,
+    syncs: [Counter; 3],
+    traffic: Vec<Gauge>,
+    trigger_to_write: Histogram,
+    shares: Mutex<Shares>,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        describe_histogram!(ADDED, Unit::Count, "Number of endpoints added on each Service sync");
+        describe_histogram!(REMOVED, Unit::Count, "Number of endpoints removed on each Service sync");
+        describe_gauge!(DESIRED, Unit::Count, "Number of endpoints desired");
+        describe_gauge!(SLICES, Unit::Count, "Number of EndpointSlices");
+        describe_gauge!(
+            DESIRED_SLICES,
+            Unit::Count,
+            "Number of EndpointSlices that would exist with perfect endpoint allocation"
+        );
+        describe_counter!(CHANGES, Unit::Count, "Number of EndpointSlice changes");
+        describe_histogram!(
+            CHANGED_PER_SYNC,
+            Unit::Count,
+            "Number of EndpointSlices changed on each Service sync"
+        );
+        describe_counter!(SYNCS, Unit::Count, "Number of EndpointSlice syncs");
+        describe_gauge!(TRAFFIC, Unit::Count, "Number of Services using some specific trafficDistribution");
+        describe_histogram!(
+            TRIGGER_TO_WRITE,
+            Unit::Seconds,
+            "Time from the change of a pod or Service to the answered write of its EndpointSlices: this controller's share of the network programming latency"
+        );
+        Self {
+            added: histogram!(ADDED),
+            removed: histogram!(REMOVED),
+            desired: gauge!(DESIRED),
+            slices: gauge!(SLICES),
+            desired_slices: gauge!(DESIRED_SLICES),
+            changes: [Operation::Create, Operation::Update, Operation::Delete]
+                .map(|operation| counter!(CHANGES, "operation" => operation.as_str())),
+            changed_per_sync: TOPOLOGY_LABELS
+                .iter()
+                .map(|topology| {
+                    let labelled = |traffic: &&'static str| {
+                        histogram!(CHANGED_PER_SYNC, "topology" => *topology, "traffic_distribution" => *traffic)
+                    };
+                    TRAFFIC_LABELS.iter().map(labelled).collect()
+                })
+                .collect(),
+            syncs: ["success", "stale", "error"].map(|result| counter!(SYNCS, "result" => result)),
+            traffic: TRAFFIC_LABELS[1..]
+                .iter()
+                .map(|traffic| gauge!(TRAFFIC, "traffic_distribution" => *traffic))
+                .collect(),
+            trigger_to_write: histogram!(TRIGGER_TO_WRITE),
+            shares: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn synced(&self, result: SyncResult) {
+        self.syncs[result as usize].increment(1);
+    }
+
+    pub(crate) fn wrote(&self, operation: Operation) {
+        self.changes[operation as usize].increment(1);
+    }
+
+    pub(crate) fn trigger_to_write(&self, seconds: f64) {
+        self.trigger_to_write.record(seconds);
+    }
+
+    /// Counts what a plan found, before it is carried out.
+    pub(crate) fn planned(&self, service: &ObjectKey, stats: &PlanStats, max_endpoints_per_slice: usize) {
+        for address_type in &stats.address_types {
+            self.added.record(address_type.endpoints_added as f64);
+            self.removed.record(address_type.endpoints_removed as f64);
+        }
+        let traffic = traffic_index(stats);
+        let share = Share {
+            endpoints: stats.endpoints(),
+            slices: stats.slices(),
+            desired_slices: stats.desired_slices(max_endpoints_per_slice),
+            traffic_distribution: (traffic > 0).then_some(traffic),
+        };
+        self.replace(service, Some(share));
+    }
+
+    /// Counts the writes of a plan that was carried out.
+    pub(crate) fn carried_out(&self, stats: &PlanStats) {
+        let by_traffic = &self.changed_per_sync[usize::from(stats.topology_auto)];
+        for address_type in &stats.address_types {
+            by_traffic[traffic_index(stats)].record(address_type.slices_changed as f64);
+        }
+    }
+
+    /// Takes a Service that is gone out of the gauges.
+    pub(crate) fn forget(&self, service: &ObjectKey) {
+        self.replace(service, None);
+    }
+
+    fn replace(&self, service: &ObjectKey, share: Option<Share>) {
+        let mut shares = self.shares.lock();
+        let old = match &share {
+            Some(share) => shares.by_service.insert(service.clone(), share.clone()),
+            None => shares.by_service.remove(service),
+        };
+        if old == share {
+            return;
+        }
+        let (old, new) = (old.unwrap_or_default(), share.unwrap_or_default());
+        shares.endpoints = shares.endpoints + new.endpoints - old.endpoints;
+        shares.slices = shares.slices + new.slices - old.slices;
+        shares.desired_slices = shares.desired_slices + new.desired_slices - old.desired_slices;
+        if let Some(traffic) = old.traffic_distribution {
+            *shares.by_traffic.entry(traffic).or_default() -= 1;
+        }
+        if let Some(traffic) = new.traffic_distribution {
+            *shares.by_traffic.entry(traffic).or_default() += 1;
+        }
+        self.desired.set(shares.endpoints as f64);
+        self.slices.set(shares.slices as f64);
+        self.desired_slices.set(shares.desired_slices as f64);
+        for (traffic, count) in &shares.by_traffic {
+            self.traffic[traffic - 1].set(*count as f64);
+        }
+    }
+}
+
+fn traffic_index(stats: &PlanStats) -> usize {
+    let value = stats.traffic_distribution.as_deref().unwrap_or_default();
+    TRAFFIC_LABELS.iter().position(|label| *label == value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{AddressTypeStats, GroupStats};
+    use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+
+    fn stats(endpoints: usize, slices: usize, traffic: Option<&str>) -> PlanStats {
+        let group = GroupStats { endpoints, slices, ..GroupStats::default() };
+        let address_type = AddressTypeStats {
+            endpoints_added: endpoints,
+            groups: vec![group],
+            ..AddressTypeStats::default()
+        };
+        PlanStats {
+            address_types: vec![address_type],
+            traffic_distribution: traffic.map(Into::into),
+            ..PlanStats::default()
+        }
+    }
+
+    #[test]
+    fn gauges_are_sums_over_services_and_follow_each_of_them() {
+        let recorder = DebuggingRecorder::new();
+        let snapshotter = recorder.snapshotter();
+        let gauges = || -> Vec<(String, f64)> {
+            let mut all: Vec<(String, f64)> = snapshotter
+                .snapshot()
+                .into_vec()
+                .into_iter()
+                .filter_map(|(key, _, _, value)| match value {
+                    DebugValue::Gauge(value) if value.0 != 0.0 => {
+                        let labels: String =
+                            key.key().labels().map(|label| format!(" {}", label.value())).collect();
+                        let name =
+                            key.key().name().trim_start_matches("endpoint_slice_controller_").to_owned();
+                        Some((name + &labels, value.0))
+                    }
+                    _ => None,
+                })
+                .collect();
+            all.sort_by(|a, b| a.0.cmp(&b.0));
+            all
+        };
+        metrics::with_local_recorder(&recorder, || {
+            let metrics = Metrics::new();
+            let (one, two) = (ObjectKey::new("n", "a"), ObjectKey::new("n", "b"));
+            metrics.planned(&one, &stats(150, 3, Some("PreferClose")), 100);
+            metrics.planned(&two, &stats(0, 1, None), 100);
+            insta::assert_debug_snapshot!(gauges());
+            metrics.planned(&one, &stats(50, 1, None), 100);
+            metrics.forget(&two);
+            insta::assert_debug_snapshot!(gauges());
+            metrics.forget(&one);
+            assert_eq!(gauges(), []);
+        });
+    }
+}
