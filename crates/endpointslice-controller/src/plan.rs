@@ -1,12 +1,97 @@
 //! The plan: which slices a Service shall have, and which writes lead there. A plain function of its inputs.
+//!
+//! The steps, one module each: [`pods`] says which pods are published and groups them by ports; [`packing`] settles which
+//! endpoints stay and how many each slice takes in; [`placing`] settles who goes where, and reuses names of slices that
+//! would be deleted; [`compaction`] merges sparse slices, if asked to; [`order`] makes the writes safe to watch;
+//! [`drafts`] builds the slices that are written; [`hints`] and [`topology_hints`] give hints.
 
+mod compaction;
+mod drafts;
+mod family;
+mod hints;
 mod inputs;
+mod matching;
+mod order;
 mod outcome;
+mod packing;
+mod placing;
+mod pods;
+mod topology_hints;
 
 pub use inputs::{DEFAULT_MAX_ENDPOINTS_PER_SLICE, PlanInputs, PlanOptions};
 pub use outcome::{AddressTypeStats, GroupStats, Plan, PlanError, PlanStats};
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kube_endpoint_core_model::time::rfc3339;
+use kube_endpoint_core_model::well_known::ANNOTATION_TRIGGER_TIME;
+use kube_endpoint_core_model::{AddressType, EndpointSlice, StringMap};
+
+use hints::Strategy;
+use pods::Candidates;
+
 /// Plans one sync of a Service (upstream `Reconciler.Reconcile`).
 pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
-    Plan { hinted: inputs.hinted.clone(), ..Plan::default() }
+    let service = inputs.service;
+    let mut slices: Vec<&Arc<EndpointSlice>> = inputs.existing_slices.iter().collect();
+    slices.sort_by(|one, two| one.metadata.name.cmp(&two.metadata.name));
+    let mut by_type: BTreeMap<AddressType, Vec<&Arc<EndpointSlice>>> = BTreeMap::new();
+    for slice in slices {
+        by_type.entry(slice.address_type).or_default().push(slice);
+    }
+
+    let mut candidates = Candidates::new(inputs);
+    let strategy = Strategy::of(service);
+    let mut plan = Plan {
+        verdicts: std::mem::take(&mut candidates.verdicts),
+        errors: std::mem::take(&mut candidates.errors),
+        hinted: inputs.hinted.clone(),
+        stats: PlanStats {
+            topology_auto: strategy == Strategy::Topology,
+            traffic_distribution: match strategy {
+                Strategy::Traffic { .. } => service.traffic_distribution.clone(),
+                Strategy::Topology | Strategy::Off => None,
+            },
+            ..PlanStats::default()
+        },
+        ..Plan::default()
+    };
+    let families = service.slice_families();
+    let supported: Vec<AddressType> = families.iter().map(|family| AddressType::from(*family)).collect();
+    let unsupported: Vec<Arc<EndpointSlice>> = by_type
+        .iter()
+        .filter(|(address_type, _)| !supported.contains(address_type))
+        .flat_map(|(address_type, slices)| {
+            plan.hinted.remove(*address_type);
+            slices.iter().map(|slice| Arc::clone(slice))
+        })
+        .collect();
+    let mut extra_writes = 0;
+    for family in families {
+        let slices = by_type.remove(&family.into()).unwrap_or_default();
+        family::plan(inputs, &candidates, family, slices, strategy, &mut extra_writes, &mut plan);
+    }
+    plan.delete.extend(unsupported);
+    stamp(inputs, &mut plan);
+    plan
+}
+
+/// Sets the trigger time on all that is written, or takes an old one away (upstream `addTriggerTimeAnnotation`).
+fn stamp(inputs: &PlanInputs<'_>, plan: &mut Plan) {
+    let time = inputs.trigger_time.map(rfc3339);
+    // Slices tend to have the same annotations, which then share one map.
+    let mut last: Option<(StringMap, StringMap)> = None;
+    for slice in plan.create.iter_mut().chain(&mut plan.update) {
+        let annotations = &mut slice.metadata.annotations;
+        let stamped = match &last {
+            Some((before, after)) if before == annotations => after.clone(),
+            _ => match &time {
+                Some(time) => annotations.with(ANNOTATION_TRIGGER_TIME, time.as_str()),
+                None => annotations.without(ANNOTATION_TRIGGER_TIME),
+            },
+        };
+        let before = std::mem::replace(annotations, stamped.clone());
+        last = Some((before, stamped));
+    }
 }

@@ -13,7 +13,7 @@ pub struct TopologyState {
     /// Share of the CPU by zone, two zones at least; empty when the nodes do not say enough.
     pub(crate) ratios: BTreeMap<Text, f64>,
     /// Whether some nodes without a zone were tolerated, so that endpoints there may be lent to any zone.
-    pub(crate) tolerant: bool,
+    tolerant: bool,
 }
 
 impl TopologyState {
@@ -40,6 +40,11 @@ impl TopologyState {
         }
         let ratios = nano_by_zone.into_iter().map(|(zone, nano)| (zone.clone(), milli(nano) / milli(total)));
         Self { ratios: ratios.collect(), tolerant }
+    }
+
+    /// Whether endpoints without a zone are tolerated, as nodes without a zone are.
+    pub(crate) fn is_tolerant(&self) -> bool {
+        self.tolerant
     }
 
     /// Share of the CPU by zone; empty when the nodes do not say enough.

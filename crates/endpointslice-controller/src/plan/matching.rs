@@ -1,0 +1,176 @@
+//! Candidates and the endpoints of existing slices: finding one from the other without building anything, and building an
+//! endpoint where one is to be written.
+
+use std::fmt::Write;
+use std::net::IpAddr;
+
+use kube_endpoint_core_model::{Endpoint, IpFamily, ObjectReference, Text};
+
+use super::pods::Candidate;
+
+const POD: &str = "Pod";
+
+impl Candidate<'_> {
+    /// Whether it has an address of a family.
+    pub(super) fn has_address(&self, family: IpFamily) -> bool {
+        self.pod.addresses(family).next().is_some()
+    }
+
+    /// Whether it is ready once it is published.
+    pub(super) fn is_ready(&self) -> bool {
+        self.conditions.ready == Some(true)
+    }
+
+    /// Whether an endpoint whose target has this pod's name is the same one (upstream's endpoint hash).
+    pub(super) fn is(&self, endpoint: &Endpoint, family: IpFamily) -> bool {
+        let target_namespace = endpoint.target_ref.as_ref().map(|target| &target.namespace);
+        target_namespace == Some(&self.pod.key.namespace)
+            && endpoint.hostname.as_deref().unwrap_or_default()
+                == self.hostname.map_or("", |hostname| &**hostname)
+            && self.has_addresses(&endpoint.addresses, family)
+    }
+
+    fn has_addresses(&self, texts: &[Text], family: IpFamily) -> bool {
+        let mut addresses = self.pod.addresses(family);
+        match (addresses.next(), addresses.next(), texts) {
+            (None, ..) => false,
+            (Some(address), None, [text]) => prints_as(address, text),
+            (Some(_), None, _) => false,
+            _ => {
+                let mut texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
+                texts.sort_unstable();
+                self.address_texts(family).iter().map(|text| &**text).eq(texts)
+            }
+        }
+    }
+
+    /// Whether the same endpoint says all else that it should (upstream `EndpointsEqualBeyondHash`).
+    pub(super) fn agrees_with(&self, endpoint: &Endpoint) -> bool {
+        endpoint.node_name == self.pod.node_name
+            && endpoint.zone == self.zone
+            && endpoint.conditions == self.conditions
+            && endpoint.target_ref.as_ref().is_some_and(|target| {
+                *target.kind == *POD
+                    && target.uid == self.pod.uid
+                    && target.api_version.is_empty()
+                    && target.field_path.is_empty()
+            })
+    }
+
+    fn address_texts(&self, family: IpFamily) -> Vec<Text> {
+        let mut texts: Vec<Text> =
+            self.pod.addresses(family).map(|address| Text::from(address.to_string())).collect();
+        texts.sort_unstable();
+        texts
+    }
+}
+
+/// Whether an address prints as a text, without printing it where that can be told otherwise.
+fn prints_as(address: &IpAddr, text: &str) -> bool {
+    match address {
+        // Rust reads no dotted quad but the canonical one.
+        IpAddr::V4(address) => text.parse() == Ok(*address),
+        IpAddr::V6(address) => {
+            let mut rest = Unprinted(text.as_bytes());
+            write!(rest, "{address}").is_ok() && rest.0.is_empty()
+        }
+    }
+}
+
+/// What has not been printed yet of an expected text; printing anything else is an error.
+struct Unprinted<'a>(&'a [u8]);
+
+impl Write for Unprinted<'_> {
+    fn write_str(&mut self, printed: &str) -> std::fmt::Result {
+        self.0 = self.0.strip_prefix(printed.as_bytes()).ok_or(std::fmt::Error)?;
+        Ok(())
+    }
+}
+
+/// Builds endpoints of one family (upstream `podToEndpoint`).
+pub(super) struct Builder {
+    family: IpFamily,
+    kind: Text,
+    none: Text,
+}
+
+impl Builder {
+    pub(super) fn new(family: IpFamily) -> Self {
+        Self { family, kind: POD.into(), none: Text::default() }
+    }
+
+    /// A new endpoint, without hints; `previous`, when it is the same one, lends its addresses.
+    pub(super) fn build(&self, candidate: &Candidate<'_>, previous: Option<&Endpoint>) -> Endpoint {
+        let addresses = match previous {
+            Some(previous) => {
+                let mut addresses = previous.addresses.clone();
+                addresses.sort_unstable();
+                addresses
+            }
+            None => candidate.address_texts(self.family),
+        };
+        let pod = candidate.pod;
+        Endpoint {
+            addresses,
+            conditions: candidate.conditions,
+            hostname: candidate.hostname.cloned(),
+            target_ref: Some(ObjectReference {
+                kind: self.kind.clone(),
+                namespace: pod.key.namespace.clone(),
+                name: pod.key.name.clone(),
+                uid: pod.uid.clone(),
+                api_version: self.none.clone(),
+                resource_version: self.none.clone(),
+                field_path: self.none.clone(),
+            }),
+            node_name: pod.node_name.clone(),
+            zone: candidate.zone.clone(),
+            ..Endpoint::default()
+        }
+    }
+}
+
+/// Finds candidates by pod name. Slices tend to hold pods in order, so that the next name is tried before searching.
+pub(super) struct ByName<'c, 'a> {
+    list: &'c [Candidate<'a>],
+    next: usize,
+}
+
+impl<'c, 'a> ByName<'c, 'a> {
+    pub(super) fn new(list: &'c [Candidate<'a>]) -> Self {
+        Self { list, next: 0 }
+    }
+
+    /// The index of the candidate that an endpoint's target names.
+    pub(super) fn find(&mut self, endpoint: &Endpoint) -> Option<usize> {
+        let name = &endpoint.target_ref.as_ref()?.name;
+        let named = |candidate: &Candidate<'_>| candidate.pod.key.name == *name;
+        if !self.list.get(self.next).is_some_and(named) {
+            self.next = self.list.binary_search_by(|candidate| candidate.pod.key.name.cmp(name)).ok()?;
+        }
+        self.next += 1;
+        Some(self.next - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_prints_as_its_canonical_text_only() {
+        let check = |address: &str, text: &str, want: bool| {
+            assert_eq!(prints_as(&address.parse().unwrap(), text), want, "{address} {text}");
+        };
+        check("10.0.0.1", "10.0.0.1", true);
+        check("10.0.0.1", "10.0.0.01", false);
+        check("10.0.0.1", "10.0.0.10", false);
+        check("10.0.0.1", "", false);
+        check("fd00::1", "fd00::1", true);
+        check("fd00::1", "fd00:0::1", false);
+        check("fd00::1", "FD00::1", false);
+        check("fd00::1", "fd00::", false);
+        check("fd00::1", "fd00::12", false);
+        check("fd00::1", "10.0.0.1", false);
+    }
+}

@@ -1,0 +1,168 @@
+//! From pods to candidates: which pods are published at all, as what, and in which group of ports.
+
+use std::collections::{BTreeMap, HashMap};
+
+use kube_endpoint_core_model::pod::ContainerPorts;
+use kube_endpoint_core_model::port::{PortSet, find_port, slice_ports};
+use kube_endpoint_core_model::slice::EndpointConditions;
+use kube_endpoint_core_model::{EndpointPort, IpFamily, LeftOut, Pod, PodVerdict, Service, Text, Verdict};
+
+use super::inputs::PlanInputs;
+use super::outcome::PlanError;
+
+/// A pod that is published in some family.
+pub(super) struct Candidate<'a> {
+    pub(super) pod: &'a Pod,
+    /// Index of its group of ports.
+    pub(super) group: usize,
+    pub(super) zone: Option<Text>,
+    pub(super) conditions: EndpointConditions,
+    pub(super) hostname: Option<&'a Text>,
+}
+
+/// Pods that share the numbers behind a Service's ports, and therefore slices.
+pub(super) struct PortGroup {
+    /// The ports, in the Service's order.
+    pub(super) ports: Vec<EndpointPort>,
+    /// Names of the Service's ports that these pods lack.
+    missing: Vec<Text>,
+}
+
+/// All pods of a Service, sorted out.
+pub(super) struct Candidates<'a> {
+    /// By pod name.
+    pub(super) list: Vec<Candidate<'a>>,
+    /// Also those of pods that were left out: they say which slices may stay.
+    pub(super) groups: Vec<PortGroup>,
+    /// Where the group of some ports stands in `groups`.
+    pub(super) group_of: BTreeMap<PortSet, usize>,
+    pub(super) verdicts: Vec<PodVerdict>,
+    pub(super) errors: Vec<PlanError>,
+}
+
+impl<'a> Candidates<'a> {
+    /// Sorts out the pods of a Service.
+    pub(super) fn new(inputs: &PlanInputs<'a>) -> Self {
+        let families = inputs.service.slice_families();
+        let publishes_unready = inputs.publishes_unready();
+        let pods = sorted(inputs);
+        let mut grouping = Grouping { service: inputs.service, last: None, seen: HashMap::new() };
+        let mut all = Self {
+            list: Vec::with_capacity(pods.len()),
+            groups: Vec::new(),
+            group_of: BTreeMap::new(),
+            verdicts: Vec::with_capacity(pods.len()),
+            errors: Vec::new(),
+        };
+        for pod in pods {
+            let verdict = match all.admit(pod, inputs, &families, publishes_unready, &mut grouping) {
+                Ok(verdict) => verdict,
+                Err(reason) => Verdict::LeftOut(reason),
+            };
+            all.verdicts.push(PodVerdict { pod: pod.key.clone(), verdict });
+        }
+        all
+    }
+
+    fn admit(
+        &mut self,
+        pod: &'a Pod,
+        inputs: &PlanInputs<'a>,
+        families: &[IpFamily],
+        publishes_unready: bool,
+        grouping: &mut Grouping<'a>,
+    ) -> Result<Verdict, LeftOut> {
+        if pod.is_terminal() {
+            return Err(LeftOut::Terminal);
+        }
+        if !pod.has_pod_ip {
+            return Err(LeftOut::NoAddress);
+        }
+        // The group counts even when the pod turns out to be left out below.
+        let group = grouping.group(pod, &mut self.groups, &mut self.group_of);
+        let node_name = pod.node_name.as_deref().unwrap_or_default();
+        let node = inputs.nodes.node(node_name);
+        // A missing node may yet appear, or its pods be collected as garbage. Publishing them meanwhile could leave a slice
+        // with them for ever; but who asks for all addresses gets them.
+        if node.is_none() && !publishes_unready {
+            let node = Text::from(node_name);
+            self.errors.push(PlanError::NodeNotFound {
+                pod: pod.key.name.clone(),
+                service: inputs.service.key.clone(),
+                node: node.clone(),
+            });
+            return Err(LeftOut::NodeNotFound { node });
+        }
+        if !families.iter().any(|family| pod.addresses(*family).next().is_some()) {
+            return Err(no_address(pod, families));
+        }
+        let serving = pod.is_ready();
+        let terminating = pod.is_terminating();
+        let ready = publishes_unready || (serving && !terminating);
+        self.list.push(Candidate {
+            pod,
+            group,
+            zone: node.and_then(|node| node.zone.clone()),
+            conditions: EndpointConditions {
+                ready: Some(ready),
+                serving: Some(serving),
+                terminating: Some(terminating),
+            },
+            hostname: pod.hostname_for(inputs.service),
+        });
+        let missing_ports = self.groups.get(group).map(|group| group.missing.clone()).unwrap_or_default();
+        Ok(Verdict::Published { ready, serving, terminating, missing_ports })
+    }
+}
+
+/// Pods by name. Two of one name cannot be, but of two the newer counts.
+fn sorted<'a>(inputs: &PlanInputs<'a>) -> Vec<&'a Pod> {
+    let mut pods: Vec<&Pod> = inputs.pods.iter().map(|pod| &**pod).collect();
+    pods.sort_by(|one, two| {
+        let newer_first = || (two.resource_version, &two.uid).cmp(&(one.resource_version, &one.uid));
+        one.key.name.cmp(&two.key.name).then_with(newer_first)
+    });
+    pods.dedup_by(|later, kept| later.key.name == kept.key.name);
+    pods
+}
+
+fn no_address(pod: &Pod, families: &[IpFamily]) -> LeftOut {
+    match (&pod.invalid_pod_ip, pod.pod_ips.is_empty(), families.first()) {
+        (Some(address), ..) => LeftOut::InvalidAddress { address: address.clone() },
+        (None, false, Some(family)) => LeftOut::NoAddressOfFamily { family: *family },
+        _ => LeftOut::NoAddress,
+    }
+}
+
+/// Finds groups without computing the ports of each pod: pods of one workload share their container ports.
+struct Grouping<'a> {
+    service: &'a Service,
+    last: Option<(&'a ContainerPorts, usize)>,
+    seen: HashMap<&'a ContainerPorts, usize>,
+}
+
+impl<'a> Grouping<'a> {
+    fn group(
+        &mut self,
+        pod: &'a Pod,
+        groups: &mut Vec<PortGroup>,
+        group_of: &mut BTreeMap<PortSet, usize>,
+    ) -> usize {
+        if let Some((ports, group)) = self.last
+            && *ports == pod.ports
+        {
+            return group;
+        }
+        let group = *self.seen.entry(&pod.ports).or_insert_with(|| {
+            let ports = slice_ports(pod, self.service);
+            *group_of.entry(PortSet::new(&ports)).or_insert_with(|| {
+                let missing = self.service.ports.iter().filter(|port| find_port(pod, port).is_none());
+                let missing = missing.map(|port| port.name.clone()).collect();
+                groups.push(PortGroup { ports, missing });
+                groups.len() - 1
+            })
+        });
+        self.last = Some((&pod.ports, group));
+        group
+    }
+}

@@ -1,0 +1,154 @@
+//! How many ready endpoints each zone should be hinted with, and how many have to change zones for that.
+
+use std::collections::BTreeMap;
+
+use kube_endpoint_core_model::{EndpointSlice, Text};
+
+use super::state::{OVERLOAD_THRESHOLD, TopologyState};
+
+/// How many endpoints a zone should get.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Allocation {
+    /// With fewer, each would be overloaded.
+    minimum: usize,
+    /// With more, another zone would get too few.
+    pub(crate) maximum: usize,
+    /// In proportion to the CPU.
+    pub(crate) desired: f64,
+}
+
+/// Why a Service gets no hints, worded as upstream words it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Disabled {
+    #[error("One or more endpoints do not have a zone specified")]
+    NoZoneSpecified,
+    #[error("Insufficient Node information: allocatable CPU or zone not specified on one or more nodes")]
+    InsufficientNodeInfo,
+    #[error("Insufficient number of endpoints ({endpoints} endpoints, {zones} zones)")]
+    InsufficientNumberOfEndpoints { endpoints: usize, zones: usize },
+    #[error(
+        "Unable to allocate minimum required endpoints to each zone without exceeding overload threshold \
+         ({endpoints} endpoints, {zones} zones)"
+    )]
+    MinAllocationExceedsOverloadThreshold { endpoints: usize, zones: usize },
+}
+
+/// Shares ready endpoints among zones (upstream `getAllocations`).
+pub(crate) fn allocate(
+    topology: &TopologyState,
+    endpoints: usize,
+) -> Result<BTreeMap<&Text, Allocation>, Disabled> {
+    let zones = topology.ratios.len();
+    if zones == 0 {
+        return Err(Disabled::InsufficientNodeInfo);
+    }
+    if zones > endpoints {
+        return Err(Disabled::InsufficientNumberOfEndpoints { endpoints, zones });
+    }
+    let mut allocations: BTreeMap<&Text, Allocation> = topology
+        .ratios
+        .iter()
+        .map(|(zone, ratio)| {
+            let desired = ratio * endpoints as f64;
+            let minimum = (desired * (1.0 / (1.0 + OVERLOAD_THRESHOLD))).ceil();
+            let allocation =
+                Allocation { minimum: minimum as usize, maximum: 0, desired: desired.max(minimum) };
+            (zone, allocation)
+        })
+        .collect();
+    let least: usize = allocations.values().map(|allocation| allocation.minimum).sum();
+    let Some(spare) = endpoints.checked_sub(least) else {
+        return Err(Disabled::MinAllocationExceedsOverloadThreshold { endpoints, zones });
+    };
+    for allocation in allocations.values_mut() {
+        allocation.maximum = allocation.minimum + spare;
+    }
+    Ok(allocations)
+}
+
+/// The hints of a slice by zone (upstream `getHintsByZone`); none when the slice has to be written: a ready endpoint has
+/// no hint, or one for a zone that needs none, or a zone would get more than its maximum on top of `others`.
+pub(crate) fn hints_by_zone<'s>(
+    slice: &'s EndpointSlice,
+    others: &BTreeMap<Text, usize>,
+    allocations: &BTreeMap<&Text, Allocation>,
+) -> Option<BTreeMap<&'s Text, usize>> {
+    let mut by_zone: BTreeMap<&Text, usize> = BTreeMap::new();
+    for endpoint in slice.endpoints.iter().filter(|endpoint| endpoint.conditions.ready == Some(true)) {
+        let zones =
+            endpoint.hints.as_ref().map(|hints| &hints.for_zones).filter(|zones| !zones.is_empty())?;
+        for zone in zones {
+            *by_zone.entry(&zone.name).or_default() += 1;
+        }
+    }
+    let fits = by_zone.iter().all(|(zone, count)| {
+        allocations
+            .get(zone)
+            .is_some_and(|allocation| count + others.get(*zone).unwrap_or(&0) <= allocation.maximum)
+    });
+    fits.then_some(by_zone)
+}
+
+/// How many endpoints some zones should give away and others receive (upstream `getGivingAndReceivingZones`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Transfers {
+    pub(crate) giving: BTreeMap<Text, usize>,
+    pub(crate) receiving: BTreeMap<Text, usize>,
+}
+
+impl Transfers {
+    /// Whether nothing is left to move.
+    pub(crate) fn is_done(&self) -> bool {
+        self.giving.is_empty() || self.receiving.is_empty()
+    }
+
+    /// Takes one from a zone; false when it has none.
+    pub(crate) fn take(zones: &mut BTreeMap<Text, usize>, zone: &Text) -> bool {
+        let Some(count) = zones.get_mut(zone) else { return false };
+        *count -= 1;
+        if *count == 0 {
+            zones.remove(zone);
+        }
+        true
+    }
+}
+
+/// Compares the wanted with the present numbers of hints.
+pub(crate) fn transfers(
+    allocations: &BTreeMap<&Text, Allocation>,
+    hinted: &BTreeMap<Text, usize>,
+) -> Transfers {
+    let mut surplus: BTreeMap<&Text, f64> = BTreeMap::new();
+    let mut deficit: BTreeMap<&Text, f64> = BTreeMap::new();
+    for (zone, allocation) in allocations {
+        let present = hinted.get(*zone).copied().unwrap_or_default() as f64;
+        if present > allocation.desired {
+            surplus.insert(zone, present - allocation.desired);
+        } else if present < allocation.desired {
+            deficit.insert(zone, allocation.desired - present);
+        }
+    }
+    let mut transfers = Transfers::default();
+    while let (Some((giver, gives)), Some((receiver, receives))) = (most(&surplus), most(&deficit)) {
+        // Half an endpoint on either side is worth no move, nor is less than one on both.
+        if (gives < 1.0 && receives < 1.0) || gives < 0.5 || receives < 0.5 {
+            break;
+        }
+        *transfers.giving.entry(giver.clone()).or_default() += 1;
+        *transfers.receiving.entry(receiver.clone()).or_default() += 1;
+        surplus.insert(giver, gives - 1.0);
+        deficit.insert(receiver, receives - 1.0);
+    }
+    transfers
+}
+
+/// The zone with the most, the first by name of several; none when no zone has more than nothing.
+fn most<'z>(zones: &BTreeMap<&'z Text, f64>) -> Option<(&'z Text, f64)> {
+    let mut most: Option<(&Text, f64)> = None;
+    for (zone, number) in zones {
+        if *number > most.map_or(0.0, |(_, number)| number) {
+            most = Some((zone, *number));
+        }
+    }
+    most
+}
