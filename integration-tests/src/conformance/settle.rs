@@ -10,18 +10,20 @@ use super::{Api, ConformanceError, Parts, Snapshot, Step, normal};
 /// How often to look, and how much to ask of the server at once.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
-    /// The time between two looks at the outputs.
+    /// The least time between two looks at the outputs.
     pub poll: Duration,
+    /// By how much of the time that was waited already two looks may be apart.
+    pub growth: f64,
     /// How many of an operation's repetitions are under way at a time.
     pub at_once: usize,
 }
 
 impl Pace {
     /// For a server across a real network.
-    pub const REAL: Self = Self { poll: Duration::from_millis(100), at_once: 8 };
+    pub const REAL: Self = Self { poll: Duration::from_millis(100), growth: 0.0, at_once: 8 };
     /// For a server in this process under a paused clock: in a fixed order, and with few looks, because time costs
     /// nothing there and a look does.
-    pub const IN_PROCESS: Self = Self { poll: Duration::from_millis(500), at_once: 1 };
+    pub const IN_PROCESS: Self = Self { poll: Duration::from_millis(500), growth: 0.2, at_once: 1 };
 }
 
 /// Waits until the outputs have stayed the same for the step's quiet time and are `want`, or its limit is over.
@@ -54,7 +56,7 @@ pub async fn settle(
         if is_settled || waited > limit + quiet {
             return Ok(last);
         }
-        sleep(pace.poll).await;
+        sleep(pace.poll.max(waited.mul_f64(pace.growth))).await;
     }
 }
 
