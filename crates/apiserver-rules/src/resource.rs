@@ -28,8 +28,7 @@ pub struct Resource {
     pub storage: &'static str,
 }
 
-const STORED: &[&str] =
-    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const STORED: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 const REVIEW: &[&str] = &["create"];
 
 const fn core(
@@ -147,11 +146,7 @@ impl Resource {
 
     /// `services` or `endpointslices.discovery.k8s.io`, as in the texts of Status errors.
     pub fn group_resource(&self) -> String {
-        if self.group.is_empty() {
-            self.plural.to_owned()
-        } else {
-            format!("{}.{}", self.plural, self.group)
-        }
+        if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
     }
 }
 

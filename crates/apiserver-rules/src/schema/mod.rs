@@ -141,20 +141,65 @@ impl Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
     use std::collections::BTreeSet;
 
     fn visit(shape: &Shape, seen: &mut BTreeSet<*const GoType>) {
         match shape {
-            Shape::Object(go_type) => {
-                if seen.insert(*go_type) {
-                    let names: Vec<_> = go_type.fields.iter().map(|f| f.name).collect();
-                    assert!(names.is_sorted_by(|a, b| a < b), "{}: {names:?}", go_type.name);
-                    go_type.fields.iter().for_each(|f| visit(&f.shape, seen));
-                }
+            Shape::Object(go_type) if seen.insert(*go_type) => {
+                let names: Vec<_> = go_type.fields.iter().map(|f| f.name).collect();
+                assert!(names.is_sorted_by(|a, b| a < b), "{}: {names:?}", go_type.name);
+                go_type.fields.iter().for_each(|f| visit(&f.shape, seen));
             }
             Shape::List(item) | Shape::Map(item) => visit(item, seen),
             _ => {}
         }
+    }
+
+    /// A value with every field set.
+    fn sample(shape: &Shape, depth: usize) -> Value {
+        match shape {
+            Shape::Text(_) => json!("text"),
+            Shape::Bool => json!(true),
+            Shape::Int32 | Shape::Int64 | Shape::IntOrString => json!(7),
+            Shape::Quantity => json!("1"),
+            Shape::Time => json!("2024-01-01T00:00:00Z"),
+            Shape::MicroTime => json!("2024-01-01T00:00:00.000001Z"),
+            Shape::Any => json!({"f:x": {}}),
+            Shape::Object(go_type) => {
+                assert!(depth < 16, "{} holds itself", go_type.name);
+                go_type.fields.iter().map(|f| (f.name.to_owned(), sample(&f.shape, depth + 1))).collect()
+            }
+            Shape::List(item) => json!([sample(item, depth)]),
+            Shape::Map(item) => json!({"key": sample(item, depth)}),
+        }
+    }
+
+    /// Checks that another set of bindings knows every field of the tables, under the same name and type.
+    fn check<T: serde::Serialize + serde::de::DeserializeOwned>(api_version: &str, kind: &str) {
+        let resource = crate::resource::by_kind(api_version, kind).unwrap();
+        let mut full = sample(&Shape::Object(of(resource)), 0);
+        full["apiVersion"] = api_version.into();
+        full["kind"] = kind.into();
+        let typed: T = serde_json::from_value(full.clone()).unwrap_or_else(|e| panic!("{kind}: {e}"));
+        let back = serde_json::to_value(typed).unwrap();
+        assert_eq!(back, full, "{kind}");
+    }
+
+    #[test]
+    fn every_field_is_one_that_the_api_has() {
+        use k8s_openapi::api::{authentication, authorization, coordination, core, discovery, events};
+        check::<core::v1::Namespace>("v1", "Namespace");
+        check::<core::v1::Node>("v1", "Node");
+        check::<core::v1::Pod>("v1", "Pod");
+        check::<core::v1::Service>("v1", "Service");
+        check::<core::v1::Endpoints>("v1", "Endpoints");
+        check::<core::v1::Event>("v1", "Event");
+        check::<events::v1::Event>("events.k8s.io/v1", "Event");
+        check::<discovery::v1::EndpointSlice>("discovery.k8s.io/v1", "EndpointSlice");
+        check::<coordination::v1::Lease>("coordination.k8s.io/v1", "Lease");
+        check::<authentication::v1::TokenReview>("authentication.k8s.io/v1", "TokenReview");
+        check::<authorization::v1::SubjectAccessReview>("authorization.k8s.io/v1", "SubjectAccessReview");
     }
 
     #[test]

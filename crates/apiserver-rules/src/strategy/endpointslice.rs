@@ -212,9 +212,7 @@ fn validate_fqdn(address: &str, at: &Path<'_>, errors: &mut Errors) {
 }
 
 fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let rules: [(&str, fn(&str) -> Vec<String>); 2] =
-        [("forZones", label_value), ("forNodes", dns1123_subdomain)];
-    for (list, rule) in rules {
+    for list in ["forZones", "forNodes"] {
         let at = at.child(list);
         let items = hints.list(list);
         if items.len() > MAX_HINTS {
@@ -230,7 +228,8 @@ fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
                 errors.duplicate(&at, name);
             }
             names.push(name);
-            errors.invalid_each(&at, name, rule(name));
+            let wrong = if list == "forZones" { label_value(name) } else { dns1123_subdomain(name) };
+            errors.invalid_each(&at, name, wrong);
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::quantity::Quantity;
 use crate::validation::metadata::{self, NameRule};
 use crate::validation::names::{label_value, qualified_name};
-use crate::validation::{Errors, Path, ip};
+use crate::validation::{Errors, Path, Raw, ip};
 use crate::value::{Fields, spec};
 
 pub(super) fn set_defaults(object: &mut Value) {
@@ -74,7 +74,9 @@ pub(super) fn validate_change(object: &Value, old: &Value, errors: &mut Errors) 
     let mut seen = Vec::new();
     for (index, address) in object["status"].list("addresses").iter().enumerate() {
         if seen.contains(&address) {
-            errors.duplicate(&Path::Root("status.addresses").index(index), address);
+            let (kind, value) = (json!(address.text("type")), json!(address.text("address")));
+            let shown = format!("{{\"Type\":{kind},\"Address\":{value}}}");
+            errors.duplicate(&Path::Root("status.addresses").index(index), &Raw(shown));
         }
         seen.push(address);
     }
@@ -114,7 +116,15 @@ fn validate_taints(object: &Value, errors: &mut Errors) {
             errors.not_supported(&at.child("effect"), effect, &EFFECTS);
         }
         if !seen.insert((key, effect)) {
-            errors.duplicate_because(&at, taint, "taints must be unique by key and effect pair");
+            // Upstream shows its internal type, whose fields have no names in JSON.
+            let shown = format!(
+                "{{\"Key\":{},\"Value\":{},\"Effect\":{},\"TimeAdded\":{}}}",
+                json!(key),
+                json!(taint.text("value")),
+                json!(effect),
+                taint["timeAdded"]
+            );
+            errors.duplicate_because(&at, &Raw(shown), "taints must be unique by key and effect pair");
         }
     }
 }

@@ -170,18 +170,14 @@ fn validate_gates(spec: &Value, root: &Path<'_>, errors: &mut Errors) {
 }
 
 fn validate_names(spec: &Value, root: &Path<'_>, errors: &mut Errors) {
-    let rules: [(&str, fn(&str) -> Vec<String>); 6] = [
-        ("serviceAccountName", dns1123_subdomain),
-        ("nodeName", dns1123_subdomain),
-        ("hostname", dns1123_label),
-        ("subdomain", dns1123_label),
-        ("priorityClassName", dns1123_subdomain),
-        ("runtimeClassName", dns1123_subdomain),
-    ];
-    for (field, rule) in rules {
+    for field in
+        ["serviceAccountName", "nodeName", "hostname", "subdomain", "priorityClassName", "runtimeClassName"]
+    {
         // The name of a runtime class is a pointer, so that an empty one is wrong.
         if let Some(name) = spec.opt_text(field).filter(|n| !n.is_empty() || field == "runtimeClassName") {
-            errors.invalid_each(&root.child(field), name, rule(name));
+            let label = matches!(field, "hostname" | "subdomain");
+            let wrong = if label { dns1123_label(name) } else { dns1123_subdomain(name) };
+            errors.invalid_each(&root.child(field), name, wrong);
         }
     }
     if let Some(name) = spec.opt_text("hostnameOverride") {

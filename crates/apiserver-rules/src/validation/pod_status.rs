@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::metadata;
 use super::names::{dns1123_subdomain, qualified_name};
 use super::pod_change::validate_annotations;
-use super::{Errors, Path, ip};
+use super::{Errors, Path, Raw, ip};
 use crate::value::{Fields, spec};
 
 const NON_NEGATIVE: &str = "must be a non-negative integer";
@@ -86,6 +86,7 @@ fn validate_addresses(now: &Value, before: &Value, list: &str, errors: &mut Erro
     }
     if addresses.len() > 1 && (addresses.len() > 2 || !ip::is_dual_stack(&addresses)) {
         let why = "may specify no more than one IP for each IP family";
-        errors.invalid(&at, &now[list], why);
+        let shown: Vec<String> = addresses.iter().map(|a| format!("{{\"IP\":{a:?}}}")).collect();
+        errors.invalid(&at, &Raw(format!("[{}]", shown.join(","))), why);
     }
 }

@@ -1,0 +1,182 @@
+//! Allocation of cluster IPs and node ports over the life of Services.
+
+use kube_endpoint_apiserver_rules::strategy::{self, ClusterIps, Subresource};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{base, create, merge, now, resource};
+
+fn made(ips: &mut ClusterIps, fields: &str) -> Value {
+    let mut service = create("Service", &format!(r#"{{"spec": {fields}}}"#)).unwrap().object;
+    ips.allocate(None, &mut service).unwrap();
+    service
+}
+
+fn refused(ips: &mut ClusterIps, fields: &str) -> String {
+    let mut service = create("Service", &format!(r#"{{"spec": {fields}}}"#)).unwrap().object;
+    ips.allocate(None, &mut service).unwrap_err().message
+}
+
+/// Updates a Service as the server does: rules, then allocation.
+fn changed(ips: &mut ClusterIps, old: &Value, fields: &str) -> Value {
+    let mut old = old.clone();
+    old["metadata"]["resourceVersion"] = "1".into();
+    let new = strategy::decode(resource("Service"), merge(old.clone(), &format!(r#"{{"spec": {fields}}}"#)));
+    let decided =
+        strategy::update(resource("Service"), &old, new.unwrap().object, Subresource::None, now()).unwrap();
+    let mut new = decided.object;
+    ips.allocate(Some(&old), &mut new).unwrap();
+    new
+}
+
+fn addresses(service: &Value) -> Vec<&str> {
+    service["spec"]["clusterIPs"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+#[test]
+fn addresses_count_up_in_both_families() {
+    let mut ips = ClusterIps::new("10.96.0.0/16", "fd00:10:96::/112");
+    assert_eq!(addresses(&made(&mut ips, "{}")), ["10.96.0.1"]);
+    let dual = made(&mut ips, r#"{"ipFamilyPolicy": "RequireDualStack"}"#);
+    assert_eq!(addresses(&dual), ["10.96.0.2", "fd00:10:96::1"]);
+    assert_eq!(dual["spec"]["clusterIP"], "10.96.0.2");
+    assert_eq!(addresses(&made(&mut ips, r#"{"ipFamilies": ["IPv6"]}"#)), ["fd00:10:96::2"]);
+    let six_first = made(&mut ips, r#"{"ipFamilies": ["IPv6"], "ipFamilyPolicy": "PreferDualStack"}"#);
+    assert_eq!(addresses(&six_first), ["fd00:10:96::3", "10.96.0.3"]);
+    assert_eq!(addresses(&made(&mut ips, r#"{"clusterIP": "None"}"#)), ["None"]);
+    assert_eq!(addresses(&made(&mut ips, r#"{"type": "ExternalName", "externalName": "a.b"}"#)), [""; 0]);
+}
+
+#[test]
+fn asked_for_addresses_are_given_once() {
+    let mut ips = ClusterIps::default();
+    assert_eq!(addresses(&made(&mut ips, r#"{"clusterIP": "10.96.0.1"}"#)), ["10.96.0.1"]);
+    let start = r#"Service "name" is invalid: spec.clusterIPs: Invalid value: "#;
+    assert_eq!(
+        refused(&mut ips, r#"{"clusterIP": "10.96.0.1"}"#),
+        format!(r#"{start}["10.96.0.1"]: failed to allocate IP 10.96.0.1: provided IP is already allocated"#)
+    );
+    assert_eq!(
+        refused(&mut ips, r#"{"clusterIP": "10.97.0.1"}"#),
+        format!(
+            r#"{start}["10.97.0.1"]: failed to allocate IP 10.97.0.1: the provided network does not match the current range"#
+        )
+    );
+    assert_eq!(addresses(&made(&mut ips, "{}")), ["10.96.0.2"]);
+}
+
+#[test]
+fn a_second_family_comes_and_goes() {
+    let mut ips = ClusterIps::default();
+    let single = made(&mut ips, "{}");
+    let dual = changed(&mut ips, &single, r#"{"ipFamilyPolicy": "PreferDualStack"}"#);
+    assert_eq!(addresses(&dual), ["10.96.0.1", "fd00:10:96::1"]);
+    assert_eq!(dual["spec"]["ipFamilies"], json!(["IPv4", "IPv6"]));
+    let single = changed(&mut ips, &dual, r#"{"ipFamilyPolicy": "SingleStack"}"#);
+    assert_eq!(addresses(&single), ["10.96.0.1"]);
+    let asked = made(&mut ips, r#"{"clusterIP": "fd00:10:96::1"}"#);
+    assert_eq!(asked["spec"]["ipFamilies"], json!(["IPv6"]));
+}
+
+#[test]
+fn a_change_to_external_name_gives_back_and_a_change_from_it_takes() {
+    let mut ips = ClusterIps::default();
+    let service = made(&mut ips, r#"{"type": "NodePort"}"#);
+    assert_eq!(service["spec"]["ports"][0]["nodePort"], 30000);
+    let name = changed(&mut ips, &service, r#"{"type": "ExternalName", "externalName": "a.b"}"#);
+    assert_eq!(addresses(&name), [""; 0]);
+    assert_eq!(addresses(&made(&mut ips, r#"{"clusterIP": "10.96.0.1"}"#)), ["10.96.0.1"]);
+    let again = changed(&mut ips, &name, r#"{"type": "ClusterIP", "externalName": null}"#);
+    assert_eq!(addresses(&again), ["10.96.0.2"]);
+    let port = r#"{"type": "NodePort", "ports": [{"port": 80, "nodePort": 30000}]}"#;
+    assert_eq!(made(&mut ips, port)["spec"]["ports"][0]["nodePort"], 30000);
+}
+
+#[test]
+fn node_ports() {
+    let mut ips = ClusterIps::default();
+    let both = r#"{"type": "NodePort", "ports": [
+        {"name": "t", "port": 53}, {"name": "u", "port": 53, "protocol": "UDP"}, {"name": "w", "port": 80}]}"#;
+    let service = made(&mut ips, both);
+    let ports = |service: &Value| -> Vec<i64> {
+        service["spec"]["ports"].as_array().unwrap().iter().filter_map(|p| p["nodePort"].as_i64()).collect()
+    };
+    // One number that serves two protocols gets one node port.
+    assert_eq!(ports(&service), [30000, 30000, 30001]);
+    let taken = r#"{"type": "NodePort", "ports": [{"port": 1, "nodePort": 30001}]}"#;
+    assert_eq!(
+        refused(&mut ips, taken),
+        r#"Service "name" is invalid: spec.ports[0].nodePort: Invalid value: 30001: provided port is already allocated"#
+    );
+    let out = r#"{"type": "NodePort", "ports": [{"port": 1, "nodePort": 80}]}"#;
+    assert_eq!(
+        refused(&mut ips, out),
+        r#"Service "name" is invalid: spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. The range of valid ports is 30000-32767"#
+    );
+    let local = made(&mut ips, r#"{"type": "LoadBalancer", "externalTrafficPolicy": "Local"}"#);
+    assert_eq!((ports(&local), &local["spec"]["healthCheckNodePort"]), (vec![30002], &json!(30003)));
+    let without = made(&mut ips, r#"{"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false}"#);
+    assert_eq!(ports(&without), [0; 0]);
+    ips.release(&service);
+    assert_eq!(ports(&made(&mut ips, taken)), [30001]);
+}
+
+#[test]
+fn loaded_services_hold_what_they_name() {
+    let mut ips = ClusterIps::default();
+    let loaded =
+        json!({"spec": {"type": "ClusterIP", "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"]}});
+    ips.occupy(&loaded);
+    assert_eq!(addresses(&made(&mut ips, "{}")), ["10.96.0.2"]);
+    ips.release(&loaded);
+    assert_eq!(addresses(&made(&mut ips, r#"{"clusterIP": "10.96.0.1"}"#)), ["10.96.0.1"]);
+}
+
+#[test]
+fn a_full_range_is_an_internal_error() {
+    let mut ips = ClusterIps::try_new("10.0.0.0/30", "fd00::/112").unwrap();
+    assert_eq!(addresses(&made(&mut ips, "{}")), ["10.0.0.1"]);
+    assert_eq!(addresses(&made(&mut ips, "{}")), ["10.0.0.2"]);
+    assert_eq!(
+        refused(&mut ips, "{}"),
+        "Internal error occurred: failed to allocate a serviceIP for Service \"name\": range is full"
+    );
+    assert!(ClusterIps::try_new("fd00::/112", "10.0.0.0/8").is_err());
+}
+
+proptest! {
+    /// However Services come and go, no two hold the same address, and what is given back can be had again.
+    #[test]
+    fn no_address_is_held_twice(steps in proptest::collection::vec((0..4u8, 0..8usize), 1..60)) {
+        let mut ips = ClusterIps::try_new("10.0.0.0/28", "fd00::/124").unwrap();
+        let mut held: Vec<Value> = Vec::new();
+        for (step, index) in steps {
+            if step == 0 && !held.is_empty() {
+                let service = held.swap_remove(index % held.len());
+                ips.release(&service);
+                continue;
+            }
+            let policy = ["SingleStack", "SingleStack", "PreferDualStack", "RequireDualStack"][usize::from(step)];
+            let mut service = base("Service");
+            service["spec"]["ipFamilyPolicy"] = policy.into();
+            service["spec"]["ipFamilies"] =
+                if policy == "SingleStack" { json!(["IPv4"]) } else { json!(["IPv4", "IPv6"]) };
+            if ips.allocate(None, &mut service).is_ok() {
+                held.push(service);
+            }
+        }
+        let mut all: Vec<&str> = held.iter().flat_map(addresses).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        prop_assert_eq!(all.len(), count);
+        for service in &held {
+            ips.release(service);
+        }
+        for _ in 0..14 {
+            let mut service = base("Service");
+            service["spec"]["ipFamilies"] = json!(["IPv4"]);
+            prop_assert!(ips.allocate(None, &mut service).is_ok());
+        }
+    }
+}

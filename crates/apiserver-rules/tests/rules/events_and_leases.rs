@@ -1,0 +1,90 @@
+//! Events and leases: what is refused, and what comes of the rest.
+
+use kube_endpoint_apiserver_rules::strategy::event;
+
+use super::{change_refused, create, refused, resource};
+
+#[test]
+fn old_events() {
+    refused(
+        "Event",
+        r#"{"involvedObject": {"namespace": "other"}}"#,
+        &[r#"Invalid involvedObject.namespace: Invalid value: "other": does not match event.namespace"#],
+    );
+    refused(
+        "Event",
+        r#"{"involvedObject": {"namespace": null}}"#,
+        &[r#"Invalid involvedObject.namespace: Invalid value: "": does not match event.namespace"#],
+    );
+    refused(
+        "Event",
+        r#"{"eventTime": "2024-01-01T00:00:00.000000Z", "reportingComponent": "c", "action": "a"}"#,
+        &["Required reportingInstance: Required value", "Required reason: Required value"],
+    );
+    let default = r#"{"metadata": {"namespace": "default"}, "involvedObject": {"namespace": null}}"#;
+    assert!(create("Event", default).is_ok());
+}
+
+#[test]
+fn new_events() {
+    let new = |patch: &str, want: &[&str]| refused("NewEvent", patch, want);
+    new(r#"{"eventTime": null}"#, &["Required eventTime: Required value"]);
+    new(r#"{"type": "Odd"}"#, &[r#"Invalid type: Invalid value: "": has invalid value: Odd"#]);
+    new(
+        r#"{"series": {"count": 1, "lastObservedTime": "2024-01-01T00:00:00.000000Z"}}"#,
+        &[r#"Invalid series.count: Invalid value: "": should be at least 2"#],
+    );
+    new(r#"{"deprecatedCount": 1}"#, &[r#"Invalid count: Invalid value: "": needs to be unset"#]);
+    new(
+        r#"{"reportingController": "-"}"#,
+        &[r#"Invalid reportingController: Invalid value: "-": name part must consist of..."#],
+    );
+    let long = "x".repeat(1025);
+    new(
+        &format!(r#"{{"note": "{long}"}}"#),
+        &[r#"Invalid message: Invalid value: "": can have at most 1024 characters"#],
+    );
+    change_refused(
+        "NewEvent",
+        "{}",
+        r#"{"reason": "Other"}"#,
+        &[
+            r#"Invalid reason: Invalid value: "Other": field is immutable"#,
+            r#"Invalid reason: Invalid value: "Other": field is immutable"#,
+        ],
+    );
+}
+
+#[test]
+fn the_error_of_a_new_event_names_the_kind_without_its_group() {
+    let status = create("NewEvent", r#"{"eventTime": null}"#).unwrap_err();
+    assert_eq!(status.message, "Event \"name\" is invalid: eventTime: Required value");
+}
+
+#[test]
+fn an_event_is_stored_as_core_shows_it() {
+    let created = create("NewEvent", "{}").unwrap().object;
+    let stored = event::to_stored(resource("NewEvent"), created.clone());
+    assert_eq!(stored["apiVersion"], "v1");
+    assert_eq!(stored["involvedObject"]["name"], "p");
+    assert_eq!(event::from_stored(resource("NewEvent"), stored.clone()), created);
+    assert_eq!(event::from_stored(resource("Event"), stored.clone()), stored);
+}
+
+#[test]
+fn leases() {
+    refused(
+        "Lease",
+        r#"{"spec": {"leaseDurationSeconds": 0}}"#,
+        &["Invalid spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0"],
+    );
+    refused(
+        "Lease",
+        r#"{"spec": {"leaseTransitions": -1}}"#,
+        &["Invalid spec.leaseTransitions: Invalid value: -1: must be greater than or equal to 0"],
+    );
+    let lease =
+        create("Lease", r#"{"spec": {"strategy": "OldestEmulationVersion", "preferredHolder": "x"}}"#);
+    let spec = lease.unwrap().object["spec"].clone();
+    assert!(spec.get("strategy").is_none() && spec.get("preferredHolder").is_none(), "{spec}");
+}

@@ -1,0 +1,133 @@
+//! What the server takes, what it makes of it, and what it refuses, case by case, read off upstream's validation.
+//!
+//! A case starts from a small valid object of a kind, given in JSON, and changes it by a merge patch.
+
+// Helpers of tests may panic as tests may.
+#![allow(clippy::unwrap_used)]
+
+mod cluster_ips;
+mod decoding;
+mod events_and_leases;
+mod kept;
+mod made;
+mod refused_endpoints;
+mod refused_metadata;
+mod refused_nodes;
+mod refused_pods;
+mod refused_services;
+
+use kube_endpoint_apiserver_rules::resource::{Resource, all};
+use kube_endpoint_apiserver_rules::status::Status;
+use kube_endpoint_apiserver_rules::strategy::{self, Decided, Subresource};
+use serde_json::{Value, json};
+
+/// The core v1 kind of a name, or the kind of another group (events of events.k8s.io are `NewEvent`).
+fn resource(kind: &str) -> &'static Resource {
+    let (kind, group) = if kind == "NewEvent" { ("Event", "events.k8s.io") } else { (kind, "") };
+    let in_group = |r: &&Resource| r.kind == kind && (group.is_empty() || r.group == group);
+    all().iter().find(in_group).unwrap()
+}
+
+/// A small valid object.
+fn base(kind: &str) -> Value {
+    let mut object = match kind {
+        "Namespace" | "Node" => json!({}),
+        "Pod" => json!({"spec": {"containers": [{"name": "c", "image": "i:1"}]}}),
+        "Service" => json!({"spec": {"ports": [{"port": 80}], "selector": {"app": "a"}}}),
+        "Endpoints" => json!({"subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}]}),
+        "EndpointSlice" => json!({
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["10.0.0.1"]}],
+            "ports": [{"port": 80}],
+        }),
+        "Event" => json!({"involvedObject": {"kind": "Pod", "name": "p", "namespace": "ns"}}),
+        "NewEvent" => json!({
+            "regarding": {"kind": "Pod", "name": "p", "namespace": "ns"},
+            "eventTime": "2024-01-01T00:00:00.000000Z", "type": "Normal", "reason": "Why", "action": "Doing",
+            "reportingController": "c", "reportingInstance": "c-1",
+        }),
+        "Lease" => json!({"spec": {"holderIdentity": "me", "leaseDurationSeconds": 15}}),
+        other => panic!("no base for {other}"),
+    };
+    object["metadata"] = json!({
+        "name": "name", "namespace": "ns", "uid": "u-1", "creationTimestamp": "2024-01-01T00:00:00Z"
+    });
+    if !resource(kind).namespaced {
+        object["metadata"].as_object_mut().unwrap().remove("namespace");
+    }
+    object
+}
+
+/// Merges JSON text into an object.
+fn merge(mut object: Value, patch: &str) -> Value {
+    let patch: Value = serde_json::from_str(patch).unwrap_or_else(|e| panic!("{e}: {patch}"));
+    json_patch::merge(&mut object, &patch);
+    object
+}
+
+fn now() -> jiff::Timestamp {
+    "2024-01-01T00:00:00Z".parse().unwrap()
+}
+
+/// Creates the base of a kind with some fields changed.
+fn create(kind: &str, patch: &str) -> Result<Decided, Status> {
+    let resource = resource(kind);
+    let object = strategy::decode(resource, merge(base(kind), patch))?.object;
+    strategy::create(resource, object, now())
+}
+
+/// Creates with `first` changed, then changes what came of it by `second`.
+fn update(kind: &str, first: &str, subresource: Subresource, second: &str) -> Result<Decided, Status> {
+    let resource = resource(kind);
+    let mut old = create(kind, first).unwrap().object;
+    if kind == "Service" {
+        strategy::ClusterIps::default().allocate(None, &mut old).unwrap();
+    }
+    old["metadata"]["resourceVersion"] = "7".into();
+    let new = strategy::decode(resource, merge(old.clone(), second))?.object;
+    strategy::update(resource, &old, new, subresource, now())
+}
+
+/// The causes of a refusal, one a line: reason, field, message.
+fn causes(answer: &Result<Decided, Status>) -> String {
+    match answer {
+        Ok(decided) => format!("taken: {}", decided.object),
+        Err(status) => {
+            assert_eq!((status.code, status.reason), (422, "Invalid"), "{status}");
+            let details = status.details.as_ref().unwrap();
+            let line = |c: &kube_endpoint_apiserver_rules::status::Cause| {
+                format!("{} {}: {}", c.reason.trim_start_matches("FieldValue"), c.field, c.message)
+            };
+            details.causes.iter().map(line).collect::<Vec<_>>().join("\n")
+        }
+    }
+}
+
+/// Asserts the causes of a refusal; a line of `want` that ends in `...` is the beginning of the real one.
+fn assert_causes(answer: &Result<Decided, Status>, want: &[&str], case: &str) {
+    let found = causes(answer);
+    let lines: Vec<&str> = found.lines().collect();
+    let matches = lines.len() == want.len()
+        && lines.iter().zip(want).all(|(line, want)| match want.strip_suffix("...") {
+            Some(beginning) => line.starts_with(beginning),
+            None => line == want,
+        });
+    assert!(matches, "{case}\nfound:\n{found}\nwant:\n{}", want.join("\n"));
+}
+
+/// Asserts that an object is refused when it is created.
+fn refused(kind: &str, patch: &str, want: &[&str]) {
+    assert_causes(&create(kind, patch), want, &format!("{kind} {patch}"));
+}
+
+/// Asserts that a change is refused.
+fn change_refused(kind: &str, first: &str, second: &str, want: &[&str]) {
+    let answer = update(kind, first, Subresource::None, second);
+    assert_causes(&answer, want, &format!("{kind} {first} then {second}"));
+}
+
+/// Asserts that a change of the status is refused.
+fn status_refused(kind: &str, first: &str, second: &str, want: &[&str]) {
+    let answer = update(kind, first, Subresource::Status, second);
+    assert_causes(&answer, want, &format!("{kind} status {first} then {second}"));
+}
