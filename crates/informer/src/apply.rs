@@ -104,7 +104,7 @@ impl Cluster {
                 }
             }
             StreamEvent::Deleted(last) => {
-                self.remove::<T>(store, &last.key(), last.resource_version(), deliver)
+                self.remove::<T>(store, &last.key(), last.resource_version(), deliver);
             }
             StreamEvent::Gone { key, resource_version } => {
                 self.remove::<T>(store, &key, resource_version, deliver);

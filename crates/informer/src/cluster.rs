@@ -183,6 +183,12 @@ impl Cluster {
         self.inner.progress.position(kind)
     }
 
+    /// How often a list of a kind came with a lower version than the store had read up to. Positions of different epochs
+    /// do not compare.
+    pub fn epoch(&self, kind: Kind) -> u64 {
+        self.inner.progress.epoch(kind)
+    }
+
     /// Whether each kind that is waited for has had a complete list, and handlers have heard of all of it. It never turns
     /// false again.
     pub fn has_synced(&self) -> bool {

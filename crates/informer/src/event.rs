@@ -78,6 +78,18 @@ pub struct PodEvent {
 }
 
 impl PodEvent {
+    /// The Services that have to be synced for it (upstream `GetServicesToUpdate`): all that it touches when its endpoint
+    /// may look different; else those that began or ceased to select it. A changed hostname also concerns the Services
+    /// that selected it all along, which upstream forgets.
+    pub fn services_to_sync(&self) -> impl Iterator<Item = &ObjectKey> {
+        let renamed = match (&self.change.old, &self.change.new) {
+            (Some(old), Some(new)) => old.hostname != new.hostname || old.subdomain != new.subdomain,
+            _ => true,
+        };
+        let stayed = if self.changed.endpoint || renamed { self.stayed.as_slice() } else { &[] };
+        self.left.iter().chain(&self.joined).chain(stayed)
+    }
+
     /// All Services whose endpoints the change may touch.
     pub fn services(&self) -> impl Iterator<Item = &ObjectKey> {
         self.left.iter().chain(&self.joined).chain(&self.stayed)

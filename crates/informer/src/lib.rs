@@ -5,21 +5,34 @@
 
 mod apply;
 mod apply_membership;
+mod backoff;
+mod client;
 mod cluster;
+mod collected;
+mod decode;
 mod event;
+mod failure;
 mod lane;
+mod lines;
 mod membership;
 pub mod metrics;
 mod namespace;
 mod object;
 mod pod_list;
 mod progress;
+mod reflector;
+mod request;
+mod run;
 mod selection;
 mod table;
 
+pub use backoff::Backoff;
+pub use client::client_from_config;
 pub use cluster::Cluster;
 pub use event::{Change, Handler, PodEvent, StreamEvent};
 pub use object::{Kind, Kinds, Object, Resource};
+pub use reflector::ReflectorOptions;
+pub use run::run;
 
 use futures::{Stream, StreamExt};
 

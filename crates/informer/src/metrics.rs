@@ -35,10 +35,13 @@ pub enum RelistReason {
     FromTheFuture,
     /// The watch said something that makes no sense, so that events may have been missed.
     Unintelligible,
+    /// The watch fails each time that it is resumed from where it stopped.
+    Stuck,
 }
 
 impl RelistReason {
-    const ALL: [Self; 4] = [Self::Start, Self::Expired, Self::FromTheFuture, Self::Unintelligible];
+    const ALL: [Self; 5] =
+        [Self::Start, Self::Expired, Self::FromTheFuture, Self::Unintelligible, Self::Stuck];
 
     /// As the label says it.
     pub fn as_str(self) -> &'static str {
@@ -47,6 +50,7 @@ impl RelistReason {
             Self::Expired => "expired",
             Self::FromTheFuture => "from_the_future",
             Self::Unintelligible => "unintelligible",
+            Self::Stuck => "stuck",
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::{Kind, Kinds};
 #[derive(Debug)]
 pub(crate) struct Progress {
     positions: [AtomicU64; Kind::ALL.len()],
+    epochs: [AtomicU64; Kind::ALL.len()],
     /// One bit for each kind that is waited for and has no complete state yet.
     missing: AtomicU8,
     synced: watch::Sender<bool>,
@@ -24,6 +25,7 @@ impl Progress {
         let missing = Kind::ALL.into_iter().filter(|kind| kinds.contains(*kind)).map(bit).sum();
         Self {
             positions: Default::default(),
+            epochs: Default::default(),
             missing: AtomicU8::new(missing),
             synced: watch::Sender::new(missing == 0),
         }
@@ -36,8 +38,19 @@ impl Progress {
 
     pub(crate) fn set_position(&self, kind: Kind, version: ResourceVersion) {
         if let Some(position) = self.positions.get(kind as usize) {
+            let before = position.load(Ordering::Acquire);
+            if version.0 < before
+                && let Some(epoch) = self.epochs.get(kind as usize)
+            {
+                // Only a list can go back: the server was restored from a backup, or is another one.
+                epoch.fetch_add(1, Ordering::AcqRel);
+            }
             position.store(version.0, Ordering::Release);
         }
+    }
+
+    pub(crate) fn epoch(&self, kind: Kind) -> u64 {
+        self.epochs.get(kind as usize).map_or(0, |epoch| epoch.load(Ordering::Acquire))
     }
 
     /// A kind holds a complete state, and all handlers have heard of it.

@@ -1,0 +1,13 @@
+//! The client that the informer layer and the API writers need.
+
+use kube::{Client, Config};
+
+/// Makes a client that hands every answer on. kube's own would send a request again by itself after 429, 503 and 504, by
+/// a schedule that does not look at `Retry-After`; here, whoever sent the request decides.
+///
+/// # Errors
+/// If the configuration names certificates or credentials that cannot be read.
+pub fn client_from_config(mut config: Config) -> kube::Result<Client> {
+    config.default_retry = false;
+    Client::try_from(config)
+}

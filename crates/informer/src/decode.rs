@@ -1,0 +1,185 @@
+//! Reads list pages and watch lines: straight from the text into views, one object at a time.
+
+use std::borrow::Cow;
+
+use kube::core::Status;
+use kube_endpoint_core_model::{Interner, ObjectKey, ResourceVersion};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::Object;
+use crate::failure::{Failure, excerpt};
+
+/// An object that cannot be decoded: as much of it as can be read all the same.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Undecodable {
+    /// Namespace and name, if there is a name.
+    pub(crate) key: Option<ObjectKey>,
+    /// Its version, or none.
+    pub(crate) resource_version: ResourceVersion,
+    /// What is wrong with it.
+    pub(crate) error: String,
+}
+
+/// A page of a list.
+#[derive(Debug)]
+pub(crate) struct Page<'a> {
+    pub(crate) resource_version: ResourceVersion,
+    /// By which the next page is asked for; none on the last one.
+    pub(crate) next: Option<String>,
+    pub(crate) items: Vec<&'a RawValue>,
+}
+
+/// What a line of a watch says.
+#[derive(Debug)]
+pub(crate) enum Line<'a> {
+    Added(&'a RawValue),
+    Modified(&'a RawValue),
+    Deleted(&'a RawValue),
+    Bookmark { resource_version: ResourceVersion, ends_initial_events: bool },
+}
+
+#[derive(Deserialize)]
+struct RawPage<'a> {
+    #[serde(borrow, default)]
+    kind: Cow<'a, str>,
+    #[serde(default)]
+    metadata: RawPageMeta,
+    /// Go writes an empty list as `[]` or `null`.
+    #[serde(borrow, default)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawPageMeta {
+    resource_version: ResourceVersion,
+    r#continue: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct RawLine<'a> {
+    r#type: LineType,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+enum LineType {
+    Added,
+    Modified,
+    Deleted,
+    Bookmark,
+    Error,
+}
+
+#[derive(Deserialize)]
+struct RawBookmark<'a> {
+    #[serde(borrow)]
+    metadata: RawBookmarkMeta<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawBookmarkMeta<'a> {
+    resource_version: ResourceVersion,
+    #[serde(borrow, default)]
+    annotations: Option<RawBookmarkAnnotations<'a>>,
+}
+
+#[derive(Deserialize)]
+struct RawBookmarkAnnotations<'a> {
+    #[serde(borrow, default, rename = "k8s.io/initial-events-end")]
+    ends_initial_events: Option<Cow<'a, str>>,
+}
+
+/// The text of an answer. What is no UTF-8 is replaced, so that it spoils one object and not all of them.
+pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
+/// Reads a page of a list.
+pub(crate) fn page<T: Object>(text: &str) -> Result<Page<'_>, Failure> {
+    let page: RawPage<'_> = serde_json::from_str(text).map_err(|error| unintelligible(&error, text))?;
+    let list_kind = T::RESOURCE.list_kind;
+    if page.kind == "Status" {
+        return Err(status(text, 500));
+    }
+    if page.kind != list_kind {
+        let kind = page.kind;
+        return Err(Failure::Unintelligible(format!(
+            "{kind:?} was answered where {list_kind:?} was asked for"
+        )));
+    }
+    let resource_version = page.metadata.resource_version;
+    if resource_version.is_none() {
+        return Err(Failure::Unintelligible(format!("the {list_kind} has no resourceVersion")));
+    }
+    let next = page.metadata.r#continue.filter(|token| !token.is_empty());
+    Ok(Page { resource_version, next, items: page.items.unwrap_or_default() })
+}
+
+/// Reads a line of a watch. A line that tells of an error is one.
+pub(crate) fn line(text: &str) -> Result<Line<'_>, Failure> {
+    let RawLine { r#type, object } = match serde_json::from_str(text) {
+        Ok(line) => line,
+        // Some errors come without the envelope.
+        Err(error) => {
+            return Err(match serde_json::from_str::<RawPage<'_>>(text) {
+                Ok(page) if page.kind == "Status" => status(text, 500),
+                _ => unintelligible(&error, text),
+            });
+        }
+    };
+    Ok(match r#type {
+        LineType::Added => Line::Added(object),
+        LineType::Modified => Line::Modified(object),
+        LineType::Deleted => Line::Deleted(object),
+        LineType::Bookmark => {
+            let RawBookmark { metadata } =
+                serde_json::from_str(object.get()).map_err(|error| unintelligible(&error, text))?;
+            let ends = metadata.annotations.and_then(|annotations| annotations.ends_initial_events);
+            let ends_initial_events = ends.as_deref() == Some("true");
+            if ends_initial_events && metadata.resource_version.is_none() {
+                return Err(Failure::Unintelligible("the complete state has no resourceVersion".to_owned()));
+            }
+            Line::Bookmark { resource_version: metadata.resource_version, ends_initial_events }
+        }
+        LineType::Error => return Err(status(object.get(), 500)),
+    })
+}
+
+/// Reads an object into its view, and shares its strings.
+pub(crate) fn object<T: Object>(raw: &RawValue, interner: &mut Interner) -> Result<T, Undecodable> {
+    let error = match serde_json::from_str::<T>(raw.get()) {
+        Ok(mut view) if !view.key().name.is_empty() => {
+            view.intern(interner);
+            return Ok(view);
+        }
+        Ok(_) => "it has no name".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    // Only what is broken is parsed a second time, into a tree that takes whatever is there.
+    let tree: serde_json::Value = serde_json::from_str(raw.get()).unwrap_or_default();
+    let text = |field: &str| tree.get("metadata")?.get(field)?.as_str();
+    let name = text("name").filter(|name| !name.is_empty());
+    Err(Undecodable {
+        key: name.map(|name| ObjectKey::new(text("namespace").unwrap_or_default(), name)),
+        resource_version: text("resourceVersion").and_then(|text| text.parse().ok()).unwrap_or_default(),
+        error,
+    })
+}
+
+/// The error that a `Status` tells of; one that gives no code counts as `code`.
+fn status(text: &str, code: u16) -> Failure {
+    match serde_json::from_str::<Status>(text) {
+        Ok(status) if status.code == 0 => Failure::of_status(Status { code, ..status }, None),
+        Ok(status) => Failure::of_status(status, None),
+        Err(error) => unintelligible(&error, text),
+    }
+}
+
+fn unintelligible(error: &serde_json::Error, text: &str) -> Failure {
+    Failure::Unintelligible(format!("{error}: {}", excerpt(text.as_bytes())))
+}

@@ -1,0 +1,124 @@
+//! Requests for lists and watches, sent through kube's `Client` but read from the raw answer: `Retry-After` is a header,
+//! which kube's own methods drop.
+
+use std::fmt::Write as _;
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ACCEPT_ENCODING};
+use http::{Request, StatusCode};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use kube_endpoint_core_model::ResourceVersion;
+
+use crate::Resource;
+use crate::failure::Failure;
+
+/// The path of one page of a list; `limit` zero asks for all of it, where there is no token. No version is named, so that the list is never older
+/// than what has been seen before.
+pub(crate) fn list_path(resource: &Resource, limit: u32, token: Option<&str>) -> String {
+    let mut path = resource.path.to_owned();
+    if limit > 0 {
+        let _ = write!(path, "?limit={limit}");
+    }
+    if let Some(token) = token {
+        path.push_str("&continue=");
+        escape(&mut path, token);
+    }
+    path
+}
+
+/// The path of a watch. From no version, it begins with the complete state.
+pub(crate) fn watch_path(resource: &Resource, from: Option<ResourceVersion>, timeout: Duration) -> String {
+    let seconds = timeout.as_secs();
+    let path = resource.path;
+    let from = match from {
+        Some(version) => format!("resourceVersion={version}"),
+        None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
+    };
+    format!("{path}?watch=true&allowWatchBookmarks=true&{from}&timeoutSeconds={seconds}")
+}
+
+/// Escapes a value of a query.
+fn escape(out: &mut String, value: &str) {
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+}
+
+/// Sends a request and returns the body of a good answer, still to come.
+pub(crate) async fn open(client: &Client, path: &str, patience: Duration) -> Result<Body, Failure> {
+    let request = Request::get(path)
+        .header(ACCEPT, "application/json")
+        // A compressed watch would be held back until a block is full.
+        .header(ACCEPT_ENCODING, "identity")
+        .body(Body::empty())
+        .map_err(|error| Failure::Unreachable(Box::new(kube::Error::HttpError(error))))?;
+    let answer = within(patience, client.send(request)).await?;
+    let answer = answer.map_err(|error| Failure::Unreachable(Box::new(error)))?;
+    let (head, mut body) = answer.into_parts();
+    if head.status == StatusCode::OK {
+        return Ok(body);
+    }
+    // The status is known already; an explanation that cannot be read changes nothing about it.
+    let explanation = collect(&mut body, patience).await.unwrap_or_default();
+    Err(Failure::of_answer(head.status.as_u16(), &head.headers, &explanation))
+}
+
+/// The next piece of a body, or none at its end.
+pub(crate) async fn piece(body: &mut Body, patience: Duration) -> Result<Option<Bytes>, Failure> {
+    loop {
+        match within(patience, body.frame()).await? {
+            None => return Ok(None),
+            Some(Err(error)) => return Err(Failure::Cut(error.to_string())),
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+        }
+    }
+}
+
+/// All of a body.
+pub(crate) async fn collect(body: &mut Body, patience: Duration) -> Result<Vec<u8>, Failure> {
+    let mut all = Vec::new();
+    while let Some(piece) = piece(body, patience).await? {
+        all.extend_from_slice(&piece);
+    }
+    Ok(all)
+}
+
+async fn within<F: Future>(patience: Duration, future: F) -> Result<F::Output, Failure> {
+    tokio::time::timeout(patience, future).await.map_err(|_| Failure::Silent(patience))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Object;
+    use kube_endpoint_core_model::{EndpointSlice, Pod};
+
+    #[test]
+    fn paths() {
+        let (pods, slices) = (&Pod::RESOURCE, &EndpointSlice::RESOURCE);
+        let check = |path: String, want: &str| assert_eq!(path, want);
+        check(list_path(pods, 500, None), "/api/v1/pods?limit=500");
+        check(list_path(pods, 0, None), "/api/v1/pods");
+        check(list_path(pods, 2, Some("a+/=b_-")), "/api/v1/pods?limit=2&continue=a%2B%2F%3Db_-");
+        check(
+            watch_path(slices, Some(ResourceVersion(7)), Duration::from_millis(300_900)),
+            "/apis/discovery.k8s.io/v1/endpointslices?watch=true&allowWatchBookmarks=true&resourceVersion=7&timeoutSeconds=300",
+        );
+        check(
+            watch_path(pods, None, Duration::from_secs(9)),
+            "/api/v1/pods?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=9",
+        );
+    }
+}
