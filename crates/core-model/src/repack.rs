@@ -8,21 +8,39 @@ use crate::endpoints::{EndpointAddress, EndpointSubset, EndpointsPort};
 /// same state share a subset, each address stands once under each port, and not ready wins over ready.
 ///
 /// Addresses are the same when IP and target uid are; the first one found gives hostname, node and target. They are
-/// sorted by IP text, then uid; ports and subsets are sorted by port. Upstream sorts the latter by hash, and takes equal
-/// application protocols of two subsets for different ones, because it compares pointers. A subset without addresses
-/// says nothing and vanishes; so does one without ports whose addresses serve ports elsewhere in the same state.
+/// sorted by IP text, then uid; ports and subsets are sorted by port, where upstream sorts them by hash. A subset without
+/// addresses says nothing and vanishes; so does one without ports whose addresses serve ports elsewhere in the same state.
 pub fn repack(subsets: &[EndpointSubset]) -> Vec<EndpointSubset> {
+    repack_by(subsets, |_, _| 0)
+}
+
+/// As [`repack`], but ports with an application protocol that stand in two places are two ports, even where they are
+/// equal. Upstream does so with objects that it has read, because it compares pointers. Whoever wants the same subsets
+/// as upstream must do so too; subsets with the same ports may come out of it.
+pub fn repack_by_place(subsets: &[EndpointSubset]) -> Vec<EndpointSubset> {
+    repack_by(subsets, |port, place| if port.app_protocol.is_some() { place } else { 0 })
+}
+
+/// Places of addresses among the different ones, and whether they are ready.
+type Ranked = Vec<(usize, bool)>;
+
+/// Ports are the same where they are equal and `distinction` of port and place is.
+fn repack_by(
+    subsets: &[EndpointSubset],
+    distinction: impl Fn(&EndpointsPort, usize) -> usize,
+) -> Vec<EndpointSubset> {
     let found: Vec<&EndpointAddress> = subsets
         .iter()
         .flat_map(|subset| subset.addresses.iter().chain(&subset.not_ready_addresses))
         .collect();
     let (distinct, ranks) = rank(&found);
 
-    let mut by_port: BTreeMap<Option<&EndpointsPort>, Vec<(usize, bool)>> = BTreeMap::new();
+    let mut by_port: BTreeMap<Option<(&EndpointsPort, usize)>, Ranked> = BTreeMap::new();
     let mut ranks = ranks.into_iter();
+    let mut place = 0;
     for subset in subsets {
         let ready = ranks.by_ref().take(subset.addresses.len()).map(|rank| (rank, true));
-        let mut own: Vec<(usize, bool)> = ready.collect();
+        let mut own: Ranked = ready.collect();
         own.extend(ranks.by_ref().take(subset.not_ready_addresses.len()).map(|rank| (rank, false)));
         if own.is_empty() {
             continue;
@@ -31,16 +49,20 @@ pub fn repack(subsets: &[EndpointSubset]) -> Vec<EndpointSubset> {
             by_port.entry(None).or_default().extend_from_slice(&own);
         }
         for port in &subset.ports {
-            by_port.entry(Some(port).filter(|port| port.port > 0)).or_default().extend_from_slice(&own);
+            place += 1;
+            let key = (port.port > 0).then(|| (port, distinction(port, place)));
+            by_port.entry(key).or_default().extend_from_slice(&own);
         }
     }
 
-    let mut by_addresses: BTreeMap<Vec<(usize, bool)>, Vec<EndpointsPort>> = BTreeMap::new();
+    let mut by_addresses: BTreeMap<Ranked, Vec<EndpointsPort>> = BTreeMap::new();
     for (port, mut own) in by_port {
         // Not ready sorts before ready, so that it is what stays.
         own.sort_unstable();
         own.dedup_by_key(|(rank, _)| *rank);
-        by_addresses.entry(own).or_default().extend(port.cloned());
+        let ports = by_addresses.entry(own).or_default();
+        // Equal ports of two places with the same addresses are one after all; a server refuses duplicates.
+        ports.extend(port.map(|(port, _)| port).filter(|port| ports.last() != Some(port)).cloned());
     }
 
     let mut packed: Vec<EndpointSubset> = by_addresses
@@ -55,8 +77,7 @@ pub fn repack(subsets: &[EndpointSubset]) -> Vec<EndpointSubset> {
             EndpointSubset { addresses: pick(true), not_ready_addresses: pick(false), ports }
         })
         .collect();
-    // No port stands in two subsets, and at most one subset has none: ports alone order them.
-    packed.sort_by(|a, b| a.ports.cmp(&b.ports));
+    packed.sort_by(|a, b| (&a.ports, a).cmp(&(&b.ports, b)));
     packed
 }
 
@@ -189,8 +210,21 @@ mod tests {
         given[0].ports[0].app_protocol = Some("h2c".into());
         given[1].ports[0].app_protocol = Some("h2c".into());
         assert_eq!(repack(&given).len(), 1);
+        assert_eq!(repack_by_place(&given).len(), 2, "unless place matters");
         given[1].ports[0].app_protocol = None;
         assert_eq!(repack(&given).len(), 2);
+        assert_eq!(repack_by_place(&given).len(), 2);
+        given[0].ports[0].app_protocol = None;
+        assert_eq!(repack_by_place(&given).len(), 1);
+    }
+
+    #[test]
+    fn equal_ports_of_two_places_do_not_stand_twice_in_one_subset() {
+        let mut given = subsets(&["1 : a=1", "1 : a=1 b=2"]);
+        for subset in &mut given {
+            subset.ports[0].app_protocol = Some("h2c".into());
+        }
+        assert_eq!(repack_by_place(&given), repack(&given));
     }
 
     #[test]

@@ -89,10 +89,10 @@ fn verdict(f: &mut Formatter<'_>, verdict: &Verdict) -> fmt::Result {
         Verdict::Published { ready, serving, terminating, missing_ports } => {
             write!(f, "published as {}", if *ready { "ready" } else { "not ready" })?;
             if ready != serving {
-                write!(f, ", though it is not")?;
+                write!(f, ", though not serving")?;
             }
             if *terminating {
-                write!(f, ", terminating")?;
+                write!(f, ", being deleted")?;
             }
             if !missing_ports.is_empty() {
                 write!(f, ", without port {}", missing_ports.join(", "))?;

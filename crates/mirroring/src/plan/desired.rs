@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kube_endpoint_core_model::endpoints::{EndpointAddress, EndpointsPort};
 use kube_endpoint_core_model::port::PortSet;
-use kube_endpoint_core_model::repack::repack;
+use kube_endpoint_core_model::repack::repack_by_place;
 use kube_endpoint_core_model::slice::{EndpointConditions, EndpointIdentity};
 use kube_endpoint_core_model::{
     AddressType, Endpoint, EndpointPort, Endpoints, IpFamily, PlannedEvent, address,
@@ -31,7 +31,7 @@ impl Desired {
     pub(super) fn of(endpoints: &Endpoints, max: usize) -> Self {
         let mut desired = Self::default();
         let mut invalid = 0;
-        for subset in repack(&endpoints.subsets) {
+        for subset in repack_by_place(&endpoints.subsets) {
             let ports = PortSet::new(&subset.ports.iter().map(slice_port).collect::<Vec<_>>());
             let group = |address_type| (address_type, ports.clone());
             for address_type in [AddressType::IPv4, AddressType::IPv6] {
@@ -49,10 +49,12 @@ impl Desired {
                     continue;
                 };
                 added += 1;
-                // One address written in two ways counts twice; what comes later, thus not ready, wins.
-                desired.groups.entry(group(address_type)).or_default().insert(endpoint.identity(), endpoint);
+                insert(desired.groups.entry(group(address_type)).or_default(), endpoint);
             }
             desired.skipped += total - added;
+        }
+        for wanted in desired.groups.values_mut() {
+            desired.skipped += cut(wanted, max);
         }
         desired.report(invalid, max);
         desired
@@ -71,6 +73,31 @@ impl Desired {
             self.events.push(PlannedEvent::warning("TooManyAddressesToMirror", message));
         }
     }
+}
+
+/// One address may be written in two ways, or stand in two subsets with the same ports: not ready wins, then the later one.
+fn insert(wanted: &mut EndpointsByIdentity, endpoint: Endpoint) {
+    let identity = endpoint.identity();
+    let ready = |endpoint: &Endpoint| endpoint.conditions.ready == Some(true);
+    if !ready(&endpoint) || wanted.get(&identity).is_none_or(ready) {
+        wanted.insert(identity, endpoint);
+    }
+}
+
+/// Leaves out what is beyond the maximum, those that are not ready first, and says how many. That happens only where two
+/// subsets have the same ports; upstream then mirrors other ones at every sync.
+fn cut(wanted: &mut EndpointsByIdentity, max: usize) -> usize {
+    if wanted.len() <= max {
+        return 0;
+    }
+    let mut order: Vec<(bool, EndpointIdentity)> =
+        wanted.iter().map(|(identity, it)| (it.conditions.ready != Some(true), identity.clone())).collect();
+    order.sort();
+    let surplus = order.split_off(max);
+    for (_, identity) in &surplus {
+        wanted.remove(identity);
+    }
+    surplus.len()
 }
 
 /// An address as an endpoint (upstream `addressToEndpoint`); none when it is no IP address.

@@ -1,0 +1,199 @@
+//! Laws that hold whatever the inputs are.
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking, as a test does")]
+
+mod common;
+
+use common::{apply, arcs, headless, pod, run, service, terminating, unready, with_ports};
+use kube_endpoint_core_model::endpoints::{EndpointAddress, EndpointSubset, EndpointsPort};
+use kube_endpoint_core_model::pod::PodPhase;
+use kube_endpoint_core_model::well_known::{
+    ANNOTATION_OVER_CAPACITY, LABEL_ENDPOINTS_MANAGED_BY, LABEL_HEADLESS,
+};
+use kube_endpoint_core_model::{
+    Endpoints, IpFamily, ObjectMeta, ObjectReference, Pod, ResourceVersion, Service,
+};
+use kube_endpoint_endpoints_controller::plan::{Action, Plan, PlanOptions};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn a_pod() -> impl Strategy<Value = Pod> {
+    let ips = prop_oneof![
+        1 => Just(vec![]),
+        6 => (1..9u8).prop_map(|n| vec![format!("10.0.0.{n}")]),
+        2 => (1..9u8).prop_map(|n| vec![format!("fd00::{n}")]),
+        2 => (1..9u8).prop_map(|n| vec![format!("10.0.0.{n}"), format!("fd00::{n}")]),
+    ];
+    let ports = prop_oneof![
+        Just(vec![]),
+        Just(vec![("web", 8080)]),
+        Just(vec![("web", 8081), ("admin", 9)]),
+        Just(vec![("admin", 9)])
+    ];
+    let odd = prop::sample::select(vec!["", "", "", "", "node", "done", "uid", "host"]);
+    (ips, ports, any::<[bool; 2]>(), odd).prop_map(|(ips, ports, [ready, going], odd)| {
+        let ips: Vec<&str> = ips.iter().map(String::as_str).collect();
+        let mut pod = with_ports(pod("p", &ips), &ports);
+        pod = if ready { pod } else { unready(pod) };
+        pod = if going && odd.is_empty() { terminating(pod) } else { pod };
+        match odd {
+            "node" => pod.node_name = None,
+            "done" => pod.phase = PodPhase::Failed,
+            "uid" => pod.uid = "".into(),
+            "host" => (pod.hostname, pod.subdomain) = (Some("h".into()), Some("web".into())),
+            _ => {}
+        }
+        pod
+    })
+}
+
+fn pods() -> impl Strategy<Value = Vec<Pod>> {
+    vec(a_pod(), 0..12).prop_map(|pods| {
+        let named = |(number, mut pod): (usize, Pod)| {
+            pod.key.name = format!("p{number}").into();
+            if !pod.uid.is_empty() {
+                pod.uid = format!("uid-{number}").into();
+            }
+            pod
+        };
+        pods.into_iter().enumerate().map(named).collect()
+    })
+}
+
+fn a_service() -> impl Strategy<Value = Service> {
+    let ports =
+        prop::sample::subsequence(vec![("http", "web"), ("admin", "admin"), ("fixed", "9000")], 0..=3);
+    let families = prop::sample::select(vec![
+        vec![],
+        vec![IpFamily::IPv4],
+        vec![IpFamily::IPv6],
+        vec![IpFamily::IPv6, IpFamily::IPv4],
+    ]);
+    let labels = prop::sample::subsequence(
+        vec![("team", "shop"), (LABEL_HEADLESS, "x"), (LABEL_ENDPOINTS_MANAGED_BY, "me")],
+        0..=3,
+    );
+    (ports, families, labels, any::<[bool; 2]>()).prop_map(|(ports, families, labels, [publish, ip])| {
+        let service = service(&ports);
+        let service = if ip { service } else { headless(service) };
+        Service {
+            ip_families: families,
+            labels: labels.into_iter().collect(),
+            publish_not_ready_addresses: publish,
+            ..service
+        }
+    })
+}
+
+/// An object that anybody may have written.
+fn an_object() -> impl Strategy<Value = Option<Endpoints>> {
+    let address = (1..9u8, 0..14usize, any::<bool>()).prop_map(|(n, pod, targeted)| EndpointAddress {
+        ip: format!("10.0.0.{n}").into(),
+        target_ref: targeted.then(|| ObjectReference {
+            kind: "Pod".into(),
+            namespace: "n".into(),
+            name: format!("p{pod}").into(),
+            uid: format!("uid-{pod}").into(),
+            ..ObjectReference::default()
+        }),
+        ..EndpointAddress::default()
+    });
+    let port =
+        (1..4i32).prop_map(|port| EndpointsPort { port, protocol: "TCP".into(), ..Default::default() });
+    let subset = (vec(address.clone(), 0..4), vec(address, 0..4), vec(port, 0..3));
+    let subsets = vec(
+        subset.prop_map(|(addresses, not_ready_addresses, ports)| EndpointSubset {
+            addresses,
+            not_ready_addresses,
+            ports,
+        }),
+        0..4,
+    );
+    let pairs = prop::sample::subsequence(
+        vec![("a", "b"), (ANNOTATION_OVER_CAPACITY, "warning"), (LABEL_HEADLESS, "")],
+        0..=3,
+    );
+    prop::option::of((subsets, pairs).prop_map(|(subsets, pairs)| Endpoints {
+        metadata: ObjectMeta {
+            name: "web".into(),
+            namespace: "n".into(),
+            uid: "there".into(),
+            resource_version: ResourceVersion(5),
+            labels: pairs.iter().copied().collect(),
+            annotations: pairs.into_iter().collect(),
+            ..ObjectMeta::default()
+        },
+        subsets,
+    }))
+}
+
+fn addresses(plan: &Plan) -> usize {
+    match &plan.action {
+        Action::None => 0,
+        Action::Create(it) | Action::Update(it) => {
+            it.subsets.iter().map(|s| s.addresses.len() + s.not_ready_addresses.len()).sum()
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_sync_after_a_sync_writes_nothing(
+        service in a_service(), pods in pods(), existing in an_object(), capacity in 1..20usize,
+    ) {
+        let options = PlanOptions { capacity, ..PlanOptions::default() };
+        let pods = arcs(pods);
+        let first = run(&service, &pods, existing.as_ref(), &options);
+        let there = apply(existing, &first);
+        let second = run(&service, &pods, there.as_ref(), &options);
+        prop_assert_eq!(&second.action, &Action::None);
+        prop_assert_eq!(second.verdicts, first.verdicts);
+    }
+
+    #[test]
+    fn the_order_of_pods_does_not_matter(
+        service in a_service(),
+        (pods, shuffled) in pods().prop_flat_map(|pods| (Just(pods.clone()), Just(pods).prop_shuffle())),
+        existing in an_object(),
+        capacity in 1..20usize,
+    ) {
+        let options = PlanOptions { capacity, ..PlanOptions::default() };
+        let (one, two) = (arcs(pods), arcs(shuffled));
+        prop_assert_eq!(
+            run(&service, &one, existing.as_ref(), &options),
+            run(&service, &two, existing.as_ref(), &options)
+        );
+    }
+
+    #[test]
+    fn what_is_written_a_server_takes(
+        service in a_service(), pods in pods(), existing in an_object(), capacity in 1..20usize,
+    ) {
+        let options = PlanOptions { capacity, ..PlanOptions::default() };
+        let plan = run(&service, &arcs(pods.clone()), existing.as_ref(), &options);
+        prop_assert!(addresses(&plan) <= capacity);
+        prop_assert_eq!(plan.verdicts.len(), pods.len());
+        if let Action::Create(written) | Action::Update(written) = &plan.action {
+            for subset in &written.subsets {
+                prop_assert!(!subset.addresses.is_empty() || !subset.not_ready_addresses.is_empty());
+                for address in subset.addresses.iter().chain(&subset.not_ready_addresses) {
+                    prop_assert!(address.node_name.as_deref() != Some(""));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn upstreams_settings_never_write_less_nor_otherwise(
+        service in a_service(), pods in pods(), existing in an_object(), capacity in 1..20usize,
+    ) {
+        let ours = PlanOptions { capacity, ..PlanOptions::default() };
+        let upstream = PlanOptions { capacity, ..PlanOptions::upstream() };
+        let pods = arcs(pods);
+        let there = apply(existing.clone(), &run(&service, &pods, existing.as_ref(), &ours));
+        for existing in [existing, there] {
+            let ours = run(&service, &pods, existing.as_ref(), &ours);
+            let upstream = run(&service, &pods, existing.as_ref(), &upstream);
+            prop_assert!(ours.action == Action::None || ours.action == upstream.action);
+        }
+    }
+}

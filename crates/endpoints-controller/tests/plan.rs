@@ -1,0 +1,296 @@
+//! Plans as a person reads them, and the rules that upstream's recordings do not reach.
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking, as a test does")]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{apply, arcs, headless, pod, run, service, terminating, unready, with_ports};
+use insta::assert_snapshot;
+use kube_endpoint_core_model::pod::PodPhase;
+use kube_endpoint_core_model::well_known::{
+    ANNOTATION_OVER_CAPACITY, ANNOTATION_TOLERATE_UNREADY, ANNOTATION_TRIGGER_TIME,
+    LABEL_ENDPOINTS_MANAGED_BY, LABEL_HEADLESS, TRUNCATED,
+};
+use kube_endpoint_core_model::{Endpoints, IpFamily, LeftOut, OwnerReference, Pod, Service, Verdict};
+use kube_endpoint_endpoints_controller::plan::{Action, PlanInputs, PlanOptions, plan, render};
+
+fn rendered(service: &Service, pods: impl IntoIterator<Item = Pod>) -> String {
+    render(&run(service, &arcs(pods), None, &PlanOptions::default()))
+}
+
+/// The object that is there after a first sync.
+fn settled(service: &Service, pods: &[Arc<Pod>], options: &PlanOptions) -> Endpoints {
+    apply(None, &run(service, pods, None, options)).unwrap()
+}
+
+#[test]
+fn ready_and_not_ready() {
+    let web = service(&[("http", "8080")]);
+    assert_snapshot!(rendered(&web, [pod("b", &["10.0.0.2"]), unready(pod("a", &["10.0.0.1"]))]));
+}
+
+#[test]
+fn why_pods_are_left_out() {
+    let pods = [
+        Pod { phase: PodPhase::Succeeded, ..pod("done", &["10.0.0.1"]) },
+        pod("new", &[]),
+        terminating(pod("leaving", &["10.0.0.3"])),
+        pod("other-family", &["fd00::1"]),
+        Pod { invalid_pod_ip: Some("10.0.0".into()), ..pod("odd", &["fd00::1"]) },
+        pod("portless", &["10.0.0.5"]),
+    ];
+    assert_snapshot!(rendered(&service(&[("", "http")]), pods));
+}
+
+#[test]
+fn unready_and_terminating_pods_are_published_where_asked() {
+    let web = Service { publish_not_ready_addresses: true, ..service(&[("http", "8080")]) };
+    let pods = [unready(pod("a", &["10.0.0.1"])), terminating(unready(pod("b", &["10.0.0.2"])))];
+    assert_snapshot!(rendered(&web, pods));
+}
+
+#[test]
+fn a_pod_that_lacks_a_named_port_is_left_out_for_that_port() {
+    let web = service(&[("http", "web"), ("admin", "admin"), ("fixed", "9000")]);
+    let pods = [
+        with_ports(pod("both", &["10.0.0.1"]), &[("web", 8080), ("admin", 9)]),
+        with_ports(pod("one", &["10.0.0.2"]), &[("web", 8080)]),
+        with_ports(pod("moved", &["10.0.0.3"]), &[("web", 8081), ("admin", 9)]),
+    ];
+    assert_snapshot!(rendered(&web, pods));
+}
+
+#[test]
+fn a_headless_service_needs_no_ports_and_publishes_hostnames() {
+    let named = |name: &str, ip: &str, subdomain: &str| Pod {
+        hostname: Some(name.into()),
+        subdomain: Some(subdomain.into()),
+        ..pod(name, &[ip])
+    };
+    let pods = [named("db-0", "10.0.0.1", "web"), named("db-1", "10.0.0.2", "other")];
+    assert_snapshot!(rendered(&headless(service(&[])), pods));
+}
+
+#[test]
+fn a_service_without_ports_that_is_not_headless_publishes_nothing() {
+    assert_snapshot!(rendered(&service(&[]), [pod("a", &["10.0.0.1"])]));
+}
+
+#[test]
+fn the_first_family_counts() {
+    let dual = Service { ip_families: vec![IpFamily::IPv6, IpFamily::IPv4], ..service(&[("http", "80")]) };
+    let pods = [pod("two", &["10.0.0.1", "fd00::1", "fd00::2"]), pod("four", &["10.0.0.2"])];
+    assert_snapshot!(rendered(&dual, pods));
+}
+
+#[test]
+fn pods_that_share_an_address_stand_side_by_side() {
+    let web = service(&[("http", "80")]);
+    let pods = [pod("b", &["10.0.0.1"]), pod("a", &["10.0.0.1"]), unready(pod("c", &["10.0.0.1"]))];
+    assert_snapshot!(rendered(&web, pods));
+}
+
+#[test]
+fn a_pod_without_a_node_has_no_node_name() {
+    let adrift = Pod { node_name: None, ..pod("a", &["10.0.0.1"]) };
+    assert_snapshot!(rendered(&service(&[("http", "80")]), [adrift]));
+}
+
+#[test]
+fn foreign_metadata_stay() {
+    let web = service(&[("http", "80")]);
+    let options = PlanOptions::default();
+    let mut existing = settled(&web, &arcs([pod("a", &["10.0.0.1"])]), &options);
+    existing.metadata.annotations =
+        [(ANNOTATION_TRIGGER_TIME, "old"), ("note", "kept")].into_iter().collect();
+    existing.metadata.finalizers = vec!["example.com/hold".into()];
+    existing.metadata.owner_references = vec![OwnerReference { name: "owner".into(), ..Default::default() }];
+    let pods = arcs([pod("a", &["10.0.0.1"]), pod("b", &["10.0.0.2"])]);
+    let planned = plan(&PlanInputs {
+        service: &web,
+        pods: &pods,
+        existing: Some(&existing),
+        trigger_time: Some("2024-01-01T00:00:00.25Z".parse().unwrap()),
+        options: &options,
+    });
+    assert_snapshot!(render(&planned));
+    let Action::Update(updated) = planned.action else { panic!("an update") };
+    assert_eq!(updated.metadata.finalizers, existing.metadata.finalizers);
+    assert_eq!(updated.metadata.owner_references, existing.metadata.owner_references);
+    assert_eq!(updated.metadata.uid, existing.metadata.uid);
+    let Action::Update(updated) = run(&web, &pods, Some(&existing), &options).action else { panic!() };
+    assert!(
+        !updated.metadata.annotations.contains_key(ANNOTATION_TRIGGER_TIME),
+        "no new time clears the old"
+    );
+}
+
+#[test]
+fn too_many_addresses() {
+    let web = service(&[("http", "80")]);
+    let options = PlanOptions { capacity: 3, ..PlanOptions::default() };
+    let pods = arcs([
+        pod("a", &["10.0.0.1"]),
+        unready(pod("b", &["10.0.0.2"])),
+        pod("c", &["10.0.0.3"]),
+        unready(pod("d", &["10.0.0.4"])),
+    ]);
+    assert_snapshot!(render(&run(&web, &pods, None, &options)));
+}
+
+#[test]
+fn an_unreadable_annotation_is_a_warning() {
+    let mut web = service(&[("http", "80")]);
+    web.annotations = [(ANNOTATION_TOLERATE_UNREADY, "yes")].into_iter().collect();
+    let pods = arcs([unready(pod("a", &["10.0.0.1"]))]);
+    let options = PlanOptions { tolerate_unready_annotation: true, ..PlanOptions::default() };
+    assert_snapshot!(render(&run(&web, &pods, None, &options)));
+}
+
+#[test]
+fn the_old_annotation_counts_only_where_asked() {
+    let check = |field: bool, annotation: &str, asked: bool, want: (usize, usize)| {
+        let mut web = Service { publish_not_ready_addresses: field, ..service(&[("http", "80")]) };
+        web.annotations = [(ANNOTATION_TOLERATE_UNREADY, annotation)].into_iter().collect();
+        let options = PlanOptions { tolerate_unready_annotation: asked, ..PlanOptions::default() };
+        let plan = run(&web, &arcs([unready(pod("a", &["10.0.0.1"]))]), None, &options);
+        assert_eq!((plan.ready, plan.not_ready), want, "{field} {annotation} {asked}");
+    };
+    check(false, "true", false, (0, 1));
+    check(false, "true", true, (1, 0));
+    check(true, "false", false, (1, 0));
+    check(true, "false", true, (0, 1));
+}
+
+#[test]
+fn services_of_others_are_let_alone() {
+    let check = |web: Service| {
+        let plan = run(&web, &arcs([pod("a", &["10.0.0.1"])]), None, &PlanOptions::default());
+        assert_eq!((plan.action, plan.verdicts), (Action::None, vec![]));
+    };
+    check(Service { selector: None, ..service(&[("http", "80")]) });
+    let kind = kube_endpoint_core_model::service::ServiceType::ExternalName;
+    check(Service { service_type: kind, ..service(&[("http", "80")]) });
+}
+
+/// A change of the existing object, and whether it makes the controller write.
+#[test]
+fn what_counts_as_a_change() {
+    let web = service(&[("http", "80"), ("named", "web")]);
+    let pods = arcs([
+        with_ports(pod("a", &["10.0.0.1"]), &[("web", 1)]),
+        pod("b", &["10.0.0.2"]),
+        unready(pod("c", &["10.0.0.3"])),
+    ]);
+    let there = settled(&web, &pods, &PlanOptions::default());
+    let check = |what: &str, change: fn(&mut Endpoints), writes: bool| {
+        for options in [PlanOptions::default(), PlanOptions::upstream()] {
+            let mut existing = there.clone();
+            change(&mut existing);
+            let plan = run(&web, &pods, Some(&existing), &options);
+            assert_eq!(plan.action != Action::None, writes, "{what} {options:?}");
+        }
+    };
+    check("nothing", |_| {}, false);
+    check("order of subsets", |it| it.subsets.reverse(), false);
+    check("order of addresses", |it| it.subsets[0].addresses.reverse(), false);
+    check(
+        "version of a target",
+        |it| it.subsets[0].addresses[0].target_ref.as_mut().unwrap().resource_version = "7".into(),
+        false,
+    );
+    check(
+        "one subset cut in two",
+        |it| {
+            let mut half = it.subsets[0].clone();
+            half.not_ready_addresses.clear();
+            it.subsets[0].addresses.clear();
+            it.subsets.push(half);
+        },
+        false,
+    );
+    check("an annotation", |it| it.metadata.annotations = it.metadata.annotations.with("a", "b"), false);
+    check(
+        "the trigger time",
+        |it| it.metadata.annotations = it.metadata.annotations.with(ANNOTATION_TRIGGER_TIME, "x"),
+        false,
+    );
+    check("headless label", |it| it.metadata.labels = it.metadata.labels.with(LABEL_HEADLESS, ""), false);
+    check("an address less", |it| drop(it.subsets[0].addresses.pop()), true);
+    check("a node", |it| it.subsets[0].addresses[0].node_name = Some("x".into()), true);
+    check("a hostname", |it| it.subsets[0].addresses[0].hostname = "x".into(), true);
+    check("a port", |it| it.subsets[0].ports[0].port += 1, true);
+    check("a foreign label", |it| it.metadata.labels = it.metadata.labels.with("a", "b"), true);
+    check("a label less", |it| it.metadata.labels = it.metadata.labels.without("team"), true);
+    check(
+        "managed by another",
+        |it| it.metadata.labels = it.metadata.labels.with(LABEL_ENDPOINTS_MANAGED_BY, "x"),
+        true,
+    );
+    check(
+        "over capacity that is not",
+        |it| it.metadata.annotations = it.metadata.annotations.with(ANNOTATION_OVER_CAPACITY, TRUNCATED),
+        true,
+    );
+}
+
+#[test]
+fn a_truncated_object_is_written_once() {
+    let web = service(&[("http", "80"), ("named", "web")]);
+    let number = |n: usize| {
+        let ip = format!("10.0.{}.{}", n / 250, n % 250);
+        let pod = pod(&format!("p{n:04}"), &[&ip]);
+        if n.is_multiple_of(3) { with_ports(pod, &[("web", 1)]) } else { pod }
+    };
+    let pods = arcs((0..1200).map(number));
+    let check = |options: PlanOptions, writes: bool| {
+        let there = settled(&web, &pods, &options);
+        assert_eq!(there.metadata.annotations.get(ANNOTATION_OVER_CAPACITY).map(|v| &**v), Some(TRUNCATED));
+        let held: usize = there.subsets.iter().map(|subset| subset.addresses.len()).sum();
+        assert_eq!(held, 1000);
+        let again = run(&web, &pods, Some(&there), &options);
+        assert_eq!(again.action != Action::None, writes);
+        let unannotated = Endpoints { metadata: Default::default(), ..there.clone() }.metadata.annotations;
+        let mut there = there;
+        there.metadata.annotations = unannotated;
+        assert_ne!(run(&web, &pods, Some(&there), &options).action, Action::None);
+    };
+    check(PlanOptions::default(), false);
+    check(PlanOptions::upstream(), true);
+}
+
+#[test]
+fn below_capacity_again_the_annotation_goes() {
+    let web = service(&[("http", "80")]);
+    let options = PlanOptions { capacity: 2, ..PlanOptions::default() };
+    let pods = arcs(["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(|ip| pod(ip, &[ip])));
+    let there = settled(&web, &pods, &options);
+    let fewer = run(&web, &pods[..2], Some(&there), &options);
+    let Action::Update(updated) = fewer.action else { panic!("an update") };
+    assert!(!updated.metadata.annotations.contains_key(ANNOTATION_OVER_CAPACITY));
+    assert!(!fewer.truncated);
+}
+
+#[test]
+fn a_pod_is_over_capacity_when_no_subset_holds_it() {
+    let web = service(&[("http", "80")]);
+    let options = PlanOptions { capacity: 1, ..PlanOptions::default() };
+    let plan = run(&web, &arcs(["10.0.0.1", "10.0.0.2"].map(|ip| pod(ip, &[ip]))), None, &options);
+    assert!(matches!(plan.verdicts[0].verdict, Verdict::Published { .. }));
+    assert_eq!(plan.verdicts[1].verdict, Verdict::LeftOut(LeftOut::OverCapacity));
+    assert_eq!((plan.ready, plan.not_ready, plan.truncated), (1, 0, true));
+}
+
+#[test]
+fn a_reserved_label_of_the_service_is_no_reason_to_write() {
+    for (label, value) in [(LABEL_HEADLESS, "x"), (LABEL_ENDPOINTS_MANAGED_BY, "somebody")] {
+        let mut web = service(&[("http", "80")]);
+        web.labels = web.labels.with(label, value);
+        let pods = arcs([pod("a", &["10.0.0.1"])]);
+        let there = settled(&web, &pods, &PlanOptions::default());
+        let writes = |options| run(&web, &pods, Some(&there), &options).action != Action::None;
+        assert!(!writes(PlanOptions::default()), "{label}");
+        assert!(writes(PlanOptions::upstream()), "{label}");
+    }
+}

@@ -1,0 +1,193 @@
+//! Laws that hold whatever the inputs are.
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking, as a test does")]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::apply;
+use kube_endpoint_core_model::endpoints::{EndpointAddress, EndpointSubset, EndpointsPort};
+use kube_endpoint_core_model::slice::EndpointConditions;
+use kube_endpoint_core_model::well_known::{
+    ANNOTATION_TRIGGER_TIME, LABEL_MANAGED_BY, LABEL_SERVICE_NAME, LABEL_SKIP_MIRROR, MIRRORING_CONTROLLER,
+};
+use kube_endpoint_core_model::{
+    AddressType, Endpoint, EndpointPort, EndpointSlice, Endpoints, ObjectMeta, ObjectReference,
+    OwnerReference, ResourceVersion, Service, Timestamp,
+};
+use kube_endpoint_mirroring::plan::{Plan, PlanInputs, PlanOptions, plan};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn subsets() -> impl Strategy<Value = Vec<EndpointSubset>> {
+    let ip = prop::sample::select(vec![
+        "192.0.2.1",
+        "192.0.02.1",
+        "192.0.2.2",
+        "192.0.2.3",
+        "192.0.2.4",
+        "2001:db8::1",
+        "2001:0db8::1",
+        "2001:db8::2",
+        "host.example",
+        "",
+    ]);
+    let address = (ip, 0..3u8, 0..3u8).prop_map(|(ip, uid, odd)| EndpointAddress {
+        ip: ip.into(),
+        hostname: if odd == 1 { "h".into() } else { "".into() },
+        node_name: (odd == 2).then(|| "node".into()),
+        target_ref: (uid > 0).then(|| ObjectReference {
+            kind: "Pod".into(),
+            name: format!("p{uid}").into(),
+            uid: format!("u{uid}").into(),
+            ..ObjectReference::default()
+        }),
+    });
+    let port = (0..4i32, any::<bool>()).prop_map(|(port, app)| EndpointsPort {
+        port,
+        protocol: "TCP".into(),
+        app_protocol: app.then(|| "h2c".into()),
+        ..EndpointsPort::default()
+    });
+    let subset = (vec(address.clone(), 0..5), vec(address, 0..4), vec(port, 0..3));
+    vec(
+        subset.prop_map(|(addresses, not_ready_addresses, ports)| EndpointSubset {
+            addresses,
+            not_ready_addresses,
+            ports,
+        }),
+        0..4,
+    )
+}
+
+fn endpoints() -> impl Strategy<Value = Endpoints> {
+    let labels = prop::sample::subsequence(
+        vec![("a", "b"), (LABEL_MANAGED_BY, "me"), (LABEL_SERVICE_NAME, "x"), (LABEL_SKIP_MIRROR, "false")],
+        0..=4,
+    );
+    let annotations = prop::sample::subsequence(vec![("c", "d"), (ANNOTATION_TRIGGER_TIME, "t")], 0..=2);
+    (subsets(), labels, annotations, prop::bool::weighted(0.1)).prop_map(
+        |(subsets, labels, annotations, deleted)| Endpoints {
+            metadata: ObjectMeta {
+                name: "db".into(),
+                namespace: "n".into(),
+                uid: "uid".into(),
+                labels: labels.into_iter().collect(),
+                annotations: annotations.into_iter().collect(),
+                deletion_timestamp: deleted.then_some(Timestamp::UNIX_EPOCH),
+                ..ObjectMeta::default()
+            },
+            subsets,
+        },
+    )
+}
+
+/// Slices that anybody may have edited.
+fn slices() -> impl Strategy<Value = Vec<Arc<EndpointSlice>>> {
+    let kind = prop::sample::select(vec![AddressType::IPv4, AddressType::IPv6, AddressType::Fqdn]);
+    let slice = (kind, vec(1..5u8, 0..4), vec(1..4i32, 0..3), 0..4u8);
+    vec(slice, 0..6).prop_map(|slices| {
+        let slice =
+            |(number, (address_type, ips, ports, odd)): (usize, (AddressType, Vec<u8>, Vec<i32>, u8))| {
+                let labels = [(LABEL_SERVICE_NAME, "db"), (LABEL_MANAGED_BY, MIRRORING_CONTROLLER)];
+                let owner = OwnerReference::controller(
+                    "v1",
+                    "Endpoints",
+                    &"db".into(),
+                    &if odd == 1 { "old".into() } else { "uid".into() },
+                );
+                let endpoint = |ip: u8| Endpoint {
+                    addresses: vec![format!("192.0.2.{ip}").into()],
+                    conditions: EndpointConditions { ready: Some(odd != 2), ..Default::default() },
+                    ..Endpoint::default()
+                };
+                let port = |port: i32| EndpointPort {
+                    name: Some("".into()),
+                    port: Some(port),
+                    protocol: Some("TCP".into()),
+                    app_protocol: None,
+                };
+                Arc::new(EndpointSlice {
+                    metadata: ObjectMeta {
+                        name: format!("db-x{number}").into(),
+                        namespace: "n".into(),
+                        uid: format!("slice-{number}").into(),
+                        resource_version: ResourceVersion(3),
+                        labels: labels.into_iter().chain((odd == 3).then_some(("a", "b"))).collect(),
+                        owner_references: vec![owner],
+                        ..ObjectMeta::default()
+                    },
+                    address_type,
+                    endpoints: ips.into_iter().map(endpoint).collect(),
+                    ports: ports.into_iter().map(port).collect(),
+                })
+            };
+        slices.into_iter().enumerate().map(slice).collect()
+    })
+}
+
+fn run(endpoints: &Endpoints, existing: &[Arc<EndpointSlice>], max: usize) -> Plan {
+    let service = Service::default();
+    let options = PlanOptions { max_endpoints_per_subset: max };
+    plan(&PlanInputs {
+        service: Some(&service),
+        endpoints: Some(endpoints),
+        existing_slices: existing,
+        options: &options,
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_sync_after_a_sync_writes_nothing(given in endpoints(), existing in slices(), max in 0..6usize) {
+        let first = run(&given, &existing, max);
+        let after = apply(existing, &first);
+        let second = run(&given, &after, max);
+        prop_assert!(second.is_empty(), "{second:#?}");
+        prop_assert_eq!(second.events, first.events);
+    }
+
+    #[test]
+    fn the_order_of_slices_does_not_matter(
+        given in endpoints(),
+        (existing, shuffled) in slices().prop_flat_map(|all| (Just(all.clone()), Just(all).prop_shuffle())),
+        max in 0..6usize,
+    ) {
+        prop_assert_eq!(run(&given, &existing, max), run(&given, &shuffled, max));
+    }
+
+    #[test]
+    fn from_wherever_it_starts_the_endpoints_are_the_same(
+        mut given in endpoints(), existing in slices(), max in 0..6usize,
+    ) {
+        given.metadata.deletion_timestamp = None;
+        let contents = |existing: Vec<Arc<EndpointSlice>>| {
+            let after = apply(existing.clone(), &run(&given, &existing, max));
+            let mut contents: Vec<String> = after
+                .iter()
+                .map(|slice| {
+                    let mut endpoints: Vec<String> =
+                        slice.endpoints.iter().map(|it| format!("{:?} {:?}", it.identity(), it.conditions)).collect();
+                    endpoints.sort();
+                    let mut ports = slice.ports.clone();
+                    ports.sort();
+                    format!("{:?} {ports:?} {endpoints:?} {:?}", slice.address_type, slice.metadata.labels)
+                })
+                .collect();
+            contents.sort();
+            contents
+        };
+        prop_assert_eq!(contents(existing), contents(vec![]));
+    }
+
+    #[test]
+    fn no_slice_holds_more_than_the_maximum_nor_an_endpoint_twice(given in endpoints(), max in 0..6usize) {
+        for slice in run(&given, &[], max).create {
+            prop_assert!(!slice.endpoints.is_empty() && slice.endpoints.len() <= max);
+            let mut identities: Vec<_> = slice.endpoints.iter().map(Endpoint::identity).collect();
+            identities.sort();
+            identities.dedup();
+            prop_assert_eq!(identities.len(), slice.endpoints.len());
+        }
+    }
+}

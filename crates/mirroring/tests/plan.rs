@@ -1,0 +1,268 @@
+//! Plans as a person reads them, and the rules that upstream's recordings do not reach.
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking, as a test does")]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::apply;
+use insta::assert_snapshot;
+use kube_endpoint_core_model::well_known::{
+    ANNOTATION_LAST_APPLIED, ANNOTATION_LEADER, ANNOTATION_TRIGGER_TIME, LABEL_MANAGED_BY, LABEL_SKIP_MIRROR,
+};
+use kube_endpoint_core_model::{
+    AddressType, EndpointSlice, Endpoints, ObjectKey, ResourceVersion, Service, StringMap, Timestamp,
+};
+use kube_endpoint_mirroring::plan::{
+    NotMirrored, Plan, PlanInputs, PlanOptions, Stats, mirrorable, plan, render,
+};
+use serde_json::{Value, json};
+
+fn endpoints(subsets: Value) -> Endpoints {
+    let mut endpoints: Endpoints = serde_json::from_value(json!({
+        "metadata": {"name": "db", "namespace": "n", "uid": "endpoints-uid", "resourceVersion": "7"},
+        "subsets": subsets,
+    }))
+    .unwrap();
+    endpoints.metadata.labels = [("team", "shop")].into_iter().collect();
+    endpoints
+}
+
+fn one_address() -> Endpoints {
+    endpoints(json!([{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 5432, "protocol": "TCP"}]}]))
+}
+
+fn pairs(pairs: &[(&str, &str)]) -> StringMap {
+    pairs.iter().copied().collect()
+}
+
+fn with(endpoints: Option<&Endpoints>, existing: &[Arc<EndpointSlice>], max: usize) -> Plan {
+    let service = Service { key: ObjectKey::new("n", "db"), ..Service::default() };
+    let options = PlanOptions { max_endpoints_per_subset: max };
+    plan(&PlanInputs { service: Some(&service), endpoints, existing_slices: existing, options: &options })
+}
+
+fn run(endpoints: &Endpoints, existing: &[Arc<EndpointSlice>]) -> Plan {
+    with(Some(endpoints), existing, 1000)
+}
+
+fn settled(endpoints: &Endpoints) -> Vec<Arc<EndpointSlice>> {
+    apply(vec![], &run(endpoints, &[]))
+}
+
+#[test]
+fn a_subset_becomes_a_slice_for_each_family() {
+    let mut given = endpoints(json!([{
+        "addresses": [
+            {"ip": "192.0.2.2", "nodeName": "node-a", "targetRef": {"kind": "Pod", "name": "db-1", "namespace": "n"}},
+            {"ip": "2001:db8::1", "hostname": "primary"}],
+        "notReadyAddresses": [{"ip": "192.0.2.1"}],
+        "ports": [{"name": "sql", "port": 5432, "protocol": "TCP"}, {"name": "web", "port": 80, "protocol": "TCP", "appProtocol": "h2c"}],
+    }]));
+    given.metadata.annotations = pairs(&[
+        ("note", "kept"),
+        (ANNOTATION_TRIGGER_TIME, "2024-01-01T00:00:00Z"),
+        (ANNOTATION_LAST_APPLIED, "{}"),
+    ]);
+    assert_snapshot!(render(&run(&given, &[])));
+}
+
+#[test]
+fn subsets_are_brought_into_canonical_form_first() {
+    let given = endpoints(json!([
+        {"addresses": [{"ip": "192.0.2.1"}], "ports": [{"name": "a", "port": 1, "protocol": "TCP"}]},
+        {"addresses": [{"ip": "192.0.2.1"}], "ports": [{"name": "b", "port": 2, "protocol": "TCP"}]},
+        {"notReadyAddresses": [{"ip": "192.0.2.1"}, {"ip": "192.0.02.2"}, {"ip": "192.0.2.2"}]},
+    ]));
+    assert_snapshot!(render(&run(&given, &[])));
+}
+
+#[test]
+fn invalid_addresses_are_skipped_with_an_event() {
+    let given = endpoints(json!([
+        {"addresses": [{"ip": "db.example.com"}, {"ip": "192.0.2.1"}], "notReadyAddresses": [{"ip": "192.0.2"}]},
+    ]));
+    assert_snapshot!(render(&run(&given, &[])));
+}
+
+#[test]
+fn too_many_addresses_are_skipped_with_an_event() {
+    let given = endpoints(json!([
+        {"addresses": [{"ip": "192.0.2.1"}, {"ip": "2001:db8::1"}, {"ip": "192.0.2.3"}], "notReadyAddresses": [{"ip": "192.0.2.0"}]},
+    ]));
+    let plan = with(Some(&given), &[], 2);
+    assert_snapshot!(render(&plan));
+    assert_eq!(plan.stats.skipped, 2);
+}
+
+#[test]
+fn equal_ports_with_an_application_protocol_share_a_slice_up_to_the_maximum() {
+    let port = json!([{"name": "dns", "port": 53, "protocol": "UDP", "appProtocol": "dns"}]);
+    let given = endpoints(json!([
+        {"addresses": [{"ip": "192.0.2.1"}, {"ip": "192.0.2.2"}], "ports": port},
+        {"addresses": [{"ip": "192.0.2.3"}], "notReadyAddresses": [{"ip": "192.0.2.1"}], "ports": port},
+    ]));
+    assert_snapshot!(render(&with(Some(&given), &[], 2)));
+}
+
+#[test]
+fn changed_ports_recycle_a_slice_and_keep_what_identifies_it() {
+    let before = settled(&one_address());
+    let mut given = one_address();
+    given.subsets[0].ports[0].port = 5433;
+    let plan = run(&given, &before);
+    assert_snapshot!(render(&plan));
+    assert_eq!(plan.update[0].metadata.resource_version, ResourceVersion(1));
+    assert_eq!(plan.update[0].metadata.generate_name, before[0].metadata.generate_name);
+}
+
+#[test]
+fn a_slice_is_never_recycled_for_the_other_family() {
+    let before = settled(&one_address());
+    let mut given = one_address();
+    given.subsets[0].addresses[0].ip = "2001:db8::1".into();
+    assert_snapshot!(render(&run(&given, &before)));
+}
+
+#[test]
+fn recycling_for_one_family_drops_nothing_of_the_other() {
+    let both = |port: u16| json!([{"addresses": [{"ip": "192.0.2.1"}, {"ip": "2001:db8::1"}], "ports": [{"port": port, "protocol": "TCP"}]}]);
+    let only_six: Vec<_> = settled(&endpoints(both(1)))
+        .into_iter()
+        .filter(|slice| slice.address_type == AddressType::IPv6)
+        .collect();
+    assert_snapshot!(render(&run(&endpoints(both(2)), &only_six)));
+}
+
+#[test]
+fn of_several_slices_the_one_with_least_to_change_stays() {
+    let good = settled(&one_address()).remove(0);
+    let renamed = |name: &str, change: fn(&mut EndpointSlice)| {
+        let mut slice = EndpointSlice::clone(&good);
+        slice.metadata.name = name.into();
+        change(&mut slice);
+        Arc::new(slice)
+    };
+    let existing = [
+        renamed("db-a", |slice| slice.endpoints.clear()),
+        renamed("db-b", |_| {}),
+        renamed("db-c", |slice| slice.metadata.labels = slice.metadata.labels.with("x", "y")),
+    ];
+    assert_snapshot!(render(&run(&one_address(), &existing)));
+}
+
+#[test]
+fn no_addresses_no_slices() {
+    let mut given = one_address();
+    let before = settled(&given);
+    given.subsets.clear();
+    assert_snapshot!(render(&run(&given, &before)));
+}
+
+#[test]
+fn what_is_being_deleted_gets_no_new_slices() {
+    let before = settled(&one_address());
+    let mut given = one_address();
+    given.metadata.deletion_timestamp = Some(Timestamp::UNIX_EPOCH);
+    given.subsets[0].addresses[0].hostname = "h".into();
+    assert_snapshot!(render(&run(&given, &[])), @"nothing to write
+    ");
+    assert_snapshot!(render(&run(&given, &before)));
+}
+
+#[test]
+fn where_nothing_is_mirrored_slices_go() {
+    let before = settled(&one_address());
+    let options = PlanOptions::default();
+    let plain = Service { key: ObjectKey::new("n", "db"), ..Service::default() };
+    let selecting = Service { selector: Some(pairs(&[])), ..plain.clone() };
+    let labelled = |value: &str| {
+        let mut given = one_address();
+        given.metadata.labels = given.metadata.labels.with(LABEL_SKIP_MIRROR, value);
+        given
+    };
+    let mut lock = one_address();
+    lock.metadata.annotations = pairs(&[(ANNOTATION_LEADER, "")]);
+    let check = |service: Option<&Service>, endpoints: Option<&Endpoints>, want: Option<NotMirrored>| {
+        let plan = plan(&PlanInputs { service, endpoints, existing_slices: &before, options: &options });
+        assert_eq!(plan.not_mirrored, want);
+        if let Some(reason) = want {
+            assert_eq!(plan.delete, before, "{reason}");
+            assert!(plan.create.is_empty() && plan.update.is_empty() && plan.events.is_empty());
+            assert_eq!(plan.stats, Stats::default());
+        }
+    };
+    check(Some(&plain), Some(&one_address()), None);
+    check(Some(&plain), None, Some(NotMirrored::NoEndpoints));
+    check(None, None, Some(NotMirrored::NoEndpoints));
+    check(None, Some(&one_address()), Some(NotMirrored::NoService));
+    check(Some(&selecting), Some(&one_address()), Some(NotMirrored::Selector));
+    check(Some(&plain), Some(&labelled("true")), Some(NotMirrored::SkipLabel));
+    check(Some(&plain), Some(&labelled("false")), None);
+    check(Some(&plain), Some(&labelled("True")), None);
+    check(Some(&plain), Some(&lock), Some(NotMirrored::LeaderElection));
+    assert_eq!(mirrorable(&lock), Err(NotMirrored::LeaderElection));
+    assert_snapshot!(render(&with(None, &before, 1000)));
+}
+
+/// A change of the existing slice, and whether it makes the controller write.
+#[test]
+fn what_counts_as_a_change() {
+    let mut given = endpoints(json!([{"addresses": [
+        {"ip": "192.0.2.1", "targetRef": {"kind": "Pod", "name": "p"}}, {"ip": "192.0.2.2"}]}]));
+    given.metadata.annotations = pairs(&[("note", "kept"), (ANNOTATION_TRIGGER_TIME, "x")]);
+    given.metadata.labels = given.metadata.labels.with(LABEL_MANAGED_BY, "somebody");
+    let before = settled(&given);
+    let check = |what: &str, change: fn(&mut EndpointSlice), writes: bool| {
+        let mut slice = EndpointSlice::clone(&before[0]);
+        change(&mut slice);
+        let plan = run(&given, &[Arc::new(slice)]);
+        assert_eq!(plan.update.len(), usize::from(writes), "{what}");
+        assert!(plan.create.is_empty() && plan.delete.is_empty(), "{what}");
+    };
+    check("nothing", |_| {}, false);
+    check("order", |it| it.endpoints.reverse(), false);
+    check(
+        "version of the target",
+        |it| it.endpoints[0].target_ref.as_mut().unwrap().resource_version = "9".into(),
+        false,
+    );
+    check("hints", |it| it.endpoints[0].hints = Some(Default::default()), false);
+    check("no owner", |it| it.metadata.owner_references.clear(), false);
+    check("a finalizer", |it| it.metadata.finalizers = vec!["x".into()], false);
+    check("an owner of old", |it| it.metadata.owner_references[0].uid = "old".into(), true);
+    check("a zone", |it| it.endpoints[0].zone = Some("z".into()), true);
+    check("a node", |it| it.endpoints[0].node_name = Some("n".into()), true);
+    check("a condition", |it| it.endpoints[0].conditions.serving = Some(true), true);
+    check("an endpoint less", |it| drop(it.endpoints.pop()), true);
+    check("an endpoint twice", |it| it.endpoints.push(it.endpoints[0].clone()), true);
+    check("one twice instead of another", |it| it.endpoints[0] = it.endpoints[1].clone(), true);
+    check("a label", |it| it.metadata.labels = it.metadata.labels.with("x", "y"), true);
+    check("an annotation less", |it| it.metadata.annotations = StringMap::default(), true);
+    check(
+        "the trigger time",
+        |it| it.metadata.annotations = it.metadata.annotations.with(ANNOTATION_TRIGGER_TIME, "x"),
+        true,
+    );
+}
+
+#[test]
+fn stats_count_what_upstreams_metrics_count() {
+    let ips = |ips: &[&str]| {
+        let addresses: Vec<Value> = ips.iter().map(|ip| json!({"ip": ip})).collect();
+        endpoints(json!([{"addresses": addresses, "ports": [{"port": 1, "protocol": "TCP"}]}]))
+    };
+    let before = settled(&ips(&["192.0.2.1", "192.0.2.2", "2001:db8::1"]));
+    let mut given = ips(&["192.0.2.2", "192.0.2.3", "192.0.2.4"]);
+    given.subsets[0].addresses[0].node_name = Some("moved".into());
+    let want = Stats {
+        added: 2,
+        updated: 1,
+        removed: 2,
+        skipped: 0,
+        endpoints_desired: 3,
+        slices: 1,
+        slices_desired: 1,
+    };
+    assert_eq!(run(&given, &before).stats, want);
+}
