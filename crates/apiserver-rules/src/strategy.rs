@@ -14,6 +14,7 @@ mod node;
 mod pod;
 mod pod_defaults;
 mod ranges;
+mod review;
 mod service;
 pub(crate) mod service_facts;
 mod service_ips;
@@ -106,9 +107,15 @@ pub fn set_defaults(resource: &Resource, object: &mut Value) {
 /// Defaults, prepares and validates a decoded object that is to be created. The caller has set metadata.namespace,
 /// metadata.name (made from generateName if need be), uid and creationTimestamp; cluster IPs are allocated after it.
 ///
+/// A review, which is never stored, comes with empty metadata and is only validated.
+///
 /// # Errors
-/// 422 Invalid with a cause for each field.
+/// 422 Invalid with a cause for each field; 400 for a token review without a token.
 pub fn create(resource: &Resource, object: Value, now: Timestamp) -> Result<Decided, Status> {
+    if !resource.is_stored() {
+        review::validate(resource, &object)?;
+        return Ok(Decided { object, warnings: Vec::new() });
+    }
     // Nothing that a strategy sets on creation depends on the time; the signature leaves room for kinds where it does.
     let _ = now;
     let mut object = object;
@@ -130,10 +137,8 @@ pub fn create(resource: &Resource, object: Value, now: Timestamp) -> Result<Deci
     validate(resource, &object, None, &mut errors);
     refuse(resource, &object, std::mem::take(&mut errors))?;
     let rule = metadata::NameRule::PathSegment;
-    if resource.is_stored() {
-        metadata::validate(&object["metadata"], resource.namespaced, rule, &mut errors);
-        refuse(resource, &object, errors)?;
-    }
+    metadata::validate(&object["metadata"], resource.namespaced, rule, &mut errors);
+    refuse(resource, &object, errors)?;
     let warnings = warnings_on_create(resource, &object);
     if resource.kind == "Namespace" {
         namespace::set_defaults(&mut object);
@@ -174,11 +179,9 @@ pub fn update(
     }
     keep_system_metadata(old, &mut new);
     prepare_for_update(resource, old, &mut new, subresource);
-    if resource.is_stored() {
-        let rule = metadata::NameRule::PathSegment;
-        metadata::validate(&new["metadata"], resource.namespaced, rule, &mut errors);
-        metadata::validate_update(&new["metadata"], &old["metadata"], &mut errors);
-    }
+    let rule = metadata::NameRule::PathSegment;
+    metadata::validate(&new["metadata"], resource.namespaced, rule, &mut errors);
+    metadata::validate_update(&new["metadata"], &old["metadata"], &mut errors);
     match subresource {
         Subresource::None => validate(resource, &new, Some(old), &mut errors),
         Subresource::Status => validate_status(resource, &new, old, &mut errors),

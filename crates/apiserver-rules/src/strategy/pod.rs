@@ -14,7 +14,7 @@ use super::pod_defaults::{CONTAINER_LISTS, sync_pod_ips};
 pub(super) use crate::validation::pod_status::validate as validate_status;
 
 pub(super) fn prepare_for_create(object: &mut Value) {
-    tolerate_for_a_while(object);
+    tolerate_for_a_while(object, AWAY.into_iter());
     if let Some(meta) = object.make("metadata") {
         meta.insert("generation".to_owned(), 1.into());
     }
@@ -32,26 +32,27 @@ pub(super) fn prepare_for_create(object: &mut Value) {
     object.set("status", status);
 }
 
+/// Taints of a node that is away.
+const AWAY: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+
+fn tolerates(object: &Value, taint: &str) -> bool {
+    spec(object).list("tolerations").iter().any(|t| {
+        (t.text("key").is_empty() || t.text("key") == taint) && matches!(t.text("effect"), "" | "NoExecute")
+    })
+}
+
 /// What the admission plugin DefaultTolerationSeconds adds: a pod stays for five minutes on a node that is away.
-fn tolerate_for_a_while(object: &mut Value) {
-    let tolerations = spec(object).list("tolerations");
-    let mut added = Vec::new();
-    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
-        let tolerated = tolerations.iter().any(|t| {
-            matches!(t.text("key"), "") | (t.text("key") == key)
-                && matches!(t.text("effect"), "" | "NoExecute")
-        });
-        if !tolerated {
-            added.push(json!({
-                "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300
-            }));
-        }
-    }
+fn tolerate_for_a_while(object: &mut Value, taints: impl Iterator<Item = &'static str>) {
+    let added: Vec<Value> = taints
+        .filter(|taint| !tolerates(object, taint))
+        .map(|taint| {
+            json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
+        })
+        .collect();
     if added.is_empty() {
         return;
     }
-    let mut all = tolerations.to_vec();
-    all.append(&mut added);
+    let all = [spec(object).list("tolerations"), &added].concat();
     if let Some(spec) = object.make("spec") {
         spec.insert("tolerations".to_owned(), all.into());
     }
@@ -59,6 +60,8 @@ fn tolerate_for_a_while(object: &mut Value) {
 
 pub(super) fn prepare_for_update(old: &Value, new: &mut Value) {
     new.copy("status", old);
+    // The plugin acts on updates too. A pod that was loaded without these tolerations is left alone.
+    tolerate_for_a_while(new, AWAY.into_iter().filter(|taint| tolerates(old, taint)));
     if spec(old) != spec(new) {
         let generation = old["metadata"].int("generation") + 1;
         if let Some(meta) = new.make("metadata") {

@@ -1,9 +1,9 @@
 //! Decoding: what is dropped, what is filled in, what is refused.
 
-use kube_endpoint_apiserver_rules::strategy::{decode, strict_decoding_error};
+use kube_endpoint_apiserver_rules::strategy::{create, decode, strict_decoding_error};
 use serde_json::{Value, json};
 
-use super::{base, merge, resource};
+use super::{base, merge, now, resource};
 
 fn message(kind: &str, body: Value) -> String {
     let status = decode(resource(kind), body).unwrap_err();
@@ -157,4 +157,25 @@ fn reviews_are_decoded() {
     );
     let object = decode(resource("TokenReview"), json!({"spec": {"token": "t"}})).unwrap().object;
     assert_eq!(object["status"], json!({"user": {}}));
+}
+
+#[test]
+fn reviews_that_cannot_be_answered_are_refused() {
+    let refusal = |kind: &str, spec: Value| {
+        let object = decode(resource(kind), json!({"spec": spec})).unwrap().object;
+        create(resource(kind), object, now()).unwrap_err()
+    };
+    let status = refusal("TokenReview", json!({}));
+    assert_eq!(
+        (status.code, status.message.as_str()),
+        (400, "token is required for TokenReview in authentication")
+    );
+    let status = refusal("SubjectAccessReview", json!({}));
+    assert_eq!(status.code, 422);
+    assert_eq!(
+        status.message,
+        "SubjectAccessReview.authorization.k8s.io \"\" is invalid: [spec.resourceAttributes: Invalid value: null: \
+         exactly one of nonResourceAttributes or resourceAttributes must be specified, spec.user: Invalid value: \"\": \
+         at least one of user or group must be specified]"
+    );
 }

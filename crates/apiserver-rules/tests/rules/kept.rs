@@ -45,6 +45,8 @@ fn the_generation_of_a_slice_rises_with_anything_but_metadata_and_with_labels() 
 fn the_generation_of_a_pod_rises_with_its_spec() {
     let generation = |patch: &str| changed("Pod", "{}", patch)["metadata"]["generation"].clone();
     assert_eq!(generation(r#"{"metadata": {"labels": {"a": "b"}}}"#), 1);
+    // Tolerations that admission gave to the pod come back.
+    assert_eq!(generation(r#"{"spec": {"tolerations": []}}"#), 1);
     assert_eq!(
         generation(
             r#"{"spec": {"containers": [{"name": "c", "image": "i:2", "imagePullPolicy": "IfNotPresent"}]}}"#

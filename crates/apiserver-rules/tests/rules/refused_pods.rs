@@ -206,8 +206,10 @@ fn changes() {
         r#"{"containers": [{"name": "c", "image": "i:1"}, {"name": "d", "image": "i:1"}]}"#,
         &["Forbidden spec.containers: Forbidden: pod updates may not add or remove containers"],
     );
-    change(
-        r#"{"tolerations": []}"#,
+    change_refused(
+        "Pod",
+        r#"{"spec": {"tolerations": [{"key": "k", "operator": "Exists"}]}}"#,
+        r#"{"spec": {"tolerations": []}}"#,
         &[
             "Forbidden spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds",
         ],
