@@ -1,8 +1,11 @@
 //! JSON, merge and strategic merge patches, after the apiserver's `endpoints/handlers/patch.go`.
 
+mod definitions;
 mod order;
 mod schema;
 mod strategic;
+
+pub use definitions::definitions;
 
 use serde_json::Value;
 

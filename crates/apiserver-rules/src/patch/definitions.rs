@@ -1,0 +1,167 @@
+//! The object types as OpenAPI v2 definitions: fields, types and the merge keys from which a client computes a
+//! strategic merge patch.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::schema::{self as merging, Schema};
+use crate::resource::{self, Resource};
+use crate::schema::{self, GoType, Shape};
+
+const REFERENCE: &str = "#/definitions/";
+const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+/// Types of apimachinery's `meta/v1`, which all groups share.
+const META: [&str; 6] = [
+    "Condition",
+    "LabelSelector",
+    "LabelSelectorRequirement",
+    "ManagedFieldsEntry",
+    "ObjectMeta",
+    "OwnerReference",
+];
+
+/// The definitions of all kinds and of the types in them, by name, such as `io.k8s.api.core.v1.Pod`. References
+/// start with `#/definitions/`. Nothing is marked as required: what has to be there is for validation to say.
+pub fn definitions() -> Map<String, Value> {
+    let mut walk = Walk::default();
+    for resource in resource::all() {
+        let name = walk.visit(schema::of(resource), merging::of(resource), resource);
+        if let Some(definition) = walk.definitions.get_mut(&name) {
+            definition["x-kubernetes-group-version-kind"] =
+                json!([{"group": resource.group, "version": resource.version, "kind": resource.kind}]);
+        }
+    }
+    let quantity = json!({"type": "string", "description": "An amount, such as 500m, 2 or 64Mi."});
+    walk.definitions.insert(QUANTITY.to_owned(), quantity);
+    walk.definitions
+}
+
+/// The types seen so far. A type is named after the group that first uses it.
+#[derive(Default)]
+struct Walk {
+    names: BTreeMap<*const GoType, String>,
+    definitions: Map<String, Value>,
+}
+
+impl Walk {
+    /// Defines a type unless it is defined already, and returns its name.
+    fn visit(&mut self, go_type: &'static GoType, merging: &Schema, root: &Resource) -> String {
+        if let Some(name) = self.names.get(&std::ptr::from_ref(go_type)) {
+            return name.clone();
+        }
+        let name = if META.contains(&go_type.name) {
+            format!("io.k8s.apimachinery.pkg.apis.meta.v1.{}", go_type.name)
+        } else {
+            // Go packages are named after the first part of the group.
+            let package = root.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
+            format!("io.k8s.api.{package}.{}.{}", root.version, go_type.name)
+        };
+        self.names.insert(go_type, name.clone());
+        let mut properties = Map::new();
+        for field in go_type.fields {
+            let merging = merging.field(field.name);
+            let mut property = self.shape(&field.shape, merging.schema, root);
+            if let Some(key) = merging.merge_key {
+                property["x-kubernetes-patch-strategy"] = json!("merge");
+                if !key.is_empty() {
+                    property["x-kubernetes-patch-merge-key"] = json!(key);
+                }
+            }
+            properties.insert(field.name.to_owned(), property);
+        }
+        self.definitions.insert(name.clone(), json!({"type": "object", "properties": properties}));
+        name
+    }
+
+    fn shape(&mut self, shape: &'static Shape, merging: &Schema, root: &Resource) -> Value {
+        match shape {
+            Shape::Text(_) => json!({"type": "string"}),
+            Shape::Bool => json!({"type": "boolean"}),
+            Shape::Int32 => json!({"type": "integer", "format": "int32"}),
+            Shape::Int64 => json!({"type": "integer", "format": "int64"}),
+            Shape::Quantity => json!({"$ref": format!("{REFERENCE}{QUANTITY}")}),
+            Shape::Time | Shape::MicroTime => json!({"type": "string", "format": "date-time"}),
+            Shape::IntOrString => json!({"type": "string", "format": "int-or-string"}),
+            Shape::Any => json!({"type": "object"}),
+            Shape::Object(go_type) => {
+                json!({"$ref": format!("{REFERENCE}{}", self.visit(go_type, merging, root))})
+            }
+            Shape::List(item) => json!({"type": "array", "items": self.shape(item, merging, root)}),
+            Shape::Map(item) => {
+                json!({"type": "object", "additionalProperties": self.shape(item, merging, root)})
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_defined_and_every_reference_leads_somewhere() {
+        let definitions = definitions();
+        let mut kinds = 0;
+        for (name, definition) in &definitions {
+            kinds += usize::from(definition.get("x-kubernetes-group-version-kind").is_some());
+            let text = definition.to_string();
+            for reference in text.split(REFERENCE).skip(1) {
+                let target = reference.split('"').next().unwrap();
+                assert!(definitions.contains_key(target), "{name}: {target}");
+            }
+        }
+        assert_eq!(kinds, resource::all().len());
+    }
+
+    #[test]
+    fn merge_keys_are_told() {
+        let definitions = definitions();
+        let property = |definition: &str, field: &str| definitions[definition]["properties"][field].clone();
+        insta::assert_json_snapshot!(
+            [
+                property("io.k8s.api.core.v1.ServiceSpec", "ports"),
+                property("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "finalizers"),
+                property("io.k8s.api.core.v1.Container", "env"),
+                property("io.k8s.api.discovery.v1.EndpointSlice", "endpoints"),
+                property("io.k8s.api.events.v1.Event", "regarding"),
+            ],
+            @r##"
+        [
+          {
+            "items": {
+              "$ref": "#/definitions/io.k8s.api.core.v1.ServicePort"
+            },
+            "type": "array",
+            "x-kubernetes-patch-merge-key": "port",
+            "x-kubernetes-patch-strategy": "merge"
+          },
+          {
+            "items": {
+              "type": "string"
+            },
+            "type": "array",
+            "x-kubernetes-patch-strategy": "merge"
+          },
+          {
+            "items": {
+              "$ref": "#/definitions/io.k8s.api.core.v1.EnvVar"
+            },
+            "type": "array",
+            "x-kubernetes-patch-merge-key": "name",
+            "x-kubernetes-patch-strategy": "merge"
+          },
+          {
+            "items": {
+              "$ref": "#/definitions/io.k8s.api.discovery.v1.Endpoint"
+            },
+            "type": "array"
+          },
+          {
+            "$ref": "#/definitions/io.k8s.api.core.v1.ObjectReference"
+          }
+        ]
+        "##
+        );
+    }
+}
