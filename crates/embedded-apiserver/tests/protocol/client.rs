@@ -1,7 +1,5 @@
 //! The everyday verbs through a `kube::Client`, in process under a paused clock.
 
-#![allow(clippy::unwrap_used)]
-
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::Client;

@@ -1,0 +1,135 @@
+//! The garbage collector: dependents and owners.
+
+use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use serde_json::{Value, json};
+
+use crate::common::*;
+
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+
+fn owned_by(owner: &Value, name: &str, blocks: bool) -> Value {
+    let mut object = slice(name);
+    object["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "v1", "kind": owner["kind"], "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"], "controller": true, "blockOwnerDeletion": blocks,
+    }]);
+    object
+}
+
+fn slices(server: &EmbeddedApiServer) -> Vec<String> {
+    let of = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
+    server.list("endpointslices").iter().map(of).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn dependents_follow_their_owner() {
+    let (server, raw) = started();
+    let web = raw.post(SERVICES, &service("web")).await.expect(201);
+    raw.post(SLICES, &owned_by(&web, "web-1", true)).await.expect(201);
+    raw.post(SLICES, &owned_by(&web, "web-2", true)).await.expect(201);
+    raw.post(SLICES, &slice("free")).await.expect(201);
+    raw.delete(&format!("{SERVICES}/web"), &Value::Null).await.expect(200);
+    assert_eq!(slices(&server).len(), 3, "not at once");
+    pass(1).await;
+    assert_eq!(slices(&server), ["free"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_is_gone_takes_latecomers_along() {
+    let (server, raw) = started();
+    let web = raw.post(SERVICES, &service("web")).await.expect(201);
+    raw.delete(&format!("{SERVICES}/web"), &Value::Null).await.expect(200);
+    raw.post(SLICES, &owned_by(&web, "late", true)).await.expect(201);
+    pass(1).await;
+    assert!(slices(&server).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_with_another_owner_only_forgets_the_one() {
+    let (server, raw) = started();
+    let web = raw.post(SERVICES, &service("web")).await.expect(201);
+    let api = raw.post(SERVICES, &service("api")).await.expect(201);
+    let mut object = owned_by(&web, "shared", true);
+    let mut second = owned_by(&api, "shared", true)["metadata"]["ownerReferences"][0].take();
+    second["controller"] = false.into();
+    object["metadata"]["ownerReferences"].as_array_mut().unwrap().push(second);
+    raw.post(SLICES, &object).await.expect(201);
+    raw.delete(&format!("{SERVICES}/web"), &Value::Null).await.expect(200);
+    pass(1).await;
+    let left = server.get("endpointslices", "default", "shared").unwrap();
+    let owners = left["metadata"]["ownerReferences"].as_array().unwrap();
+    assert_eq!((owners.len(), owners[0]["name"].as_str()), (1, Some("api")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_of_kinds_that_are_not_kept_count_as_there() {
+    let (server, raw) = started();
+    let mut object = pod("a");
+    object["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rs-uid"}]);
+    raw.post(PODS, &object).await.expect(201);
+    pass(1).await;
+    assert_eq!(server.count("pods"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_the_foreground_the_owner_goes_last() {
+    let (server, raw) = started();
+    let web = raw.post(SERVICES, &service("web")).await.expect(201);
+    let mut held = owned_by(&web, "held", true);
+    held["metadata"]["finalizers"] = json!(["example.com/held"]);
+    raw.post(SLICES, &held).await.expect(201);
+    raw.post(SLICES, &owned_by(&web, "plain", true)).await.expect(201);
+    raw.post(SLICES, &owned_by(&web, "not-blocking", false)).await.expect(201);
+    let options = json!({"propagationPolicy": "Foreground"});
+    let marked = raw.delete(&format!("{SERVICES}/web"), &options).await.expect(200);
+    assert_eq!(marked["metadata"]["finalizers"], json!(["foregroundDeletion"]));
+    pass(1).await;
+    assert_eq!(slices(&server), ["held", "not-blocking"]);
+    assert_eq!(server.count("services"), 1);
+    raw.merge(&format!("{SLICES}/held"), &json!({"metadata": {"finalizers": null}})).await.expect(200);
+    pass(1).await;
+    assert_eq!(server.count("services"), 0);
+    pass(1).await;
+    assert!(slices(&server).is_empty(), "what did not block follows");
+}
+
+#[tokio::test(start_paused = true)]
+async fn orphans_forget_their_owner() {
+    let (server, raw) = started();
+    let web = raw.post(SERVICES, &service("web")).await.expect(201);
+    raw.post(SLICES, &owned_by(&web, "web-1", true)).await.expect(201);
+    let marked =
+        raw.delete(&format!("{SERVICES}/web?propagationPolicy=Orphan"), &Value::Null).await.expect(200);
+    assert_eq!(marked["metadata"]["finalizers"], json!(["orphan"]));
+    pass(1).await;
+    assert_eq!(server.count("services"), 0);
+    let left = server.get("endpointslices", "default", "web-1").unwrap();
+    assert!(left["metadata"].get("ownerReferences").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_can_be_left_out() {
+    let (server, raw) = start(EmbeddedApiServer::builder().without_garbage_collector());
+    let web = raw.post(SERVICES, &service("web")).await.expect(201);
+    raw.post(SLICES, &owned_by(&web, "web-1", true)).await.expect(201);
+    raw.delete(&format!("{SERVICES}/web"), &Value::Null).await.expect(200);
+    pass(60).await;
+    assert_eq!(slices(&server), ["web-1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_takes_its_lease_along() {
+    let (server, raw) = started();
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}});
+    let node = raw.post("/api/v1/nodes", &node).await.expect(201);
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {}, "metadata": {
+        "name": "n", "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": node["metadata"]["uid"]},
+        ],
+    }});
+    raw.post("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases", &lease).await.expect(201);
+    raw.delete("/api/v1/nodes/n", &Value::Null).await.expect(200);
+    pass(1).await;
+    assert_eq!(server.count("leases"), 0);
+}

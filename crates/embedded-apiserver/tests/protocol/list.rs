@@ -1,0 +1,207 @@
+//! Lists: pages, selectors, which state they show, and in which shape.
+
+use crate::common::*;
+use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use serde_json::{Value, json};
+
+async fn with_pods(count: usize) -> (EmbeddedApiServer, Raw) {
+    let (server, raw) = started();
+    for number in 0..count {
+        let mut pod = pod_on(&format!("pod-{number:03}"), &format!("node-{}", number % 3));
+        pod["metadata"]["labels"]["parity"] = if number % 2 == 0 { "even" } else { "odd" }.into();
+        raw.post(PODS, &pod).await.expect(201);
+    }
+    (server, raw)
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_show_one_state_whatever_happens_in_between() {
+    let (_server, raw) = with_pods(5).await;
+    let first = raw.get(&format!("{PODS}?limit=2")).await.expect(200);
+    assert_eq!(names(&first), ["pod-000", "pod-001"]);
+    assert_eq!(first["metadata"]["remainingItemCount"], 3);
+    raw.delete(&format!("{PODS}/pod-003"), &json!({"gracePeriodSeconds": 0})).await.expect(200);
+    raw.post(PODS, &pod("pod-002a")).await.expect(201);
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    let second = raw.get(&format!("{PODS}?limit=2&continue={token}")).await.expect(200);
+    assert_eq!(names(&second), ["pod-002", "pod-003"]);
+    assert_eq!(version_of(&second), version_of(&first));
+    assert_eq!(second["metadata"]["remainingItemCount"], 1);
+    let token = second["metadata"]["continue"].as_str().unwrap();
+    let third = raw.get(&format!("{PODS}?limit=2&continue={token}")).await.expect(200);
+    assert_eq!(names(&third), ["pod-004"]);
+    assert!(third["metadata"].get("continue").is_none());
+    assert!(third["metadata"].get("remainingItemCount").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_is_too_old_comes_with_one_that_works() {
+    let (server, raw) = with_pods(4).await;
+    let first = raw.get(&format!("{PODS}?limit=2")).await.expect(200);
+    raw.post(PODS, &pod("pod-009")).await.expect(201);
+    server.compact();
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    let reply = raw.get(&format!("{PODS}?limit=2&continue={token}")).await;
+    assert!(reply.refused(410, "Expired").starts_with("The provided continue parameter is too old"));
+    let token = reply.json()["metadata"]["continue"].as_str().unwrap().to_owned();
+    let rest = raw.get(&format!("{PODS}?continue={token}")).await.expect(200);
+    assert_eq!(names(&rest), ["pod-002", "pod-003", "pod-009"]);
+    assert!(
+        raw.get(&format!("{PODS}?continue=nonsense")).await.refused(400, "BadRequest").contains("continue")
+    );
+    let both = raw.get(&format!("{PODS}?continue={token}&resourceVersion=3")).await;
+    assert!(both.refused(400, "BadRequest").contains("not allowed when using continue"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn selectors_select() {
+    let (_server, raw) = with_pods(6).await;
+    for (query, expected) in [
+        ("labelSelector=parity%3Deven", vec!["pod-000", "pod-002", "pod-004"]),
+        ("labelSelector=parity+notin+(even),app", vec!["pod-001", "pod-003", "pod-005"]),
+        ("labelSelector=!app", vec![]),
+        ("fieldSelector=spec.nodeName%3Dnode-1", vec!["pod-001", "pod-004"]),
+        ("fieldSelector=spec.nodeName!=node-1,metadata.name!=pod-000", vec!["pod-002", "pod-003", "pod-005"]),
+        ("fieldSelector=metadata.name=pod-003", vec!["pod-003"]),
+        ("fieldSelector=status.phase=Pending&labelSelector=parity=odd&limit=2", vec!["pod-001", "pod-003"]),
+    ] {
+        let list = raw.get(&format!("{PODS}?{query}")).await.expect(200);
+        assert_eq!(names(&list), expected, "{query}");
+        assert!(list["metadata"].get("remainingItemCount").is_none(), "{query}");
+    }
+    raw.get(&format!("{PODS}?labelSelector=a=(")).await.refused(400, "BadRequest");
+    let message = raw.get(&format!("{PODS}?fieldSelector=spec.color=red")).await.refused(400, "BadRequest");
+    assert!(message.contains("field label not supported"), "{message}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_is_not_confused_with_one_that_its_name_begins() {
+    let (server, raw) = started();
+    let namespaced = |namespace: &str| {
+        json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "p", "namespace": namespace}, "spec": {"containers": []}})
+    };
+    server.load([namespaced("a-b"), namespaced("a"), namespaced("ab")]).unwrap();
+    let of = async |path: &str| {
+        let list = raw.get(path).await.expect(200);
+        let namespaces = list["items"].as_array().unwrap().iter();
+        namespaces.map(|pod| pod["metadata"]["namespace"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("/api/v1/namespaces/a/pods").await, ["a"]);
+    // As in etcd, where the slash sorts after the hyphen.
+    assert_eq!(of("/api/v1/pods").await, ["a-b", "a", "ab"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_resource_version_says_which_state_is_wanted() {
+    let (server, raw) = with_pods(2).await;
+    let then = server.resource_version();
+    raw.post(PODS, &pod("pod-later")).await.expect(201);
+    let count = async |query: &str| names(&raw.get(&format!("{PODS}?{query}")).await.expect(200)).len();
+    assert_eq!(count("").await, 3);
+    assert_eq!(count("resourceVersion=0").await, 3);
+    assert_eq!(count("resourceVersion=0&limit=1").await, 3, "a cache ignores the limit");
+    assert_eq!(count(&format!("resourceVersion={then}")).await, 3);
+    assert_eq!(count(&format!("resourceVersion={then}&resourceVersionMatch=NotOlderThan")).await, 3);
+    assert_eq!(count(&format!("resourceVersion={then}&resourceVersionMatch=Exact")).await, 2);
+    assert_eq!(count(&format!("resourceVersion={then}&limit=10")).await, 2, "a limit means exactly");
+    server.compact();
+    let exact = raw.get(&format!("{PODS}?resourceVersion={then}&resourceVersionMatch=Exact")).await;
+    let message = exact.refused(410, "Expired");
+    assert_eq!(message, format!("too old resource version: {then} ({})", server.resource_version()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_of_the_future_is_waited_for_but_not_forever() {
+    let (server, raw) = with_pods(1).await;
+    let future = server.resource_version() + 1;
+    let uri = format!("{PODS}?resourceVersion={future}");
+    let (late, _) = tokio::join!(raw.get(&uri), async {
+        pass(1).await;
+        raw.post(SERVICES, &service("any")).await.expect(201);
+    });
+    late.expect(200);
+    let reply = raw.get(&format!("{PODS}?resourceVersion={}", future + 100)).await;
+    let message = reply.refused(504, "Timeout");
+    assert_eq!(message, format!("Timeout: Too large resource version: {}, current: {future}", future + 100));
+    assert_eq!(reply.json()["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
+    assert_eq!(reply.headers["retry-after"], "1");
+    raw.get(&format!("{PODS}/pod-000?resourceVersion={}", future + 100)).await.refused(504, "Timeout");
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_lists_are_streamed_whole() {
+    let (server, raw) = started();
+    let pods = (0..2000).map(|number| pod(&format!("pod-{number:05}")));
+    server.load(pods).unwrap();
+    let reply = raw.get("/api/v1/pods").await;
+    assert!(reply.text.len() > 400_000);
+    let list = reply.expect(200);
+    assert_eq!(list["kind"], "PodList");
+    assert_eq!(names(&list).len(), 2000);
+    assert!(list["items"][0].get("kind").is_none(), "items carry no kind");
+    assert_eq!(raw.get("/api/v1/nodes").await.expect(200)["items"], json!([]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_and_tables_can_be_had_instead() {
+    let (_server, raw) = with_pods(2).await;
+    let metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+    let list = raw.get_as(PODS, metadata).await.expect(200);
+    assert_eq!(list["kind"], "PartialObjectMetadataList");
+    assert_eq!(list["items"][1]["kind"], "PartialObjectMetadata");
+    assert!(list["items"][1].get("spec").is_none());
+    let one = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let object = raw.get_as(&format!("{PODS}/pod-000"), one).await.expect(200);
+    assert_eq!((object["kind"].as_str(), object.get("spec")), (Some("PartialObjectMetadata"), None));
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+    let list = raw.get_as(&format!("{PODS}?limit=1"), table).await.expect(200);
+    assert_eq!((list["kind"].as_str(), list["rows"].as_array().unwrap().len()), (Some("Table"), 1));
+    assert_eq!(list["columnDefinitions"][0]["name"], "Name");
+    assert_eq!(list["rows"][0]["cells"][0], "pod-000");
+    assert_eq!(list["rows"][0]["object"]["kind"], "PartialObjectMetadata");
+    assert!(list["metadata"]["continue"].is_string());
+    let whole = raw.get_as(&format!("{PODS}/pod-000?includeObject=Object"), table).await.expect(200);
+    assert_eq!(whole["rows"][0]["object"]["kind"], "Pod");
+    raw.get_as(PODS, "application/vnd.kubernetes.protobuf").await.refused(406, "NotAcceptable");
+    raw.get_as(PODS, "application/vnd.kubernetes.protobuf,application/json").await.expect(200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_options_contradict_is_refused() {
+    let (_server, raw) = started();
+    let message = raw.get(&format!("{PODS}?resourceVersionMatch=Exact")).await.refused(422, "Invalid");
+    assert!(message.contains("resourceVersionMatch: Forbidden"), "{message}");
+    raw.get(&format!("{PODS}?resourceVersion=abc")).await.refused(422, "Invalid");
+    raw.get(&format!("{PODS}?limit=x")).await.refused(400, "BadRequest");
+}
+
+#[tokio::test(start_paused = true)]
+async fn both_views_of_an_event_are_one_object() {
+    let (server, raw) = started();
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "type": "Warning", "reason": "Failed",
+        "message": "it did not work", "count": 1, "source": {"component": "tester"},
+        "involvedObject": {"kind": "Service", "name": "web", "namespace": "default", "apiVersion": "v1"},
+    });
+    raw.post("/api/v1/namespaces/default/events", &event).await.expect(201);
+    let newer = "/apis/events.k8s.io/v1/namespaces/default/events";
+    let shown = raw.get(&format!("{newer}/e")).await.expect(200);
+    assert_eq!(
+        (shown["apiVersion"].as_str(), shown["note"].as_str()),
+        (Some("events.k8s.io/v1"), Some("it did not work"))
+    );
+    assert_eq!(shown["regarding"]["name"], "web");
+    let list = raw.get(newer).await.expect(200);
+    assert_eq!(list["apiVersion"], "events.k8s.io/v1");
+    assert_eq!(list["items"][0]["regarding"]["kind"], "Service");
+    let patched = raw.merge("/api/v1/namespaces/default/events/e", &json!({"count": 2})).await.expect(200);
+    assert_eq!(patched["count"], 2);
+    assert_eq!(server.count("events"), 1);
+    let by_field =
+        raw.get("/api/v1/events?fieldSelector=involvedObject.name=web,reason=Failed").await.expect(200);
+    assert_eq!(names(&by_field), ["e"]);
+    let mut watch = raw.watch("/apis/events.k8s.io/v1/events?watch=1").await;
+    let seen: Value = watch.next().await.unwrap();
+    assert_eq!(seen["object"]["deprecatedCount"], 2);
+}

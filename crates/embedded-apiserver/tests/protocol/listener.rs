@@ -1,0 +1,186 @@
+//! The listener: HTTP/1.1 and HTTP/2 over loopback, tokens, discovery, the end.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use kube_endpoint_embedded_apiserver::{
+    EmbeddedApiServer, Fault, FaultRule, ListenError, ListenOptions, Listener, Right, User,
+};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::common::*;
+
+fn any_port() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
+}
+
+/// One exchange over a connection of its own, as text.
+async fn exchange(listener: &Listener, request: &str) -> String {
+    let mut stream = TcpStream::connect(listener.address()).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+async fn get(listener: &Listener, path: &str, header: &str) -> String {
+    exchange(listener, &format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{header}\r\n")).await
+}
+
+#[tokio::test]
+async fn it_speaks_http_1() {
+    let (server, _) = started();
+    let listener = server.listen(any_port()).await.unwrap();
+    let answer = get(&listener, "/readyz", "").await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nok"), "{answer}");
+    let answer = get(&listener, "/nowhere", "").await;
+    assert!(answer.starts_with("HTTP/1.1 404 Not Found\r\n"), "{answer}");
+    assert!(answer.contains("\"message\":\"the server could not find the requested resource\""), "{answer}");
+    let answer = get(&listener, "/api/v1/pods?watch=1&timeoutSeconds=1", "").await;
+    assert!(answer.contains("transfer-encoding: chunked"), "{answer}");
+    let answer = get(&listener, "/api", "").await;
+    assert!(answer.contains(&format!("\"serverAddress\":\"{}\"", listener.address())), "{answer}");
+    listener.shutdown().await;
+}
+
+#[tokio::test]
+async fn it_speaks_http_2() {
+    let (server, _) = started();
+    let listener = server.listen(any_port()).await.unwrap();
+    let stream = TokioIo::new(TcpStream::connect(listener.address()).await.unwrap());
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+    tokio::spawn(connection);
+    let uri = format!("http://{}/version", listener.address());
+    let response =
+        sender.send_request(Request::get(uri).body(Full::<Bytes>::default()).unwrap()).await.unwrap();
+    assert_eq!(response.version(), http::Version::HTTP_2);
+    let text = response.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(serde_json::from_slice::<Value>(&text).unwrap()["major"], "1");
+    drop(sender);
+    listener.shutdown().await;
+}
+
+#[tokio::test]
+async fn it_keeps_to_loopback_unless_told_otherwise() {
+    let (server, _) = started();
+    let error = server.listen("0.0.0.0:0".parse().unwrap()).await.unwrap_err();
+    assert!(matches!(error, ListenError::NotLoopback(_)), "{error}");
+    let options = ListenOptions { allow_any_address: true };
+    let listener = server.listen_with("0.0.0.0:0".parse().unwrap(), options).await.unwrap();
+    let error = server.listen(listener.address()).await.unwrap_err();
+    assert!(matches!(error, ListenError::NotLoopback(_)));
+    let first = server.listen(any_port()).await.unwrap();
+    let error = server.listen(first.address()).await.unwrap_err();
+    assert!(matches!(error, ListenError::Bind { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn it_asks_for_tokens_where_told_to() {
+    let user = User { name: "alice".to_owned(), groups: vec![] };
+    let builder = EmbeddedApiServer::builder().token("secret", user).require_token();
+    let (server, raw) = start(builder);
+    let listener = server.listen(any_port()).await.unwrap();
+    for (header, expected) in [
+        ("", "401 Unauthorized"),
+        ("authorization: Bearer wrong\r\n", "401 Unauthorized"),
+        ("authorization: Basic secret\r\n", "401 Unauthorized"),
+        ("authorization: Bearer secret\r\n", "200 OK"),
+    ] {
+        let answer = get(&listener, PODS, header).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {expected}\r\n")), "{header}: {answer}");
+    }
+    assert!(get(&listener, "/livez", "").await.starts_with("HTTP/1.1 200 OK"));
+    raw.get(PODS).await.expect(200);
+    assert!(server.kubeconfig(listener.address()).contains("user: {token: \"secret\"}"));
+    listener.shutdown().await;
+}
+
+#[tokio::test]
+async fn shutting_down_ends_watches_and_closes_the_port() {
+    let (server, _) = started();
+    let listener = server.listen(any_port()).await.unwrap();
+    let address = listener.address();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let mut head = [0; 16];
+    stream.read_exact(&mut head).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(4), listener.shutdown()).await.unwrap();
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).await.unwrap();
+    assert!(rest.ends_with("0\r\n\r\n"), "the stream ends in order: {rest}");
+    assert!(TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn lost_answers_break_the_connection() {
+    let (server, _) = started();
+    let listener = server.listen(any_port()).await.unwrap();
+    server.add_fault(FaultRule::on(Fault::ApplyAndLoseAnswer, "list", "pods"));
+    assert_eq!(get(&listener, PODS, "").await, "");
+    listener.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn discovery_names_everything() {
+    let (_server, raw) = started();
+    let group = raw.get("/apis/discovery.k8s.io").await.expect(200);
+    assert_eq!(group["preferredVersion"]["groupVersion"], "discovery.k8s.io/v1");
+    let resources = raw.get("/apis/discovery.k8s.io/v1").await.expect(200);
+    assert_eq!(resources["resources"][0]["name"], "endpointslices");
+    let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let reply = raw.get_as("/apis", aggregated).await;
+    assert_eq!(reply.headers["content-type"], aggregated);
+    assert_eq!(reply.expect(200)["kind"], "APIGroupDiscoveryList");
+    for path in
+        ["/", "/api", "/api/v1", "/apis", "/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1", "/version"]
+    {
+        raw.get(path).await.expect(200);
+    }
+    for path in ["/api/v2", "/apis/apps", "/apis/apps/v1", "/openapi/v3/apis/apps/v1", "/metrics"] {
+        raw.get(path).await.refused(404, "NotFound");
+    }
+    raw.post("/version", &json!({})).await.refused(405, "MethodNotAllowed");
+    raw.send("OPTIONS", PODS, "", "").await.refused(405, "MethodNotAllowed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reviews_are_answered_and_not_kept() {
+    let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
+    let user = User { name: "scraper".to_owned(), groups: list(&["monitoring"]) };
+    let right = Right {
+        subjects: list(&["monitoring"]),
+        verbs: list(&["get"]),
+        non_resource_urls: list(&["/metrics"]),
+        ..Right::default()
+    };
+    let (_server, raw) = start(EmbeddedApiServer::builder().token("secret", user).right(right));
+    let tokens = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let review = |token: &str| {
+        json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token},
+        })
+    };
+    let status = raw.post(tokens, &review("secret")).await.expect(201)["status"].take();
+    assert_eq!(
+        (status["authenticated"].as_bool(), status["user"]["username"].as_str()),
+        (Some(true), Some("scraper"))
+    );
+    let status = raw.post(tokens, &review("wrong")).await.expect(201)["status"].take();
+    assert!(status.get("authenticated").is_none() && status["error"].is_string());
+    raw.post(tokens, &review("")).await.refused(400, "BadRequest");
+    let access = json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+        "spec": {"user": "scraper", "groups": ["monitoring"],
+            "nonResourceAttributes": {"path": "/metrics", "verb": "get"}},
+    });
+    let uri = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+    assert_eq!(raw.post(uri, &access).await.expect(201)["status"]["allowed"], true);
+    raw.get(uri).await.refused(405, "MethodNotAllowed");
+}

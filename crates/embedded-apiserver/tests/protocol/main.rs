@@ -1,0 +1,16 @@
+//! The protocol as clients see it, in process under a paused clock and over real sockets.
+
+#![allow(clippy::unwrap_used)]
+
+mod client;
+mod common;
+mod delete;
+mod faults;
+mod gc;
+mod laws;
+mod list;
+mod listener;
+mod load;
+mod namespaces;
+mod watch;
+mod write;

@@ -1,0 +1,206 @@
+//! Watches: where they start, what they show, bookmarks, ends.
+
+use std::time::Duration;
+
+use crate::common::*;
+use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use serde_json::json;
+
+#[tokio::test(start_paused = true)]
+async fn without_a_version_it_begins_with_what_is_there() {
+    let (_server, raw) = started();
+    raw.post(PODS, &pod("b")).await.expect(201);
+    raw.post(PODS, &pod("a")).await.expect(201);
+    for query in ["watch=1", "watch=true&resourceVersion=0"] {
+        let mut events = raw.watch(&format!("{PODS}?{query}")).await;
+        assert_eq!(events.take(2).await, ["ADDED a@6", "ADDED b@5"], "{query}");
+        assert!(events.is_idle());
+    }
+    let mut events = raw.watch(&format!("{PODS}?watch=1")).await;
+    raw.post(PODS, &pod("c")).await.expect(201);
+    assert_eq!(events.take(3).await, ["ADDED a@6", "ADDED b@5", "ADDED c@7"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn from_a_version_it_tells_what_happened_since() {
+    let (server, raw) = started();
+    let start = server.resource_version();
+    raw.post(PODS, &pod("a")).await.expect(201);
+    raw.post(SERVICES, &service("s")).await.expect(201);
+    raw.merge(&format!("{PODS}/a"), &json!({"metadata": {"labels": {"x": "y"}}})).await.expect(200);
+    let mut events = raw.watch(&format!("{PODS}?watch=1&resourceVersion={start}")).await;
+    assert_eq!(events.take(2).await, ["ADDED a@5", "MODIFIED a@7"]);
+    let mut late = raw.watch(&format!("{PODS}?watch=1&resourceVersion=7")).await;
+    assert!(late.is_idle());
+    raw.delete(&format!("{PODS}/a"), &json!({"gracePeriodSeconds": 0})).await.expect(200);
+    assert_eq!(late.take(2).await, ["MODIFIED a@8", "DELETED a@9"]);
+    assert_eq!(events.take(2).await, ["MODIFIED a@8", "DELETED a@9"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_enters_or_leaves_a_selection_comes_or_goes() {
+    let (_server, raw) = started();
+    let mut blue = raw.watch(&format!("{PODS}?watch=1&labelSelector=color=blue")).await;
+    let mut on_node = raw.watch(&format!("{PODS}?watch=1&fieldSelector=status.phase=Running")).await;
+    raw.post(PODS, &pod("a")).await.expect(201);
+    assert!(blue.is_idle());
+    let color = async |color: &str| {
+        raw.merge(&format!("{PODS}/a"), &json!({"metadata": {"labels": {"color": color}}})).await.expect(200);
+    };
+    color("blue").await;
+    assert_eq!(blue.short().await, "ADDED a@6");
+    let status = json!({"status": {"phase": "Running"}});
+    raw.merge(&format!("{PODS}/a/status"), &status).await.expect(200);
+    assert_eq!(blue.short().await, "MODIFIED a@7");
+    assert_eq!(on_node.short().await, "ADDED a@7");
+    color("red").await;
+    let left = blue.next().await.unwrap();
+    assert_eq!(short(&left), "DELETED a@8");
+    assert_eq!(left["object"]["metadata"]["labels"]["color"], "blue", "the last state that was selected");
+    color("green").await;
+    raw.delete(&format!("{PODS}/a"), &json!({"gracePeriodSeconds": 0})).await.expect(200);
+    assert!(blue.is_idle());
+    assert_eq!(on_node.take(4).await, ["MODIFIED a@8", "MODIFIED a@9", "MODIFIED a@10", "DELETED a@11"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_and_a_name_narrow_it() {
+    let (server, raw) = started();
+    let other = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "other"},
+        "spec": {"containers": []}});
+    let mut one = raw.watch(&format!("{PODS}/a?watch=1")).await;
+    let mut all = raw.watch("/api/v1/pods?watch=1").await;
+    server.load([other]).unwrap();
+    raw.post(PODS, &pod("b")).await.expect(201);
+    raw.post(PODS, &pod("a")).await.expect(201);
+    assert_eq!(all.take(3).await, ["ADDED a@6", "ADDED b@7", "ADDED a@8"]);
+    assert_eq!(one.short().await, "ADDED a@8");
+    assert!(one.is_idle());
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_come_each_minute_and_shortly_before_the_end() {
+    let (_server, raw) = started();
+    let uri = format!("{PODS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=150");
+    let mut events = raw.watch(&uri).await;
+    let start = tokio::time::Instant::now();
+    raw.post(SERVICES, &service("s")).await.expect(201);
+    assert_eq!(events.short().await, "BOOKMARK @5", "the version moves on with other resources as well");
+    assert_eq!(start.elapsed().as_secs(), 60);
+    raw.post(PODS, &pod("a")).await.expect(201);
+    assert_eq!(events.take(2).await, ["ADDED a@6", "BOOKMARK @6"]);
+    assert_eq!(start.elapsed().as_secs(), 120);
+    assert_eq!(events.short().await, "BOOKMARK @6");
+    assert_eq!(start.elapsed().as_secs(), 148);
+    assert_eq!(events.short().await, "(end)");
+    assert_eq!(start.elapsed().as_secs(), 150);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_leave_there_are_no_bookmarks() {
+    let (_server, raw) = started();
+    let mut events = raw.watch(&format!("{PODS}?watch=1&timeoutSeconds=600")).await;
+    assert_eq!(events.short().await, "(end)");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_without_a_timeout_ends_within_an_hour() {
+    let (_server, raw) = started();
+    let start = tokio::time::Instant::now();
+    assert_eq!(raw.watch(&format!("{PODS}?watch=1")).await.short().await, "(end)");
+    assert!((1800..3600).contains(&start.elapsed().as_secs()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_ends_with_a_marked_bookmark() {
+    let (_server, raw) = started();
+    raw.post(PODS, &pod("a")).await.expect(201);
+    let uri = format!(
+        "{PODS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    );
+    let mut events = raw.watch(&uri).await;
+    assert_eq!(events.short().await, "ADDED a@5");
+    let bookmark = events.next().await.unwrap();
+    assert_eq!(short(&bookmark), "BOOKMARK @5");
+    assert_eq!(bookmark["object"]["kind"], "Pod");
+    assert_eq!(bookmark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
+    raw.post(PODS, &pod("b")).await.expect(201);
+    assert_eq!(events.short().await, "ADDED b@6");
+    let none = "watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
+    assert!(raw.watch(&format!("{PODS}?{none}")).await.is_idle());
+    let mut future = raw.watch(&format!("{uri}&resourceVersion=99")).await;
+    assert_eq!(future.short().await, "ERROR Timeout: Too large resource version: 99, current: 6");
+    let refused = raw.get(&format!("{PODS}?watch=1&sendInitialEvents=true")).await;
+    assert!(
+        refused.refused(422, "Invalid").contains("sendInitialEvents requires setting resourceVersionMatch")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_too_old_is_an_error_event() {
+    let (_server, raw) = start(EmbeddedApiServer::builder().history(2));
+    for name in ["a", "b", "c", "d"] {
+        raw.post(PODS, &pod(name)).await.expect(201);
+    }
+    let mut events = raw.watch(&format!("{PODS}?watch=1&resourceVersion=5")).await;
+    let error = events.next().await.unwrap();
+    assert_eq!(short(&error), "ERROR too old resource version: 5 (6)");
+    assert_eq!(
+        (error["object"]["code"].as_u64(), error["object"]["reason"].as_str()),
+        (Some(410), Some("Expired"))
+    );
+    assert_eq!(events.short().await, "(end)");
+    let mut events = raw.watch(&format!("{PODS}?watch=1&resourceVersion=6")).await;
+    assert_eq!(events.take(2).await, ["ADDED c@7", "ADDED d@8"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watcher_that_sleeps_too_long_is_sent_away() {
+    let (_server, raw) = start(EmbeddedApiServer::builder().history(3));
+    let mut events = raw.watch(&format!("{PODS}?watch=1")).await;
+    assert!(events.is_idle());
+    for number in 0..9 {
+        raw.post(PODS, &pod(&format!("p{number}"))).await.expect(201);
+    }
+    assert_eq!(events.take(2).await, ["ERROR too old resource version: 4 (10)", "(end)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn open_watches_can_be_ended_from_outside() {
+    let (server, raw) = started();
+    let mut events = raw.watch(&format!("{PODS}?watch=1")).await;
+    assert!(events.is_idle());
+    server.close_watches();
+    assert_eq!(events.short().await, "(end)");
+    assert!(raw.watch(&format!("{PODS}?watch=1")).await.is_idle());
+}
+
+#[tokio::test(start_paused = true)]
+async fn tables_describe_their_columns_once() {
+    let (_server, raw) = started();
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let mut events = raw.watch_as(&format!("{PODS}?watch=1"), table).await;
+    raw.post(PODS, &pod("a")).await.expect(201);
+    raw.post(PODS, &pod("b")).await.expect(201);
+    let (first, second) = (events.next().await.unwrap(), events.next().await.unwrap());
+    assert!(first["object"]["columnDefinitions"].is_array());
+    assert!(second["object"]["columnDefinitions"].is_null());
+    assert_eq!(second["object"]["rows"][0]["cells"][0], "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_watchers_see_the_same() {
+    let (_server, raw) = started();
+    let mut watchers = Vec::new();
+    for _ in 0..50 {
+        watchers.push(raw.watch(&format!("{PODS}?watch=1&timeoutSeconds=5")).await);
+    }
+    for number in 0..300 {
+        raw.post(PODS, &pod(&format!("p{number:03}"))).await.expect(201);
+    }
+    tokio::time::advance(Duration::from_millis(1)).await;
+    for watcher in watchers {
+        let seen = drain(watcher).await;
+        assert_eq!((seen.len(), seen[299].as_str()), (300, "ADDED p299@304"));
+    }
+}

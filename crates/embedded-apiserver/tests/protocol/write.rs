@@ -1,0 +1,242 @@
+//! Create, update and patch: names, versions, preconditions, trials, refusals.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::common::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_created_object_gets_what_only_the_server_gives() {
+    let (_server, raw) = started();
+    let mut object = service("web");
+    object["metadata"]["uid"] = "mine".into();
+    object["metadata"]["creationTimestamp"] = "1999-01-01T00:00:00Z".into();
+    object["metadata"]["deletionTimestamp"] = "1999-01-01T00:00:00Z".into();
+    pass(3600).await;
+    let created = raw.post(SERVICES, &object).await.expect(201);
+    let metadata = &created["metadata"];
+    assert_eq!(metadata["uid"].as_str().unwrap().len(), 36);
+    assert_eq!(metadata["creationTimestamp"], "2026-01-01T01:00:00Z");
+    assert_eq!(metadata["namespace"], "default");
+    assert_eq!(metadata["resourceVersion"], "5");
+    assert!(metadata.get("deletionTimestamp").is_none());
+    assert_eq!(created["spec"]["clusterIPs"].as_array().unwrap().len(), 1);
+    assert_eq!(raw.get(&format!("{SERVICES}/web")).await.expect(200), created);
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_are_made_where_asked_for() {
+    let (server, raw) = started();
+    let mut object = pod("");
+    object["metadata"] = json!({"generateName": "web-"});
+    let mut seen = BTreeSet::new();
+    for _ in 0..200 {
+        let name = raw.post(PODS, &object).await.expect(201)["metadata"]["name"].as_str().unwrap().to_owned();
+        assert!(name.starts_with("web-") && name.len() == 9, "{name}");
+        assert!(seen.insert(name));
+    }
+    assert_eq!(server.count("pods"), 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_created_is_refused() {
+    let (_server, raw) = started();
+    raw.post(PODS, &pod("a")).await.expect(201);
+    let message = raw.post(PODS, &pod("a")).await.refused(409, "AlreadyExists");
+    assert_eq!(message, "pods \"a\" already exists");
+    let mut elsewhere = pod("b");
+    elsewhere["metadata"]["namespace"] = "kube-system".into();
+    let message = raw.post(PODS, &elsewhere).await.refused(400, "BadRequest");
+    assert!(message.contains("does not match the namespace sent"), "{message}");
+    let mut versioned = pod("b");
+    versioned["metadata"]["resourceVersion"] = "7".into();
+    let message = raw.post(PODS, &versioned).await.refused(500, "");
+    assert_eq!(message, "resourceVersion should not be set on objects to be created");
+    raw.post(PODS, &service("b")).await.refused(400, "BadRequest");
+    raw.post(PODS, &pod("Not A Name")).await.refused(422, "Invalid");
+    raw.post("/api/v1/pods", &pod("b")).await.refused(405, "MethodNotAllowed");
+    raw.post("/api/v1/namespaces/nowhere/pods", &pod("b")).await.refused(404, "NotFound");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_that_make_no_sense_are_refused() {
+    let (_server, raw) = started();
+    raw.send("POST", PODS, "application/json", "{").await.refused(400, "BadRequest");
+    raw.send("POST", PODS, "application/json", "[]").await.refused(400, "BadRequest");
+    raw.send("POST", PODS, "application/yaml", "kind: Pod").await.refused(415, "UnsupportedMediaType");
+    let large = Bytes::from(vec![b' '; 3 * 1024 * 1024 + 1]);
+    raw.send("POST", PODS, "application/json", large).await.refused(413, "RequestEntityTooLarge");
+    let uri = format!("{PODS}/a");
+    raw.send("PATCH", &uri, "text/plain", "{}").await.refused(415, "UnsupportedMediaType");
+    let apply = raw.send("PATCH", &uri, "application/apply-patch+yaml", "{}").await;
+    assert!(apply.refused(415, "UnsupportedMediaType").contains("server-side apply"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_needs_the_latest_version_or_none() {
+    let (_server, raw) = started();
+    let first = raw.post(SERVICES, &service("web")).await.expect(201);
+    let uri = format!("{SERVICES}/web");
+    let mut labelled = first.clone();
+    labelled["metadata"]["labels"] = json!({"a": "1"});
+    let second = raw.put(&uri, &labelled).await.expect(200);
+    assert!(version_of(&second) > version_of(&first));
+    let message = raw.put(&uri, &first).await.refused(409, "Conflict");
+    assert_eq!(
+        message,
+        "Operation cannot be fulfilled on services \"web\": the object has been modified; please apply your changes \
+         to the latest version and try again"
+    );
+    let unversioned = raw.put(&uri, &service("web")).await.expect(200);
+    assert!(unversioned["metadata"].get("labels").is_none(), "metadata is replaced");
+    for field in ["uid", "creationTimestamp"] {
+        assert_eq!(unversioned["metadata"][field], first["metadata"][field], "{field}");
+    }
+    assert_eq!(unversioned["spec"]["clusterIP"], first["spec"]["clusterIP"]);
+    let mut foreign = service("web");
+    foreign["metadata"]["uid"] = "other".into();
+    let message = raw.put(&uri, &foreign).await.refused(409, "Conflict");
+    assert!(
+        message.contains("Precondition failed: UID in precondition: other, UID in object meta: "),
+        "{message}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn paths_and_objects_must_agree() {
+    let (_server, raw) = started();
+    raw.post(SERVICES, &service("web")).await.expect(201);
+    let uri = format!("{SERVICES}/web");
+    let message = raw.put(&uri, &service("api")).await.refused(400, "BadRequest");
+    assert_eq!(message, "the name of the object (api) does not match the name on the URL (web)");
+    raw.merge(&uri, &json!({"metadata": {"name": "api"}})).await.refused(400, "BadRequest");
+    raw.put(&format!("{PODS}/web"), &pod("web")).await.refused(404, "NotFound");
+    raw.merge(&format!("{PODS}/web"), &json!({})).await.refused(404, "NotFound");
+    raw.put(&format!("{uri}/scale"), &service("web")).await.refused(404, "NotFound");
+    raw.put(SERVICES, &service("web")).await.refused(405, "MethodNotAllowed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn some_kinds_are_created_by_an_update() {
+    let (_server, raw) = started();
+    let uri = "/api/v1/namespaces/default/endpoints/web";
+    raw.put(uri, &endpoints("web")).await.expect(201);
+    raw.put(uri, &endpoints("web")).await.expect(200);
+    let mut with_uid = endpoints("api");
+    with_uid["metadata"]["uid"] = "u".into();
+    raw.put("/api/v1/namespaces/default/endpoints/api", &with_uid).await.refused(409, "Conflict");
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    raw.put(&format!("{slices}/x"), &slice("x")).await.refused(404, "NotFound");
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}, "spec": {}});
+    let uri = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l";
+    raw.put(uri, &lease).await.expect(201);
+    let message = raw.put(uri, &lease).await.refused(422, "Invalid");
+    assert!(message.contains("must be specified for an update"), "{message}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changes_nothing_is_no_event() {
+    let (server, raw) = started();
+    let created = raw.post(SERVICES, &service("web")).await.expect(201);
+    let version = server.resource_version();
+    let uri = format!("{SERVICES}/web");
+    assert_eq!(raw.put(&uri, &created).await.expect(200), created);
+    assert_eq!(raw.put(&uri, &service("web")).await.expect(200), created);
+    assert_eq!(raw.merge(&uri, &json!({"spec": {"type": "ClusterIP"}})).await.expect(200), created);
+    assert_eq!(raw.merge(&format!("{uri}/status"), &json!({})).await.expect(200), created);
+    assert_eq!(server.resource_version(), version);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_kind_of_patch_is_told_by_its_content_type() {
+    let (_server, raw) = started();
+    raw.post(SERVICES, &service("web")).await.expect(201);
+    let uri = format!("{SERVICES}/web");
+    let strategic = json!({"spec": {"ports": [{"port": 81, "name": "b"}, {"port": 80, "name": "a"}]}});
+    let object = raw
+        .send("PATCH", &uri, "application/strategic-merge-patch+json", strategic.to_string())
+        .await
+        .expect(200);
+    assert_eq!(object["spec"]["ports"].as_array().unwrap().len(), 2);
+    let operations = json!([
+        {"op": "test", "path": "/spec/type", "value": "ClusterIP"},
+        {"op": "add", "path": "/metadata/labels", "value": {"x": "y"}},
+    ]);
+    let json_patch = "application/json-patch+json";
+    let object = raw.send("PATCH", &uri, json_patch, operations.to_string()).await.expect(200);
+    assert_eq!(object["metadata"]["labels"]["x"], "y");
+    let failing = json!([{"op": "test", "path": "/spec/type", "value": "NodePort"}]);
+    assert_eq!(raw.send("PATCH", &uri, json_patch, failing.to_string()).await.status, 422);
+    let object = raw.merge(&uri, &json!({"metadata": {"labels": null}})).await.expect(200);
+    assert!(object["metadata"].get("labels").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_may_name_the_version_that_it_is_meant_for() {
+    let (_server, raw) = started();
+    raw.post(SERVICES, &service("web")).await.expect(201);
+    let uri = format!("{SERVICES}/web");
+    let stale = json!({"metadata": {"resourceVersion": "1", "labels": {"a": "b"}}});
+    raw.merge(&uri, &stale).await.refused(409, "Conflict");
+    let current = json!({"metadata": {"resourceVersion": "5", "labels": {"a": "b"}}});
+    raw.merge(&uri, &current).await.expect(200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_is_written_apart() {
+    let (_server, raw) = started();
+    let created = raw.post(PODS, &pod("a")).await.expect(201);
+    let uri = format!("{PODS}/a");
+    let running = json!({"status": {"phase": "Running"}, "spec": {"nodeName": "n"}});
+    let object = raw.merge(&format!("{uri}/status"), &running).await.expect(200);
+    assert_eq!((object["status"]["phase"].as_str(), object["spec"].get("nodeName")), (Some("Running"), None));
+    let object = raw.merge(&uri, &json!({"status": {"phase": "Failed"}})).await.expect(200);
+    assert_eq!(object["status"]["phase"], "Running");
+    assert_eq!(raw.get(&format!("{uri}/status")).await.expect(200), object);
+    let mut failed = object;
+    failed["status"]["phase"] = "Failed".into();
+    let object = raw.put(&format!("{uri}/status"), &failed).await.expect(200);
+    assert_eq!(object["status"]["phase"], "Failed");
+    assert_eq!(object["metadata"]["uid"], created["metadata"]["uid"]);
+    raw.get("/api/v1/namespaces/default/endpoints/a/status").await.refused(404, "NotFound");
+    raw.delete(&format!("{uri}/status"), &Value::Null).await.refused(405, "MethodNotAllowed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trial_leaves_no_trace() {
+    let (server, raw) = started();
+    let tried = raw.post(&format!("{SERVICES}?dryRun=All"), &service("web")).await.expect(201);
+    let address = tried["spec"]["clusterIP"].clone();
+    assert!(address.is_string());
+    assert_eq!(server.count("services"), 0);
+    let created = raw.post(SERVICES, &service("web")).await.expect(201);
+    assert_eq!(created["spec"]["clusterIP"], address, "the trial took no address");
+    let version = server.resource_version();
+    let uri = format!("{SERVICES}/web?dryRun=All");
+    let patched = raw.merge(&uri, &json!({"metadata": {"labels": {"a": "b"}}})).await.expect(200);
+    assert_eq!(patched["metadata"]["labels"]["a"], "b");
+    raw.delete(&uri, &Value::Null).await.expect(200);
+    raw.delete(&format!("{SERVICES}/web"), &json!({"dryRun": ["All"]})).await.expect(200);
+    raw.delete(&format!("{SERVICES}?dryRun=All"), &Value::Null).await.expect(200);
+    assert_eq!((server.resource_version(), server.count("services")), (version, 1));
+    raw.post(&format!("{SERVICES}?dryRun=Maybe"), &service("x")).await.refused(422, "Invalid");
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_fields_are_refused_warned_of_or_ignored() {
+    let (_server, raw) = started();
+    let mut object = service("web");
+    object["spec"]["colour"] = "red".into();
+    let strict = raw.post(&format!("{SERVICES}?fieldValidation=Strict"), &object).await;
+    assert!(strict.refused(400, "BadRequest").contains("unknown field \"spec.colour\""));
+    let warned = raw.post(SERVICES, &object).await;
+    assert_eq!(warned.headers["warning"], "299 - \"unknown field \\\"spec.colour\\\"\"");
+    assert!(warned.expect(201)["spec"].get("colour").is_none());
+    let ignored = raw.put(&format!("{SERVICES}/web?fieldValidation=Ignore"), &object).await;
+    assert!(ignored.headers.get("warning").is_none());
+    raw.post(&format!("{SERVICES}?fieldValidation=Odd"), &object).await.refused(422, "Invalid");
+    let deprecated = raw.get("/api/v1/endpoints").await;
+    assert!(deprecated.headers["warning"].to_str().unwrap().contains("v1 Endpoints is deprecated"));
+}
