@@ -1,4 +1,5 @@
-//! Objects read from a real cluster come out of decoding, and of the defaults, as they went in.
+//! Objects read from a real cluster come out of decoding, and of the defaults, as they went in, and what a real
+//! server took is taken.
 
 use kube_endpoint_apiserver_rules::{resource, strategy};
 use serde_json::Value;
@@ -51,6 +52,62 @@ fn a_real_cluster_can_be_written_again() {
             let same =
                 strategy::update(resource, &object, object.clone(), strategy::Subresource::Status, now);
             assert_eq!(same.map(|d| d.object), Ok(object), "{kind}");
+        }
+    }
+}
+
+/// What a real server took from the recordings is taken here: each object that is created, and then its status.
+#[test]
+fn every_object_of_the_recordings_is_taken() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../integration-tests/conformance");
+    let mut taken = 0;
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        // One instance stands for those that an operation with a count makes.
+        let text = ["$NS", "{i}", "{i%2}", "{i%3}", "{ip4}", "{ip6}"]
+            .iter()
+            .zip(["ns", "1", "1", "1", "10.1.0.2", "fd00:1::2"])
+            .fold(text, |text, (from, to)| text.replace(from, to));
+        let scenario: Value = serde_json::from_str(&text).unwrap();
+        let mut ips = strategy::ClusterIps::default();
+        for step in scenario["steps"].as_array().unwrap() {
+            for operation in step["do"].as_array().into_iter().flatten().filter(|o| o["op"] == "create") {
+                take(&operation["object"], &mut ips, &path.display().to_string());
+                taken += 1;
+            }
+        }
+    }
+    assert!(taken > 60, "{taken}");
+}
+
+fn take(object: &Value, ips: &mut strategy::ClusterIps, place: &str) {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let Some(resource) = resource::by_kind(object["apiVersion"].as_str().unwrap_or_default(), kind) else {
+        panic!("{place}: {kind}");
+    };
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    let mut given = object.clone();
+    given["metadata"]["uid"] = "u-1".into();
+    given["metadata"]["resourceVersion"] = "1".into();
+    if resource.namespaced {
+        given["metadata"]["namespace"] = "ns".into();
+    }
+    let made = strategy::decode(resource, given).and_then(|d| strategy::create(resource, d.object, now));
+    let mut made = made.unwrap_or_else(|why| panic!("{place}: {kind}: {why}")).object;
+    if kind == "Service" {
+        ips.allocate(None, &mut made).unwrap_or_else(|why| panic!("{place}: {why}"));
+    }
+    if object["status"].is_object() {
+        let mut patched = made.clone();
+        json_patch::merge(&mut patched, &serde_json::json!({"status": object["status"]}));
+        let done = strategy::decode(resource, patched)
+            .and_then(|d| strategy::update(resource, &made, d.object, strategy::Subresource::Status, now));
+        if let Err(why) = done {
+            panic!("{place}: status of {kind}: {why}");
         }
     }
 }

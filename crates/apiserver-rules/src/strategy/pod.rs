@@ -113,7 +113,8 @@ fn qos_class(object: &Value) -> &'static str {
         for name in ["cpu", "memory"] {
             let amount = list.opt_text(name).and_then(Quantity::parse).map_or(0, Quantity::amount);
             if amount > 0 {
-                *sums.entry(name).or_default() += amount;
+                let sum = sums.entry(name).or_default();
+                *sum = sum.saturating_add(amount);
                 found += 1;
             }
         }

@@ -8,6 +8,7 @@
 mod cluster_ips;
 mod decoding;
 mod events_and_leases;
+mod hostile;
 mod kept;
 mod made;
 mod refused_endpoints;
