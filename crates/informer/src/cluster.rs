@@ -86,6 +86,11 @@ impl Cluster {
         *handlers = handlers.iter().cloned().chain([handler]).collect();
     }
 
+    /// Drops all handlers, which usually hold the cluster themselves: without this the two would keep each other alive.
+    pub fn remove_handlers(&self) {
+        *self.inner.handlers.write() = Arc::new([]);
+    }
+
     pub(crate) fn handlers(&self) -> Arc<[Arc<dyn Handler>]> {
         Arc::clone(&self.inner.handlers.read())
     }

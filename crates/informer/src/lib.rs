@@ -16,6 +16,8 @@ mod lane;
 mod lines;
 mod membership;
 pub mod metrics;
+#[cfg(test)]
+mod model_tests;
 mod namespace;
 mod object;
 mod pod_list;

@@ -137,7 +137,10 @@ impl<T: Object> Reflector<'_, T> {
         let is_first = self.relists.is_none();
         let wait = self.relists.another(&mut self.random);
         let wait = if is_first { Duration::ZERO } else { wait };
-        self.warn(failure, wait);
+        // That versions expire is the ordinary course of things.
+        if !matches!(failure, Failure::Expired(_)) {
+            self.warn(failure, wait);
+        }
         self.relist(reason);
         wait
     }

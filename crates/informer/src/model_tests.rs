@@ -1,0 +1,259 @@
+//! The index against a model that scans everything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kube_endpoint_core_model::change::PodChange;
+use kube_endpoint_core_model::service::ServiceType;
+use kube_endpoint_core_model::{ObjectKey, Pod, ResourceVersion, Service, StringMap};
+use parking_lot::Mutex;
+use proptest::prelude::*;
+
+use crate::{Change, Cluster, Handler, Kind, Kinds, PodEvent, StreamEvent};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Pod(Pod),
+    PodGone(ObjectKey),
+    Service(Service),
+    ServiceGone(ObjectKey),
+    /// All pods anew: the given ones, those of the store where the flag says so, and some that cannot be decoded.
+    Pods(Vec<Pod>, Vec<bool>, Vec<ObjectKey>),
+    Services(Vec<Service>, Vec<bool>, Vec<ObjectKey>),
+}
+
+fn key() -> impl Strategy<Value = ObjectKey> {
+    (0..2u8, 0..8u8).prop_map(|(space, name)| ObjectKey::new(format!("n{space}"), format!("o{name}")))
+}
+
+fn labels() -> impl Strategy<Value = StringMap> {
+    prop::collection::btree_map(0..3u8, 0..3u8, 0..4).prop_map(|pairs| {
+        pairs.into_iter().map(|(key, value)| (format!("k{key}"), format!("v{value}"))).collect()
+    })
+}
+
+fn pod() -> impl Strategy<Value = Pod> {
+    let facts = (key(), labels(), prop::option::of(0..3u8), any::<bool>(), 0..3u8, 0..3u8);
+    facts.prop_map(|(key, labels, node, has_pod_ip, hostname, phase)| Pod {
+        key,
+        labels,
+        node_name: node.map(|node| format!("node{node}").into()),
+        has_pod_ip,
+        hostname: (hostname == 0).then(|| "h".into()),
+        // A change of this alone is news, but nothing that endpoints depend on.
+        phase: if phase == 0 { kube_endpoint_core_model::pod::PodPhase::Pending } else { Default::default() },
+        ..Pod::default()
+    })
+}
+
+fn service() -> impl Strategy<Value = Service> {
+    (key(), prop::option::weighted(0.9, labels()), 0..6u8).prop_map(|(key, selector, what)| Service {
+        key,
+        selector,
+        service_type: if what == 0 { ServiceType::ExternalName } else { ServiceType::WithEndpoints },
+        cluster_ip: if what == 1 { "None".into() } else { "".into() },
+        ..Service::default()
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let kept = || prop::collection::vec(any::<bool>(), 16);
+    let broken = || prop::collection::vec(key(), 0..4);
+    prop_oneof![
+        8 => pod().prop_map(Step::Pod),
+        4 => key().prop_map(Step::PodGone),
+        4 => service().prop_map(Step::Service),
+        2 => key().prop_map(Step::ServiceGone),
+        1 => (prop::collection::vec(pod(), 0..6), kept(), broken()).prop_map(|(pods, kept, broken)| Step::Pods(pods, kept, broken)),
+        1 => (prop::collection::vec(service(), 0..4), kept(), broken())
+            .prop_map(|(services, kept, broken)| Step::Services(services, kept, broken)),
+    ]
+}
+
+#[derive(Default)]
+struct Heard {
+    pods: Mutex<Vec<PodEvent>>,
+    services: Mutex<Vec<Change<Service>>>,
+}
+
+impl Handler for Heard {
+    fn on_pod(&self, event: &PodEvent) {
+        self.pods.lock().push(event.clone());
+    }
+
+    fn on_service(&self, change: &Change<Service>) {
+        self.services.lock().push(change.clone());
+    }
+}
+
+type Pods = BTreeMap<ObjectKey, Pod>;
+type Services = BTreeMap<ObjectKey, Service>;
+
+fn selects(service: &Service, pod: &Pod) -> bool {
+    service.key.namespace == pod.key.namespace
+        && service.service_type != ServiceType::ExternalName
+        && service
+            .selector
+            .as_ref()
+            .is_some_and(|selector| selector.iter().all(|(key, value)| pod.labels.get(key) == Some(value)))
+}
+
+fn services_of(services: &Services, pod: Option<&Pod>) -> BTreeSet<ObjectKey> {
+    let selecting = services.values().filter(|service| pod.is_some_and(|pod| selects(service, pod)));
+    selecting.map(|service| service.key.clone()).collect()
+}
+
+fn check_reads(cluster: &Cluster, pods: &Pods, services: &Services) {
+    assert_eq!(cluster.services(), services.keys().cloned().collect::<Vec<_>>());
+    assert_eq!(cluster.count(Kind::Pods), pods.len());
+    assert_eq!(cluster.count(Kind::Services), services.len());
+    for service in services.values() {
+        assert_eq!(cluster.service(&service.key).as_deref(), Some(service));
+        let selected: Vec<&Pod> = pods.values().filter(|pod| selects(service, pod)).collect();
+        let got = cluster.pods_of(&service.key);
+        assert_eq!(got.iter().map(|pod| &**pod).collect::<Vec<_>>(), selected, "{service:?}");
+    }
+    for pod in pods.values() {
+        assert_eq!(cluster.pod(&pod.key).as_deref(), Some(pod));
+        let want: Vec<_> = services_of(services, Some(pod)).into_iter().collect();
+        assert_eq!(cluster.services_of_pod(&pod.key), want);
+    }
+    for node in ["node0", "node1", "node2"] {
+        let on_node = pods.values().filter(|pod| pod.node_name.as_deref() == Some(node));
+        let want: BTreeSet<_> = on_node.flat_map(|pod| services_of(services, Some(pod))).collect();
+        assert_eq!(cluster.services_on_node(node), want.into_iter().collect::<Vec<_>>());
+    }
+    assert!(cluster.inner.membership.read().is_clean());
+}
+
+fn same_but_version(one: &Pod, other: &Pod) -> bool {
+    Pod { resource_version: ResourceVersion(0), ..one.clone() }
+        == Pod { resource_version: ResourceVersion(0), ..other.clone() }
+}
+
+/// Every change of a pod is heard once, and says which Services it touches.
+fn check_pods_heard(heard: &[PodEvent], before: &Pods, after: &Pods, services: &Services) {
+    let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+    let news = keys.into_iter().filter(|key| match (before.get(key), after.get(key)) {
+        (Some(old), Some(new)) => !same_but_version(old, new),
+        _ => true,
+    });
+    let mut heard: BTreeMap<_, _> =
+        heard.iter().map(|event| (event.change.latest().unwrap().key.clone(), event)).collect();
+    for key in news {
+        let event = heard.remove(key).unwrap_or_else(|| panic!("{key} is not heard of"));
+        let (old, new) = (before.get(key), after.get(key));
+        assert_eq!((event.change.old.as_deref(), event.change.new.as_deref()), (old, new));
+        let changed = match (old, new) {
+            (Some(old), Some(new)) => PodChange::between(old, new),
+            _ => PodChange { endpoint: true, membership: true },
+        };
+        assert_eq!(event.changed, changed);
+        let nothing = BTreeSet::new();
+        let (was, is) = if changed.is_none() {
+            (nothing.clone(), nothing)
+        } else {
+            (services_of(services, old), services_of(services, new))
+        };
+        assert_eq!(event.left, was.difference(&is).cloned().collect::<Vec<_>>());
+        assert_eq!(event.joined, is.difference(&was).cloned().collect::<Vec<_>>());
+        assert_eq!(event.stayed, is.intersection(&was).cloned().collect::<Vec<_>>());
+    }
+    assert!(heard.is_empty(), "{heard:?}");
+}
+
+/// Every version of a Service is heard once.
+fn check_services_heard(heard: &[Change<Service>], before: &Services, after: &Services) {
+    let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+    let want: Vec<_> = keys
+        .into_iter()
+        .map(|key| (before.get(key), after.get(key)))
+        .filter(|(old, new)| old != new)
+        .collect();
+    let mut heard: Vec<_> =
+        heard.iter().map(|change| (change.old.as_deref(), change.new.as_deref())).collect();
+    heard.sort_by_key(|(old, new)| old.or(*new).map(|service| &service.key));
+    assert_eq!(heard, want);
+}
+
+/// What a list leaves of the state before: what it names, what it says is unchanged, and what could not be decoded.
+fn relisted<T: Clone>(
+    before: &BTreeMap<ObjectKey, T>,
+    new: Vec<(ObjectKey, T)>,
+    kept: &[bool],
+    broken: &[ObjectKey],
+) -> (BTreeMap<ObjectKey, T>, BTreeMap<ObjectKey, T>) {
+    let kept = before.iter().zip(kept.iter().chain(std::iter::repeat(&true))).filter(|(_, kept)| **kept);
+    let mut listed: BTreeMap<_, _> = kept.map(|((key, item), _)| (key.clone(), item.clone())).collect();
+    listed.retain(|key, _| !broken.contains(key));
+    listed.extend(new.into_iter().filter(|(key, _)| !broken.contains(key)));
+    let mut after = listed.clone();
+    after.extend(broken.iter().filter_map(|key| Some((key.clone(), before.get(key)?.clone()))));
+    (listed, after)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #[test]
+    fn the_index_agrees_with_a_scan(steps in prop::collection::vec(step(), 1..60)) {
+        let cluster = Cluster::new(Kinds { pods: true, services: true, ..Kinds::default() });
+        let heard = Arc::new(Heard::default());
+        cluster.add_handler(heard.clone());
+        let (mut pods, mut services) = (Pods::new(), Services::new());
+        for (number, step) in steps.into_iter().enumerate() {
+            let version = ResourceVersion(number as u64 + 1);
+            let (pods_before, services_before) = (pods.clone(), services.clone());
+            let kind = match step {
+                Step::Pod(pod) => {
+                    let pod = Pod { resource_version: version, ..pod };
+                    pods.insert(pod.key.clone(), pod.clone());
+                    cluster.apply_pods(StreamEvent::Applied(pod));
+                    Kind::Pods
+                }
+                Step::PodGone(key) => {
+                    pods.remove(&key);
+                    match number % 2 {
+                        0 => cluster.apply_pods(StreamEvent::Gone { key, resource_version: version }),
+                        _ => cluster.apply_pods(StreamEvent::Deleted(Pod { key, resource_version: version, ..Pod::default() })),
+                    }
+                    Kind::Pods
+                }
+                Step::Service(service) => {
+                    let service = Service { resource_version: version, ..service };
+                    services.insert(service.key.clone(), service.clone());
+                    cluster.apply_services(StreamEvent::Applied(service));
+                    Kind::Services
+                }
+                Step::ServiceGone(key) => {
+                    services.remove(&key);
+                    cluster.apply_services(StreamEvent::Gone { key, resource_version: version });
+                    Kind::Services
+                }
+                Step::Pods(new, kept, undecodable) => {
+                    let new = new.into_iter().map(|pod| Pod { resource_version: version, ..pod });
+                    let (listed, after) =
+                        relisted(&pods, new.map(|pod| (pod.key.clone(), pod)).collect(), &kept, &undecodable);
+                    pods = after;
+                    let items = listed.into_values().collect();
+                    cluster.apply_pods(StreamEvent::Restarted { items, undecodable, resource_version: version });
+                    Kind::Pods
+                }
+                Step::Services(new, kept, undecodable) => {
+                    let new = new.into_iter().map(|service| Service { resource_version: version, ..service });
+                    let (listed, after) =
+                        relisted(&services, new.map(|s| (s.key.clone(), s)).collect(), &kept, &undecodable);
+                    services = after;
+                    let items = listed.into_values().collect();
+                    cluster.apply_services(StreamEvent::Restarted { items, undecodable, resource_version: version });
+                    Kind::Services
+                }
+            };
+            prop_assert_eq!(cluster.position(kind), version);
+            check_reads(&cluster, &pods, &services);
+            let (pods_heard, services_heard) =
+                (std::mem::take(&mut *heard.pods.lock()), std::mem::take(&mut *heard.services.lock()));
+            check_pods_heard(&pods_heard, &pods_before, &pods, &services_before);
+            check_services_heard(&services_heard, &services_before, &services);
+        }
+    }
+}

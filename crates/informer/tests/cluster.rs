@@ -1,0 +1,291 @@
+//! What readers see and handlers hear of events, wherever they come from.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
+use kube_endpoint_core_model::{
+    EndpointSlice, Endpoints, Node, NodeLookup, ObjectKey, ObjectMeta, Pod, ResourceVersion, Service,
+};
+use kube_endpoint_informer::{Change, Cluster, Handler, Kind, Kinds, PodEvent, StreamEvent, feed};
+use parking_lot::Mutex;
+
+const V: fn(u64) -> ResourceVersion = ResourceVersion;
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("n", name)
+}
+
+fn pod(name: &str, version: u64, labels: &[(&str, &str)]) -> Pod {
+    Pod {
+        key: key(name),
+        resource_version: V(version),
+        labels: labels.iter().copied().collect(),
+        ..Pod::default()
+    }
+}
+
+fn service(name: &str, version: u64, selector: &[(&str, &str)]) -> Service {
+    Service {
+        key: key(name),
+        resource_version: V(version),
+        selector: Some(selector.iter().copied().collect()),
+        ..Service::default()
+    }
+}
+
+fn node(name: &str, version: u64, ready: bool) -> Node {
+    Node { name: name.into(), resource_version: V(version), ready, ..Node::default() }
+}
+
+fn slice(name: &str, version: u64, service: &str) -> EndpointSlice {
+    let labels = [(LABEL_SERVICE_NAME, service)].into_iter().collect();
+    EndpointSlice { metadata: ObjectMeta { labels, ..meta(name, version) }, ..EndpointSlice::default() }
+}
+
+fn meta(name: &str, version: u64) -> ObjectMeta {
+    ObjectMeta {
+        name: name.into(),
+        namespace: "n".into(),
+        resource_version: V(version),
+        ..ObjectMeta::default()
+    }
+}
+
+#[derive(Default)]
+struct Heard(Mutex<Vec<String>>);
+
+impl Heard {
+    fn change<T>(&self, kind: &str, change: &Change<T>, version: fn(&T) -> ResourceVersion) {
+        let version =
+            |side: &Option<Arc<T>>| side.as_deref().map_or("-".to_owned(), |it| version(it).to_string());
+        self.0.lock().push(format!("{kind} {}..{}", version(&change.old), version(&change.new)));
+    }
+
+    fn take(&self) -> String {
+        std::mem::take(&mut *self.0.lock()).join("; ")
+    }
+}
+
+impl Handler for Heard {
+    fn on_pod(&self, event: &PodEvent) {
+        self.change("pod", &event.change, |pod| pod.resource_version);
+        let names =
+            |keys: &[ObjectKey]| keys.iter().map(|key| key.name.to_string()).collect::<Vec<_>>().join("+");
+        let all: Vec<_> = event.services().map(|key| &*key.name).collect();
+        assert_eq!(all.len(), event.left.len() + event.joined.len() + event.stayed.len());
+        let services = [&event.left, &event.joined, &event.stayed].map(|keys| names(keys));
+        self.0.lock().push(format!("left {} joined {} stayed {}", services[0], services[1], services[2]));
+    }
+
+    fn on_service(&self, change: &Change<Service>) {
+        self.change("service", change, |service| service.resource_version);
+    }
+
+    fn on_node(&self, change: &Change<Node>) {
+        self.change("node", change, |node| node.resource_version);
+    }
+
+    fn on_endpoint_slice(&self, change: &Change<EndpointSlice>) {
+        self.change("slice", change, |slice| slice.metadata.resource_version);
+    }
+
+    fn on_endpoints(&self, change: &Change<Endpoints>) {
+        self.change("endpoints", change, |endpoints| endpoints.metadata.resource_version);
+    }
+}
+
+fn cluster() -> (Cluster, Arc<Heard>) {
+    let (cluster, heard) = (Cluster::new(Kinds::ALL), Arc::new(Heard::default()));
+    cluster.add_handler(heard.clone());
+    (cluster, heard)
+}
+
+#[test]
+fn a_version_alone_is_news_of_services_slices_and_endpoints_only() {
+    let (cluster, heard) = cluster();
+    let apply = |version| {
+        cluster.apply_pods(StreamEvent::Applied(pod("p", version, &[])));
+        cluster.apply_nodes(StreamEvent::Applied(node("a", version, true)));
+        cluster.apply_services(StreamEvent::Applied(service("s", version, &[])));
+        cluster.apply_endpoint_slices(StreamEvent::Applied(slice("l", version, "s")));
+        cluster.apply_endpoints(StreamEvent::Applied(Endpoints {
+            metadata: meta("s", version),
+            subsets: vec![],
+        }));
+    };
+    apply(1);
+    assert_eq!(
+        heard.take(),
+        "pod -..1; left  joined  stayed ; node -..1; service -..1; slice -..1; endpoints -..1"
+    );
+    // The same version again, as when a watch begins a little earlier than a list ended.
+    apply(1);
+    assert_eq!(heard.take(), "");
+    apply(2);
+    assert_eq!(heard.take(), "service 1..2; slice 1..2; endpoints 1..2");
+    // The stores have the new version all the same.
+    assert_eq!(cluster.pod(&key("p")).unwrap().resource_version, V(2));
+    assert_eq!(cluster.pods_of(&key("s"))[0].resource_version, V(2));
+    assert_eq!(NodeLookup::node(&cluster, "a").unwrap().resource_version, V(2));
+    assert!(Kind::ALL.iter().all(|kind| cluster.position(*kind) == V(2)));
+}
+
+#[test]
+fn a_change_that_endpoints_do_not_depend_on_names_no_services() {
+    let (cluster, heard) = cluster();
+    cluster.apply_services(StreamEvent::Applied(service("s", 1, &[("a", "b")])));
+    cluster.apply_pods(StreamEvent::Applied(pod("p", 2, &[("a", "b")])));
+    assert_eq!(heard.take(), "service -..1; pod -..2; left  joined s stayed ");
+    let scheduled = Pod { node_name: Some("a".into()), ..pod("p", 3, &[("a", "b")]) };
+    cluster.apply_pods(StreamEvent::Applied(scheduled.clone()));
+    assert_eq!(heard.take(), "pod 2..3; left  joined  stayed s");
+    let pending = Pod {
+        resource_version: V(4),
+        has_pod_ip: scheduled.has_pod_ip,
+        pod_ip: Some([10, 0, 0, 1].into()),
+        ..scheduled
+    };
+    cluster.apply_pods(StreamEvent::Applied(pending));
+    assert_eq!(heard.take(), "pod 3..4; left  joined  stayed ");
+}
+
+#[test]
+fn a_pod_that_changes_its_labels_leaves_joins_and_stays() {
+    let (cluster, heard) = cluster();
+    // Pods may come before their Services.
+    cluster.apply_pods(StreamEvent::Applied(pod("p", 1, &[("a", "1"), ("b", "1")])));
+    for (name, selector) in [("a1", ("a", "1")), ("a2", ("a", "2")), ("b1", ("b", "1"))] {
+        cluster.apply_services(StreamEvent::Applied(service(name, 2, &[selector])));
+    }
+    cluster.apply_services(StreamEvent::Applied(service("all", 3, &[])));
+    heard.take();
+    cluster.apply_pods(StreamEvent::Applied(pod("p", 4, &[("a", "2"), ("b", "1")])));
+    assert_eq!(heard.take(), "pod 1..4; left a1 joined a2 stayed all+b1");
+    // A Service that selects anew is heard of; its pods are not.
+    cluster.apply_services(StreamEvent::Applied(service("a1", 5, &[("a", "2")])));
+    assert_eq!(heard.take(), "service 2..5");
+    assert_eq!(cluster.pods_of(&key("a1")).len(), 1);
+    cluster.apply_pods(StreamEvent::Deleted(pod("p", 6, &[])));
+    assert_eq!(heard.take(), "pod 4..-; left a1+a2+all+b1 joined  stayed ");
+    cluster.apply_pods(StreamEvent::Gone { key: key("p"), resource_version: V(7) });
+    assert_eq!((heard.take(), cluster.position(Kind::Pods)), (String::new(), V(7)));
+}
+
+#[test]
+fn services_without_selectors_and_aliases_select_nothing() {
+    let (cluster, _) = cluster();
+    cluster.apply_pods(StreamEvent::Applied(pod("p", 1, &[("a", "1")])));
+    let check = |service: Service, want: usize| {
+        cluster.apply_services(StreamEvent::Applied(service.clone()));
+        assert_eq!(cluster.pods_of(&key("s")).len(), want, "{service:?}");
+        assert_eq!(cluster.services_of_pod(&key("p")).len(), want);
+    };
+    let selecting = service("s", 2, &[("a", "1")]);
+    let alias = Service {
+        service_type: kube_endpoint_core_model::service::ServiceType::ExternalName,
+        ..selecting.clone()
+    };
+    check(selecting.clone(), 1);
+    check(Service { selector: None, ..selecting.clone() }, 0);
+    check(service("s", 2, &[]), 1);
+    check(alias, 0);
+    check(selecting, 1);
+}
+
+#[test]
+fn slices_of_a_service_are_those_of_its_label_sorted_by_name() {
+    let (cluster, _) = cluster();
+    let names = |service: &str| {
+        let slices = cluster.slices_of(&key(service));
+        slices.iter().map(|slice| slice.metadata.name.to_string()).collect::<Vec<_>>().join(" ")
+    };
+    let listed = ["c", "a", "b"].map(|name| slice(name, 1, "s")).to_vec();
+    cluster.apply_endpoint_slices(StreamEvent::restarted(listed, V(5)));
+    assert_eq!(names("s"), "a b c");
+    cluster.apply_endpoint_slices(StreamEvent::Applied(slice("b", 6, "t")));
+    cluster.apply_endpoint_slices(StreamEvent::Deleted(slice("c", 7, "s")));
+    assert_eq!((names("s"), names("t"), names("u")), ("a".into(), "b".into(), String::new()));
+    assert!(cluster.endpoint_slice(&key("b")).is_some() && cluster.endpoint_slice(&key("c")).is_none());
+}
+
+#[test]
+fn a_list_is_compared_with_what_is_there() {
+    let (cluster, heard) = cluster();
+    let nodes = |list: &[(&str, u64, bool)]| {
+        let items = list.iter().map(|(name, version, ready)| node(name, *version, *ready)).collect();
+        StreamEvent::restarted(items, V(9))
+    };
+    cluster.apply_nodes(nodes(&[("a", 1, true), ("b", 2, true), ("c", 3, true)]));
+    let before = cluster.node("a").unwrap();
+    heard.take();
+    // One unchanged, one of a new version, one changed, one new, one gone.
+    cluster.apply_nodes(nodes(&[("e", 7, true), ("c", 6, false), ("b", 5, true), ("a", 1, true)]));
+    assert_eq!(heard.take(), "node -..7; node 3..6");
+    assert!(Arc::ptr_eq(&before, &cluster.node("a").unwrap()));
+    cluster.apply_nodes(nodes(&[("a", 1, true)]));
+    assert_eq!(heard.take(), "node 5..-; node 6..-; node 7..-");
+    let names: Vec<_> = cluster.nodes().iter().map(|node| node.name.clone()).collect();
+    assert_eq!(names, ["a".into()]);
+}
+
+#[tokio::test]
+async fn synced_means_that_each_kind_was_listed_and_handlers_heard_of_it() {
+    struct NotYet(Cluster, AtomicBool);
+    impl Handler for NotYet {
+        fn on_node(&self, _: &Change<Node>) {
+            self.1.store(!self.0.has_synced(), Ordering::SeqCst);
+        }
+    }
+    let cluster = Cluster::new(Kinds { nodes: true, pods: true, ..Kinds::default() });
+    let handler = Arc::new(NotYet(cluster.clone(), AtomicBool::new(false)));
+    cluster.add_handler(handler.clone());
+    let waiting = tokio::spawn({
+        let cluster = cluster.clone();
+        async move { cluster.synced().await }
+    });
+    cluster.apply_pods(StreamEvent::restarted(vec![], V(3)));
+    cluster.apply_nodes(StreamEvent::Applied(node("a", 1, true)));
+    cluster.apply_services(StreamEvent::restarted(vec![], V(3)));
+    assert!(!cluster.has_synced());
+    // Any stream can feed it.
+    let events = [StreamEvent::restarted(vec![node("a", 2, false)], V(4)), StreamEvent::Bookmark(V(6))];
+    feed(cluster.clone(), futures::stream::iter(events)).await;
+    assert!(cluster.has_synced() && handler.1.load(Ordering::SeqCst));
+    assert_eq!((cluster.position(Kind::Nodes), cluster.count(Kind::Nodes)), (V(6), 1));
+    waiting.await.unwrap();
+    cluster.synced().await;
+    assert!(Cluster::new(Kinds::default()).has_synced());
+}
+
+#[test]
+fn readers_see_a_list_as_a_whole() {
+    let (cluster, _) = cluster();
+    cluster.apply_services(StreamEvent::Applied(service("s", 1, &[("a", "b")])));
+    let generation = |number: u64| {
+        let pods = (0..300).map(|pod_number| Pod {
+            uid: number.to_string().into(),
+            ..pod(&format!("p{number}-{pod_number}"), number, &[("a", "b")])
+        });
+        StreamEvent::restarted(pods.collect(), V(number))
+    };
+    cluster.apply_pods(generation(1));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Ordering::SeqCst) {
+                    let position = cluster.position(Kind::Pods);
+                    let pods = cluster.pods_of(&key("s"));
+                    assert_eq!(pods.len(), 300);
+                    assert!(pods.iter().all(|pod| pod.uid == pods[0].uid));
+                    assert!(pods[0].resource_version >= position);
+                }
+            });
+        }
+        for number in 2..40 {
+            cluster.apply_pods(generation(number));
+        }
+        done.store(true, Ordering::SeqCst);
+    });
+}

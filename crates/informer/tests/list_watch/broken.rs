@@ -1,0 +1,231 @@
+//! Objects and lines that cannot be decoded.
+
+use std::sync::Arc;
+
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use crate::script::*;
+
+fn broken(name: &str, version: u64) -> Value {
+    json!({"metadata": {"name": name, "namespace": "n", "resourceVersion": version.to_string()}, "subsets": 5})
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_a_list_leave_the_others_alone() {
+    let script = vec![
+        page(9, "two", &[endpoints("a", 1), broken("b", 2)]),
+        page(9, "", &[broken("c", 3), endpoints("d", 4)]),
+        Answer::Watch(vec![Piece::Wait(1), line("MODIFIED", endpoints("b", 10)), Piece::Silence]),
+    ];
+    insta::assert_snapshot!(play_pages(5, script).await, @"
+      0.000 ?limit=2
+      0.000 ?limit=2&continue=two
+      0.000         a: - -> 1
+      0.000         d: - -> 4
+      0.000         synced
+      0.000 ?watch... resourceVersion=9&timeoutSeconds=556
+      1.000         b: - -> 10
+    holds a@1 b@10 d@4 at 10
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn keep_their_last_view_in_watches_and_lists_until_they_are_deleted() {
+    let script = vec![
+        Answer::Watch(vec![
+            added("a", 1),
+            added("b", 2),
+            added("c", 3),
+            complete(9),
+            Piece::Wait(1),
+            line("MODIFIED", broken("a", 11)),
+            line("MODIFIED", broken("b", 12)),
+            Piece::Wait(1),
+        ]),
+        // The watch goes on from the version of what could not be decoded.
+        Answer::Watch(vec![Piece::Wait(20), line("ERROR", expired())]),
+        Answer::Watch(vec![
+            line("ADDED", broken("a", 11)),
+            line("ADDED", broken("b", 12)),
+            line("DELETED", broken("b", 20)),
+            complete(21),
+            Piece::Wait(1),
+            line("DELETED", broken("a", 22)),
+            Piece::Silence,
+        ]),
+    ];
+    insta::assert_snapshot!(play(30, script).await, @"
+      0.000 ?watch... all&timeoutSeconds=556
+      0.000         a: - -> 1
+      0.000         b: - -> 2
+      0.000         c: - -> 3
+      0.000         synced
+      2.000 ?watch... resourceVersion=12&timeoutSeconds=491
+     22.000 ?watch... all&timeoutSeconds=588
+     22.000         b: 2 -> -
+     22.000         c: 3 -> -
+     23.000         a: 1 -> -
+    holds  at 22
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_name_are_passed_over() {
+    let script = vec![
+        page(
+            9,
+            "",
+            &[json!(null), json!(7), json!({"metadata": {"name": 5}}), endpoints("", 1), endpoints("a", 1)],
+        ),
+        Answer::Watch(vec![line("DELETED", json!({})), added("b", 10), Piece::Silence]),
+    ];
+    insta::assert_snapshot!(play_pages(5, script).await, @"
+      0.000 ?limit=2
+      0.000         a: - -> 1
+      0.000         synced
+      0.000 ?watch... resourceVersion=9&timeoutSeconds=556
+      0.000         b: - -> 10
+    holds a@1 b@10 at 10
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lines_that_are_no_events_make_it_list_anew() {
+    let script = vec![
+        page(9, "", &[endpoints("a", 1)]),
+        Answer::Watch(vec![added("b", 10), Piece::Raw(b"no json\n"), added("c", 11), Piece::Silence]),
+        page(12, "", &[endpoints("a", 1), endpoints("c", 11)]),
+        Answer::Watch(vec![line("SPLIT", endpoints("a", 13)), Piece::Silence]),
+        page(14, "", &[]),
+        // An error without an envelope, as some proxies write it.
+        Answer::Watch(vec![Piece::Line(status(410, "Expired"))]),
+        page(15, "", &[]),
+    ];
+    insta::assert_snapshot!(play_pages(10, script).await, @"
+      0.000 ?limit=2
+      0.000         a: - -> 1
+      0.000         synced
+      0.000 ?watch... resourceVersion=9&timeoutSeconds=556
+      0.000         b: - -> 10
+      0.000 ?limit=2
+      0.000         c: - -> 11
+      0.000         b: 10 -> -
+      0.000 ?watch... resourceVersion=12&timeoutSeconds=335
+      1.570 ?limit=2
+      1.570         a: 1 -> -
+      1.570         c: 11 -> -
+      1.570 ?watch... resourceVersion=14&timeoutSeconds=382
+      3.862 ?limit=2
+      3.862 ?watch... resourceVersion=15&timeoutSeconds=334
+    holds  at 15
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_that_are_no_text_leave_the_rest_alone() {
+    let body = b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"a\",\"namespace\":\"n\",\"resourceVersion\":\"5\",\"uid\":\"\xff\"}}}\n";
+    let script = vec![page(3, "", &[]), Answer::Watch(vec![Piece::Raw(body), added("b", 6), Piece::Silence])];
+    insta::assert_snapshot!(play_pages(5, script).await, @"
+      0.000 ?limit=2
+      0.000         synced
+      0.000 ?watch... resourceVersion=3&timeoutSeconds=556
+      0.000         a: - -> 5
+      0.000         b: - -> 6
+    holds a@5 b@6 at 6
+    ");
+}
+
+#[test]
+fn are_counted_each_time_and_logged_once() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let logged = Arc::new(Mutex::new(Vec::new()));
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let script = vec![
+        page(9, "", &[endpoints("a", 1), broken("b", 2)]),
+        Answer::Watch(vec![
+            line("MODIFIED", broken("b", 10)),
+            line("MODIFIED", broken("c", 11)),
+            line("ERROR", expired()),
+        ]),
+        page(12, "", &[broken("b", 10)]),
+        Answer::Unreachable,
+        Answer::Watch(vec![bookmark(15), Piece::Silence]),
+    ];
+    metrics::with_local_recorder(&recorder, || {
+        tracing::subscriber::with_default(Warnings(logged.clone()), || {
+            runtime.block_on(play_pages(5, script))
+        })
+    });
+    let mut counted: Vec<String> = snapshotter
+        .snapshot()
+        .into_vec()
+        .into_iter()
+        .filter_map(|(key, _, _, value)| {
+            let labels: Vec<_> = key.key().labels().map(|label| label.value().to_owned()).collect();
+            let value = match value {
+                DebugValue::Counter(count) => count as f64,
+                DebugValue::Gauge(value) => value.0,
+                DebugValue::Histogram(_) => 0.0,
+            };
+            let is_ours = labels.first().is_some_and(|kind| kind == "endpoints") && value != 0.0;
+            is_ours.then(|| format!("{} {} {value}", key.key().name(), labels.join(" ")))
+        })
+        .collect();
+    counted.sort();
+    insta::assert_snapshot!(counted.join("\n"), @"
+    informer_events_total endpoints bookmark 3
+    informer_events_total endpoints restarted 2
+    informer_position endpoints 15
+    informer_relists_total endpoints expired 1
+    informer_relists_total endpoints start 1
+    informer_synced endpoints 1
+    informer_undecodable_objects endpoints 1
+    informer_undecodable_total endpoints 4
+    informer_watch_errors_total endpoints refused 1
+    informer_watch_errors_total endpoints unreachable 1
+    ");
+    insta::assert_snapshot!(logged.lock().join("\n"), @r#"
+    message=an object cannot be decoded; its last known state stays in use resource="endpoints" key=n/b version=2 error="invalid type: integer `5`, expected a sequence at line 1 column 74"
+    message=an object cannot be decoded; its last known state stays in use resource="endpoints" key=n/c version=11 error="invalid type: integer `5`, expected a sequence at line 1 column 75"
+    message=trying again resource="endpoints" doing="watch" error=the API server cannot be reached: ServiceError: connection refused
+    "#);
+}
+
+/// Keeps the fields of each warning.
+struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::WARN
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Fields(Vec<String>);
+        impl tracing::field::Visit for Fields {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+                if field.name() != "retry_in" {
+                    self.0.push(format!("{}={value:?}", field.name()));
+                }
+            }
+        }
+        let mut fields = Fields(Vec::new());
+        event.record(&mut fields);
+        self.0.lock().push(fields.0.join(" "));
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}

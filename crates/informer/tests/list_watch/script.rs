@@ -1,0 +1,211 @@
+//! A server that answers from a script, and a transcript of what was asked and what handlers heard.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
+use kube::Client;
+use kube::client::Body;
+use kube_endpoint_core_model::Endpoints;
+use kube_endpoint_informer::{Change, Cluster, Handler, Kind, Kinds, ReflectorOptions, run};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+/// What the server does with a request.
+pub(crate) enum Answer {
+    /// An answer with a status and `Retry-After`, if there is one.
+    Status(u16, Option<u32>, Value),
+    /// A page of a list.
+    Page(Value),
+    /// A watch.
+    Watch(Vec<Piece>),
+    /// No connection.
+    Unreachable,
+    /// A connection, and nothing more.
+    Silence,
+}
+
+/// A piece of a watch. After the last one the server ends it.
+pub(crate) enum Piece {
+    Wait(u64),
+    Line(Value),
+    Raw(&'static [u8]),
+    Cut,
+    Silence,
+}
+
+pub(crate) fn endpoints(name: &str, version: u64) -> Value {
+    json!({"metadata": {"name": name, "namespace": "n", "resourceVersion": version.to_string()}})
+}
+
+pub(crate) fn page(version: u64, next: &str, items: &[Value]) -> Answer {
+    Answer::Page(json!({"kind": "EndpointsList", "apiVersion": "v1",
+        "metadata": {"resourceVersion": version.to_string(), "continue": next}, "items": items}))
+}
+
+pub(crate) fn line(what: &str, object: Value) -> Piece {
+    Piece::Line(json!({"type": what, "object": object}))
+}
+
+pub(crate) fn added(name: &str, version: u64) -> Piece {
+    line("ADDED", endpoints(name, version))
+}
+
+pub(crate) fn bookmark(version: u64) -> Piece {
+    line("BOOKMARK", json!({"kind": "Endpoints", "metadata": {"resourceVersion": version.to_string()}}))
+}
+
+/// The bookmark that ends the complete state.
+pub(crate) fn complete(version: u64) -> Piece {
+    line(
+        "BOOKMARK",
+        json!({"metadata": {"resourceVersion": version.to_string(), "annotations": {"k8s.io/initial-events-end": "true"}}}),
+    )
+}
+
+pub(crate) fn status(code: u16, reason: &str) -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": "so it is"})
+}
+
+pub(crate) fn expired() -> Value {
+    status(410, "Expired")
+}
+
+/// As an API server answers that does not know sendInitialEvents.
+pub(crate) fn no_streaming() -> Answer {
+    Answer::Status(422, None, status(422, "Invalid"))
+}
+
+/// Lines with the time in seconds since the start.
+#[derive(Clone)]
+pub(crate) struct Transcript(Arc<Mutex<String>>, Instant);
+
+impl Transcript {
+    fn say(&self, what: impl std::fmt::Display) {
+        let _ = writeln!(self.0.lock(), "{:7.3} {what}", self.1.elapsed().as_secs_f64());
+    }
+}
+
+impl Handler for Transcript {
+    fn on_endpoints(&self, change: &Change<Endpoints>) {
+        let name = &change.latest().unwrap().metadata.name;
+        let version = |view: &Option<Arc<Endpoints>>| {
+            view.as_ref().map_or("-".into(), |it| it.metadata.resource_version.to_string())
+        };
+        self.say(format_args!("        {name}: {} -> {}", version(&change.old), version(&change.new)));
+    }
+}
+
+type AnyBody = UnsyncBoxBody<Bytes, io::Error>;
+
+fn text_body(text: String) -> AnyBody {
+    http_body_util::Full::from(text).map_err(|never: Infallible| match never {}).boxed_unsync()
+}
+
+fn watch_body(pieces: Vec<Piece>, transcript: Transcript) -> AnyBody {
+    let stream = futures::stream::iter(pieces).filter_map(move |piece| {
+        let transcript = transcript.clone();
+        async move {
+            let text = match piece {
+                Piece::Wait(seconds) => {
+                    tokio::time::sleep(Duration::from_secs(seconds)).await;
+                    return None;
+                }
+                Piece::Line(line) => Bytes::from(format!("{line}\n")),
+                Piece::Raw(text) => Bytes::from_static(text),
+                Piece::Cut => {
+                    transcript.say("  cut");
+                    return Some(Err(io::Error::from(io::ErrorKind::ConnectionReset)));
+                }
+                Piece::Silence => std::future::pending().await,
+            };
+            Some(Ok(Frame::data(text)))
+        }
+    });
+    StreamBody::new(stream).boxed_unsync()
+}
+
+fn client(script: Vec<Answer>, transcript: Transcript) -> Client {
+    let script = Arc::new(Mutex::new(VecDeque::from(script)));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (script, transcript) = (script.clone(), transcript.clone());
+        async move {
+            let path = request.uri().to_string();
+            let path = path.trim_start_matches("/api/v1/endpoints");
+            let path = path.replace("?watch=true&allowWatchBookmarks=true&", "?watch... ");
+            transcript.say(path.replace("sendInitialEvents=true&resourceVersionMatch=NotOlderThan", "all"));
+            let next = script.lock().pop_front();
+            let (status, retry_after, body) = match next {
+                // After the script comes a watch that says nothing.
+                None => (200, None, watch_body(vec![Piece::Silence], transcript)),
+                Some(Answer::Unreachable) => return Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
+                Some(Answer::Silence) => std::future::pending().await,
+                Some(Answer::Page(page)) => (200, None, text_body(page.to_string())),
+                Some(Answer::Watch(pieces)) => (200, None, watch_body(pieces, transcript)),
+                Some(Answer::Status(code, retry_after, status)) => {
+                    (code, retry_after, text_body(status.to_string()))
+                }
+            };
+            let mut answer = Response::new(body);
+            *answer.status_mut() = status.try_into().unwrap();
+            if let Some(seconds) = retry_after {
+                answer.headers_mut().insert("retry-after", seconds.into());
+            }
+            Ok(answer)
+        }
+    });
+    Client::new(service, "default")
+}
+
+/// Lets the loop run against a script for some seconds. Returns the transcript, and what the cluster holds in the end.
+pub(crate) async fn play_for(seconds: u64, options: ReflectorOptions, script: Vec<Answer>) -> String {
+    let transcript = Transcript(Arc::default(), Instant::now());
+    let cluster = Cluster::new(Kinds { endpoints: true, ..Kinds::default() });
+    cluster.add_handler(Arc::new(transcript.clone()));
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let shutdown = async {
+        let _ = stopped.await;
+    };
+    let running = run::<Endpoints>(client(script, transcript.clone()), cluster.clone(), options, shutdown);
+    let running = tokio::spawn(running);
+    let watch = tokio::spawn({
+        let (cluster, transcript) = (cluster.clone(), transcript.clone());
+        async move {
+            cluster.synced().await;
+            transcript.say("        synced");
+        }
+    });
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    assert_eq!(cluster.has_synced(), watch.is_finished());
+    watch.abort();
+    stop.send(()).unwrap();
+    running.await.unwrap();
+    let mut out = std::mem::take(&mut *transcript.0.lock());
+    let held: Vec<_> = cluster
+        .endpoints_keys()
+        .iter()
+        .map(|key| format!("{}@{}", key.name, cluster.endpoints(key).unwrap().metadata.resource_version))
+        .collect();
+    let _ = write!(out, "holds {} at {}", held.join(" "), cluster.position(Kind::Endpoints));
+    out
+}
+
+/// As [`play_for`], with the complete state listed by pages of two.
+pub(crate) async fn play_pages(seconds: u64, script: Vec<Answer>) -> String {
+    let options = ReflectorOptions { streaming_list: false, page_size: 2, ..ReflectorOptions::default() };
+    play_for(seconds, options, script).await
+}
+
+/// As [`play_for`], with the complete state as a stream where the script has it.
+pub(crate) async fn play(seconds: u64, script: Vec<Answer>) -> String {
+    play_for(seconds, ReflectorOptions::default(), script).await
+}
