@@ -8,6 +8,7 @@ pub mod error;
 pub mod events;
 pub mod limiter;
 pub mod names;
+mod put_off;
 pub mod tracked;
 pub mod writer;
 
@@ -15,5 +16,6 @@ pub use clock::Clock;
 pub use error::WriteError;
 pub use events::{EventRecorder, EventSubject};
 pub use limiter::RequestLimiter;
+pub use put_off::PutOff;
 pub use tracked::{FailedWrite, Operation, SliceWrites, TrackedWriter};
 pub use writer::{ApiWriter, Writable, Written};

@@ -6,11 +6,11 @@ mod handler;
 mod nodes;
 mod sync;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, TrackedWriter};
+use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, PutOff, TrackedWriter};
 use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_informer::Cluster;
 use kube_endpoint_tracker::TriggerTimes;
@@ -27,8 +27,6 @@ pub const EVENT_COMPONENT: &str = "endpoint-slice-controller";
 pub const QUEUE_NAME: &str = "endpoint_slice";
 /// A change of a slice waits at least this long for others before it starts a sync.
 pub const SLICE_CHANGE_DELAY: Duration = Duration::from_secs(1);
-/// How long a sync that found the cache behind our own writes waits, unless the cache catches up before.
-const STALE_DELAY: Duration = Duration::from_secs(1);
 
 /// Options of the controller; those of the plan among them.
 #[derive(Clone, Debug)]
@@ -80,8 +78,7 @@ struct Shared {
     stopped: Notify,
     /// What the last sync left of hints, for Services that have some.
     hinted: Mutex<HashMap<ObjectKey, HintedState>>,
-    /// Services whose sync was put off until the cache shows our own writes.
-    waiting: Mutex<BTreeSet<ObjectKey>>,
+    put_off: PutOff,
     metrics: Metrics,
 }
 
@@ -94,8 +91,8 @@ impl EndpointSliceController {
         clock: Clock,
         options: ControllerOptions,
     ) -> Self {
+        let queue = WorkQueue::new(QUEUE_NAME, endpoint_slice_rate_limiter());
         let shared = Arc::new(Shared {
-            queue: WorkQueue::new(QUEUE_NAME, endpoint_slice_rate_limiter()),
             writer: TrackedWriter::new(writer, options.seed),
             events,
             clock,
@@ -104,7 +101,8 @@ impl EndpointSliceController {
             nodes_changed: Notify::new(),
             stopped: Notify::new(),
             hinted: Mutex::default(),
-            waiting: Mutex::default(),
+            put_off: PutOff::new(queue.clone()),
+            queue,
             metrics: Metrics::new(),
             options,
             cluster: cluster.clone(),

@@ -49,7 +49,7 @@ impl Handler for Shared {
                     self.sync_after_slice_change(is.as_ref());
                 }
                 if let Some(owner) = &is {
-                    self.cache_moved(owner);
+                    self.put_off.cache_moved(owner);
                 }
             }
             (Some(old), None) => {
@@ -62,7 +62,7 @@ impl Handler for Shared {
                     if observed == Observation::Foreign {
                         self.sync_after_slice_change(Some(owner));
                     }
-                    self.cache_moved(owner);
+                    self.put_off.cache_moved(owner);
                 }
             }
             (None, None) => {}
@@ -83,13 +83,6 @@ impl Shared {
     pub(super) fn sync_after_slice_change(&self, service: Option<&ObjectKey>) {
         if let Some(service) = service {
             self.queue.add_after(service.clone(), self.slice_change_delay());
-        }
-    }
-
-    /// Starts the sync that was put off until the cache shows our own writes.
-    fn cache_moved(&self, service: &ObjectKey) {
-        if self.waiting.lock().remove(service) {
-            self.queue.add(service.clone());
         }
     }
 }

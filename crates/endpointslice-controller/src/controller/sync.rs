@@ -8,7 +8,7 @@ use kube_endpoint_core_model::{EndpointSlice, ObjectKey, PlannedEvent, Service, 
 use kube_endpoint_informer::Kind;
 use kube_endpoint_tracker::CachePosition;
 
-use super::{STALE_DELAY, Shared};
+use super::Shared;
 use crate::plan::{Plan, PlanError, PlanInputs, plan};
 
 /// How a sync ended that did not fail.
@@ -62,7 +62,7 @@ impl Shared {
             return Ok(Synced::Done);
         }
         let Some(existing) = self.current_slices(key) else {
-            self.wait_for_cache(key);
+            self.put_off.put_off(key);
             return Ok(Synced::Stale);
         };
         let pods = self.cluster.pods_of(key);
@@ -98,12 +98,6 @@ impl Shared {
         slices.retain(|slice| slice.is_managed_by(manager) && slice.metadata.deletion_timestamp.is_none());
         let uids = slices.iter().map(|slice| &slice.metadata.uid);
         (!self.writer.tracker().is_stale(key, position, uids)).then_some(slices)
-    }
-
-    fn wait_for_cache(&self, key: &ObjectKey) {
-        self.waiting.lock().insert(key.clone());
-        // The event that this waits for may have come just now, or may never come by itself.
-        self.queue.add_after(key.clone(), STALE_DELAY);
     }
 
     async fn carry_out(
@@ -174,7 +168,7 @@ impl Shared {
         self.triggers.forget(key);
         self.writer.tracker().forget(key);
         self.hinted.lock().remove(key);
-        self.waiting.lock().remove(key);
+        self.put_off.forget(key);
         self.metrics.forget(key);
     }
 }
