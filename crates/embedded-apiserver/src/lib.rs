@@ -1,4 +1,66 @@
 //! An in-memory Kubernetes API server that speaks the real protocol, in process or on loopback.
+//!
+//! It serves the few resources that matter to endpoints (namespaces, nodes, pods, services, Endpoints,
+//! EndpointSlices, events, leases, and token and access reviews) the way a kube-apiserver does: the same paths, the
+//! same lists, watches, patches and deletions, the same errors in the same words. Clients do not notice; kubectl works.
+//! What it does not have is noted at the end.
+//!
+//! # As a fixture
+//!
+//! The server is a tower service, so a `kube::Client` sits on it without a socket, and a test can run under tokio's
+//! paused clock: an hour of bookmarks, grace periods and retries takes milliseconds. For a seed and an order of
+//! requests everything is determined, uids and generated names included.
+//!
+//! ```
+//! use k8s_openapi::api::core::v1::Pod;
+//! use kube::{Api, Client};
+//! use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = EmbeddedApiServer::builder()
+//!     .seed(42)
+//!     .start_time("2026-01-01T00:00:00Z".parse()?)
+//!     .load([json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-1"}, "spec": {"containers": []}})])
+//!     .build()?;
+//! let pods: Api<Pod> = Api::default_namespaced(Client::new(server.service(), "default"));
+//! assert!(pods.get("web-1").await?.metadata.uid.is_some());
+//!
+//! // The next deletion is carried out, but its answer is lost on the way.
+//! server.add_fault(FaultRule::on(Fault::ApplyAndLoseAnswer, "delete", "pods").times(1));
+//! assert!(pods.delete("web-1", &Default::default()).await.is_err());
+//! assert_eq!(server.count("pods"), 0);
+//! assert_eq!(server.writes()["pods"], 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `tests/foreign_controller.rs` shows a whole controller on it that has nothing to do with this project.
+//!
+//! # For people
+//!
+//! ```sh
+//! cargo run -p kube-endpoint-embedded-apiserver --example serve -- 127.0.0.1:8080 cluster.json
+//! ```
+//!
+//! loads what `kubectl get ... -o json` wrote, serves it and says where the kubeconfig is.
+//!
+//! # What it costs
+//!
+//! An object is kept as its JSON, framed as the watch event that announced it, with its labels and selectable fields
+//! beside it. Reads and all watchers share those bytes; only a table or the other view of an event is encoded anew.
+//! Each resource is a sorted copy-on-write map of two levels, so a list takes a snapshot in constant time and streams
+//! it while writes go on; a write to a map that a snapshot shares copies some hundred pointers. A watcher is a cursor
+//! into the resource's history and has no queue. Older states (pages of a list, `resourceVersionMatch=Exact`) are
+//! made by undoing the changes since, at the cost of that many map writes.
+//!
+//! There is one lock, held for the time of a map operation: never across an await, a list or the decoding of a body.
+//!
+//! # What it does not have
+//!
+//! Server-side apply, protobuf answers, YAML bodies, compression, custom resources, admission beyond namespaces,
+//! authorization of its own requests, TLS. managedFields are kept when loaded and sent, but not tracked.
 
 mod answer;
 mod body;

@@ -1,18 +1,16 @@
-//! `delete` and `deletecollection`: preconditions, grace, finalizers, propagation.
+//! `delete` and `deletecollection`: carrying out what a deletion means for an object.
 
-use jiff::{SignedDuration, Timestamp};
-use kube_endpoint_apiserver_rules::resource::Resource;
-use kube_endpoint_apiserver_rules::status::{Details, Status};
-use kube_endpoint_apiserver_rules::strategy;
-use serde_json::{Value, json};
 use std::sync::Arc;
 
+use kube_endpoint_apiserver_rules::resource::Resource;
+use kube_endpoint_apiserver_rules::status::{Details, Status};
+use serde_json::{Value, json};
+
+use super::deletion::{Decision, DeleteOptions, decide};
 use super::update::MODIFIED;
-use super::{Call, Outcome, list, parse_json};
+use super::{Call, Outcome, list};
 use crate::answer::{self, Answer};
-use crate::clock::rfc3339;
-use crate::gc::{FOREGROUND, ORPHAN};
-use crate::metadata::{is_empty, set, text, unset};
+use crate::metadata::text;
 use crate::query::ListOptions;
 use crate::selection::Selection;
 use crate::server::Inner;
@@ -22,85 +20,6 @@ use crate::view;
 /// How often a deletion that meets other writers is tried.
 const ATTEMPTS: usize = 5;
 
-/// What becomes of the dependents of a deleted object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Propagation {
-    /// They are deleted after it.
-    Background,
-    /// They are deleted before it.
-    Foreground,
-    /// They stay and forget their owner.
-    Orphan,
-}
-
-/// The options of a deletion.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct DeleteOptions {
-    /// Seconds of grace; `None` for what the object itself says.
-    pub(crate) grace: Option<i64>,
-    pub(crate) uid: Option<String>,
-    pub(crate) version: Option<String>,
-    pub(crate) propagation: Option<Propagation>,
-}
-
-impl DeleteOptions {
-    /// Reads the options from the body if there is one, else from the query.
-    fn read(call: &Call<'_>) -> Result<(Self, bool), Status> {
-        let mut dry_run = call.query.dry_run()?;
-        let body = if call.body.is_empty() { json!({}) } else { parse_json(&call.body)? };
-        if body["dryRun"].as_array().is_some_and(|values| values.iter().any(|value| value == "All")) {
-            dry_run = true;
-        }
-        let text_of = |value: &Value| value.as_str().map(str::to_owned);
-        let policy = text_of(&body["propagationPolicy"])
-            .or_else(|| call.query.get("propagationPolicy").map(str::to_owned));
-        let propagation = match policy.as_deref() {
-            None | Some("") => match body["orphanDependents"].as_bool() {
-                Some(true) => Some(Propagation::Orphan),
-                Some(false) => Some(Propagation::Background),
-                None => None,
-            },
-            Some("Background") => Some(Propagation::Background),
-            Some("Foreground") => Some(Propagation::Foreground),
-            Some("Orphan") => Some(Propagation::Orphan),
-            Some(other) => {
-                let message = format!(
-                    "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported value: {other:?}: \
-                     supported values: \"Background\", \"Foreground\", \"Orphan\", \"nil\""
-                );
-                return Err(Status::new(422, "Invalid", message));
-            }
-        };
-        let grace = match body["gracePeriodSeconds"].as_i64() {
-            Some(seconds) => Some(seconds),
-            None => call.query.number("gracePeriodSeconds")?,
-        };
-        let options = Self {
-            grace,
-            uid: text_of(&body["preconditions"]["uid"]),
-            version: text_of(&body["preconditions"]["resourceVersion"]),
-            propagation,
-        };
-        Ok((options, dry_run))
-    }
-
-    fn check(&self, resource: &Resource, object: &Value) -> Result<(), Status> {
-        let check = |what: &str, wanted: &Option<String>, field: &str, since: &str| match wanted {
-            Some(wanted) if wanted != text(object, field) => {
-                let why = format!(
-                    "the {what} in the precondition ({wanted}) does not match the {what} in record ({}). The object \
-                     might have been {since}",
-                    text(object, field)
-                );
-                Err(Status::conflict(resource, text(object, "name"), &why))
-            }
-            _ => Ok(()),
-        };
-        check("UID", &self.uid, "uid", "deleted and then recreated")?;
-        check("ResourceVersion", &self.version, "resourceVersion", "modified")
-    }
-}
-
 /// What a deletion came to.
 #[derive(Debug)]
 pub(crate) struct Deleted {
@@ -108,18 +27,6 @@ pub(crate) struct Deleted {
     pub(crate) outcome: Outcome,
     /// Whether it is gone.
     pub(crate) gone: bool,
-}
-
-/// What is to be done with an object that somebody wants deleted.
-enum Decision {
-    /// Nothing: it is being deleted already, and not slower than asked.
-    Pending,
-    /// Store it with its marks.
-    Mark(Value),
-    /// Store it with its marks, and remove it right after, as upstream does with pods that get no grace.
-    MarkAndRemove(Value),
-    /// Remove it.
-    Remove,
 }
 
 impl Inner {
@@ -236,124 +143,4 @@ fn success(resource: &Resource, object: &Value) -> Answer {
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
     });
     answer::json(http::StatusCode::OK, &body)
-}
-
-fn decide(resource: &Resource, mut object: Value, options: &DeleteOptions, now: Timestamp) -> Decision {
-    if resource.plural == "namespaces" {
-        return decide_namespace(object, options, now);
-    }
-    let mut grace = None;
-    if resource.plural == "pods" {
-        match pod_grace(&object, options, now) {
-            Grace::Pending => return Decision::Pending,
-            Grace::AlreadyOver => {}
-            Grace::Until(time, seconds) => {
-                mark(resource, &mut object, &time, seconds);
-                grace = Some(seconds);
-            }
-        }
-    }
-    let finalizers = set_gc_finalizers(&mut object, options.propagation);
-    match (grace, finalizers) {
-        (Some(0), false) => Decision::MarkAndRemove(object),
-        (Some(_), _) => Decision::Mark(object),
-        (None, false) => Decision::Remove,
-        (None, true) => {
-            let earlier =
-                text(&object, "deletionTimestamp").parse::<Timestamp>().ok().filter(|time| *time <= now);
-            mark(resource, &mut object, &rfc3339(earlier.unwrap_or(now)), 0);
-            Decision::Mark(object)
-        }
-    }
-}
-
-/// Sets the deletion marks. The first of them counts as a change of the desired state.
-fn mark(resource: &Resource, object: &mut Value, time: &str, seconds: i64) {
-    if text(object, "deletionTimestamp").is_empty() {
-        strategy::generation_after_deletion_mark(resource, object);
-    }
-    set(object, "deletionTimestamp", time);
-    set(object, "deletionGracePeriodSeconds", seconds);
-}
-
-/// How long a pod may still run.
-enum Grace {
-    /// It is being deleted, and not slower than is now asked for.
-    Pending,
-    /// Its marks say that there is nothing to wait for.
-    AlreadyOver,
-    /// Until this time, so many seconds in all.
-    Until(String, i64),
-}
-
-/// Upstream's BeforeDelete and the pod strategy's CheckGracefulDelete in one.
-fn pod_grace(pod: &Value, options: &DeleteOptions, now: Timestamp) -> Grace {
-    let asked = options.grace.map(|seconds| if seconds < 0 { 1 } else { seconds });
-    let later = |time: Timestamp, seconds: i64| {
-        time.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(time)
-    };
-    if let Ok(end) = text(pod, "deletionTimestamp").parse::<Timestamp>() {
-        let granted = pod["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default();
-        return match asked {
-            _ if granted == 0 => Grace::AlreadyOver,
-            Some(seconds) if seconds < granted => {
-                let end = later(end, seconds - granted);
-                if end < now {
-                    Grace::Until(rfc3339(now), seconds.min(1))
-                } else {
-                    Grace::Until(rfc3339(end), seconds)
-                }
-            }
-            _ => Grace::Pending,
-        };
-    }
-    let is_placed = pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
-    let is_over = matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"));
-    let seconds = match asked.or_else(|| pod["spec"]["terminationGracePeriodSeconds"].as_i64()) {
-        Some(seconds) if is_placed && !is_over => {
-            if seconds < 0 {
-                1
-            } else {
-                seconds
-            }
-        }
-        _ => 0,
-    };
-    Grace::Until(rfc3339(later(now, seconds)), seconds)
-}
-
-/// Adds the finalizer that the propagation policy asks for and takes the other one away. Without a policy they stay as
-/// they are. Says whether any finalizer is left.
-fn set_gc_finalizers(object: &mut Value, propagation: Option<Propagation>) -> bool {
-    let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-    if let Some(policy) = propagation {
-        finalizers.retain(|name| name != FOREGROUND && name != ORPHAN);
-        match policy {
-            Propagation::Background => {}
-            Propagation::Foreground => finalizers.push(FOREGROUND.into()),
-            Propagation::Orphan => finalizers.push(ORPHAN.into()),
-        }
-    }
-    let any = !finalizers.is_empty();
-    if any {
-        set(object, "finalizers", finalizers);
-    } else {
-        unset(object, "finalizers");
-    }
-    any
-}
-
-/// A namespace is only marked; the namespace controller empties it and takes it away.
-fn decide_namespace(mut object: Value, options: &DeleteOptions, now: Timestamp) -> Decision {
-    if text(&object, "deletionTimestamp").is_empty() {
-        set(&mut object, "deletionTimestamp", rfc3339(now));
-        object["status"]["phase"] = "Terminating".into();
-        set_gc_finalizers(&mut object, options.propagation);
-        return Decision::Mark(object);
-    }
-    if is_empty(&object["spec"]["finalizers"]) && is_empty(&object["metadata"]["finalizers"]) {
-        Decision::Remove
-    } else {
-        Decision::Pending
-    }
 }

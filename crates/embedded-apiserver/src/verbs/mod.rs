@@ -2,6 +2,7 @@
 
 mod create;
 mod delete;
+mod deletion;
 mod list;
 mod patch;
 mod read;
@@ -17,7 +18,7 @@ use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_apiserver_rules::strategy::{self, Decided};
 use serde_json::Value;
 
-pub(crate) use delete::{DeleteOptions, Propagation};
+pub(crate) use deletion::{DeleteOptions, Propagation};
 pub(crate) use watch::Closing;
 
 use crate::answer::{self, Answer};
