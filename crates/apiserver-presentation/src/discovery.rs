@@ -1,5 +1,5 @@
 //! Discovery: which groups, versions and resources there are. The documents of one level each, as clients before
-//! Kubernetes 1.26 read them, are here; the aggregated ones are in [`aggregated`](mod@self::aggregated).
+//! Kubernetes 1.26 read them, are here; [`aggregated`](fn@aggregated) makes the aggregated ones.
 
 mod aggregated;
 

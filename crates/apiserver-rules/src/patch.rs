@@ -194,9 +194,7 @@ mod tests {
         check(PatchType::Json, &Value::Array(many).to_string(), 413);
         insta::assert_snapshot!(
             patched(PatchType::Json, &current, r#"[{"op": "remove", "path": "/b"}]"#).unwrap_err().to_json(),
-            @r#"
-        {"apiVersion":"v1","code":422,"details":{},"kind":"Status","message":"the server rejected our request due to an error in our request","metadata":{},"reason":"Invalid","status":"Failure"}
-        "#
+            @r#"{"apiVersion":"v1","code":422,"details":{},"kind":"Status","message":"the server rejected our request due to an error in our request","metadata":{},"reason":"Invalid","status":"Failure"}"#
         );
     }
 
