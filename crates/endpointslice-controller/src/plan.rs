@@ -16,6 +16,7 @@ mod outcome;
 mod packing;
 mod placing;
 mod pods;
+mod render;
 mod topology_hints;
 
 pub use inputs::{DEFAULT_MAX_ENDPOINTS_PER_SLICE, PlanInputs, PlanOptions};

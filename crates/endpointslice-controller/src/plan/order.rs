@@ -9,32 +9,77 @@ use super::packing::{Fate, New, Packing};
 /// For each slice that is written under an existing name, the slices that must be written before it.
 type Before = BTreeMap<usize, BTreeSet<usize>>;
 
+/// How often a slice out of a circle may be given to another new slice before it is deleted instead. Each time all
+/// constraints are gathered anew.
+const MOST_REPAIRS: usize = 8;
+
 impl Packing<'_, '_> {
     /// Puts the slices that are written under an existing name in a safe order. Circles are broken only if `may_create`.
     pub(super) fn order(&mut self, may_create: bool) -> Vec<usize> {
+        let mut created = BTreeSet::new();
+        loop {
+            let may_pair = created.len() < MOST_REPAIRS;
+            if let Some(order) = self.try_order(may_create, may_pair, &mut created) {
+                return order;
+            }
+        }
+    }
+
+    /// None when a slice was given to another new slice, so that the constraints have changed.
+    fn try_order(
+        &mut self,
+        may_create: bool,
+        may_pair: bool,
+        created: &mut BTreeSet<usize>,
+    ) -> Option<Vec<usize>> {
         let mut before = self.before();
         let mut order = Vec::with_capacity(before.len());
         while !before.is_empty() {
             let free: Vec<usize> =
                 before.iter().filter(|(_, givers)| givers.is_empty()).map(|(slice, _)| *slice).collect();
-            let written = if free.is_empty() {
-                let stuck = circle(&before);
-                let victim = if may_create { self.break_circle(&stuck, &before) } else { None };
-                match victim {
-                    // It is created and deleted now, or no longer takes in what made others wait: nothing waits for it.
-                    Some(victim) => {
-                        forget(&mut before, &[victim], self.is_rewritten(victim));
-                        continue;
-                    }
-                    None => stuck.into_iter().take(1).collect(),
+            if !free.is_empty() {
+                forget(&mut before, &free, false);
+                order.extend(free);
+                continue;
+            }
+            let stuck = circle(&before);
+            if !may_create {
+                let first: Vec<usize> = stuck.into_iter().take(1).collect();
+                forget(&mut before, &first, false);
+                order.extend(first);
+                continue;
+            }
+            let recycled = stuck.iter().copied().find(|slice| self.recycled_by(*slice).is_some());
+            if let Some(slice) = recycled {
+                let vacant = self.unpair(slice, created).filter(|_| may_pair);
+                if let Some(new) = vacant {
+                    self.pair(slice, new);
+                    return None;
                 }
-            } else {
-                free
-            };
-            forget(&mut before, &written, false);
-            order.extend(written);
+                forget(&mut before, &[slice], false);
+            } else if let Some(slice) = stuck.first() {
+                self.split(*slice, &before);
+                forget(&mut before, &[*slice], self.is_rewritten(*slice));
+            }
         }
-        order
+        Some(order)
+    }
+
+    fn recycled_by(&self, slice: usize) -> Option<usize> {
+        match self.current.get(slice).map(|one| one.fate) {
+            Some(Fate::Recycle(new)) => Some(new),
+            _ => None,
+        }
+    }
+
+    /// Has a new slice created under a name of its own instead. Returns one that could be written in its stead.
+    fn unpair(&mut self, slice: usize, created: &mut BTreeSet<usize>) -> Option<usize> {
+        let new = self.recycled_by(slice)?;
+        self.current.get_mut(slice)?.fate = Fate::Delete;
+        self.new.get_mut(new)?.recycles = None;
+        created.insert(new);
+        let mut vacant = self.new.iter().enumerate().filter(|(_, new)| new.recycles.is_none());
+        vacant.find(|(index, _)| !created.contains(index)).map(|(index, _)| index)
     }
 
     fn is_rewritten(&self, slice: usize) -> bool {
@@ -82,21 +127,8 @@ impl Packing<'_, '_> {
         places
     }
 
-    /// Makes one slice of a circle independent of the others: a recycled one, which is created under a new name instead;
-    /// else one whose newcomers from the circle go to a new slice. Returns which.
-    fn break_circle(&mut self, circle: &[usize], before: &Before) -> Option<usize> {
-        for &slice in circle {
-            if let Some(one) = self.current.get_mut(slice)
-                && let Fate::Recycle(new) = one.fate
-            {
-                one.fate = Fate::Delete;
-                if let Some(new) = self.new.get_mut(new) {
-                    new.recycles = None;
-                }
-                return Some(slice);
-            }
-        }
-        let slice = *circle.first()?;
+    /// Sends those newcomers of a slice to a new one that make others wait for it.
+    fn split(&mut self, slice: usize, before: &Before) {
         let waiting: BTreeSet<usize> = before
             .iter()
             .filter(|(_, givers)| givers.contains(&slice))
@@ -108,7 +140,7 @@ impl Packing<'_, '_> {
             .filter(|leaving| waiting.contains(&leaving.slice))
             .map(|leaving| leaving.candidate)
             .collect();
-        let one = self.current.get_mut(slice)?;
+        let Some(one) = self.current.get_mut(slice) else { return };
         let (mut received, stay): (Vec<usize>, Vec<usize>) =
             std::mem::take(&mut one.received).into_iter().partition(|candidate| moved.contains(candidate));
         one.received = stay;
@@ -127,7 +159,6 @@ impl Packing<'_, '_> {
             one.fate = Fate::Delete;
         }
         self.new.push(New { group: one.group, received, recycles: None });
-        Some(slice)
     }
 }
 

@@ -69,7 +69,7 @@ impl Packing<'_, '_> {
         vacant.map(|(index, _)| index).collect()
     }
 
-    fn pair(&mut self, slice: usize, new: usize) {
+    pub(super) fn pair(&mut self, slice: usize, new: usize) {
         if let (Some(current), Some(new_slice)) = (self.current.get_mut(slice), self.new.get_mut(new)) {
             current.fate = Fate::Recycle(new);
             new_slice.recycles = Some(slice);

@@ -1,0 +1,90 @@
+//! What the tests of the plan share: a cluster in Kubernetes' JSON form, and a model of the server that a plan is
+//! carried out against, write by write.
+#![allow(dead_code, missing_docs, unreachable_pub)]
+
+pub mod random;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kube_endpoint_core_model::{EndpointSlice, Node, Pod, Service, Text, Timestamp};
+use kube_endpoint_endpointslice_controller::{
+    HintedState, Plan, PlanInputs, PlanOptions, TopologyState, plan,
+};
+use serde::Deserialize;
+
+/// Everything that a plan is made from, owned.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct World {
+    pub service: Service,
+    #[serde(default)]
+    pub nodes: Vec<Node>,
+    #[serde(default)]
+    pub pods: Vec<Arc<Pod>>,
+    #[serde(default)]
+    pub existing_slices: Option<Vec<Arc<EndpointSlice>>>,
+    #[serde(default)]
+    pub trigger_time: Option<Timestamp>,
+    #[serde(skip)]
+    pub options: PlanOptions,
+    #[serde(skip)]
+    pub hinted: HintedState,
+}
+
+impl World {
+    pub fn plan(&self) -> Plan {
+        let nodes: BTreeMap<Text, Arc<Node>> =
+            self.nodes.iter().map(|node| (node.name.clone(), Arc::new(node.clone()))).collect();
+        plan(&PlanInputs {
+            service: &self.service,
+            pods: &self.pods,
+            nodes: &nodes,
+            existing_slices: self.existing_slices.as_deref().unwrap_or_default(),
+            trigger_time: self.trigger_time,
+            options: &self.options,
+            topology: &TopologyState::from_nodes(&self.nodes, self.options.topology_node_tolerance),
+            hinted: self.hinted.clone(),
+        })
+    }
+
+    /// The slices after each single write of a plan, as somebody who watches sees them.
+    pub fn states(&self, plan: &Plan) -> Vec<Vec<Arc<EndpointSlice>>> {
+        let mut slices: BTreeMap<Text, Arc<EndpointSlice>> = BTreeMap::new();
+        for slice in self.existing_slices.iter().flatten() {
+            slices.insert(slice.metadata.name.clone(), Arc::clone(slice));
+        }
+        let mut states = Vec::new();
+        for slice in &plan.create {
+            assert!(slice.metadata.name.is_empty() && !slice.metadata.generate_name.is_empty());
+            let mut made = slice.clone();
+            let unused = (0..).map(|n| format!("{}{n:05}", slice.metadata.generate_name));
+            made.metadata.name = unused.map(Text::from).find(|name| !slices.contains_key(name)).unwrap();
+            made.metadata.uid = made.metadata.name.clone();
+            slices.insert(made.metadata.name.clone(), Arc::new(made));
+            states.push(slices.values().cloned().collect());
+        }
+        for slice in &plan.update {
+            let old = slices.insert(slice.metadata.name.clone(), Arc::new(slice.clone())).unwrap();
+            assert_eq!(old.metadata.uid, slice.metadata.uid);
+            assert_eq!(old.metadata.resource_version, slice.metadata.resource_version);
+            assert_eq!(old.address_type, slice.address_type, "an address type never changes");
+            states.push(slices.values().cloned().collect());
+        }
+        for slice in &plan.delete {
+            assert!(slices.remove(&slice.metadata.name).is_some());
+            states.push(slices.values().cloned().collect());
+        }
+        states
+    }
+
+    /// Carries a plan out.
+    pub fn after(&self, plan: &Plan) -> Self {
+        let mut after = self.clone();
+        if let Some(last) = self.states(plan).pop() {
+            after.existing_slices = Some(last);
+        }
+        after.hinted = plan.hinted.clone();
+        after
+    }
+}

@@ -1,0 +1,160 @@
+//! Plans against what upstream's own reconciler (Kubernetes 1.36.2) answered to the same inputs.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use common::World;
+use kube_endpoint_core_model::{Endpoint, EndpointSlice};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Where the plan writes less than upstream for the same result.
+const WRITES_LESS: &[&str] = &[];
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Vector {
+    id: String,
+    max_endpoints_per_slice: usize,
+    #[serde(flatten)]
+    world: Value,
+    expect: Expect,
+}
+
+#[derive(Deserialize)]
+struct Expect {
+    creates: usize,
+    updates: usize,
+    deletes: usize,
+    #[serde(default)]
+    error: Option<String>,
+    events: Option<Vec<String>>,
+    groups: Option<Vec<Value>>,
+}
+
+fn vectors() -> Vec<Vector> {
+    let mut text = String::new();
+    let packed = &include_bytes!("vectors/endpointslice-1.jsonl.gz")[..];
+    flate2::read::GzDecoder::new(packed).read_to_string(&mut text).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn world(vector: &Vector) -> World {
+    let mut world: World = serde_json::from_value(vector.world.clone()).unwrap();
+    world.options.max_endpoints_per_slice = vector.max_endpoints_per_slice;
+    world
+}
+
+/// Slices that agree in address type, ports and labels, as one, in the form of the recorded answers.
+fn groups(slices: &[std::sync::Arc<EndpointSlice>], count_hints: bool) -> Vec<Value> {
+    let mut groups: BTreeMap<String, (Value, Vec<usize>, Vec<&Endpoint>)> = BTreeMap::new();
+    for slice in slices {
+        let mut ports: Vec<Value> = slice.ports.iter().map(|port| json!(port)).collect();
+        ports.sort_by_key(Value::to_string);
+        let head =
+            json!({"addressType": slice.address_type, "ports": ports, "labels": slice.metadata.labels});
+        let (_, sizes, endpoints) =
+            groups.entry(head.to_string()).or_insert_with(|| (head, Vec::new(), Vec::new()));
+        sizes.push(slice.endpoints.len());
+        endpoints.extend(&slice.endpoints);
+    }
+    let group = |(mut head, mut sizes, endpoints): (Value, Vec<usize>, Vec<&Endpoint>)| {
+        sizes.sort_unstable_by(|one, two| two.cmp(one));
+        let mut hint_counts: BTreeMap<String, usize> = BTreeMap::new();
+        let shown = endpoints.into_iter().map(|endpoint| {
+            let mut shown = endpoint.clone();
+            if count_hints {
+                let hints = shown.hints.take().unwrap_or_default();
+                let to: Vec<&str> = hints.for_zones.iter().map(|hint| &*hint.name).collect();
+                let to = if to.is_empty() { "-".to_owned() } else { to.join(",") };
+                *hint_counts.entry(format!("{}->{to}", shown.zone.as_deref().unwrap_or("-"))).or_default() +=
+                    1;
+            }
+            json!(shown)
+        });
+        head["endpoints"] = sorted(shown.collect());
+        head["sizes"] = json!(sizes);
+        if !hint_counts.is_empty() {
+            head["hintCounts"] = json!(hint_counts);
+        }
+        head
+    };
+    let mut groups: Vec<Value> = groups.into_values().map(group).collect();
+    groups.sort_by_key(Value::to_string);
+    groups
+}
+
+fn sorted(mut values: Vec<Value>) -> Value {
+    values.sort_by_key(Value::to_string);
+    Value::Array(values)
+}
+
+/// The recorded groups, sorted as ours are; null lists are empty.
+fn recorded(groups: Option<Vec<Value>>) -> Vec<Value> {
+    let mut groups = groups.unwrap_or_default();
+    for group in &mut groups {
+        for list in ["endpoints", "ports"] {
+            group[list] = sorted(group[list].as_array().cloned().unwrap_or_default());
+        }
+    }
+    groups.sort_by_key(Value::to_string);
+    groups
+}
+
+/// What differs from upstream, or none; and how many writes were saved.
+fn compare(vector: Vector) -> Result<usize, String> {
+    let world = world(&vector);
+    let plan = world.plan();
+    let after = world.after(&plan);
+    let ours =
+        groups(after.existing_slices.as_deref().unwrap_or_default(), world.service.topology_hints_enabled());
+    let theirs = recorded(vector.expect.groups);
+    let mut problems = Vec::new();
+    if ours != theirs {
+        for (name, one, two) in [("ours", &ours, &theirs), ("upstream", &theirs, &ours)] {
+            for group in one.iter().filter(|group| !two.contains(group)) {
+                problems.push(format!("only {name}: {group}"));
+            }
+        }
+    }
+    let events: Vec<String> = plan.events.iter().map(ToString::to_string).collect();
+    let wanted = vector.expect.events.unwrap_or_default();
+    let by_text = |events: &[String]| -> Vec<String> {
+        let mut events = events.to_vec();
+        events.sort_unstable();
+        events
+    };
+    if by_text(&events) != by_text(&wanted) {
+        problems.push(format!("events {events:?}, upstream {wanted:?}"));
+    }
+    if plan.errors.is_empty() == vector.expect.error.is_some_and(|error| !error.is_empty()) {
+        problems.push(format!("errors {:?}", plan.errors));
+    }
+    let theirs = vector.expect.creates + vector.expect.updates + vector.expect.deletes;
+    if plan.writes() > theirs {
+        problems.push(format!("{} writes, upstream {theirs}", plan.writes()));
+    }
+    if problems.is_empty() { Ok(theirs - plan.writes()) } else { Err(problems.join("\n  ")) }
+}
+
+#[test]
+fn every_plan_leads_where_upstreams_reconciler_leads() {
+    let (mut differ, mut fewer) = (Vec::new(), Vec::new());
+    for vector in vectors() {
+        let id = vector.id.clone();
+        match compare(vector) {
+            Err(problems) => differ.push(format!("{id}:\n  {problems}")),
+            Ok(0) => {}
+            Ok(_) => fewer.push(id),
+        }
+    }
+    assert!(differ.is_empty(), "{} differ\n{}", differ.len(), differ.join("\n"));
+    assert_eq!(fewer, WRITES_LESS);
+}
+
+#[test]
+fn no_line_was_lost() {
+    assert_eq!(vectors().len(), 331);
+}
