@@ -1,3 +1,9 @@
 //! Hand-made Endpoints of selector-less Services into EndpointSlices: a pure plan, and the controller around it.
 
+pub mod controller;
+mod metrics;
 pub mod plan;
+
+pub use controller::{ControllerOptions, MirroringController};
+pub use metrics::buckets;
+pub use plan::{NotMirrored, Plan, PlanInputs, PlanOptions, plan};

@@ -1,0 +1,194 @@
+//! Metrics of this controller, under upstream's names (`endpointslicemirroring/metrics`).
+//!
+//! Handles are taken from the recorder that is current when the controller is built.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use kube_endpoint_api_writer::Operation;
+use kube_endpoint_core_model::ObjectKey;
+use metrics::{
+    Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
+    histogram,
+};
+use parking_lot::Mutex;
+
+use crate::plan::Stats;
+
+const ADDED: &str = "endpoint_slice_mirroring_controller_endpoints_added_per_sync";
+const UPDATED: &str = "endpoint_slice_mirroring_controller_endpoints_updated_per_sync";
+const REMOVED: &str = "endpoint_slice_mirroring_controller_endpoints_removed_per_sync";
+const SKIPPED: &str = "endpoint_slice_mirroring_controller_addresses_skipped_per_sync";
+const SYNC_DURATION: &str = "endpoint_slice_mirroring_controller_endpoints_sync_duration";
+const DESIRED: &str = "endpoint_slice_mirroring_controller_endpoints_desired";
+const SLICES: &str = "endpoint_slice_mirroring_controller_num_endpoint_slices";
+const DESIRED_SLICES: &str = "endpoint_slice_mirroring_controller_desired_endpoint_slices";
+const CHANGES: &str = "endpoint_slice_mirroring_controller_changes";
+
+/// Histograms of this crate whose buckets an exporter has to set, with upstream's buckets.
+pub fn buckets() -> Vec<(&'static str, Vec<f64>)> {
+    let doubling = |first: f64| (0..15).map(|power| first * 2f64.powi(power)).collect::<Vec<_>>();
+    vec![
+        (ADDED, doubling(2.0)),
+        (UPDATED, doubling(2.0)),
+        (REMOVED, doubling(2.0)),
+        (SKIPPED, doubling(2.0)),
+        (SYNC_DURATION, doubling(0.001)),
+    ]
+}
+
+/// What one Endpoints object adds to the gauges, and the sum over all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Share {
+    endpoints: usize,
+    slices: usize,
+    desired_slices: usize,
+}
+
+#[derive(Debug, Default)]
+struct Shares {
+    by_endpoints: HashMap<ObjectKey, Share>,
+    sum: Share,
+}
+
+pub(crate) struct Metrics {
+    added: Histogram,
+    updated: Histogram,
+    removed: Histogram,
+    skipped: Histogram,
+    sync_duration: Histogram,
+    desired: Gauge,
+    slices: Gauge,
+    desired_slices: Gauge,
+    changes: [Counter; 3],
+    shares: Mutex<Shares>,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        describe_histogram!(ADDED, Unit::Count, "Number of endpoints added on each Endpoints sync");
+        describe_histogram!(UPDATED, Unit::Count, "Number of endpoints updated on each Endpoints sync");
+        describe_histogram!(REMOVED, Unit::Count, "Number of endpoints removed on each Endpoints sync");
+        describe_histogram!(
+            SKIPPED,
+            Unit::Count,
+            "Number of addresses skipped on each Endpoints sync, be they invalid or beyond the maximum of a subset"
+        );
+        describe_histogram!(SYNC_DURATION, Unit::Seconds, "Duration of Endpoints syncs in seconds");
+        describe_gauge!(DESIRED, Unit::Count, "Number of endpoints desired");
+        describe_gauge!(SLICES, Unit::Count, "Number of EndpointSlices");
+        describe_gauge!(
+            DESIRED_SLICES,
+            Unit::Count,
+            "Number of EndpointSlices that would exist with perfect endpoint allocation"
+        );
+        describe_counter!(CHANGES, Unit::Count, "Number of EndpointSlice changes");
+        Self {
+            added: histogram!(ADDED),
+            updated: histogram!(UPDATED),
+            removed: histogram!(REMOVED),
+            skipped: histogram!(SKIPPED),
+            sync_duration: histogram!(SYNC_DURATION),
+            desired: gauge!(DESIRED),
+            slices: gauge!(SLICES),
+            desired_slices: gauge!(DESIRED_SLICES),
+            changes: [Operation::Create, Operation::Update, Operation::Delete]
+                .map(|operation| counter!(CHANGES, "operation" => operation.as_str())),
+            shares: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn synced(&self, elapsed: Duration) {
+        self.sync_duration.record(elapsed.as_secs_f64());
+    }
+
+    pub(crate) fn wrote(&self, operation: Operation) {
+        self.changes[operation as usize].increment(1);
+    }
+
+    /// Counts what a plan found, before it is carried out.
+    pub(crate) fn planned(&self, endpoints: &ObjectKey, stats: &Stats) {
+        self.added.record(stats.added as f64);
+        self.updated.record(stats.updated as f64);
+        self.removed.record(stats.removed as f64);
+        self.skipped.record(stats.skipped as f64);
+        let share = Share {
+            endpoints: stats.endpoints_desired,
+            slices: stats.slices,
+            desired_slices: stats.slices_desired,
+        };
+        self.replace(endpoints, Some(share));
+    }
+
+    /// Takes Endpoints that are not mirrored any more out of the gauges.
+    pub(crate) fn forget(&self, endpoints: &ObjectKey) {
+        self.replace(endpoints, None);
+    }
+
+    fn replace(&self, endpoints: &ObjectKey, share: Option<Share>) {
+        let mut shares = self.shares.lock();
+        let old = match share {
+            Some(share) => shares.by_endpoints.insert(endpoints.clone(), share),
+            None => shares.by_endpoints.remove(endpoints),
+        };
+        if old == share {
+            return;
+        }
+        let (old, new) = (old.unwrap_or_default(), share.unwrap_or_default());
+        let sum = &mut shares.sum;
+        sum.endpoints = sum.endpoints + new.endpoints - old.endpoints;
+        sum.slices = sum.slices + new.slices - old.slices;
+        sum.desired_slices = sum.desired_slices + new.desired_slices - old.desired_slices;
+        self.desired.set(sum.endpoints as f64);
+        self.slices.set(sum.slices as f64);
+        self.desired_slices.set(sum.desired_slices as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+
+    #[test]
+    fn gauges_are_sums_over_endpoints_and_follow_each_of_them() {
+        let recorder = DebuggingRecorder::new();
+        let snapshotter = recorder.snapshotter();
+        let gauges = || -> [f64; 3] {
+            let all = snapshotter.snapshot().into_vec();
+            [DESIRED, SLICES, DESIRED_SLICES].map(|name| {
+                let found = all.iter().find(|(key, ..)| key.key().name() == name);
+                let Some((.., DebugValue::Gauge(value))) = found else { panic!("{name} is no gauge") };
+                value.0
+            })
+        };
+        let stats = |endpoints_desired, slices, slices_desired| Stats {
+            endpoints_desired,
+            slices,
+            slices_desired,
+            ..Stats::default()
+        };
+        metrics::with_local_recorder(&recorder, || {
+            let metrics = Metrics::new();
+            let (one, two) = (ObjectKey::new("n", "a"), ObjectKey::new("n", "b"));
+            metrics.planned(&one, &stats(150, 3, 2));
+            metrics.planned(&two, &stats(5, 1, 1));
+            assert_eq!(gauges(), [155.0, 4.0, 3.0]);
+            metrics.planned(&one, &stats(50, 1, 1));
+            metrics.forget(&two);
+            metrics.forget(&two);
+            assert_eq!(gauges(), [50.0, 1.0, 1.0]);
+            metrics.forget(&one);
+            assert_eq!(gauges(), [0.0; 3]);
+        });
+    }
+
+    #[test]
+    fn buckets_are_upstreams() {
+        let all = buckets();
+        let ends: Vec<(f64, f64)> =
+            all.iter().filter_map(|(_, bounds)| Some((*bounds.first()?, *bounds.last()?))).collect();
+        assert_eq!(ends[..4], [(2.0, 32768.0); 4]);
+        assert_eq!(ends[4], (0.001, 16.384));
+    }
+}
