@@ -1,1 +1,103 @@
-//! Benchmarks.
+//! What the benchmarks work on: pods and Services of any number, as views and as an API server's JSON.
+//!
+//! Pods are made from one of a real cluster, so that they have the size and the shape that pods have there.
+
+use std::sync::Arc;
+
+use kube_endpoint_core_model::{Node, Pod, Service};
+use serde_json::{Value, json};
+
+/// The namespace of all that is made here.
+pub const NAMESPACE: &str = "shop";
+
+/// How many nodes there are.
+pub const NODES: usize = 60;
+
+/// The objects of one kind in the recorded sample cluster.
+///
+/// # Panics
+///
+/// When the fixture is not what it was: a benchmark of nothing is of no use.
+pub fn recorded(kind: &str) -> Vec<Value> {
+    let fixture = include_str!("../../integration-tests/fixtures/shop-cluster.json");
+    let mut list: Value = serde_json::from_str(fixture).expect("the fixture is JSON");
+    let items = list["items"].as_array_mut().expect("the fixture is a List");
+    let found: Vec<Value> = items.iter_mut().filter(|item| item["kind"] == kind).map(Value::take).collect();
+    assert!(!found.is_empty(), "the fixture has no {kind}");
+    found
+}
+
+/// Pods as the API server has them: each with its own name, uid and address, spread over [`NODES`] nodes, and all with
+/// the label `app` of the workload.
+pub fn pods_as_json(workload: &str, count: usize) -> Vec<Value> {
+    let template = recorded("Pod").swap_remove(0);
+    let pod = |number: usize| {
+        let mut pod = template.clone();
+        pod["metadata"]["name"] = format!("{workload}-{number:05}").into();
+        pod["metadata"]["namespace"] = NAMESPACE.into();
+        pod["metadata"]["uid"] = format!("00000000-0000-4000-8000-{number:012}").into();
+        pod["metadata"]["resourceVersion"] = (number + 1).to_string().into();
+        pod["metadata"]["labels"]["app"] = workload.into();
+        pod["spec"]["nodeName"] = node_name(number % NODES).into();
+        let address = format!("10.{}.{}.{}", 1 + number / 65_536, number / 256 % 256, number % 256);
+        pod["status"]["podIP"] = address.as_str().into();
+        pod["status"]["podIPs"] = json!([{ "ip": address }]);
+        pod["status"]["phase"] = "Running".into();
+        pod["status"]["conditions"] = json!([ready(true)]);
+        pod
+    };
+    (0..count).map(pod).collect()
+}
+
+/// The same pods as views.
+pub fn pods(workload: &str, count: usize) -> Vec<Arc<Pod>> {
+    pods_as_json(workload, count).into_iter().map(|pod| Arc::new(view(pod))).collect()
+}
+
+/// One of those pods with another readiness and a later version.
+pub fn flipped(pod: &Pod, workload: &str, number: usize, is_ready: bool) -> Pod {
+    let mut json = pods_as_json(workload, number + 1).swap_remove(number);
+    json["status"]["conditions"] = json!([ready(is_ready)]);
+    json["metadata"]["resourceVersion"] = (pod.resource_version.0 + 1).to_string().into();
+    view(json)
+}
+
+/// A Service that selects the pods of a workload.
+pub fn service(workload: &str) -> Service {
+    view(service_as_json(workload))
+}
+
+/// The same Service as one would create it.
+pub fn service_as_json(workload: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": workload, "namespace": NAMESPACE, "uid": format!("uid-of-{workload}"), "labels": {"app": workload}},
+        "spec": {"type": "ClusterIP", "selector": {"app": workload},
+            "ports": [{"name": "http", "port": 80, "protocol": "TCP", "targetPort": 8080}]},
+    })
+}
+
+/// The nodes that pods are spread over, in three zones.
+pub fn nodes() -> Vec<Arc<Node>> {
+    let node = |number: usize| {
+        view(json!({
+            "metadata": {"name": node_name(number), "labels": {"topology.kubernetes.io/zone": format!("zone-{}", number % 3)}},
+            "status": {"allocatable": {"cpu": "8"}, "conditions": [ready(true)]},
+        }))
+    };
+    (0..NODES).map(|number| Arc::new(node(number))).collect()
+}
+
+fn node_name(number: usize) -> String {
+    format!("node-{number}")
+}
+
+fn ready(is_ready: bool) -> Value {
+    let status = if is_ready { "True" } else { "False" };
+    json!({"type": "Ready", "status": status, "lastTransitionTime": "2026-01-01T00:00:00Z"})
+}
+
+fn view<T: serde::de::DeserializeOwned>(json: Value) -> T {
+    serde_json::from_value(json).expect("what is made here can be read")
+}

@@ -1,0 +1,77 @@
+//! Planning the slices of a Service of 5,000 pods: from nothing, with nothing to do, and with one pod that changed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use criterion::Criterion;
+use kube_endpoint_benches::{flipped, nodes, pods, service};
+use kube_endpoint_core_model::{EndpointSlice, Node, Pod, ResourceVersion, Service, Text};
+use kube_endpoint_endpointslice_controller::{
+    HintedState, Plan, PlanInputs, PlanOptions, TopologyState, plan,
+};
+
+const PODS: usize = 5_000;
+const WORKLOAD: &str = "web";
+
+struct World {
+    service: Service,
+    nodes: BTreeMap<Text, Arc<Node>>,
+    topology: TopologyState,
+    options: PlanOptions,
+}
+
+impl World {
+    fn plan(&self, pods: &[Arc<Pod>], existing_slices: &[Arc<EndpointSlice>]) -> Plan {
+        plan(&PlanInputs {
+            service: &self.service,
+            pods,
+            nodes: &self.nodes,
+            existing_slices,
+            trigger_time: None,
+            options: &self.options,
+            topology: &self.topology,
+            hinted: HintedState::default(),
+        })
+    }
+}
+
+/// What the server makes of the slices of a plan.
+fn carried_out(plan: Plan) -> Vec<Arc<EndpointSlice>> {
+    let made = |(number, mut slice): (usize, EndpointSlice)| {
+        slice.metadata.name = format!("{}{number:05}", slice.metadata.generate_name).into();
+        slice.metadata.uid = format!("uid-{number}").into();
+        slice.metadata.resource_version = ResourceVersion(number as u64 + 1);
+        slice.metadata.generation = 1;
+        Arc::new(slice)
+    };
+    plan.create.into_iter().enumerate().map(made).collect()
+}
+
+fn plans(criterion: &mut Criterion) {
+    let nodes = nodes();
+    let world = World {
+        service: service(WORKLOAD),
+        topology: TopologyState::from_nodes(nodes.iter().map(Arc::as_ref), 0.0),
+        nodes: nodes.into_iter().map(|node| (node.name.clone(), node)).collect(),
+        options: PlanOptions::default(),
+    };
+    let pods = pods(WORKLOAD, PODS);
+    let slices = carried_out(world.plan(&pods, &[]));
+    assert_eq!(slices.iter().map(|slice| slice.endpoints.len()).sum::<usize>(), PODS);
+    assert!(world.plan(&pods, &slices).writes_nothing());
+    let mut one_flipped = pods.clone();
+    one_flipped[PODS / 2] = Arc::new(flipped(&pods[PODS / 2], WORKLOAD, PODS / 2, false));
+    assert_eq!(world.plan(&one_flipped, &slices).writes(), 1);
+
+    let mut group = criterion.benchmark_group("endpointslice plan, 5,000 pods");
+    group.bench_function("cold", |bencher| bencher.iter(|| world.plan(&pods, &[])));
+    group.bench_function("nothing to do", |bencher| bencher.iter(|| world.plan(&pods, &slices)));
+    group.bench_function("one pod flipped", |bencher| bencher.iter(|| world.plan(&one_flipped, &slices)));
+    group.finish();
+}
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    plans(&mut criterion);
+    criterion.final_summary();
+}

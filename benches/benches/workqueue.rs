@@ -1,0 +1,60 @@
+//! Keys through the queue: added and worked, added again while they wait, and put off.
+
+use std::time::Duration;
+
+use criterion::{Criterion, Throughput};
+use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_workqueue::{WorkQueue, endpoint_slice_rate_limiter};
+
+const KEYS: usize = 10_000;
+
+fn queue() -> WorkQueue<ObjectKey> {
+    WorkQueue::new("bench", endpoint_slice_rate_limiter())
+}
+
+fn keys() -> Vec<ObjectKey> {
+    (0..KEYS).map(|number| ObjectKey::new("shop", format!("web-{number}"))).collect()
+}
+
+async fn drain(queue: &WorkQueue<ObjectKey>) {
+    while !queue.is_empty() {
+        let Some(key) = queue.get().await else { return };
+        queue.done(&key);
+        queue.forget(&key);
+    }
+}
+
+fn queues(criterion: &mut Criterion) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let keys = keys();
+    let mut group = criterion.benchmark_group("workqueue, 10,000 keys");
+    group.throughput(Throughput::Elements(KEYS as u64));
+    group.bench_function("add, get, done", |bencher| {
+        let queue = queue();
+        bencher.to_async(&runtime).iter(|| async {
+            keys.iter().for_each(|key| queue.add(key.clone()));
+            drain(&queue).await;
+        });
+    });
+    group.bench_function("add what waits already", |bencher| {
+        let queue = queue();
+        keys.iter().for_each(|key| queue.add(key.clone()));
+        bencher.iter(|| keys.iter().for_each(|key| queue.add(key.clone())));
+        assert_eq!(queue.len(), KEYS);
+    });
+    group.bench_function("put off what is put off already", |bencher| {
+        let queue = queue();
+        let delay = Duration::from_secs(3600);
+        bencher.to_async(&runtime).iter(|| async {
+            keys.iter().for_each(|key| queue.add_after(key.clone(), delay));
+        });
+        assert_eq!(queue.waiting_len(), KEYS);
+    });
+    group.finish();
+}
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    queues(&mut criterion);
+    criterion.final_summary();
+}
