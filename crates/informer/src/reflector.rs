@@ -8,6 +8,7 @@ use kube_endpoint_core_model::{Interner, ObjectKey, ResourceVersion};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::value::RawValue;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
 use crate::backoff::{Backoff, Failures};
@@ -283,7 +284,13 @@ impl<'a, T: Object> Reflector<'a, T> {
         tracing::debug!(resource = T::KIND.name(), %version, "listed all objects");
         self.undecodable.retain(|key| collected.undecodable().contains(key));
         self.metrics().undecodable_objects.set(self.undecodable.len() as f64);
-        self.cluster.apply(collected.finish(version));
+        let event = collected.finish(version);
+        // To compare and index hundreds of thousands of objects takes long enough to be felt by whatever else this thread
+        // would have to do meanwhile, such as renewing a lease.
+        match Handle::current().runtime_flavor() {
+            RuntimeFlavor::MultiThread => tokio::task::block_in_place(|| self.cluster.apply(event)),
+            _ => self.cluster.apply(event),
+        }
         self.position = Some(version);
         self.whole = false;
         if self.mode == ListMode::PagesOnce {

@@ -1,0 +1,246 @@
+//! The list+watch loop against the embedded API server: whatever goes wrong on the way, the stores end up as the server.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1 as api;
+use kube::api::DeleteParams;
+use kube::{Api, Client};
+use kube_endpoint_core_model::{ObjectKey, Pod, Service};
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
+use kube_endpoint_informer::{
+    Change, Cluster, Handler, Kind, Kinds, Object, PodEvent, ReflectorOptions, client_from_config, run,
+};
+use parking_lot::Mutex;
+use proptest::prelude::*;
+use serde_json::json;
+
+/// What handlers know who believe only what they are told.
+#[derive(Default)]
+struct Told {
+    pods: Mutex<BTreeMap<ObjectKey, Arc<Pod>>>,
+    services: Mutex<BTreeMap<ObjectKey, Arc<Service>>>,
+}
+
+fn follow<T>(told: &Mutex<BTreeMap<ObjectKey, Arc<T>>>, key: ObjectKey, change: &Change<T>) {
+    let before = match &change.new {
+        Some(new) => told.lock().insert(key, new.clone()),
+        None => told.lock().remove(&key),
+    };
+    // Nothing is told twice, and nothing is left out.
+    assert_eq!(before.is_some(), change.old.is_some());
+}
+
+impl Handler for Told {
+    fn on_pod(&self, event: &PodEvent) {
+        follow(&self.pods, event.change.latest().unwrap().key.clone(), &event.change);
+    }
+
+    fn on_service(&self, change: &Change<Service>) {
+        follow(&self.services, change.latest().unwrap().key.clone(), change);
+    }
+}
+
+struct World {
+    server: EmbeddedApiServer,
+    client: Client,
+    cluster: Cluster,
+    told: Arc<Told>,
+}
+
+impl World {
+    fn new(options: ReflectorOptions, history: usize) -> Self {
+        let server = EmbeddedApiServer::builder().history(history).build().unwrap();
+        let cluster = Cluster::new(Kinds { pods: true, services: true, ..Kinds::default() });
+        let told = Arc::new(Told::default());
+        cluster.add_handler(told.clone());
+        let world = Self { client: Client::new(server.service(), "default"), server, cluster, told };
+        world.watch::<Pod>(options);
+        world.watch::<Service>(options);
+        world
+    }
+
+    fn watch<T: Object>(&self, options: ReflectorOptions) {
+        let client = Client::new(self.server.service(), "default");
+        tokio::spawn(run::<T>(client, self.cluster.clone(), options, std::future::pending()));
+    }
+
+    fn put_pod(&self, name: u8, app: u8) {
+        let labels = json!({"app": format!("a{app}")});
+        self.server
+            .load([json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("p{name}"), "namespace": "n", "labels": labels},
+                "spec": {"containers": [{"name": "c", "image": "i"}]}})])
+            .unwrap();
+    }
+
+    fn put_service(&self, name: u8, app: u8) {
+        self.server
+            .load([json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": format!("s{name}"), "namespace": "n"},
+                "spec": {"selector": {"app": format!("a{app}")}, "ports": [{"port": 80}]}})])
+            .unwrap();
+    }
+
+    async fn delete(&self, pod: u8) {
+        let pods = Api::<api::Pod>::namespaced(self.client.clone(), "n");
+        // It may not be there, or a fault may have it.
+        let _ = pods
+            .delete(
+                &format!("p{pod}"),
+                &DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() },
+            )
+            .await;
+    }
+
+    /// The stores hold what the server holds, in the same versions, and handlers were told so.
+    fn check(&self) {
+        let keys = |plural: &str| -> BTreeMap<ObjectKey, String> {
+            let objects = self.server.list(plural).into_iter();
+            let of = |object: serde_json::Value| {
+                let text = |field: &str| object["metadata"][field].as_str().unwrap().to_owned();
+                (ObjectKey::new(text("namespace"), text("name")), text("resourceVersion"))
+            };
+            objects.map(of).collect()
+        };
+        let (pods, services) = (keys("pods"), keys("services"));
+        assert_eq!(self.cluster.count(Kind::Pods), pods.len());
+        for (key, version) in &pods {
+            assert_eq!(self.cluster.pod(key).unwrap().resource_version.to_string(), *version, "{key}");
+        }
+        assert_eq!(self.cluster.services(), services.keys().cloned().collect::<Vec<_>>());
+        for (key, version) in &services {
+            assert_eq!(self.cluster.service(key).unwrap().resource_version.to_string(), *version, "{key}");
+        }
+        assert!(self.told.pods.lock().keys().eq(pods.keys()));
+        let told = self.told.services.lock();
+        assert!(told.values().all(|told| **told == *self.cluster.service(&told.key).unwrap()));
+        assert_eq!(told.len(), services.len());
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Pod(u8, u8),
+    Delete(u8),
+    Service(u8, u8),
+    Wait(u16),
+    Compact,
+    CloseWatches,
+    Fault(Fault, usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let fault = prop_oneof![
+        (0..3usize).prop_map(|after| Fault::CutWatch { after }),
+        (0..3usize).prop_map(|after| Fault::BreakWatch { after }),
+        Just(Fault::Refuse { status: 429, retry_after: Some(3) }),
+        Just(Fault::Refuse { status: 500, retry_after: None }),
+        Just(Fault::LoseRequest),
+        Just(Fault::ExpireWatch),
+        Just(Fault::StallWatch(Duration::from_secs(20))),
+        Just(Fault::Delay(Duration::from_secs(2))),
+    ];
+    prop_oneof![
+        8 => (0..20u8, 0..3u8).prop_map(|(name, app)| Step::Pod(name, app)),
+        4 => (0..20u8).prop_map(Step::Delete),
+        2 => (0..4u8, 0..3u8).prop_map(|(name, app)| Step::Service(name, app)),
+        4 => (0..5000u16).prop_map(Step::Wait),
+        1 => Just(Step::Compact),
+        1 => Just(Step::CloseWatches),
+        2 => (fault, 1..4usize).prop_map(|(fault, times)| Step::Fault(fault, times)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #[test]
+    fn the_stores_end_up_as_the_server(steps in prop::collection::vec(step(), 1..60), streaming_list: bool, history in 3..30usize) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let options = ReflectorOptions { streaming_list, page_size: 3, ..ReflectorOptions::default() };
+            let world = World::new(options, history);
+            for step in steps {
+                match step {
+                    Step::Pod(name, app) => world.put_pod(name, app),
+                    Step::Delete(name) => world.delete(name).await,
+                    Step::Service(name, app) => world.put_service(name, app),
+                    Step::Wait(millis) => tokio::time::sleep(Duration::from_millis(millis.into())).await,
+                    Step::Compact => world.server.compact(),
+                    Step::CloseWatches => world.server.close_watches(),
+                    Step::Fault(fault, times) => {
+                        // Every request but deletions, which would otherwise not happen.
+                        let rule = FaultRule::new(fault, |request| request.verb == "list" || request.verb == "watch");
+                        world.server.add_fault(rule.times(times));
+                    }
+                }
+            }
+            tokio::time::sleep(Duration::from_secs(300)).await;
+            assert!(world.cluster.has_synced());
+            world.check();
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_complete_state_comes_as_a_stream() {
+    let world = World::new(ReflectorOptions::default(), 100);
+    world.put_pod(1, 1);
+    world.put_service(1, 1);
+    world.cluster.synced().await;
+    world.check();
+    assert_eq!(world.cluster.pods_of(&ObjectKey::new("n", "s1")).len(), 1);
+    // Bookmarks move the position while nothing happens to this kind.
+    let before = world.cluster.position(Kind::Services);
+    world.put_pod(2, 1);
+    tokio::time::sleep(Duration::from_secs(130)).await;
+    assert!(world.cluster.position(Kind::Services) > before);
+    world.check();
+    let log = world.server.request_log();
+    assert!(log.iter().all(|logged| logged.request.verb == "watch"), "{log:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kinds_are_fed_by_several_threads_at_once() {
+    let world = World::new(ReflectorOptions::default(), 10_000);
+    for number in 0..200 {
+        world.put_pod(number, number % 3);
+        world.put_service(number % 20, number % 2);
+        tokio::task::yield_now().await;
+    }
+    // Handlers hear last; once they know the newest of both kinds, all is settled.
+    let settled = || {
+        let knows = |plural: &str, versions: Vec<u64>| {
+            let newest = world.server.list(plural).into_iter();
+            let newest =
+                newest.map(|object| object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap());
+            versions.into_iter().max() == newest.max()
+        };
+        let pods = world.told.pods.lock().values().map(|pod| pod.resource_version.0).collect();
+        let services =
+            world.told.services.lock().values().map(|service| service.resource_version.0).collect();
+        knows("pods", pods) && knows("services", services)
+    };
+    world.cluster.synced().await;
+    let settling = async {
+        while !settled() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), settling).await.unwrap();
+    world.check();
+}
+
+#[tokio::test]
+async fn the_client_hands_refusals_on_with_their_headers_and_sends_nothing_again() {
+    let server = EmbeddedApiServer::builder().build().unwrap();
+    let listener = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
+    server.add_fault(FaultRule::on(Fault::Refuse { status: 429, retry_after: Some(7) }, "list", "pods"));
+    let config = kube::Config::new(format!("http://{}", listener.address()).parse().unwrap());
+    let client = client_from_config(config).unwrap();
+    let request = http::Request::get("/api/v1/pods").body(kube::client::Body::empty()).unwrap();
+    let answer = client.send(request).await.unwrap();
+    assert_eq!((answer.status().as_u16(), &answer.headers()["retry-after"]), (429, &"7".parse().unwrap()));
+    assert_eq!(server.request_log().len(), 1);
+}
