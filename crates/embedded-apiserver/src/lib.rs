@@ -59,7 +59,7 @@
 //!
 //! # What it does not have
 //!
-//! Server-side apply, protobuf answers, YAML bodies, compression, custom resources, admission beyond namespaces,
+//! Server-side apply, answers in protobuf (bodies in protobuf are read, as Go's typed clients send them), YAML bodies, compression, custom resources, admission beyond namespaces,
 //! authorization of its own requests, TLS. managedFields are kept when loaded and sent, but not tracked.
 
 mod answer;
@@ -75,6 +75,7 @@ mod load;
 mod metadata;
 mod namespace;
 mod paging;
+mod protobuf;
 mod query;
 mod random;
 mod request;

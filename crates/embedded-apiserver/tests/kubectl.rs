@@ -138,6 +138,14 @@ fn objects_are_created_and_shown() {
     contains(&kubectl.ok("describe service web"), &["Selector:", "app=web", "IP Families:"]);
     contains(&kubectl.ok("describe pod web-1"), &["QoS Class:", "BestEffort"]);
     contains(&kubectl.fails("get pod nope"), &["Error from server (NotFound): pods \"nope\" not found"]);
+    contains(&kubectl.ok("create service nodeport api --tcp=80:8080"), &["service/api created"]);
+    let api = kubectl.server.get("services", "default", "api").unwrap();
+    assert_eq!(
+        (api["spec"]["type"].as_str(), api["spec"]["ports"][0]["targetPort"].as_u64()),
+        (Some("NodePort"), Some(8080))
+    );
+    contains(&kubectl.ok("expose pod web-1 --port=80 --name=exposed"), &["service/exposed exposed"]);
+    contains(&kubectl.ok("run another --image=registry.k8s.io/pause"), &["pod/another created"]);
     let mut odd = service(80);
     odd["spec"]["colour"] = "red".into();
     contains(&kubectl.run("create -f -", &odd.to_string()).1, &["unknown field \"spec.colour\""]);

@@ -6,7 +6,7 @@ use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_apiserver_rules::strategy;
 use serde_json::{Value, json};
 
-use super::{Call, parse_json};
+use super::Call;
 use crate::clock::rfc3339;
 use crate::gc::{FOREGROUND, ORPHAN};
 use crate::metadata::{is_empty, set, text, unset};
@@ -36,7 +36,7 @@ impl DeleteOptions {
     /// Reads the options from the body if there is one, else from the query.
     pub(super) fn read(call: &Call<'_>) -> Result<(Self, bool), Status> {
         let mut dry_run = call.query.dry_run()?;
-        let body = if call.body.is_empty() { json!({}) } else { parse_json(&call.body)? };
+        let body = if call.body.is_empty() { json!({}) } else { call.json()? };
         if body["dryRun"].as_array().is_some_and(|values| values.iter().any(|value| value == "All")) {
             dry_run = true;
         }

@@ -24,6 +24,7 @@ pub(crate) use watch::Closing;
 use crate::answer::{self, Answer};
 use crate::faults::Hits;
 use crate::form::Form;
+use crate::protobuf;
 use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::store::Stored;
@@ -70,10 +71,14 @@ pub(crate) struct Done {
 }
 
 impl Call<'_> {
-    /// The body as JSON.
+    /// The body as JSON, also where it came as protobuf.
     pub(crate) fn json(&self) -> Result<Value, Status> {
+        if self.content_type == protobuf::CONTENT_TYPE {
+            return protobuf::to_json(&self.body);
+        }
         if !matches!(self.content_type.as_str(), "" | "application/json" | "text/json") {
-            return Err(unsupported_media_type(&self.content_type, "application/json"));
+            let accepted = "application/json, application/vnd.kubernetes.protobuf";
+            return Err(unsupported_media_type(&self.content_type, accepted));
         }
         parse_json(&self.body)
     }
@@ -134,13 +139,13 @@ impl Call<'_> {
 }
 
 /// Parses a request's body; the error is worded as upstream words it.
-pub(crate) fn parse_json(body: &[u8]) -> Result<Value, Status> {
+fn parse_json(body: &[u8]) -> Result<Value, Status> {
     serde_json::from_slice(body)
         .map_err(|error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}")))
 }
 
 /// 415, naming what is accepted.
-pub(crate) fn unsupported_media_type(given: &str, accepted: &str) -> Status {
+fn unsupported_media_type(given: &str, accepted: &str) -> Status {
     Status::new(
         415,
         "UnsupportedMediaType",
