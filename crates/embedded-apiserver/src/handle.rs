@@ -77,7 +77,8 @@ impl EmbeddedApiServer {
     /// their resource versions, though not the versions themselves. What has no uid, time or namespace gets one;
     /// namespaces that are missing are made. Objects that are there already are replaced. Watchers see it happen.
     ///
-    /// Nothing is validated, and the garbage collector does not look at owners that are missing.
+    /// A parsed object takes several times the memory of its text, so large clusters are best loaded in batches of
+    /// some thousand objects. Nothing is validated, and the garbage collector does not look at owners that are missing.
     pub fn load(&self, objects: impl IntoIterator<Item = Value>) -> Result<usize, LoadError> {
         self.inner.load(objects.into_iter().collect(), false)
     }

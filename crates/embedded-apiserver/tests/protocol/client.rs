@@ -95,3 +95,29 @@ async fn it_can_be_reached_over_http() {
     listener.shutdown().await;
     assert!(events.next().await.is_none());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn writers_in_parallel_lose_nothing() {
+    let (server, client) = started();
+    let services: Api<Service> = Api::default_namespaced(client);
+    services.create(&PostParams::default(), &service("web")).await.unwrap();
+    let writers = (0..8).map(|writer| {
+        let services = services.clone();
+        tokio::spawn(async move {
+            for round in 0..25 {
+                let patch = json!({"metadata": {"annotations": {format!("w{writer}-{round}"): "x"}}});
+                while let Err(error) =
+                    services.patch("web", &PatchParams::default(), &Patch::Merge(&patch)).await
+                {
+                    assert!(matches!(&error, kube::Error::Api(status) if status.code == 409), "{error}");
+                }
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.unwrap();
+    }
+    let web = server.get("services", "default", "web").unwrap();
+    assert_eq!(web["metadata"]["annotations"].as_object().unwrap().len(), 200);
+    assert_eq!(server.resource_version(), 4 + 1 + 200);
+}

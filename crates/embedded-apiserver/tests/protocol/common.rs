@@ -32,6 +32,7 @@ pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) text: Bytes,
+    pub(crate) chunks: usize,
 }
 
 impl Reply {
@@ -67,8 +68,12 @@ impl Reply {
 impl Raw {
     pub(crate) async fn call(&self, request: Request<Full<Bytes>>) -> Result<Reply, ServiceError> {
         let (parts, body) = self.service.clone().oneshot(request).await?.into_parts();
-        let text = body.collect().await.unwrap().to_bytes();
-        Ok(Reply { status: parts.status, headers: parts.headers, text })
+        let (mut text, mut chunks, mut body) = (Vec::new(), 0, body);
+        while let Some(frame) = body.frame().await {
+            text.extend_from_slice(&frame.unwrap().into_data().unwrap());
+            chunks += 1;
+        }
+        Ok(Reply { status: parts.status, headers: parts.headers, text: text.into(), chunks })
     }
 
     pub(crate) async fn send(

@@ -136,6 +136,7 @@ async fn long_lists_are_streamed_whole() {
     server.load(pods).unwrap();
     let reply = raw.get("/api/v1/pods").await;
     assert!(reply.text.len() > 400_000);
+    assert!(reply.chunks > 5, "it is not one buffer: {}", reply.chunks);
     let list = reply.expect(200);
     assert_eq!(list["kind"], "PodList");
     assert_eq!(names(&list).len(), 2000);
