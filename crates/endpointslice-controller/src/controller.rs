@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, PutOff, TrackedWriter};
-use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_core_model::{ObjectKey, PlannedEvent};
 use kube_endpoint_informer::Cluster;
 use kube_endpoint_tracker::TriggerTimes;
 use kube_endpoint_workqueue::{RetryPolicy, WorkQueue, endpoint_slice_rate_limiter, run_workers_observed};
@@ -78,6 +78,8 @@ struct Shared {
     stopped: Notify,
     /// What the last sync left of hints, for Services that have some.
     hinted: Mutex<HashMap<ObjectKey, HintedState>>,
+    /// What the last sync had to say of hints, for every Service that has been synced.
+    reported: Mutex<HashMap<ObjectKey, Vec<PlannedEvent>>>,
     put_off: PutOff,
     metrics: Metrics,
 }
@@ -101,6 +103,7 @@ impl EndpointSliceController {
             nodes_changed: Notify::new(),
             stopped: Notify::new(),
             hinted: Mutex::default(),
+            reported: Mutex::default(),
             put_off: PutOff::new(queue.clone()),
             queue,
             metrics: Metrics::new(),

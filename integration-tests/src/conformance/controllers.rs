@@ -1,28 +1,73 @@
 //! Starts this project's controllers in this process, for a world whose server is in this process too.
 
+use jiff::Timestamp;
 use kube::Client;
-use tokio::task::JoinSet;
+use kube_endpoint_manager_core::{ControllerName, Gates, Manager, Settings};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
-use super::{ConformanceError, Parts};
+use super::{ConformanceError, Part, Parts};
 
 /// Running controllers; they stop when this is dropped.
 pub struct Controllers {
-    tasks: JoinSet<()>,
+    manager: Option<JoinHandle<()>>,
+    /// Dropping it tells the manager to stop.
+    _running: oneshot::Sender<()>,
 }
 
 impl Controllers {
     /// Whether none of the controllers has ended by itself.
-    pub fn are_alive(&mut self) -> bool {
-        self.tasks.try_join_next().is_none()
+    pub fn are_alive(&self) -> bool {
+        self.manager.as_ref().is_none_or(|manager| !manager.is_finished())
     }
 }
 
-/// Starts the controllers that write `parts` against the server behind `client`.
+/// The settings with which recordings are played: kube-controller-manager's behaviour, and no limit on requests, so that
+/// time goes by for reasons of the controllers' own.
+pub(super) fn settings(parts: Parts) -> Settings {
+    let writes = |name: &ControllerName| {
+        let part = match name {
+            ControllerName::Endpoints => Part::Endpoints,
+            ControllerName::EndpointSlice => Part::Slices,
+            ControllerName::EndpointSliceMirroring => Part::Mirroring,
+        };
+        parts.and(part) == parts
+    };
+    Settings {
+        controllers: ControllerName::ALL.into_iter().filter(writes).collect(),
+        gates: Gates::upstream(),
+        qps: -1.0,
+        seed: 1,
+        ..Settings::default()
+    }
+}
+
+/// Starts the controllers that write `parts` against the server behind `client`, whose clock reads `now`.
 ///
 /// # Errors
 ///
 /// When a controller does not start.
-pub async fn start_controllers(client: Client, parts: Parts) -> Result<Controllers, ConformanceError> {
-    let _ = (client, parts);
-    Ok(Controllers { tasks: JoinSet::new() })
+pub async fn start_controllers(
+    client: Client,
+    parts: Parts,
+    now: Timestamp,
+) -> Result<Controllers, ConformanceError> {
+    let (running, stopped) = oneshot::channel::<()>();
+    let settings = settings(parts);
+    if settings.controllers.is_empty() {
+        return Ok(Controllers { manager: None, _running: running });
+    }
+    let failed = |reason: String| ConformanceError::NotStarted { what: "the controllers", reason };
+    let manager = Manager::new(client, &settings, now).map_err(|error| failed(error.to_string()))?;
+    let cluster = manager.cluster().clone();
+    let manager = tokio::spawn(async move {
+        let shutdown = async move {
+            let _ = stopped.await;
+        };
+        if let Err(error) = manager.run(shutdown).await {
+            tracing::error!(%error, "the manager ended");
+        }
+    });
+    cluster.synced().await;
+    Ok(Controllers { manager: Some(manager), _running: running })
 }

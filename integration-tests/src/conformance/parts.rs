@@ -47,7 +47,7 @@ impl Parts {
     pub const NONE: Self = Self { endpoints: false, slices: false, hints: false, mirroring: false };
 
     /// These parts and `part`.
-    pub fn and(mut self, part: Part) -> Self {
+    pub const fn and(mut self, part: Part) -> Self {
         match part {
             Part::Endpoints => self.endpoints = true,
             Part::Slices => self.slices = true,

@@ -38,7 +38,7 @@ impl World {
                 reason: error.to_string(),
             })?;
         let client = Client::new(server.service(), "default");
-        let controllers = start_controllers(client.clone(), parts).await?;
+        let controllers = start_controllers(client.clone(), parts, server.now()).await?;
         let embedded = Some((server, controllers));
         Ok(Self { client, pace: Pace::IN_PROCESS, outlives_scenarios: false, embedded })
     }

@@ -79,8 +79,9 @@ impl Shared {
             topology: &topology,
             hinted,
         });
+        let wants_writes = !plan.writes_nothing();
         let failed = self.carry_out(&service, &mut plan, trigger_time).await;
-        self.report(&service, plan, failed)
+        self.report(&service, plan, wants_writes, failed)
     }
 
     /// Up to where the cache shows slices.
@@ -140,9 +141,11 @@ impl Shared {
         &self,
         service: &Service,
         plan: Plan,
+        wants_writes: bool,
         failed: Option<FailedWrite>,
     ) -> Result<Synced, SyncError> {
         let key = &service.key;
+        self.record_news(service, plan.events, wants_writes);
         {
             let mut hinted = self.hinted.lock();
             if plan.hinted == crate::HintedState::default() {
@@ -150,9 +153,6 @@ impl Shared {
             } else {
                 hinted.insert(key.clone(), plan.hinted);
             }
-        }
-        for event in &plan.events {
-            self.events.record(EventSubject::from(service), event);
         }
         if plan.errors.is_empty() && failed.is_none() {
             return Ok(Synced::Done);
@@ -164,7 +164,20 @@ impl Shared {
         Err(error)
     }
 
+    /// Records what a plan has to say of hints, unless it is no news: a sync that writes nothing and says what the last
+    /// one said, or that is the first since the start and finds all as it shall be, has been reported by then. (Upstream
+    /// repeats it at every sync.)
+    fn record_news(&self, service: &Service, events: Vec<PlannedEvent>, wants_writes: bool) {
+        let before = self.reported.lock().insert(service.key.clone(), events.clone());
+        if wants_writes || before.is_some_and(|before| before != events) {
+            for event in &events {
+                self.events.record(EventSubject::from(service), event);
+            }
+        }
+    }
+
     fn forget(&self, key: &ObjectKey) {
+        self.reported.lock().remove(key);
         self.triggers.forget(key);
         self.writer.tracker().forget(key);
         self.hinted.lock().remove(key);

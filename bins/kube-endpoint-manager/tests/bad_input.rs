@@ -1,0 +1,53 @@
+//! Input that makes no sense: one line says what is wrong and what would be right, the exit code is 2, and nothing has been
+//! started.
+
+mod common;
+
+use std::fs;
+
+#[test]
+fn bad_input_is_told_in_one_line_and_starts_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("broken.kubeconfig"), "clusters: [").unwrap();
+    fs::write(folder.path().join("broken.json"), r#"{"kind": "Service""#).unwrap();
+    fs::write(folder.path().join("nameless.yaml"), "kind: Service\n").unwrap();
+    fs::write(
+        folder.path().join("unknown.yaml"),
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: default}\n",
+    )
+    .unwrap();
+    let inputs: &[&[&str]] = &[
+        &["--no-such-flag"],
+        &["--max-endpoints-per-slice=many"],
+        &["--max-endpoints-per-slice=0"],
+        &["--endpointslice-updates-batch-period=5"],
+        &["--controllers=deployment-controller"],
+        &["--feature-gates=Nope=true"],
+        &["--compatibility=1.20"],
+        &["--leader-elect=true"],
+        &["--leader-elect"],
+        &["--secure-port=10257"],
+        &["--kubeconfig=no-such-file"],
+        &["--kubeconfig=broken.kubeconfig"],
+        &["--embedded", "--embedded-load=no-such-file"],
+        &["--embedded", "--embedded-load=broken.json"],
+        &["--embedded", "--embedded-load=nameless.yaml"],
+        &["--embedded", "--embedded-load=unknown.yaml"],
+        &["--embedded", "--embedded-address=0.0.0.0:0"],
+        &["--embedded", "--embedded-kubeconfig=no/such/folder/file"],
+        &["--embedded", "--kubeconfig=broken.kubeconfig"],
+        &["--embedded-empty"],
+        &[],
+    ];
+    let mut said = String::new();
+    for arguments in inputs {
+        let output = common::command(folder.path()).args(*arguments).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert_eq!(error.lines().count(), 1, "{arguments:?}: {error}");
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+        assert!(!folder.path().join("embedded.kubeconfig").exists(), "{arguments:?}");
+        said += &format!("$ {}\n{error}", arguments.join(" "));
+    }
+    insta::assert_snapshot!(said);
+}

@@ -1,0 +1,115 @@
+//! The binary as a process: started, listened to, told to stop.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes, also on a machine that is busy with other tests.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running process. It is killed when this is dropped.
+pub struct Process {
+    child: Child,
+    lines: Receiver<String>,
+    seen: Vec<String>,
+}
+
+/// The binary, with no configuration of the person who runs the tests.
+pub fn command(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kube-endpoint-manager"));
+    command.current_dir(folder).env_remove("KUBECONFIG").env_remove("RUST_LOG").env("HOME", folder);
+    command
+}
+
+impl Process {
+    pub fn start(folder: &Path, arguments: &[&str]) -> Self {
+        let mut child = command(folder)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (sender, lines) = channel();
+        let outputs: [Box<dyn Read + Send>; 2] =
+            [Box::new(child.stdout.take().unwrap()), Box::new(child.stderr.take().unwrap())];
+        for output in outputs {
+            let sender = sender.clone();
+            thread::spawn(move || {
+                for line in BufReader::new(output).lines().map_while(Result::ok) {
+                    if sender.send(line).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        Self { child, lines, seen: Vec::new() }
+    }
+
+    /// Waits for a line, on either output, that contains a text.
+    pub fn says(&mut self, text: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(line) = self.lines.recv_timeout(left) else {
+                panic!("never said {text:?}, but:\n{}", self.seen.join("\n"));
+            };
+            self.seen.push(line.clone());
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    /// Sends SIGTERM and waits for the end.
+    pub fn stop(mut self) -> ExitStatus {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "did not end on SIGTERM:\n{}", self.seen.join("\n"));
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A client by the kubeconfig that the embedded API server's process writes.
+pub async fn client(kubeconfig: PathBuf) -> kube::Client {
+    let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();
+    kube::Client::try_from(config).unwrap()
+}
+
+/// The names of the Services that have slices, once there are this many slices.
+pub async fn services_with_slices(client: &kube::Client, slices: usize) -> Vec<String> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let request =
+            http::Request::get("/apis/discovery.k8s.io/v1/endpointslices").body(Vec::new()).unwrap();
+        let list: serde_json::Value = client.request(request).await.unwrap();
+        let items = list["items"].as_array().unwrap();
+        if items.len() == slices {
+            let label = |item: &serde_json::Value| {
+                item["metadata"]["labels"]["kubernetes.io/service-name"].as_str().unwrap().to_owned()
+            };
+            let mut names: Vec<String> = items.iter().map(label).collect();
+            names.sort();
+            return names;
+        }
+        assert!(Instant::now() < deadline, "{} slices", items.len());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}

@@ -1,0 +1,185 @@
+//! An API server of one's own: loaded with a sample cluster or with manifests, listening on loopback for kubectl, with a
+//! kubeconfig that leads there.
+
+use std::path::{Path, PathBuf};
+
+use kube::Client;
+use kube_endpoint_core_model::Timestamp;
+use kube_endpoint_embedded_apiserver::{BuildError, EmbeddedApiServer, ListenError, ListenOptions, Listener};
+use serde_json::Value;
+
+use crate::options::Options;
+
+/// The sample: one namespace of a shop, with its nodes, pods and Services, as a real cluster had them.
+const SAMPLE: &str = include_str!("../sample/shop.json");
+
+/// Why the embedded API server did not start. Nothing has been started then.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbeddedError {
+    /// A manifest cannot be read.
+    #[error("cannot read the manifest {path}: {why}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        why: std::io::Error,
+    },
+    /// A manifest is not what it should be.
+    #[error("the manifest {path} is not valid: {why}")]
+    Invalid {
+        /// The file, or the sample.
+        path: PathBuf,
+        /// What is wrong, and where.
+        why: String,
+    },
+    /// The objects cannot be loaded.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The address cannot be listened on.
+    #[error("{0}; choose another with --embedded-address, or see --embedded-allow-remote")]
+    Listen(#[from] ListenError),
+    /// The kubeconfig cannot be written.
+    #[error("cannot write the kubeconfig {path}: {why}; choose another place with --embedded-kubeconfig")]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        why: std::io::Error,
+    },
+}
+
+/// A running embedded API server.
+pub struct Embedded {
+    /// The server.
+    pub server: EmbeddedApiServer,
+    /// Where it listens.
+    pub listener: Listener,
+    /// The kubeconfig that leads there.
+    pub kubeconfig: PathBuf,
+    /// How many objects it was loaded with.
+    pub loaded: usize,
+}
+
+impl Embedded {
+    /// Loads, listens, and writes the kubeconfig.
+    ///
+    /// # Errors
+    ///
+    /// When one of these cannot be done; nothing is left behind then.
+    pub async fn start(options: &Options, now: Timestamp, seed: u64) -> Result<Self, EmbeddedError> {
+        let objects = objects(options)?;
+        let loaded = objects.len();
+        let server = EmbeddedApiServer::builder().seed(seed).start_time(now).load(objects).build()?;
+        let listen = ListenOptions { allow_any_address: options.embedded_allow_remote };
+        let listener = server.listen_with(options.embedded_address, listen).await?;
+        let kubeconfig = options.embedded_kubeconfig.clone();
+        std::fs::write(&kubeconfig, server.kubeconfig(listener.address()))
+            .map_err(|why| EmbeddedError::Kubeconfig { path: kubeconfig.clone(), why })?;
+        Ok(Self { server, listener, kubeconfig, loaded })
+    }
+
+    /// A client that talks to the server without a socket between.
+    pub fn client(&self) -> Client {
+        Client::new(self.server.service(), "default")
+    }
+}
+
+/// The objects to start with, one by one.
+fn objects(options: &Options) -> Result<Vec<Value>, EmbeddedError> {
+    if options.embedded_empty {
+        return Ok(Vec::new());
+    }
+    let mut objects = Vec::new();
+    if options.embedded_load.is_empty() {
+        read(Path::new("sample"), SAMPLE, &mut objects)?;
+    }
+    for path in &options.embedded_load {
+        let text = std::fs::read_to_string(path)
+            .map_err(|why| EmbeddedError::Unreadable { path: path.clone(), why })?;
+        read(path, &text, &mut objects)?;
+    }
+    Ok(objects)
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Takes a manifest apart: JSON or YAML, one document or several, lists or single objects.
+fn read(path: &Path, text: &str, objects: &mut Vec<Value>) -> Result<(), EmbeddedError> {
+    let invalid = |why: String| EmbeddedError::Invalid { path: path.to_owned(), why: one_line(&why) };
+    let documents: Vec<Value> = if text.trim_start().starts_with('{') {
+        let parsed: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
+        parsed.map_err(|error| invalid(error.to_string()))?
+    } else {
+        serde_saphyr::from_multiple(text).map_err(|error| invalid(error.to_string()))?
+    };
+    for document in documents {
+        let items = match document {
+            Value::Null => continue,
+            Value::Object(mut list) if list.get("kind").is_some_and(|kind| kind == "List") => {
+                match list.remove("items") {
+                    Some(Value::Array(items)) => items,
+                    _ => return Err(invalid("a List has to have items".into())),
+                }
+            }
+            one => vec![one],
+        };
+        for item in items {
+            let has = |field: &str| item[field].as_str().is_some_and(|value| !value.is_empty());
+            if !has("kind") || !has("apiVersion") || item["metadata"]["name"].as_str().is_none() {
+                let start: String = item.to_string().chars().take(80).collect();
+                let why = format!(
+                    "every object needs apiVersion, kind and metadata.name, and this has not: {start}"
+                );
+                return Err(invalid(why));
+            }
+            objects.push(item);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds_of(text: &str) -> Result<Vec<String>, String> {
+        let mut objects = Vec::new();
+        read(Path::new("m.yaml"), text, &mut objects).map_err(|error| error.to_string())?;
+        Ok(objects.iter().map(|object| object["kind"].as_str().unwrap_or_default().to_owned()).collect())
+    }
+
+    #[test]
+    fn json_and_yaml_lists_and_single_objects_are_read() {
+        let json = r#"{"kind":"List","apiVersion":"v1","items":[{"kind":"Node","apiVersion":"v1","metadata":{"name":"a"}}]}"#;
+        assert_eq!(kinds_of(json).unwrap(), ["Node"]);
+        let yaml = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Service\nmetadata:\n  name: b\n";
+        assert_eq!(kinds_of(yaml).unwrap(), ["Node", "Service"]);
+    }
+
+    #[test]
+    fn a_manifest_that_is_not_valid_is_told_in_one_line() {
+        let errors = [
+            kinds_of("{\"kind\": "),
+            kinds_of("kind: Node\n"),
+            kinds_of("{\"kind\":\"List\",\"apiVersion\":\"v1\"}"),
+            kinds_of("just words"),
+        ]
+        .map(Result::unwrap_err);
+        assert!(errors.iter().all(|error| !error.contains('\n')));
+        insta::assert_snapshot!(errors.join("\n"));
+    }
+
+    #[test]
+    fn the_sample_has_what_controllers_need_and_nothing_that_they_write() {
+        let mut objects = Vec::new();
+        read(Path::new("sample"), SAMPLE, &mut objects).unwrap();
+        let count = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).count();
+        assert_eq!(
+            (count("Node"), count("Service"), count("EndpointSlice"), count("Endpoints")),
+            (6, 9, 0, 1)
+        );
+        assert_eq!(count("Pod"), 19);
+    }
+}

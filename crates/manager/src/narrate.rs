@@ -1,0 +1,130 @@
+//! Says what is written, a line each, as the watches show it.
+
+use std::sync::Arc;
+
+use kube_endpoint_core_model::{EndpointSlice, Endpoints};
+use kube_endpoint_informer::{Change, Cluster, Handler};
+
+/// Hands a line about each new, changed or deleted EndpointSlice and Endpoints object to `say`, from when the stores are
+/// filled.
+pub fn narrate(cluster: &Cluster, say: impl Fn(String) + Send + Sync + 'static) {
+    cluster.add_handler(Arc::new(Narrator { cluster: cluster.clone(), say }));
+}
+
+struct Narrator<F> {
+    cluster: Cluster,
+    say: F,
+}
+
+impl<F: Fn(String) + Send + Sync> Handler for Narrator<F> {
+    fn on_endpoint_slice(&self, change: &Change<EndpointSlice>) {
+        if self.cluster.has_synced() {
+            (self.say)(slice_line(change));
+        }
+    }
+
+    fn on_endpoints(&self, change: &Change<Endpoints>) {
+        if self.cluster.has_synced() {
+            (self.say)(endpoints_line(change));
+        }
+    }
+}
+
+fn verb<T>(change: &Change<T>) -> &'static str {
+    match (&change.old, &change.new) {
+        (None, _) => "created",
+        (_, None) => "deleted",
+        _ => "updated",
+    }
+}
+
+fn slice_line(change: &Change<EndpointSlice>) -> String {
+    let Some(slice) = change.latest() else { return String::new() };
+    let (key, verb) = (slice.key(), verb(change));
+    if change.new.is_none() {
+        return format!("EndpointSlice {key} {verb}");
+    }
+    let ready = slice.endpoints.iter().filter(|endpoint| endpoint.conditions.ready.unwrap_or(true)).count();
+    let hinted = slice.endpoints.iter().filter(|endpoint| endpoint.hints.is_some()).count();
+    let ports: Vec<String> = slice
+        .ports
+        .iter()
+        .map(|port| {
+            let number = port.port.map_or_else(|| "all".to_owned(), |number| number.to_string());
+            let name = port.name.as_deref().filter(|name| !name.is_empty());
+            let protocol = port.protocol.as_deref().unwrap_or("TCP");
+            name.map_or_else(String::new, |name| format!("{name}:")) + &format!("{number}/{protocol}")
+        })
+        .collect();
+    let mut line = format!(
+        "EndpointSlice {key} {verb}: {}, {}",
+        slice.address_type.as_str(),
+        counted(slice.endpoints.len(), ready)
+    );
+    if hinted > 0 {
+        line += &format!(", {hinted} with hints");
+    }
+    match ports.as_slice() {
+        [] => line += ", no ports",
+        ports => line += &format!(", ports {}", ports.join(" ")),
+    }
+    line
+}
+
+fn endpoints_line(change: &Change<Endpoints>) -> String {
+    let Some(endpoints) = change.latest() else { return String::new() };
+    let (key, verb) = (endpoints.key(), verb(change));
+    if change.new.is_none() {
+        return format!("Endpoints {key} {verb}");
+    }
+    let ready: usize = endpoints.subsets.iter().map(|subset| subset.addresses.len()).sum();
+    let all: usize =
+        ready + endpoints.subsets.iter().map(|subset| subset.not_ready_addresses.len()).sum::<usize>();
+    format!("Endpoints {key} {verb}: {}", counted(all, ready))
+}
+
+fn counted(all: usize, ready: usize) -> String {
+    let noun = if all == 1 { "endpoint" } else { "endpoints" };
+    if all == 0 { format!("no {noun}") } else { format!("{all} {noun}, {ready} ready") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn slice(endpoints: serde_json::Value, ports: serde_json::Value) -> Arc<EndpointSlice> {
+        let value = json!({"metadata": {"name": "web-x", "namespace": "shop"}, "addressType": "IPv4",
+            "endpoints": endpoints, "ports": ports});
+        Arc::new(serde_json::from_value(value).unwrap())
+    }
+
+    #[test]
+    fn lines_read_well() {
+        let empty = slice(json!(null), json!(null));
+        let full = slice(
+            json!([{"addresses": ["10.0.0.1"], "conditions": {"ready": true}, "hints": {"forZones": [{"name": "a"}]}},
+                   {"addresses": ["10.0.0.2"], "conditions": {"ready": false}}]),
+            json!([{"name": "http", "port": 80, "protocol": "TCP"}, {"name": "", "port": 53, "protocol": "UDP"}]),
+        );
+        let endpoints: Arc<Endpoints> = Arc::new(
+            serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "shop"},
+                "subsets": [{"addresses": [{"ip": "10.0.0.1"}], "notReadyAddresses": [{"ip": "10.0.0.2"}]}]}))
+            .unwrap(),
+        );
+        let lines = [
+            slice_line(&Change { old: None, new: Some(Arc::clone(&empty)) }),
+            slice_line(&Change { old: Some(empty), new: Some(Arc::clone(&full)) }),
+            slice_line(&Change { old: Some(full), new: None }),
+            endpoints_line(&Change { old: None, new: Some(Arc::clone(&endpoints)) }),
+            endpoints_line(&Change { old: Some(endpoints), new: None }),
+        ];
+        insta::assert_snapshot!(lines.join("\n"), @"
+        EndpointSlice shop/web-x created: IPv4, no endpoints, no ports
+        EndpointSlice shop/web-x updated: IPv4, 2 endpoints, 1 ready, 1 with hints, ports http:80/TCP 53/UDP
+        EndpointSlice shop/web-x deleted
+        Endpoints shop/web created: 2 endpoints, 1 ready
+        Endpoints shop/web deleted
+        ");
+    }
+}
