@@ -1,0 +1,102 @@
+//! When Endpoints go: with their Service, and at the start those whose Service went unseen.
+
+use std::time::Duration;
+
+use kube_endpoint_embedded_apiserver::Fault;
+use kube_endpoint_endpoints_controller::ControllerOptions;
+use serde_json::{Value, json};
+
+use crate::world::{World, addresses, endpoints, pod, server, service};
+
+async fn started(objects: impl IntoIterator<Item = Value>) -> World {
+    World::start(&server(objects), ControllerOptions::default()).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_go_with_their_service_whoever_is_first() {
+    let world = started([pod("a", 1, true)]).await;
+    world.create(&service("web")).await;
+    world.moment().await;
+    // The API server deletes them as well; the cache does not show it yet.
+    world.hold_up("endpoints", Duration::from_secs(2)).await;
+    world.delete("services", "web").await;
+    world.pass(Duration::from_secs(60)).await;
+    assert_eq!(world.writes(), ["create endpoints 201", "delete endpoints 404"]);
+    assert_eq!(world.server.count("endpoints"), 0);
+    assert_eq!(world.events(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_fails_is_tried_again() {
+    let world = started([]).await;
+    let server = world.crash().await;
+    server.load([endpoints("left", "192.0.2.1")]).unwrap();
+    let refuse = Fault::Refuse { status: 500, retry_after: None };
+    server.add_fault(kube_endpoint_embedded_apiserver::FaultRule::on(refuse, "delete", "endpoints").times(3));
+    let world = World::start(&server, ControllerOptions::default()).await;
+    assert_eq!(
+        world.writes(),
+        ["delete endpoints 500", "delete endpoints 500", "delete endpoints 500", "delete endpoints 200"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_services_left_behind_goes_once_at_the_start() {
+    let mut lock = endpoints("lock", "192.0.2.1");
+    lock["metadata"]["annotations"] = json!({"control-plane.alpha.kubernetes.io/leader": "{}"});
+    let mut manual = service("manual");
+    manual["spec"]["selector"] = Value::Null;
+    let objects = [endpoints("left", "192.0.2.1"), endpoints("manual", "192.0.2.2"), lock, manual];
+    let world = started(objects).await;
+    assert_eq!(world.writes(), ["delete endpoints 200"]);
+    // What somebody makes without a Service later on is his.
+    world.create(&endpoints("left", "192.0.2.3")).await;
+    world.pass(Duration::from_secs(60)).await;
+    assert_eq!(world.writes(), [""; 0]);
+    let names: Vec<Value> =
+        world.server.list("endpoints").iter().map(|it| it["metadata"]["name"].clone()).collect();
+    assert_eq!(names, ["left", "lock", "manual"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_made_without_a_service_stay_though_a_late_sync_comes_by() {
+    let options = ControllerOptions { batch_period: Duration::from_secs(10), ..ControllerOptions::default() };
+    let world = World::start(&server([pod("a", 1, true)]), options).await;
+    world.create(&service("web")).await;
+    world.moment().await;
+    world.load([pod("b", 2, true)]);
+    world.pass(Duration::from_secs(1)).await;
+    world.delete("services", "web").await;
+    world.pass(Duration::from_secs(1)).await;
+    world.create(&endpoints("web", "192.0.2.1")).await;
+    world.pass(Duration::from_secs(60)).await;
+    assert_eq!(addresses(&world.get("endpoints", "web").unwrap()), ["192.0.2.1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_made_anew_under_its_name_gets_endpoints_of_its_own() {
+    let world = started([pod("a", 1, true)]).await;
+    for _ in 0..3 {
+        world.create(&service("web")).await;
+        world.moment().await;
+        assert_eq!(addresses(&world.get("endpoints", "web").unwrap()), ["10.1.0.1"]);
+        world.delete("services", "web").await;
+    }
+    world.create(&service("web")).await;
+    world.pass(Duration::from_secs(5)).await;
+    assert_eq!(addresses(&world.get("endpoints", "web").unwrap()), ["10.1.0.1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_that_may_have_been_made_too_late_are_deleted_unseen() {
+    let world = started([pod("a", 1, true)]).await;
+    world.fault(Fault::LoseRequest, "create", usize::MAX);
+    world.create(&service("web")).await;
+    world.moment().await;
+    world.delete("services", "web").await;
+    world.pass(Duration::from_secs(5)).await;
+    let writes = world.writes();
+    assert_eq!(writes.last().map(String::as_str), Some("delete endpoints 404"));
+    world.pass(Duration::from_secs(600)).await;
+    assert_eq!(world.writes(), [""; 0]);
+}

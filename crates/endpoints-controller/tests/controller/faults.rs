@@ -1,0 +1,131 @@
+//! Writes that fail, are refused, or of which nobody knows what became.
+
+use std::time::Duration;
+
+use kube_endpoint_embedded_apiserver::Fault;
+use kube_endpoint_endpoints_controller::{ControllerOptions, PlanOptions};
+use serde_json::{Value, json};
+
+use crate::world::{World, addresses, pod, server, service};
+
+async fn started() -> World {
+    World::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await
+}
+
+fn refuse(status: u16) -> Fault {
+    Fault::Refuse { status, retry_after: None }
+}
+
+fn trigger_time(endpoints: &Value) -> &Value {
+    &endpoints["metadata"]["annotations"]["endpoints.kubernetes.io/last-change-trigger-time"]
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_are_told_and_tried_again_and_keep_their_trigger_time() {
+    let world = started().await;
+    world.fault(refuse(500), "create", 1);
+    world.create(&service("web")).await;
+    world.pass(Duration::from_secs(1)).await;
+    let created = world.get("endpoints", "web").unwrap();
+    assert_eq!(trigger_time(&created), "2026-01-01T00:00:02Z");
+    world.fault(refuse(500), "update", 1);
+    world.load([pod("b", 2, true)]);
+    world.pass(Duration::from_secs(1)).await;
+    let updated = world.get("endpoints", "web").unwrap();
+    assert_eq!(addresses(&updated), ["10.1.0.1", "10.1.0.2"]);
+    assert_eq!(trigger_time(&updated), "2026-01-01T00:01:02Z");
+    insta::assert_snapshot!([world.writes(), world.events()].concat().join("\n"), @r"
+    create endpoints 500
+    create endpoints 201
+    update endpoints 500
+    update endpoints 200
+    Endpoints default/web: FailedToCreateEndpoint Failed to create endpoint for service default/web: an error on the server has prevented the request from succeeding
+    Endpoints default/web: FailedToUpdateEndpoint Failed to update endpoint default/web: an error on the server has prevented the request from succeeding
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_fifteen_retries_a_service_is_dropped_until_something_changes() {
+    let world = started().await;
+    world.fault(refuse(500), "create", usize::MAX);
+    world.create(&service("web")).await;
+    world.pass(Duration::from_secs(3600)).await;
+    let attempts = world.timed_writes();
+    assert_eq!(attempts.len(), 16);
+    let waits: Vec<u128> = attempts.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+    assert!(waits.iter().zip(0..).all(|(wait, power)| wait.abs_diff(5 << power) <= 2), "{waits:?}");
+    world.server.clear_faults();
+    world.patch("services", "web", json!({"metadata": {"labels": {"a": "b"}}})).await;
+    world.moment().await;
+    assert_eq!(world.writes(), ["create endpoints 201"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_makes_no_difference() {
+    for fault in [Fault::ApplyAndLoseAnswer, Fault::LoseRequest] {
+        let world = started().await;
+        world.fault(fault.clone(), "create", 1);
+        world.create(&service("web")).await;
+        world.pass(Duration::from_secs(5)).await;
+        assert_eq!(addresses(&world.get("endpoints", "web").unwrap()), ["10.1.0.1"]);
+        world.fault(fault, "update", 1);
+        world.load([pod("b", 2, true)]);
+        world.pass(Duration::from_secs(5)).await;
+        assert_eq!(addresses(&world.get("endpoints", "web").unwrap()), ["10.1.0.1", "10.1.0.2"]);
+        assert_eq!(world.controller.pending(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_is_settled_when_the_cache_has_caught_up() {
+    let world = started().await;
+    world.create(&service("web")).await;
+    world.pass(Duration::from_secs(1)).await;
+    world.hold_up("endpoints", Duration::from_secs(3)).await;
+    world.patch("endpoints", "web", json!({"metadata": {"annotations": {"x": "y"}}})).await;
+    world.load([pod("b", 2, true)]);
+    world.pass(Duration::from_secs(10)).await;
+    let settled = world.get("endpoints", "web").unwrap();
+    assert_eq!(addresses(&settled), ["10.1.0.1", "10.1.0.2"]);
+    assert_eq!(settled["metadata"]["annotations"]["x"], "y");
+    let writes = world.writes();
+    assert_eq!(writes.last().map(String::as_str), Some("update endpoints 200"));
+    assert!(writes.iter().any(|write| write == "update endpoints 409"), "{writes:?}");
+    insta::assert_snapshot!(world.events()[0], @r#"Endpoints default/web: FailedToUpdateEndpoint Failed to update endpoint default/web: Operation cannot be fulfilled on endpoints "web": the object has been modified; please apply your changes to the latest version and try again"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_on_its_way_out_gets_nothing_and_nobody_is_told() {
+    let world = started().await;
+    let mut held = service("web");
+    held["metadata"] = json!({"name": "web", "namespace": "leaving", "finalizers": ["example.invalid/hold"]});
+    world.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "leaving"}})).await;
+    world.create(&held).await;
+    world.pass(Duration::from_secs(1)).await;
+    assert_eq!(world.writes(), ["create endpoints 201"]);
+    world.send("DELETE", "/api/v1/namespaces/leaving", "application/json", &Value::Null).await;
+    world.pass(Duration::from_secs(600)).await;
+    assert_eq!(world.writes(), ["create endpoints 403"]);
+    assert_eq!(world.events(), [""; 0]);
+    assert_eq!(world.controller.pending(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_annotation_is_told_once_for_each_version_of_the_service() {
+    let warnings = crate::world::Warnings::default();
+    let _guard = tracing::subscriber::set_default(warnings.clone());
+    let plan = PlanOptions { tolerate_unready_annotation: true, ..PlanOptions::default() };
+    let world = World::start(&server([]), ControllerOptions { plan, ..ControllerOptions::default() }).await;
+    let mut annotated = service("web");
+    annotated["metadata"]["annotations"] =
+        json!({"service.alpha.kubernetes.io/tolerate-unready-endpoints": "maybe"});
+    world.create(&annotated).await;
+    for number in 1..5 {
+        world.load([pod("a", number, true)]);
+        world.pass(Duration::from_secs(1)).await;
+    }
+    assert_eq!(warnings.count(), 1);
+    world.patch("services", "web", json!({"metadata": {"labels": {"a": "b"}}})).await;
+    world.pass(Duration::from_secs(1)).await;
+    assert_eq!(warnings.count(), 2);
+}
