@@ -47,7 +47,7 @@ check-alone:
 
 # The binary with some features only: `just check-features endpointslice embedded`
 check-features *FEATURES:
-    cargo check --locked --package {{ binary }} --no-default-features --features "{{ FEATURES }}"
+    cargo clippy --locked --package {{ binary }} --no-default-features --features "{{ FEATURES }}" -- -D warnings
 
 # Licences, sources and duplicates of dependencies
 deny:
