@@ -1,9 +1,9 @@
 //! The plan: which slices a Service shall have, and which writes lead there. A plain function of its inputs.
 //!
-//! The steps, one module each: [`pods`] says which pods are published and groups them by ports; [`packing`] settles which
-//! endpoints stay and how many each slice takes in; [`placing`] settles who goes where, and reuses names of slices that
-//! would be deleted; [`compaction`] merges sparse slices, if asked to; [`order`] makes the writes safe to watch;
-//! [`drafts`] builds the slices that are written; [`hints`] and [`topology_hints`] give hints.
+//! The steps, one module each: `pods` says which pods are published and groups them by ports; `packing` settles which
+//! endpoints stay and how many each slice takes in; `placing` settles who goes where, and reuses names of slices that
+//! would be deleted; `compaction` merges sparse slices, if asked to; `order` makes the writes safe to watch;
+//! `drafts` builds the slices that are written; `hints` and `topology_hints` give hints.
 
 mod compaction;
 mod drafts;

@@ -2,29 +2,14 @@
 
 mod common;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::World;
 use common::random::{Step, steps};
+use common::{World, missed, published};
 use kube_endpoint_core_model::{AddressType, EndpointSlice, Text, Verdict};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-
-type PodAt = (AddressType, Text);
-
-/// How often each pod is in a slice of each address type; with `ready`, only as ready.
-fn published(slices: &[Arc<EndpointSlice>], ready: bool) -> BTreeMap<PodAt, usize> {
-    let mut published = BTreeMap::new();
-    for slice in slices {
-        for endpoint in slice.endpoints.iter().filter(|one| !ready || one.conditions.ready == Some(true)) {
-            if let Some(target) = &endpoint.target_ref {
-                *published.entry((slice.address_type, target.name.clone())).or_default() += 1;
-            }
-        }
-    }
-    published
-}
 
 fn existing(world: &World) -> &[Arc<EndpointSlice>] {
     world.existing_slices.as_deref().unwrap_or_default()
@@ -86,17 +71,7 @@ fn each_endpoint_once_and_no_slice_too_large(world: &World) -> TestCaseResult {
 /// Whoever is ready before and after is ready in some slice after each single write.
 fn nobody_is_missed(world: &World) -> TestCaseResult {
     let plan = world.plan();
-    let states = world.states(&plan);
-    let ready =
-        |slices: &[Arc<EndpointSlice>]| -> BTreeSet<PodAt> { published(slices, true).into_keys().collect() };
-    let Some(last) = states.last() else { return Ok(()) };
-    let after = ready(last);
-    let stays: BTreeSet<PodAt> = ready(existing(world)).intersection(&after).cloned().collect();
-    for (write, state) in states.iter().enumerate() {
-        let now = ready(state);
-        let missed: Vec<_> = stays.difference(&now).collect();
-        prop_assert!(missed.is_empty(), "{missed:?} after write {write} of\n{plan}");
-    }
+    prop_assert_eq!(missed(world, &plan), None, "after a write of\n{}", plan);
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! Plans against what upstream's own reconciler (Kubernetes 1.36.2) answered to the same inputs.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::collections::BTreeMap;
@@ -11,7 +13,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// Where the plan writes less than upstream for the same result.
-const WRITES_LESS: &[&str] = &[];
+const WRITES_LESS: &[&str] = &["1-1-1", "1-19-1", "1-53-2", "1-107-1"];
+
+/// Where the plan writes more, and maybe packs otherwise, so that nobody who watches misses a ready pod: pods that stay
+/// ready change places between slices in a circle, so that upstream's updates, in whatever order, take some pod away before
+/// they bring it back. The plan creates a slice first instead.
+const SAFER: &[&str] = &["1-4-1", "1-62-1", "1-88-2"];
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -141,10 +148,11 @@ fn compare(vector: Vector) -> Result<usize, String> {
 
 #[test]
 fn every_plan_leads_where_upstreams_reconciler_leads() {
-    let (mut differ, mut fewer) = (Vec::new(), Vec::new());
+    let (mut differ, mut fewer, mut safer) = (Vec::new(), Vec::new(), Vec::new());
     for vector in vectors() {
         let id = vector.id.clone();
         match compare(vector) {
+            Err(_) if SAFER.contains(&&*id) => safer.push(id),
             Err(problems) => differ.push(format!("{id}:\n  {problems}")),
             Ok(0) => {}
             Ok(_) => fewer.push(id),
@@ -152,6 +160,20 @@ fn every_plan_leads_where_upstreams_reconciler_leads() {
     }
     assert!(differ.is_empty(), "{} differ\n{}", differ.len(), differ.join("\n"));
     assert_eq!(fewer, WRITES_LESS);
+    assert_eq!(safer, SAFER);
+}
+
+#[test]
+fn every_plan_is_safe_to_watch_and_leaves_nothing_to_write() {
+    for vector in vectors() {
+        let world = world(&vector);
+        let plan = world.plan();
+        assert_eq!(common::missed(&world, &plan), None, "{}\n{plan}", vector.id);
+        let mut after = world.after(&plan);
+        after.trigger_time = None;
+        let again = after.plan();
+        assert!(again.writes_nothing(), "{}\n{plan}\n{again}", vector.id);
+    }
 }
 
 #[test]

@@ -34,8 +34,9 @@ impl Packing<'_, '_> {
                 Fate::Delete | Fate::Recycle(_) => {}
             }
         }
-        let fewest = wanted.div_ceil(self.capacity).max(1);
-        if slices.len() + new <= 2 * fewest || !slices.iter().any(|(.., written)| *written) {
+        let all = slices.len() + new;
+        let sparse = all > 1 && 2 * wanted < all * self.capacity;
+        if !sparse || !slices.iter().any(|(.., written)| *written) {
             return None;
         }
         // The smallest slice gives. The fullest that has room receives, so that few endpoints move and slices fill up.

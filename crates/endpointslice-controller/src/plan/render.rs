@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use kube_endpoint_core_model::slice::Hint;
 use kube_endpoint_core_model::well_known::{LABEL_MANAGED_BY, LABEL_SERVICE_NAME};
-use kube_endpoint_core_model::{Endpoint, EndpointPort, EndpointSlice, StringMap, Verdict};
+use kube_endpoint_core_model::{Endpoint, EndpointPort, EndpointSlice, StringMap, Text, Verdict};
 
 use super::outcome::{AddressTypeStats, Plan};
 
@@ -125,7 +125,9 @@ fn verdict(f: &mut Formatter<'_>, verdict: &Verdict) -> fmt::Result {
                 write!(f, ", being deleted")?;
             }
             if !missing_ports.is_empty() {
-                write!(f, ", without port {}", missing_ports.join(", "))?;
+                let named = |name: &Text| if name.is_empty() { "(unnamed)".into() } else { name.clone() };
+                let names: Vec<Text> = missing_ports.iter().map(named).collect();
+                write!(f, ", without port {}", names.join(", "))?;
             }
             writeln!(f)
         }
@@ -135,12 +137,12 @@ fn verdict(f: &mut Formatter<'_>, verdict: &Verdict) -> fmt::Result {
 fn numbers(f: &mut Formatter<'_>, stats: &AddressTypeStats) -> fmt::Result {
     writeln!(
         f,
-        "{}: {} endpoints in {} slices; {} came, {} went; {} slices change",
+        "{}: endpoints {} (came {}, went {}), slices {} (changed {})",
         stats.address_type.as_str(),
         stats.endpoints(),
-        stats.slices(),
         stats.endpoints_added,
         stats.endpoints_removed,
+        stats.slices(),
         stats.slices_changed
     )
 }

@@ -44,6 +44,13 @@ pub(super) fn assign_topology_hints(
     assign(topology, &allocations, &mut open, &before, &mut hinted)?;
 
     for _ in 1..MOST_ROUNDS {
+        // Where every zone is in its bounds, so is every slice.
+        let in_bounds = |(zone, count): (&Text, &usize)| {
+            allocations.get(zone).is_some_and(|allocation| *count <= allocation.maximum)
+        };
+        if hinted.iter().all(in_bounds) {
+            break;
+        }
         let (mut open, mut again) = look_over(slices, &allocations);
         if open.is_empty() {
             break;

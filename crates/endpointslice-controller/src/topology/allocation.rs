@@ -152,3 +152,64 @@ fn most<'z>(zones: &BTreeMap<&'z Text, f64>) -> Option<(&'z Text, f64)> {
     }
     most
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topology(ratios: &[(&str, f64)]) -> TopologyState {
+        let ratios = ratios.iter().map(|(zone, ratio)| (Text::from(*zone), *ratio));
+        TopologyState { ratios: ratios.collect(), ..TopologyState::default() }
+    }
+
+    #[test]
+    fn allocations_leave_room_for_a_fifth() {
+        let check =
+            |ratios: &[(&str, f64)], endpoints: usize, want: Result<&[(usize, usize, f64)], Disabled>| {
+                let topology = topology(ratios);
+                let got = allocate(&topology, endpoints).map(|allocations| {
+                    let triple = |one: &Allocation| (one.minimum, one.maximum, one.desired);
+                    allocations.values().map(triple).collect::<Vec<_>>()
+                });
+                assert_eq!(got, want.map(<[_]>::to_vec), "{ratios:?} {endpoints}");
+            };
+        let halves = [("a", 0.5), ("b", 0.5)];
+        check(&halves, 6, Ok(&[(3, 3, 3.0), (3, 3, 3.0)]));
+        check(&halves, 12, Ok(&[(5, 7, 6.0), (5, 7, 6.0)]));
+        check(&[("a", 0.75), ("b", 0.25)], 4, Ok(&[(3, 3, 3.0), (1, 1, 1.0)]));
+        check(&[("a", 0.9), ("b", 0.1)], 5, Ok(&[(4, 4, 4.5), (1, 1, 1.0)]));
+        check(&[], 9, Err(Disabled::InsufficientNodeInfo));
+        check(&halves, 1, Err(Disabled::InsufficientNumberOfEndpoints { endpoints: 1, zones: 2 }));
+        check(&halves, 5, Err(Disabled::MinAllocationExceedsOverloadThreshold { endpoints: 5, zones: 2 }));
+    }
+
+    #[test]
+    fn only_whole_endpoints_are_worth_a_move() {
+        let check = |desired: &[(&str, f64)],
+                     hinted: &[(&str, usize)],
+                     giving: &[(&str, usize)],
+                     receiving: &[(&str, usize)]| {
+            let names: Vec<Text> = desired.iter().map(|(zone, _)| Text::from(*zone)).collect();
+            let allocation = |desired: f64| Allocation { minimum: 0, maximum: 99, desired };
+            let allocations =
+                names.iter().zip(desired).map(|(zone, (_, desired))| (zone, allocation(*desired))).collect();
+            let owned = |zones: &[(&str, usize)]| -> BTreeMap<Text, usize> {
+                zones.iter().map(|(zone, count)| (Text::from(*zone), *count)).collect()
+            };
+            let want = Transfers { giving: owned(giving), receiving: owned(receiving) };
+            assert_eq!(transfers(&allocations, &owned(hinted)), want, "{desired:?} {hinted:?}");
+        };
+        check(&[("a", 2.0), ("b", 2.0)], &[("a", 2), ("b", 2)], &[], &[]);
+        check(&[("a", 2.0), ("b", 2.0)], &[("a", 4)], &[("a", 2)], &[("b", 2)]);
+        check(&[("a", 2.4), ("b", 1.6)], &[("a", 3), ("b", 1)], &[], &[]);
+        check(&[("a", 2.0), ("b", 1.4), ("c", 0.6)], &[("a", 4)], &[("a", 2)], &[("b", 1), ("c", 1)]);
+        check(
+            &[("a", 1.0), ("b", 1.0), ("c", 2.0)],
+            &[("a", 2), ("b", 2)],
+            &[("a", 1), ("b", 1)],
+            &[("c", 2)],
+        );
+        check(&[("a", 5.6), ("b", 4.4)], &[("a", 6), ("b", 4)], &[], &[]);
+        check(&[], &[("elsewhere", 3)], &[], &[]);
+    }
+}

@@ -11,9 +11,9 @@ pub(crate) const OVERLOAD_THRESHOLD: f64 = 0.2;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TopologyState {
     /// Share of the CPU by zone, two zones at least; empty when the nodes do not say enough.
-    pub(crate) ratios: BTreeMap<Text, f64>,
+    pub(super) ratios: BTreeMap<Text, f64>,
     /// Whether some nodes without a zone were tolerated, so that endpoints there may be lent to any zone.
-    tolerant: bool,
+    pub(super) tolerant: bool,
 }
 
 impl TopologyState {
@@ -98,4 +98,74 @@ fn is_overloaded(by_zone: &BTreeMap<Text, usize>, topology: &TopologyState) -> b
             let least = (total * ratio * (1.0 / (1.0 + OVERLOAD_THRESHOLD))).ceil();
             by_zone.get(zone).is_none_or(|count| (*count as f64) < least)
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(zone: &str, cpu_milli: i64) -> Node {
+        Node {
+            zone: (!zone.is_empty()).then(|| zone.into()),
+            ready: true,
+            allocatable_cpu_nano: cpu_milli * 1_000_000,
+            ..Node::default()
+        }
+    }
+
+    #[test]
+    fn ratios_are_shares_of_the_cpu_of_ready_ordinary_nodes() {
+        let check = |nodes: &[Node], tolerance: f64, want: &[(&str, f64)]| {
+            let want: BTreeMap<Text, f64> =
+                want.iter().map(|(zone, ratio)| (Text::from(*zone), *ratio)).collect();
+            assert_eq!(*TopologyState::from_nodes(nodes, tolerance).ratios(), want, "{nodes:?}");
+            let turned = nodes.iter().rev();
+            assert_eq!(*TopologyState::from_nodes(turned, tolerance).ratios(), want, "{nodes:?}");
+        };
+        let thirds = [("a", 0.75), ("b", 0.25)];
+        let nodes = [node("a", 1000), node("a", 2000), node("b", 1000)];
+        let with = |more: Node| [&nodes[..], &[more]].concat();
+        check(&nodes, 0.0, &thirds);
+        check(&with(Node { ready: false, ..node("c", 9000) }), 0.0, &thirds);
+        check(&with(Node { control_plane: true, ..node("c", 9000) }), 0.0, &thirds);
+        check(&with(Node { ready: false, ..node("", 9000) }), 0.0, &thirds);
+        check(&with(node("", 1000)), 0.0, &[]);
+        check(&with(node("c", 0)), 0.0, &[]);
+        check(&with(node("", 1000)), 0.25, &thirds);
+        check(&with(node("c", 0)), 0.25, &thirds);
+        check(&with(node("", 1000)), 0.24, &[]);
+        check(&[node("a", 1000), node("a", 1000)], 0.0, &[]);
+        check(&[node("a", 1000), node("", 1000)], 1.0, &[]);
+        check(&[], 0.0, &[]);
+    }
+
+    #[test]
+    fn a_service_is_overloaded_when_a_zone_has_too_few() {
+        let nodes = [node("a", 1000), node("b", 1000)];
+        let check = |nodes: &[Node], by_zone: &[(&str, usize)], want: bool| {
+            let mut hinted = HintedState::default();
+            hinted.set(
+                AddressType::IPv6,
+                by_zone.iter().map(|(zone, count)| (Text::from(*zone), *count)).collect(),
+            );
+            assert_eq!(hinted.is_overloaded(&TopologyState::from_nodes(nodes, 0.0)), want, "{by_zone:?}");
+        };
+        check(&nodes, &[("a", 5), ("b", 5)], false);
+        check(&nodes, &[("a", 6), ("b", 5)], false);
+        check(&nodes, &[("a", 7), ("b", 5)], false);
+        check(&nodes, &[("a", 8), ("b", 5)], true);
+        check(&nodes, &[("a", 5)], true);
+        check(&nodes, &[], false);
+        check(&[], &[("a", 5)], true);
+        assert!(!HintedState::default().is_overloaded(&TopologyState::default()));
+    }
+
+    #[test]
+    fn one_address_type_without_hints_is_the_last_word() {
+        let mut hinted = HintedState::default();
+        hinted.set(AddressType::IPv4, BTreeMap::new());
+        assert!(hinted.populated);
+        hinted.remove(AddressType::IPv6);
+        assert!(!hinted.populated && hinted.allocations.contains_key(&AddressType::IPv4));
+    }
 }

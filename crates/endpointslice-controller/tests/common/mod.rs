@@ -1,13 +1,14 @@
 //! What the tests of the plan share: a cluster in Kubernetes' JSON form, and a model of the server that a plan is
 //! carried out against, write by write.
-#![allow(dead_code, missing_docs, unreachable_pub)]
+#![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
+pub mod build;
 pub mod random;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{EndpointSlice, Node, Pod, Service, Text, Timestamp};
+use kube_endpoint_core_model::{AddressType, EndpointSlice, Node, Pod, Service, Text, Timestamp};
 use kube_endpoint_endpointslice_controller::{
     HintedState, Plan, PlanInputs, PlanOptions, TopologyState, plan,
 };
@@ -87,4 +88,33 @@ impl World {
         after.hinted = plan.hinted.clone();
         after
     }
+}
+
+/// Address type and name of a pod.
+pub type PodAt = (AddressType, Text);
+
+/// How often each pod is in a slice of each address type; with `ready`, only as ready.
+pub fn published(slices: &[Arc<EndpointSlice>], ready: bool) -> BTreeMap<PodAt, usize> {
+    let mut published = BTreeMap::new();
+    for slice in slices {
+        for endpoint in slice.endpoints.iter().filter(|one| !ready || one.conditions.ready == Some(true)) {
+            if let Some(target) = &endpoint.target_ref {
+                *published.entry((slice.address_type, target.name.clone())).or_default() += 1;
+            }
+        }
+    }
+    published
+}
+
+/// The first write after which a pod that is ready before and after is in no slice as ready, and such pods.
+pub fn missed(world: &World, plan: &Plan) -> Option<(usize, Vec<PodAt>)> {
+    let states = world.states(plan);
+    let ready =
+        |slices: &[Arc<EndpointSlice>]| -> BTreeSet<PodAt> { published(slices, true).into_keys().collect() };
+    let before = ready(world.existing_slices.as_deref().unwrap_or_default());
+    let stays: BTreeSet<PodAt> = before.intersection(&ready(states.last()?)).cloned().collect();
+    let missed = |state: &Vec<Arc<EndpointSlice>>| -> Vec<PodAt> {
+        stays.difference(&ready(state)).cloned().collect()
+    };
+    states.iter().map(missed).enumerate().find(|(_, missed)| !missed.is_empty())
 }

@@ -243,7 +243,7 @@ impl Edit {
 }
 
 fn stray(kind: usize) -> EndpointSlice {
-    let owner = if kind % 4 == 0 { "older" } else { "svc" };
+    let owner = if kind.is_multiple_of(4) { "older" } else { "svc" };
     EndpointSlice {
         metadata: ObjectMeta {
             name: "stray".into(),

@@ -1,0 +1,212 @@
+//! One fact a line: how many writes a change costs, and what events it makes.
+
+mod common;
+
+use common::World;
+use common::build::{http, node, terminating, unready, web};
+use kube_endpoint_core_model::slice::EndpointPort;
+use kube_endpoint_core_model::well_known::{ANNOTATION_TOLERATE_UNREADY, ANNOTATION_TRIGGER_TIME};
+use kube_endpoint_core_model::{IpFamily, Pod, Service};
+
+/// Creates, updates and deletes of a plan.
+fn check(world: &World, creates: usize, updates: usize, deletes: usize) {
+    let plan = world.plan();
+    let got = (plan.create.len(), plan.update.len(), plan.delete.len());
+    assert_eq!(got, (creates, updates, deletes), "\n{plan}");
+    assert_eq!(common::missed(world, &plan), None, "\n{plan}");
+}
+
+/// Pods in slices of at most three, synced.
+fn settled(pods: usize) -> World {
+    web(&["a", "b"]).pods(&[("a", pods)]).synced()
+}
+
+fn without(mut world: World, pods: &[usize]) -> World {
+    let names: Vec<_> = pods.iter().map(|at| world.pods[*at].key.name.clone()).collect();
+    world.pods.retain(|pod| !names.contains(&pod.key.name));
+    world
+}
+
+#[test]
+fn writes_of_pod_changes() {
+    check(&settled(4), 0, 0, 0);
+    check(&settled(4).pod(0, unready), 0, 1, 0);
+    check(&settled(4).pod(0, terminating), 0, 1, 0);
+    check(&settled(4).pod(0, unready).pod(3, unready), 0, 2, 0);
+    check(&settled(4).pod(0, |pod| pod.resource_version.0 = 9), 0, 0, 0);
+    check(&settled(4).pod(0, |pod| pod.uid = "new".into()), 0, 1, 0);
+    check(&settled(4).pod(0, |pod| pod.node_name = Some("node-b".into())), 0, 1, 0);
+    check(&settled(4).pod(0, |pod| pod.pod_ips = Box::new([[10, 9, 9, 9].into()])), 0, 1, 0);
+    check(&settled(4).pod(0, |pod| pod.node_name = Some("node-gone".into())), 0, 1, 0);
+    check(&without(settled(4), &[3]), 0, 0, 1);
+    check(&without(settled(4), &[0]), 0, 1, 0);
+    check(&without(settled(4), &[0, 1, 2, 3]), 0, 1, 1);
+}
+
+#[test]
+fn writes_of_growth() {
+    // Two fit into the slice with one, three do not count as fewer than a full slice.
+    check(&settled(4).pods(&[("a", 2)]), 0, 1, 0);
+    check(&settled(4).pods(&[("a", 3)]), 1, 0, 0);
+    check(&settled(4).pods(&[("a", 4)]), 1, 1, 0);
+    check(&settled(3).pods(&[("a", 1)]), 1, 0, 0);
+    check(&settled(3).pods(&[("a", 1)]).pod(0, unready), 1, 1, 0);
+    check(&settled(0).pods(&[("a", 1)]), 0, 1, 0);
+    check(&web(&["a"]).pods(&[("a", 9)]), 3, 0, 0);
+}
+
+#[test]
+fn writes_of_service_changes() {
+    fn change(change: fn(&mut Service)) -> World {
+        settled(4).service(change)
+    }
+    check(&change(|_| {}), 0, 0, 0);
+    check(&change(|service| service.labels = [("a", "b")].into_iter().collect()), 0, 2, 0);
+    // Reserved labels of the Service are not copied, and the headless label alone is no reason to write.
+    check(
+        &change(|service| service.labels = [("kubernetes.io/service-name", "x")].into_iter().collect()),
+        0,
+        0,
+        0,
+    );
+    check(&change(|service| service.cluster_ip = "None".into()), 0, 0, 0);
+    check(&change(|service| service.publish_not_ready_addresses = true), 0, 0, 0);
+    check(&change(|service| service.ip_families = vec![IpFamily::IPv6]), 2, 0, 2);
+    check(&change(|service| service.ip_families.push(IpFamily::IPv6)), 2, 0, 0);
+    check(&change(|service| service.uid = "other".into()), 2, 0, 2);
+    check(&change(|service| service.ports.clear()), 0, 2, 0);
+    check(&change(|service| service.ports[0].app_protocol = Some("h2c".into())), 0, 2, 0);
+    check(&change(|service| service.traffic_distribution = Some("PreferClose".into())), 0, 2, 0);
+    check(&change(|service| service.traffic_distribution = Some("Unheard".into())), 0, 0, 0);
+}
+
+#[test]
+fn a_flip_among_pods_with_other_ports_touches_their_slice_only() {
+    let other = |pod: &mut Pod| pod.ports = [http(9090)].into_iter().collect();
+    let world = web(&["a"]).pods(&[("a", 4)]).pod(1, other).pod(2, other).synced();
+    check(&world, 0, 0, 0);
+    check(&world.clone().pod(1, unready), 0, 1, 0);
+    check(&world.clone().pod(1, |pod| pod.ports = [http(8080)].into_iter().collect()), 0, 2, 0);
+    check(&world.pod(1, |pod| pod.ports = Default::default()), 1, 1, 0);
+}
+
+#[test]
+fn hand_edits_are_undone() {
+    check(&settled(2).slice(0, |slice| slice.metadata.labels = Default::default()), 0, 0, 0);
+    check(&settled(2).slice(0, |slice| slice.metadata.labels = [("a", "b")].into_iter().collect()), 0, 1, 0);
+    check(&settled(2).slice(0, |slice| slice.metadata.owner_references.clear()), 1, 0, 1);
+    check(&settled(2).slice(0, |slice| slice.endpoints.truncate(1)), 0, 1, 0);
+    check(&settled(2).slice(0, |slice| slice.endpoints[0].zone = None), 0, 1, 0);
+    check(&settled(2).slice(0, |slice| slice.ports.push(EndpointPort::default())), 0, 1, 0);
+    let doubled = settled(6).slice(0, |slice| slice.endpoints.truncate(2));
+    let copy = doubled.existing_slices.as_ref().unwrap()[1].endpoints[0].clone();
+    // The first slice keeps the pod that both claim, the second takes in the one that is missing.
+    check(&doubled.slice(0, |slice| slice.endpoints.push(copy)), 0, 1, 0);
+}
+
+#[test]
+fn a_copy_goes_only_when_the_pod_is_ready_elsewhere() {
+    // The first slice holds a stale copy of a pod that the second one still says is not ready.
+    let world = settled(6).slice(1, |slice| slice.endpoints[0].conditions.ready = Some(false));
+    let mut copy = world.existing_slices.as_ref().unwrap()[1].endpoints[0].clone();
+    copy.conditions.ready = Some(true);
+    copy.addresses = vec!["10.9.9.9".into()];
+    let world = world.slice(0, |slice| slice.endpoints[2] = copy);
+    check(&world, 0, 2, 0);
+    let plan = world.plan();
+    let names: Vec<&str> = plan.update.iter().map(|slice| &*slice.metadata.name).collect();
+    assert_eq!(names, ["web-00001", "web-00000"]);
+}
+
+#[test]
+fn what_others_wrote_on_a_slice_stays() {
+    let world = settled(2).slice(0, |slice| {
+        slice.metadata.annotations =
+            [("theirs", "x"), (ANNOTATION_TRIGGER_TIME, "old")].into_iter().collect();
+        slice.metadata.finalizers = vec!["theirs".into()];
+        slice.metadata.resource_version.0 = 7;
+    });
+    let plan = world.clone().pod(0, unready).plan();
+    assert_eq!(plan.update[0].metadata.annotations, [("theirs", "x")].into_iter().collect());
+    assert_eq!(plan.update[0].metadata.resource_version.0, 7);
+    // A recycled slice is a new one under an old name, as upstream has it.
+    let other = |pod: &mut Pod| pod.ports = [http(9090)].into_iter().collect();
+    let plan = world.pod(0, other).pod(1, other).plan();
+    assert!(plan.update[0].metadata.annotations.is_empty());
+    assert_eq!(
+        (plan.update[0].metadata.resource_version.0, plan.update[0].metadata.finalizers.len()),
+        (7, 1)
+    );
+}
+
+#[test]
+fn unready_pods_are_tolerated_by_an_annotation_if_the_gate_is_on() {
+    let check = |gate: bool, value: &str, want: bool| {
+        let mut world = web(&["a"]).pods(&[("a", 1)]).pod(0, unready).service(|service| {
+            service.annotations = [(ANNOTATION_TOLERATE_UNREADY, value)].into_iter().collect();
+        });
+        world.options.tolerate_unready_annotation = gate;
+        let ready = world.plan().create[0].endpoints[0].conditions.ready;
+        assert_eq!(ready, Some(want), "{gate} {value}");
+    };
+    check(false, "true", false);
+    check(true, "true", true);
+    check(true, "True", true);
+    check(true, "yes", false);
+    check(true, "", false);
+}
+
+#[test]
+fn events_of_topology_hints() {
+    fn check(world: &World, want: &[&str]) {
+        let events: Vec<String> = world.plan().events.iter().map(ToString::to_string).collect();
+        let short: Vec<&str> =
+            events.iter().filter_map(|event| event.split(" TopologyAwareHints").nth(1)).collect();
+        assert_eq!(short, want);
+    }
+    let two = || web(&["a", "b"]).pods(&[("a", 3), ("b", 3)]).auto();
+    check(&two(), &["Enabled Topology Aware Hints has been enabled, addressType: IPv4"]);
+    check(&two().synced(), &[]);
+    let off = |world: World| world.service(|service| service.annotations = Default::default());
+    check(&off(two().synced()), &["Disabled Topology Aware Hints has been disabled, addressType: IPv4"]);
+    check(&off(two().synced()).synced(), &[]);
+    check(
+        &web(&["a", "b"]).pods(&[("a", 1)]).auto(),
+        &["Disabled Insufficient number of endpoints (1 endpoints, 2 zones), addressType: IPv4"],
+    );
+    check(
+        &web(&["a"]).pods(&[("a", 3)]).auto(),
+        &[
+            "Disabled Insufficient Node information: allocatable CPU or zone not specified on one or more nodes, \
+           addressType: IPv4",
+        ],
+    );
+    check(
+        &web(&["a", "b"]).pods(&[("a", 5)]).auto(),
+        &[
+            "Disabled Unable to allocate minimum required endpoints to each zone without exceeding overload threshold \
+           (5 endpoints, 2 zones), addressType: IPv4",
+        ],
+    );
+    let mut bare = two().pods(&[("bare", 1)]);
+    bare.nodes.push(node("bare", 4));
+    bare.nodes[2].zone = None;
+    bare.nodes[2].ready = false;
+    check(&bare, &["Disabled One or more endpoints do not have a zone specified, addressType: IPv4"]);
+    let dual = |service: &mut Service| service.ip_families = vec![IpFamily::IPv4, IpFamily::IPv6];
+    check(&two().service(dual), &["Enabled Topology Aware Hints has been enabled, addressType: IPv4"]);
+}
+
+#[test]
+fn metrics_labels() {
+    let check = |world: World, auto: bool, traffic: Option<&str>| {
+        let stats = world.plan().stats;
+        assert_eq!((stats.topology_auto, stats.traffic_distribution.as_deref()), (auto, traffic));
+    };
+    check(settled(1), false, None);
+    check(settled(1).auto(), true, None);
+    check(settled(1).traffic("PreferClose"), false, Some("PreferClose"));
+    check(settled(1).traffic("PreferSameNode"), false, Some("PreferSameNode"));
+    check(settled(1).traffic("Unheard"), false, None);
+    check(settled(1).auto().traffic("PreferClose"), true, None);
+}
