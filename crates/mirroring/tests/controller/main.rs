@@ -1,0 +1,10 @@
+//! The controller against the embedded API server, with the real list and watch loops, in paused time.
+
+#![expect(clippy::unwrap_used, reason = "a helper of tests that fails is a test that fails")]
+
+mod faults;
+mod follows;
+mod metrics;
+mod orphans;
+mod repair;
+mod world;
