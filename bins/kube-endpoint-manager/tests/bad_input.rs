@@ -16,6 +16,11 @@ fn bad_input_is_told_in_one_line_and_starts_nothing() {
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: default}\n",
     )
     .unwrap();
+    fs::write(
+        folder.path().join("refused.yaml"),
+        "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 0}]}\n",
+    )
+    .unwrap();
     let inputs: &[&[&str]] = &[
         &["--no-such-flag"],
         &["--max-endpoints-per-slice=many"],
@@ -33,6 +38,7 @@ fn bad_input_is_told_in_one_line_and_starts_nothing() {
         &["--embedded", "--embedded-load=broken.json"],
         &["--embedded", "--embedded-load=nameless.yaml"],
         &["--embedded", "--embedded-load=unknown.yaml"],
+        &["--embedded", "--embedded-load=refused.yaml"],
         &["--embedded", "--embedded-address=0.0.0.0:0"],
         &["--embedded", "--embedded-kubeconfig=no/such/folder/file"],
         &["--embedded", "--kubeconfig=broken.kubeconfig"],

@@ -2,7 +2,6 @@
 //!
 //! Everything is read off the resource table of the rules crate, so a resource that is added there shows up here.
 
-pub mod decode;
 pub mod discovery;
 pub mod openapi;
 pub mod represent;

@@ -35,6 +35,16 @@ pub enum EmbeddedError {
     /// The objects cannot be loaded.
     #[error(transparent)]
     Build(#[from] BuildError),
+    /// The server refuses an object.
+    #[error("{kind} {name:?} is refused: {why}")]
+    Refused {
+        /// Kind of the object.
+        kind: String,
+        /// Name of the object.
+        name: String,
+        /// The server's words.
+        why: String,
+    },
     /// The address cannot be listened on.
     #[error("{0}; choose another with --embedded-address, or see --embedded-allow-remote")]
     Listen(#[from] ListenError),
@@ -69,7 +79,16 @@ impl Embedded {
     pub async fn start(options: &Options, now: Timestamp, seed: u64) -> Result<Self, EmbeddedError> {
         let objects = objects(options)?;
         let loaded = objects.len();
-        let server = EmbeddedApiServer::builder().seed(seed).start_time(now).load(objects).build()?;
+        // What has a uid was stored by some server and is taken as it stands; the rest a person wrote.
+        let stored = |object: &Value| object["metadata"]["uid"].is_string();
+        let (stored, written): (Vec<Value>, Vec<Value>) = objects.into_iter().partition(stored);
+        let server = EmbeddedApiServer::builder().seed(seed).start_time(now).load(stored).build()?;
+        for object in written {
+            let of = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let (kind, name) = (of(&object["kind"]), of(&object["metadata"]["name"]));
+            let created = server.create(object).await;
+            created.map_err(|status| EmbeddedError::Refused { kind, name, why: status.message })?;
+        }
         let listen = ListenOptions { allow_any_address: options.embedded_allow_remote };
         let listener = server.listen_with(options.embedded_address, listen).await?;
         let kubeconfig = options.embedded_kubeconfig.clone();

@@ -151,19 +151,18 @@ impl Manager {
         }
         drop(reflect);
         controllers.start(&mut tasks);
-        let announced = cluster.clone();
-        tasks.spawn(async move {
-            announced.synced().await;
-            tracing::info!("all stores are filled, the controllers work");
-        });
-
         let mut shutdown = pin!(shutdown);
+        let mut announced = false;
         loop {
             tokio::select! {
                 biased;
                 () = &mut shutdown => break,
                 Some(ended) = tasks.join_next() => ended?,
                 Some(ended) = reflectors.join_next() => ended?,
+                () = cluster.synced(), if !announced => {
+                    tracing::info!("all stores are filled, the controllers work");
+                    announced = true;
+                }
             }
         }
         tracing::info!("shutting down");

@@ -18,6 +18,8 @@ pub(super) enum Synced {
     Done,
     /// The cache does not show our own writes yet: put off.
     Stale,
+    /// The server asked to be left alone for a while: put off.
+    Paused,
 }
 
 /// Why a sync has to be tried again.
@@ -25,14 +27,15 @@ pub(super) enum Synced {
 pub(super) struct SyncError {
     service: ObjectKey,
     pods_left_out: Vec<PlanError>,
-    failed: Option<FailedWrite>,
+    failed: Option<Box<FailedWrite>>,
 }
 
 impl fmt::Display for SyncError {
     /// As upstream's aggregate of errors: one as it is, several in brackets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut all: Vec<String> = self.pods_left_out.iter().map(ToString::to_string).collect();
-        if let Some(FailedWrite { operation, object, error }) = &self.failed {
+        if let Some(failed) = &self.failed {
+            let FailedWrite { operation, object, error } = &**failed;
             let (operation, service) = (operation.as_str(), &self.service);
             all.push(format!(
                 "failed to {operation} {} EndpointSlice for Service {service}: {error}",
@@ -61,10 +64,14 @@ impl Shared {
         if !service.selects_pods() {
             return Ok(Synced::Done);
         }
+        if self.put_off.is_paused(key) {
+            return Ok(Synced::Paused);
+        }
         let Some(existing) = self.current_slices(key) else {
             self.put_off.put_off(key);
             return Ok(Synced::Stale);
         };
+        self.put_off.caught_up(key);
         let pods = self.cluster.pods_of(key);
         let trigger_time = self.triggers.compute(&service, &pods);
         let topology = Arc::clone(&self.topology.read());
@@ -154,10 +161,22 @@ impl Shared {
                 hinted.insert(key.clone(), plan.hinted);
             }
         }
-        if plan.errors.is_empty() && failed.is_none() {
-            return Ok(Synced::Done);
+        match failed.as_ref().map(|failed| &failed.error) {
+            None if plan.errors.is_empty() => return Ok(Synced::Done),
+            // Nothing has failed: the object is there, made by the try whose answer was lost, and the cache will show it.
+            Some(WriteError::AlreadyExists(message)) => {
+                tracing::info!(service = %key, message, "found a slice there whose creation had not been answered");
+                self.put_off.put_off(key);
+                return Ok(Synced::Stale);
+            }
+            Some(WriteError::Busy { message, retry_after: Some(pause) }) => {
+                tracing::info!(service = %key, message, ?pause, "the API server asked for a pause");
+                self.put_off.pause(key, *pause);
+                return Ok(Synced::Paused);
+            }
+            _ => {}
         }
-        let error = SyncError { service: key.clone(), pods_left_out: plan.errors, failed };
+        let error = SyncError { service: key.clone(), pods_left_out: plan.errors, failed: failed.map(Box::new) };
         let message = format!("Error updating Endpoint Slices for Service {key}: {error}");
         let event = PlannedEvent::warning("FailedToUpdateEndpointSlices", message);
         self.events.record(EventSubject::from(service), &event);

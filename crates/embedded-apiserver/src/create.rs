@@ -1,0 +1,111 @@
+//! Creating objects from manifests, as a client would: with defaults, allocation and validation, and the status after.
+
+use bytes::Bytes;
+use http::{Method, Request, header};
+use http_body_util::BodyExt;
+use kube_endpoint_apiserver_rules::resource::{self, Resource};
+use kube_endpoint_apiserver_rules::status::Status;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::EmbeddedApiServer;
+
+impl EmbeddedApiServer {
+    /// Creates an object as a client's POST does, and then sets its status, if it has one, as a client's PATCH does. Its
+    /// namespace is made if it is missing. Returns the object as it is stored.
+    ///
+    /// In contrast to [`Self::load`], which takes objects of another server as they stand, this is for objects that a person
+    /// wrote.
+    ///
+    /// # Errors
+    ///
+    /// What a client would be told.
+    pub async fn create(&self, mut object: Value) -> Result<Value, Status> {
+        let resource = resource::by_kind(text(&object, "apiVersion"), text(&object, "kind"))
+            .filter(|resource| resource.is_stored())
+            .ok_or_else(|| {
+                let (kind, api_version) = (text(&object, "kind"), text(&object, "apiVersion"));
+                Status::bad_request(format!("this server keeps no {kind} of {api_version}"))
+            })?;
+        let namespace = match (resource.namespaced, object["metadata"]["namespace"].as_str()) {
+            (false, _) => None,
+            (true, None | Some("")) => Some("default".to_owned()),
+            (true, Some(namespace)) => Some(namespace.to_owned()),
+        };
+        if let Some(namespace) = &namespace
+            && self.get("namespaces", "", namespace).is_none()
+        {
+            let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+            self.ask(Method::POST, "/api/v1/namespaces", "application/json", &body).await?;
+        }
+        let status = object.as_object_mut().and_then(|object| object.remove("status"));
+        let collection = collection(resource, namespace.as_deref());
+        let stored = self.ask(Method::POST, &collection, "application/json", &object).await?;
+        let Some(status) = status.filter(|_| resource.has_status) else { return Ok(stored) };
+        let path = format!("{collection}/{}/status", text(&stored["metadata"], "name"));
+        let patch = json!({ "status": status });
+        self.ask(Method::PATCH, &path, "application/merge-patch+json", &patch).await
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> Result<Value, Status> {
+        let failed = |why: String| Status::new(500, "InternalError", why);
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::CONTENT_TYPE, content_type)
+            .body(http_body_util::Full::new(Bytes::from(body.to_string())))
+            .map_err(|error| failed(error.to_string()))?;
+        let answer = self.service().oneshot(request).await.map_err(|error| failed(error.to_string()))?;
+        let code = answer.status();
+        let bytes =
+            answer.into_body().collect().await.map_err(|_| failed("the answer broke".into()))?.to_bytes();
+        let value: Value = serde_json::from_slice(&bytes).map_err(|error| failed(error.to_string()))?;
+        if code.is_success() {
+            return Ok(value);
+        }
+        // The reason is one of few; what tells them apart for a caller is the code.
+        Err(Status::new(code.as_u16(), "Refused", text(&value, "message")))
+    }
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value[field].as_str().unwrap_or_default()
+}
+
+fn collection(resource: &Resource, namespace: Option<&str>) -> String {
+    let root = if resource.group.is_empty() { "/api" } else { "/apis" };
+    let group_version = resource.api_version();
+    match namespace {
+        Some(namespace) => format!("{root}/{group_version}/namespaces/{namespace}/{}", resource.plural),
+        None => format!("{root}/{group_version}/{}", resource.plural),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_person_wrote_is_made_as_a_client_would_make_it() {
+        let server = EmbeddedApiServer::builder().build().unwrap();
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "new"},
+            "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+        let stored = server.create(service.clone()).await.unwrap();
+        assert_eq!(stored["spec"]["ipFamilies"], json!(["IPv4"]));
+        assert_eq!(stored["spec"]["ports"][0]["targetPort"], 80);
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+            "spec": {"containers": [{"name": "c", "image": "x"}]}, "status": {"podIP": "10.0.0.1"}});
+        let stored = server.create(pod).await.unwrap();
+        assert_eq!(stored["status"]["podIPs"], json!([{"ip": "10.0.0.1"}]));
+        assert_eq!(server.create(service).await.unwrap_err().code, 409);
+        let unknown =
+            server.create(json!({"apiVersion": "apps/v1", "kind": "Deployment"})).await.unwrap_err();
+        assert_eq!(unknown.message, "this server keeps no Deployment of apps/v1");
+    }
+}
