@@ -6,7 +6,7 @@ use kube_endpoint_embedded_apiserver::Fault;
 use kube_endpoint_mirroring::ControllerOptions;
 use serde_json::{Value, json};
 
-use crate::world::{World, endpoints, made_of_pods, path, server, service};
+use crate::world::{World, endpoints, made_of_pods, server, service};
 
 const MADE: &str = "endpointslice [192.0.2.1]";
 const MIRRORED: &str = "endpointslicemirroring [192.0.2.1]";
@@ -134,14 +134,17 @@ async fn one_that_comes_late_goes_when_it_is_known_that_the_selector_did_not_com
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_selector_that_comes_back_takes_the_mirrored_ones_away_and_leaves_the_others() {
+async fn a_selector_that_comes_back_unseen_keeps_what_was_written_for_it() {
     let world = selecting(true, endpoints("web", &["192.0.2.1"])).await;
-    world.hold_up("services", Duration::from_secs(30)).await;
+    world.fault(Fault::Delay(Duration::from_secs(3)), "create", 1);
     lose_selector(&world).await;
+    world.pass(Duration::from_secs(1)).await;
+    world.hold_up("services", Duration::from_secs(30)).await;
     world.patch("services", "web", json!({"spec": {"selector": {"app": "web"}}})).await;
-    let written = json!({"metadata": {"labels": {"x": "y"}}});
-    world.send("PATCH", &path("endpointslices", "web-pods"), "application/merge-patch+json", &written).await;
-    world.pass(Duration::from_secs(120)).await;
+    world.patch("endpointslices", "web-pods", json!({"metadata": {"labels": {"x": "y"}}})).await;
+    world.pass(Duration::from_secs(20)).await;
+    assert_eq!(world.slices(), [MADE, MIRRORED], "the cache still shows no selector");
+    world.pass(Duration::from_secs(60)).await;
     assert_eq!(world.slices(), [MADE]);
 }
 
