@@ -23,6 +23,13 @@ pub struct CachePosition {
     pub version: ResourceVersion,
 }
 
+impl CachePosition {
+    /// Whether it is later than another position of the same epoch.
+    fn is_ahead_of(self, other: Self) -> bool {
+        self.epoch == other.epoch && self.version > other.version
+    }
+}
+
 /// What an event of a managed object means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Observation {
@@ -87,9 +94,7 @@ impl WriteTracker {
         let mut state = self.state.lock();
         let State { owners, objects } = &mut *state;
         let Some(entry) = owners.get_mut(owner) else { return false };
-        let ahead =
-            |written: &CachePosition| written.epoch == position.epoch && written.version > position.version;
-        entry.written = entry.written.filter(ahead);
+        entry.written = entry.written.filter(|written| written.is_ahead_of(position));
         if !entry.deleted.is_empty() {
             let cached: BTreeSet<&Text> = cached_uids.into_iter().collect();
             entry.deleted.retain(|uid| cached.contains(uid));
@@ -128,24 +133,31 @@ impl WriteTracker {
         position: CachePosition,
     ) -> bool {
         let mut state = self.state.lock();
-        let entry = state.owners.entry(owner.clone()).or_default();
+        let State { owners, objects } = &mut *state;
+        let entry = owners.entry(owner.clone()).or_default();
         entry.unresolved.remove(&object.name);
-        let written = entry.written.filter(|written| written.epoch == position.epoch);
-        let version_so_far = written.map_or(version, |written| written.version.max(version));
-        entry.written = Some(CachePosition { epoch: position.epoch, version: version_so_far });
-        entry.objects.insert(object.clone());
-        let tracked = state.objects.entry(object.clone()).or_default();
-        let seen = tracked.seen.take();
+        // The cache may show it already.
+        let written = CachePosition { epoch: position.epoch, version };
+        if version > position.version && entry.written.is_none_or(|before| !before.is_ahead_of(written)) {
+            entry.written = Some(written);
+        }
+        let tracked = objects.entry(object.clone()).or_default();
         tracked.in_flight = false;
         tracked.written = Some(version);
-        match seen {
+        let changed_meanwhile = match tracked.seen.take() {
             // The echo may come before the answer.
             Some(seen) if seen >= Seen::Version(version) => {
-                state.objects.remove(object);
+                objects.remove(object);
+                entry.objects.remove(object);
                 seen > Seen::Version(version)
             }
-            _ => false,
-        }
+            _ => {
+                entry.objects.insert(object.clone());
+                false
+            }
+        };
+        state.drop_settled(owner);
+        changed_meanwhile
     }
 
     /// Says that a delete was answered with success (or that the object was gone already). `uid` is the object's.
@@ -155,6 +167,7 @@ impl WriteTracker {
         tracked.in_flight = false;
         if tracked.seen.take() == Some(Seen::Deleted) {
             state.objects.remove(object);
+            state.drop_observed(Some(owner), object);
             return;
         }
         tracked.deleted = Some(uid.clone());
@@ -196,33 +209,17 @@ impl WriteTracker {
         version: ResourceVersion,
     ) -> Observation {
         let mut state = self.state.lock();
-        // It exists: a create of that name need not be tried again.
         if let Some(owner) = owner
             && let Some(entry) = state.owners.get_mut(owner)
         {
+            // It exists: a create of that name need not be tried again.
             entry.unresolved.remove(&object.name);
-            state.drop_settled(owner);
+            // An event comes when the cache has read up to it.
+            entry.written = entry.written.filter(|written| written.version > version);
         }
-        let Some(tracked) = state.objects.get_mut(object) else { return Observation::Foreign };
-        if tracked.in_flight {
-            tracked.seen = tracked.seen.max(Some(Seen::Version(version)));
-            return Observation::InFlight;
-        }
-        // What changes on its way out is of no interest; a new object of the same name is.
-        if let Some(deleted) = &tracked.deleted {
-            if deleted == uid {
-                return Observation::Own;
-            }
-            state.objects.remove(object);
-            return Observation::Foreign;
-        }
-        match tracked.written {
-            Some(written) if version < written => Observation::Own,
-            written => {
-                state.objects.remove(object);
-                if written == Some(version) { Observation::Own } else { Observation::Foreign }
-            }
-        }
+        let observed = state.observe_applied(object, uid, version);
+        state.drop_observed(owner, object);
+        observed
     }
 
     /// Sorts an event: an object is gone.
@@ -232,16 +229,10 @@ impl WriteTracker {
             && let Some(entry) = state.owners.get_mut(owner)
         {
             entry.deleted.remove(uid);
-            state.drop_settled(owner);
         }
-        let Some(tracked) = state.objects.get_mut(object) else { return Observation::Foreign };
-        if tracked.in_flight {
-            tracked.seen = Some(Seen::Deleted);
-            return Observation::InFlight;
-        }
-        let expected = tracked.deleted.as_ref() == Some(uid);
-        state.objects.remove(object);
-        if expected { Observation::Own } else { Observation::Foreign }
+        let observed = state.observe_deleted(object, uid);
+        state.drop_observed(owner, object);
+        observed
     }
 
     /// Drops what is known of an owner that is gone. Echoes of its last writes then count as foreign, which costs no more
@@ -268,6 +259,51 @@ impl WriteTracker {
 }
 
 impl State {
+    fn observe_applied(&mut self, object: &ObjectKey, uid: &Text, version: ResourceVersion) -> Observation {
+        let Some(tracked) = self.objects.get_mut(object) else { return Observation::Foreign };
+        if tracked.in_flight {
+            tracked.seen = tracked.seen.max(Some(Seen::Version(version)));
+            return Observation::InFlight;
+        }
+        // What changes on its way out is of no interest; a new object of the same name is.
+        if let Some(deleted) = &tracked.deleted {
+            if deleted == uid {
+                return Observation::Own;
+            }
+            self.objects.remove(object);
+            return Observation::Foreign;
+        }
+        match tracked.written {
+            Some(written) if version < written => Observation::Own,
+            written => {
+                self.objects.remove(object);
+                if written == Some(version) { Observation::Own } else { Observation::Foreign }
+            }
+        }
+    }
+
+    fn observe_deleted(&mut self, object: &ObjectKey, uid: &Text) -> Observation {
+        let Some(tracked) = self.objects.get_mut(object) else { return Observation::Foreign };
+        if tracked.in_flight {
+            tracked.seen = Some(Seen::Deleted);
+            return Observation::InFlight;
+        }
+        let expected = tracked.deleted.as_ref() == Some(uid);
+        self.objects.remove(object);
+        if expected { Observation::Own } else { Observation::Foreign }
+    }
+
+    /// Drops what an event has settled.
+    fn drop_observed(&mut self, owner: Option<&ObjectKey>, object: &ObjectKey) {
+        let Some(owner) = owner else { return };
+        if let Some(entry) = self.owners.get_mut(owner) {
+            if !self.objects.contains_key(object) {
+                entry.objects.remove(object);
+            }
+            self.drop_settled(owner);
+        }
+    }
+
     fn drop_settled(&mut self, owner: &ObjectKey) {
         if self.owners.get(owner).is_some_and(|entry| {
             entry.written.is_none()

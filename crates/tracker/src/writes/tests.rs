@@ -339,3 +339,26 @@ proptest::proptest! {
         proptest::prop_assert!(story.0.is_empty(), "{:?}", story.0);
     }
 }
+
+#[test]
+fn what_the_cache_has_shown_is_dropped_without_another_sync() {
+    let story = Story::new();
+    story.write("a", 10);
+    story.write("b", 12);
+    story.delete("c");
+    assert_eq!(story.sees("a", 10), Own);
+    assert_eq!(story.0.len(), (1, 2));
+    assert_eq!(story.sees("b", 12), Own);
+    assert!(story.stale(12, &["a", "b", "c"]), "the deletion has not come yet");
+    assert_eq!(story.sees_deleted("c"), Own);
+    assert!(story.0.is_empty());
+}
+
+#[test]
+fn a_write_that_the_cache_shows_before_the_answer_leaves_nothing() {
+    let story = Story::new();
+    story.0.begin(&slice("a"));
+    assert_eq!(story.sees("a", 10), InFlight);
+    assert!(!story.0.wrote(&owner(), &slice("a"), ResourceVersion(10), at(10)));
+    assert!(story.0.is_empty());
+}
