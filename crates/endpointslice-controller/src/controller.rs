@@ -136,6 +136,8 @@ impl EndpointSliceController {
             },
             move |attempt| {
                 let result = match attempt.result {
+                    // The sync is not over yet.
+                    Ok(sync::Synced::Paused) => return,
                     Ok(sync::Synced::Stale) => SyncResult::Stale,
                     Ok(sync::Synced::Done) => SyncResult::Success,
                     Err(_) => SyncResult::Error,
@@ -161,4 +163,35 @@ impl EndpointSliceController {
         let queue = &self.shared.queue;
         queue.len() + queue.waiting_len() + queue.in_flight_len()
     }
+
+    /// How much is remembered of Services: nothing, when there are none.
+    pub fn remembered(&self) -> Remembered {
+        let shared = &self.shared;
+        let (owners, objects) = shared.writer.tracker().len();
+        Remembered {
+            trigger_times: shared.triggers.len(),
+            outstanding_writes: owners + objects,
+            hinted: shared.hinted.lock().len(),
+            reported: shared.reported.lock().len(),
+            put_off: shared.put_off.len(),
+            measured: shared.metrics.services(),
+        }
+    }
+}
+
+/// How many entries each of the controller's memories of Services has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Remembered {
+    /// Services whose trigger times are followed.
+    pub trigger_times: usize,
+    /// Services and slices of which the cache does not show our own writes yet.
+    pub outstanding_writes: usize,
+    /// Services that have topology hints.
+    pub hinted: usize,
+    /// Services of whose hints has been reported.
+    pub reported: usize,
+    /// Services whose sync was put off.
+    pub put_off: usize,
+    /// Services that the gauges count.
+    pub measured: usize,
 }

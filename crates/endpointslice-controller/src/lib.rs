@@ -5,7 +5,7 @@ mod metrics;
 pub mod plan;
 pub mod topology;
 
-pub use controller::{ControllerOptions, EndpointSliceController};
+pub use controller::{ControllerOptions, EndpointSliceController, Remembered};
 pub use metrics::buckets;
 pub use plan::{Plan, PlanError, PlanInputs, PlanOptions, PlanStats, plan};
 pub use topology::{HintedState, TopologyState};

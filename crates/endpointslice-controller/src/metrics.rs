@@ -174,6 +174,11 @@ impl Metrics {
         self.replace(service, None);
     }
 
+    /// How many Services the gauges count.
+    pub(crate) fn services(&self) -> usize {
+        self.shares.lock().by_service.len()
+    }
+
     fn replace(&self, service: &ObjectKey, share: Option<Share>) {
         let mut shares = self.shares.lock();
         let old = match &share {

@@ -176,7 +176,8 @@ impl Shared {
             }
             _ => {}
         }
-        let error = SyncError { service: key.clone(), pods_left_out: plan.errors, failed: failed.map(Box::new) };
+        let error =
+            SyncError { service: key.clone(), pods_left_out: plan.errors, failed: failed.map(Box::new) };
         let message = format!("Error updating Endpoint Slices for Service {key}: {error}");
         let event = PlannedEvent::warning("FailedToUpdateEndpointSlices", message);
         self.events.record(EventSubject::from(service), &event);

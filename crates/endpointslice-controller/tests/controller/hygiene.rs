@@ -1,0 +1,70 @@
+//! What is left in memory of Services that came and went.
+
+use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
+use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions, Remembered};
+use serde_json::json;
+
+use crate::objects::{node, pod, pod_on, service};
+use crate::world::{World, millis, seconds, server};
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_of_services_that_came_and_went() {
+    let plan = PlanOptions { max_endpoints_per_slice: 2, ..PlanOptions::default() };
+    let options = ControllerOptions { plan, batch_period: millis(500), ..ControllerOptions::default() };
+    let pods =
+        (1..6).map(|number| pod_on(["a", "b"][usize::from(number % 2)], &format!("p{number}"), number, true));
+    let nodes = [node("a", "zone-a", 4), node("b", "zone-b", 4), node("node", "zone-a", 4)];
+    let server = server(pods);
+    server.load(nodes).unwrap();
+    let world = World::start(&server, options).await;
+    // Some writes fail, some answers are lost, and the cache is late now and then.
+    let refuse = Fault::Refuse { status: 500, retry_after: None };
+    let busy = Fault::Refuse { status: 429, retry_after: Some(3) };
+    let (mut turn, faults) = (0, [refuse, Fault::ApplyAndLoseAnswer, Fault::LoseRequest, busy]);
+    for round in 0..6u32 {
+        for number in 0..20 {
+            let mut made = service(&format!("web-{number}"));
+            let annotations =
+                json!({"service.kubernetes.io/topology-mode": if number % 2 == 0 { "Auto" } else { "" }});
+            made["metadata"]["annotations"] = annotations;
+            world.create(&made).await;
+            if number % 5 == 0 {
+                turn += 1;
+                for verb in ["create", "update", "delete"] {
+                    world.fault(faults[turn % faults.len()].clone(), verb, 2);
+                }
+            }
+        }
+        world.pass(millis(700)).await;
+        world.load([pod("extra", 9, round % 2 == 0)]);
+        world
+            .server
+            .add_fault(FaultRule::on(Fault::StallWatch(seconds(2)), "watch", "endpointslices").times(1));
+        world.server.close_watches();
+        world.pass(seconds(u64::from(round % 3))).await;
+        for number in 0..20 {
+            world.delete("services", &format!("web-{number}")).await;
+        }
+    }
+    world.pass(seconds(600)).await;
+    assert_eq!(world.controller.remembered(), Remembered::default());
+    assert_eq!(world.controller.pending(), 0);
+    assert_eq!(world.server.count("endpointslices"), 0);
+    for gauge in ["endpoints_desired", "num_endpoint_slices", "desired_endpoint_slices"] {
+        assert_eq!(world.metric(&format!("endpoint_slice_controller_{gauge}")), 0.0, "{gauge}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn services_that_stay_are_remembered_once_each() {
+    let world = World::with([pod("a", 1, true)]).await;
+    for number in 0..20 {
+        world.create(&service(&format!("web-{number}"))).await;
+    }
+    for number in 2..10 {
+        world.load([pod("b", number, true)]);
+        world.pass(seconds(2)).await;
+    }
+    let want = Remembered { trigger_times: 20, reported: 20, measured: 20, ..Remembered::default() };
+    assert_eq!(world.controller.remembered(), want);
+}

@@ -1,0 +1,97 @@
+//! Objects that tests put on the server, and how they read those that the controller put there.
+
+use serde_json::{Value, json};
+
+/// What the controller writes into the label of its slices.
+pub(crate) const MANAGER: &str = "endpointslice-controller.k8s.io";
+/// The label that says who manages a slice.
+pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+/// The label that says to which Service a slice belongs.
+pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// A pod of the application `web` on the node `node`; its last number is that of its address.
+pub(crate) fn pod(name: &str, number: u8, ready: bool) -> Value {
+    pod_on("node", name, number, ready)
+}
+
+/// A pod of the application `web` on a node.
+pub(crate) fn pod_on(node: &str, name: &str, number: u8, ready: bool) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "web"}, "uid": format!("uid-{name}")},
+        "spec": {"nodeName": node, "containers": [{"name": "web", "image": "example.invalid/web"}]},
+        "status": {
+            "phase": "Running", "podIP": format!("10.1.0.{number}"),
+            "podIPs": [{"ip": format!("10.1.0.{number}")}],
+            "conditions": [{
+                "type": "Ready", "status": if ready { "True" } else { "False" },
+                "lastTransitionTime": format!("2026-01-01T00:0{}:{number:02}Z", u8::from(ready)),
+            }],
+        },
+    })
+}
+
+/// A Service that selects the application `web`.
+pub(crate) fn service(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+        "spec": {
+            "selector": {"app": "web"}, "ipFamilies": ["IPv4"],
+            "ports": [{"port": 80, "targetPort": 8080, "protocol": "TCP"}],
+        },
+    })
+}
+
+/// A node that is ready, with so many CPUs; without a zone if that is empty.
+pub(crate) fn node(name: &str, zone: &str, cpus: u32) -> Value {
+    let labels = if zone.is_empty() { Value::Null } else { json!({"topology.kubernetes.io/zone": zone}) };
+    json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels},
+        "status": {
+            "allocatable": {"cpu": cpus.to_string()},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    })
+}
+
+/// A slice with one address, made by hand.
+pub(crate) fn slice(name: &str, service: &str, manager: &str, ip: &str) -> Value {
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": name, "labels": {SERVICE_NAME: service, MANAGED_BY: manager}},
+        "endpoints": [{"addresses": [ip]}], "ports": [{"name": "", "port": 9376, "protocol": "TCP"}],
+    })
+}
+
+/// The endpoints of slices, sorted by address: `10.1.0.1`, with `!` if it is not ready, the zone in brackets and the
+/// zones that it is hinted for after an arrow.
+pub(crate) fn endpoints(slices: &[Value]) -> Vec<String> {
+    let all = slices.iter().filter_map(|slice| slice["endpoints"].as_array()).flatten();
+    let mut all: Vec<String> = all
+        .map(|endpoint| {
+            let mut text = endpoint["addresses"][0].as_str().unwrap().to_owned();
+            if endpoint["conditions"]["ready"] == false {
+                text.push('!');
+            }
+            if let Some(zone) = endpoint["zone"].as_str() {
+                text += &format!(" [{zone}]");
+            }
+            for hinted in endpoint["hints"]["forZones"].as_array().into_iter().flatten() {
+                text += &format!(" -> {}", hinted["name"].as_str().unwrap());
+            }
+            text
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+/// The trigger time that a slice carries.
+pub(crate) fn trigger_time(slice: &Value) -> &Value {
+    &slice["metadata"]["annotations"]["endpoints.kubernetes.io/last-change-trigger-time"]
+}
+
+/// The name of an object.
+pub(crate) fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap()
+}

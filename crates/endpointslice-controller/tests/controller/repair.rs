@@ -1,0 +1,185 @@
+//! What becomes of slices that somebody else changes.
+
+use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
+use kube_endpoint_endpointslice_controller::ControllerOptions;
+use serde_json::json;
+
+use crate::objects::{MANAGED_BY, MANAGER, SERVICE_NAME, name, pod, service, slice};
+use crate::world::{World, millis, seconds, server};
+
+async fn started(options: ControllerOptions) -> World {
+    let world = World::start(&server([pod("a", 1, true), service("web")]), options).await;
+    assert_eq!(world.requests(), ["create endpointslices 201"]);
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_deleted_by_hand_is_made_again_after_a_second() {
+    let world = started(ControllerOptions::default()).await;
+    let first = world.slice("web");
+    world.delete("endpointslices", name(&first)).await;
+    world.pass(millis(950)).await;
+    assert_eq!(world.requests(), [""; 0]);
+    world.pass(millis(100)).await;
+    assert_eq!(world.requests(), ["create endpointslices 201"]);
+    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
+    assert_ne!(world.slice("web")["metadata"]["uid"], first["metadata"]["uid"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_deleted_by_hand_right_after_a_restart_is_made_again() {
+    // Upstream's tracker knows nothing of slices that it has not written to, and misses it.
+    let server = started(ControllerOptions::default()).await.crash().await;
+    let world = World::start(&server, ControllerOptions::default()).await;
+    world.delete("endpointslices", name(&world.slice("web"))).await;
+    world.pass(seconds(2)).await;
+    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_deleted_while_the_controller_starts_is_made_again() {
+    for moment in 0..8 {
+        let server = started(ControllerOptions::default()).await.crash().await;
+        // The pods come last, so that the slices are known for a while before the first sync.
+        server.add_fault(FaultRule::new(Fault::Delay(millis(4)), |request| request.plural() == "pods"));
+        let world = World::begin(&server, ControllerOptions::default());
+        world.pass(millis(moment)).await;
+        world.delete("endpointslices", name(&world.slice("web"))).await;
+        world.pass(seconds(10)).await;
+        assert_eq!(world.endpoints("web"), ["10.1.0.1"], "deleted after {moment} ms");
+        world.slice("web");
+        world.crash().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_deleted_while_the_watch_is_down_is_made_again() {
+    let world = started(ControllerOptions::default()).await;
+    world.fault_watch(Fault::Refuse { status: 500, retry_after: None }, 5);
+    world.server.close_watches();
+    world.pass(millis(10)).await;
+    world.delete("endpointslices", name(&world.slice("web"))).await;
+    // The history is gone, so that the next list has to tell.
+    world.server.compact();
+    world.pass(seconds(60)).await;
+    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
+    assert_eq!(world.requests(), ["create endpointslices 201"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_edited_by_hand_is_repaired_after_a_second_or_the_batch_period() {
+    for (batch, wait) in [(0, 1000), (500, 1000), (3000, 3000)] {
+        let options = ControllerOptions { batch_period: millis(batch), ..ControllerOptions::default() };
+        let world = started(options).await;
+        let made = world.slice("web");
+        world.patch("endpointslices", name(&made), json!({"endpoints": []})).await;
+        world.pass(millis(wait - 50)).await;
+        assert_eq!(world.requests(), [""; 0], "batch period {batch} ms");
+        world.pass(millis(100)).await;
+        assert_eq!(world.requests(), ["update endpointslices 200"]);
+        assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_edited_while_nobody_watched_is_repaired_at_the_start() {
+    let server = started(ControllerOptions::default()).await.crash().await;
+    let mut edited = server.list("endpointslices").remove(0);
+    edited["endpoints"] = json!([{"addresses": ["192.0.2.1"]}]);
+    server.load([edited]).unwrap();
+    let world = World::start(&server, ControllerOptions::default()).await;
+    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_annotation_that_somebody_adds_costs_a_look_and_stays() {
+    let world = started(ControllerOptions::default()).await;
+    let (before, made) = (world.syncs(), world.slice("web"));
+    world.patch("endpointslices", name(&made), json!({"metadata": {"annotations": {"x": "y"}}})).await;
+    world.pass(seconds(60)).await;
+    assert_eq!(world.syncs() - before, 1.0);
+    assert_eq!(world.requests(), [""; 0]);
+    assert_eq!(world.slice("web")["metadata"]["annotations"]["x"], "y");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_whose_managed_by_label_is_taken_away_is_replaced_and_left_alone() {
+    for label in [json!(null), json!("somebody.example")] {
+        let world = started(ControllerOptions::default()).await;
+        let lost = name(&world.slice("web")).to_owned();
+        world.patch("endpointslices", &lost, json!({"metadata": {"labels": {MANAGED_BY: label}}})).await;
+        world.pass(seconds(60)).await;
+        assert_eq!(world.requests(), ["create endpointslices 201"]);
+        assert_eq!(world.slices("web").len(), 2);
+        // It is somebody else's now, whatever happens to it.
+        let before = world.syncs();
+        world.patch("endpointslices", &lost, json!({"endpoints": []})).await;
+        world.delete("endpointslices", &lost).await;
+        world.pass(seconds(60)).await;
+        assert_eq!(world.requests(), [""; 0]);
+        assert_eq!(world.syncs(), before);
+        assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_that_is_given_to_the_controller_by_hand_is_put_in_order() {
+    let world = started(ControllerOptions::default()).await;
+    world.create(&slice("foreign", "web", "somebody.example", "192.0.2.1")).await;
+    world.pass(seconds(60)).await;
+    assert_eq!(world.requests(), [""; 0]);
+    world.patch("endpointslices", "foreign", json!({"metadata": {"labels": {MANAGED_BY: MANAGER}}})).await;
+    world.pass(seconds(60)).await;
+    assert_eq!(world.requests(), ["delete endpointslices 200"]);
+    world.create(&slice("made-by-hand", "web", MANAGER, "192.0.2.1")).await;
+    world.pass(seconds(60)).await;
+    assert_eq!(world.requests(), ["delete endpointslices 200"]);
+    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_that_is_moved_to_another_service_makes_both_be_put_in_order() {
+    let mut other = service("other");
+    other["spec"]["selector"] = json!({"app": "other"});
+    let mut of_other = pod("b", 2, true);
+    of_other["metadata"]["labels"] = json!({"app": "other"});
+    let world = World::with([pod("a", 1, true), service("web"), of_other, other]).await;
+    world.requests();
+    let moved = world.slice("web");
+    world
+        .patch("endpointslices", name(&moved), json!({"metadata": {"labels": {SERVICE_NAME: "other"}}}))
+        .await;
+    world.pass(seconds(60)).await;
+    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
+    assert_eq!(world.endpoints("other"), ["10.1.0.2"]);
+    let mut requests = world.requests();
+    requests.sort();
+    assert_eq!(requests, ["create endpointslices 201", "delete endpointslices 200"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_that_loses_its_service_is_replaced() {
+    let world = started(ControllerOptions::default()).await;
+    let made = world.slice("web");
+    world.patch("endpointslices", name(&made), json!({"metadata": {"labels": {SERVICE_NAME: null}}})).await;
+    world.pass(seconds(60)).await;
+    assert_eq!(world.requests(), ["create endpointslices 201"]);
+    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_that_cannot_go_yet_is_replaced_meanwhile() {
+    let world = started(ControllerOptions::default()).await;
+    let made = world.slice("web");
+    world
+        .patch("endpointslices", name(&made), json!({"metadata": {"finalizers": ["example.invalid/hold"]}}))
+        .await;
+    world.delete("endpointslices", name(&made)).await;
+    world.pass(seconds(5)).await;
+    assert_eq!(world.requests(), ["create endpointslices 201"]);
+    assert_eq!(world.slices("web").len(), 2);
+    world.patch("endpointslices", name(&made), json!({"metadata": {"finalizers": null}})).await;
+    world.pass(seconds(60)).await;
+    assert_eq!(world.requests(), [""; 0]);
+    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
+}

@@ -1,0 +1,140 @@
+//! A cache that does not show our own writes yet.
+
+use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
+use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
+use serde_json::json;
+
+use crate::objects::{name, pod, service};
+use crate::world::{World, millis, seconds, server};
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_on_a_cache_that_does_not_show_the_slice_just_made() {
+    let world = World::with([pod("a", 1, true)]).await;
+    world.hold_up("endpointslices", seconds(20)).await;
+    world.create(&service("web")).await;
+    for number in 2..10 {
+        world.pass(seconds(1)).await;
+        world.load([pod(&format!("p{number}"), number, true)]);
+    }
+    world.pass(seconds(10)).await;
+    assert_eq!(world.requests(), ["create endpointslices 201"]);
+    // The watch comes back, and what waited is published at once.
+    world.pass(seconds(2) + millis(10)).await;
+    assert_eq!(world.requests(), ["update endpointslices 200"]);
+    assert_eq!(world.endpoints("web").len(), 9);
+    world.slice("web");
+    assert_eq!(world.events(), [""; 0]);
+    world.pass(seconds(60)).await;
+    assert_eq!(world.requests(), [""; 0]);
+    assert_eq!(world.controller.remembered().outstanding_writes, 0);
+    assert_eq!(world.controller.remembered().put_off, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_outage_of_the_watch_costs_no_more_than_itself() {
+    let world = World::with([pod("a", 1, true), service("web")]).await;
+    world.requests();
+    world.hold_up("endpointslices", seconds(120)).await;
+    world.load([pod("b", 2, true)]);
+    world.pass(seconds(1)).await;
+    world.load([pod("c", 3, true)]);
+    world.pass(seconds(118)).await;
+    assert_eq!(world.requests(), ["update endpointslices 200"]);
+    world.pass(seconds(1)).await;
+    assert_eq!(world.requests(), ["update endpointslices 200"], "no backoff has built up meanwhile");
+    assert_eq!(world.endpoints("web"), ["10.1.0.1", "10.1.0.2", "10.1.0.3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_the_cache_does_not_show_yet_is_waited_for() {
+    let plan = PlanOptions { max_endpoints_per_slice: 1, ..PlanOptions::default() };
+    let options = ControllerOptions { plan, ..ControllerOptions::default() };
+    let world = World::start(&server([pod("a", 1, true), pod("b", 2, true), service("web")]), options).await;
+    world.requests();
+    world.hold_up("endpointslices", seconds(10)).await;
+    world.delete("pods", "b").await;
+    world.pass(seconds(1)).await;
+    world.load([pod("c", 3, true)]);
+    world.pass(seconds(5)).await;
+    assert_eq!(world.requests(), ["delete endpointslices 200"]);
+    world.pass(seconds(5)).await;
+    assert_eq!(world.requests(), ["create endpointslices 201"]);
+    assert_eq!(world.endpoints("web"), ["10.1.0.1", "10.1.0.3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_services_are_not_held_up_by_a_write_that_the_cache_does_not_show() {
+    let world = World::with([pod("a", 1, true)]).await;
+    world.hold_up("endpointslices", seconds(10)).await;
+    world.create(&service("web")).await;
+    world.create(&service("two")).await;
+    world.moment().await;
+    assert_eq!(world.requests(), ["create endpointslices 201", "create endpointslices 201"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_cache_missed_is_not_waited_for() {
+    let world = World::with([pod("a", 1, true)]).await;
+    world.hold_up("endpointslices", seconds(5)).await;
+    world.create(&service("web")).await;
+    world.moment().await;
+    let made = world.slice("web");
+    world.delete("endpointslices", name(&made)).await;
+    // The next list shows neither the slice nor its deletion.
+    world.server.compact();
+    world.server.add_fault(FaultRule::on(Fault::ExpireWatch, "watch", "endpointslices").times(1));
+    world.server.close_watches();
+    world.pass(seconds(3)).await;
+    assert_eq!(world.endpoints("web"), [""; 0], "nobody has seen that it is gone");
+    world.load([pod("b", 2, true)]);
+    world.pass(seconds(3)).await;
+    assert_eq!(world.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
+    world.pass(seconds(10)).await;
+    assert_eq!(world.controller.remembered().outstanding_writes, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_breaks_after_every_event_changes_nothing() {
+    let world = World::with([service("web")]).await;
+    world.requests();
+    let breaks = FaultRule::on(Fault::BreakWatch { after: 1 }, "watch", "endpointslices");
+    world.server.add_fault(breaks);
+    world.server.close_watches();
+    for number in 1..20 {
+        world.load([pod(&format!("p{number}"), number, true)]);
+        world.pass(millis(300)).await;
+    }
+    world.pass(seconds(60)).await;
+    assert_eq!(world.endpoints("web").len(), 19);
+    world.slice("web");
+    assert!(world.requests().iter().all(|request| request == "update endpointslices 200"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_echo_that_comes_before_the_answer_starts_no_sync() {
+    let world = World::with([pod("a", 1, true), service("web")]).await;
+    world.requests();
+    let before = world.syncs();
+    let conflicting = world.slice("web");
+    // The write is carried out, and its answer is held back: the watch is first.
+    world.fault(Fault::Delay(millis(500)), "update", 1);
+    world.load([pod("b", 2, true)]);
+    world.pass(seconds(60)).await;
+    assert_eq!(world.requests(), ["update endpointslices 200"]);
+    assert_eq!(world.syncs() - before, 1.0);
+    assert_ne!(conflicting["metadata"]["resourceVersion"], world.slice("web")["metadata"]["resourceVersion"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_while_a_write_is_on_its_way_is_repaired() {
+    let world = World::with([pod("a", 1, true), service("web")]).await;
+    world.requests();
+    let made = world.slice("web");
+    world.fault(Fault::Delay(millis(500)), "update", 1);
+    world.load([pod("b", 2, true)]);
+    world.pass(millis(100)).await;
+    world.patch("endpointslices", name(&made), json!({"endpoints": []})).await;
+    world.pass(seconds(10)).await;
+    assert_eq!(world.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
+    assert_eq!(world.requests(), ["update endpointslices 409", "update endpointslices 200"]);
+}

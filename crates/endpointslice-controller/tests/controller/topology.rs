@@ -1,0 +1,109 @@
+//! Topology hints: what a change of the nodes does to Services that have them.
+
+use kube_endpoint_endpointslice_controller::ControllerOptions;
+use serde_json::{Value, json};
+
+use crate::objects::{node, pod_on, service};
+use crate::world::{World, millis, seconds, server};
+
+/// A Service with hints: four pods in two zones that have as many CPUs.
+async fn hinted() -> World {
+    let mut hinted = service("web");
+    hinted["metadata"]["annotations"] = json!({"service.kubernetes.io/topology-mode": "Auto"});
+    let mut objects = vec![hinted, node("a", "zone-a", 4), node("b", "zone-b", 4)];
+    let pods = (1..=4)
+        .map(|number: u8| pod_on(if number <= 2 { "a" } else { "b" }, &format!("p{number}"), number, true));
+    objects.extend(pods);
+    let server = server(objects);
+    // The node of other tests has no zone, and would keep all hints back.
+    let mut ordinary = node("node", "zone-a", 1);
+    ordinary["metadata"]["labels"]["node-role.kubernetes.io/control-plane"] = "".into();
+    server.load([ordinary]).unwrap();
+    let world = World::start(&server, ControllerOptions::default()).await;
+    assert_eq!(
+        world.endpoints("web"),
+        [
+            "10.1.0.1 [zone-a] -> zone-a",
+            "10.1.0.2 [zone-a] -> zone-a",
+            "10.1.0.3 [zone-b] -> zone-b",
+            "10.1.0.4 [zone-b] -> zone-b"
+        ]
+    );
+    assert_eq!(world.requests(), ["create endpointslices 201"]);
+    world
+}
+
+fn without_hints() -> [&'static str; 4] {
+    ["10.1.0.1 [zone-a]", "10.1.0.2 [zone-a]", "10.1.0.3 [zone-b]", "10.1.0.4 [zone-b]"]
+}
+
+#[tokio::test(start_paused = true)]
+async fn hints_are_told_when_they_come_and_when_they_go() {
+    let world = hinted().await;
+    world.patch("services", "web", json!({"metadata": {"annotations": null}})).await;
+    world.pass(millis(500)).await;
+    assert_eq!(world.endpoints("web"), without_hints());
+    world.patch("services", "web", json!({"metadata": {"annotations": {"x": "y"}}})).await;
+    world.pass(millis(500)).await;
+    assert_eq!(world.requests(), ["update endpointslices 200"]);
+    insta::assert_snapshot!(world.events().join("\n"), @r"
+    Service default/web: TopologyAwareHintsDisabled Topology Aware Hints has been disabled, addressType: IPv4
+    Service default/web: TopologyAwareHintsEnabled Topology Aware Hints has been enabled, addressType: IPv4
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn services_that_a_change_of_the_nodes_overloads_are_synced() {
+    let world = hinted().await;
+    // A share of three quarters is more than two of four endpoints should carry.
+    world.load([node("a", "zone-a", 12)]);
+    world.moment().await;
+    assert_eq!(world.requests(), ["update endpointslices 200"]);
+    assert_eq!(
+        world.endpoints("web"),
+        [
+            "10.1.0.1 [zone-a] -> zone-a",
+            "10.1.0.2 [zone-a] -> zone-a",
+            "10.1.0.3 [zone-b] -> zone-a",
+            "10.1.0.4 [zone-b] -> zone-b"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_the_nodes_that_overloads_nobody_starts_no_sync() {
+    let world = hinted().await;
+    let before = world.syncs();
+    world.load([node("a", "zone-a", 5)]);
+    world.pass(seconds(60)).await;
+    assert_eq!(world.requests(), [""; 0]);
+    assert_eq!(world.syncs(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hints_go_with_the_last_node_of_a_zone_and_come_back_with_the_next_sync() {
+    let world = hinted().await;
+    world.delete("nodes", "b").await;
+    world.pass(millis(500)).await;
+    // The pods of the node are left out, as it is not known any more.
+    assert_eq!(world.endpoints("web"), ["10.1.0.1 [zone-a]", "10.1.0.2 [zone-a]"]);
+    world.load([node("b", "zone-b", 4)]);
+    world.pass(seconds(5)).await;
+    let hints = world.endpoints("web").iter().filter(|endpoint| endpoint.contains("->")).count();
+    assert_eq!(hints, 4, "{:?}", world.endpoints("web"));
+    assert_eq!(world.controller.pending(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_says_nothing_again_of_hints_that_are_as_they_shall_be() {
+    let world = hinted().await;
+    world.pass(millis(500)).await;
+    let events = world.events();
+    let server = world.crash().await;
+    let before: Vec<Value> = server.list("events");
+    let world = World::start(&server, ControllerOptions::default()).await;
+    world.pass(seconds(5)).await;
+    assert_eq!(world.requests(), [""; 0]);
+    assert_eq!(world.events(), events);
+    assert_eq!(world.server.list("events"), before);
+}
