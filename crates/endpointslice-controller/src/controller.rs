@@ -75,6 +75,8 @@ struct Shared {
     triggers: TriggerTimes,
     topology: RwLock<Arc<TopologyState>>,
     nodes_changed: Notify,
+    /// Whether nodes have changed since `topology` was made; locked while it is made anew.
+    topology_outdated: Mutex<bool>,
     stopped: Notify,
     /// What the last sync left of hints, for Services that have some.
     hinted: Mutex<HashMap<ObjectKey, HintedState>>,
@@ -101,6 +103,7 @@ impl EndpointSliceController {
             triggers: TriggerTimes::default(),
             topology: RwLock::default(),
             nodes_changed: Notify::new(),
+            topology_outdated: Mutex::new(true),
             stopped: Notify::new(),
             hinted: Mutex::default(),
             reported: Mutex::default(),

@@ -19,6 +19,7 @@ impl Shared {
             _ => true,
         };
         if matters {
+            *self.topology_outdated.lock() = true;
             self.nodes_changed.notify_one();
         }
         // Before the first sync of all Services there is nothing to mend.
@@ -46,8 +47,13 @@ impl Shared {
         }
     }
 
-    /// Reads all nodes, and syncs the Services whose hints no longer fit (upstream `checkNodeTopologyDistribution`).
+    /// Reads all nodes if one has changed, and syncs the Services whose hints no longer fit (upstream
+    /// `checkNodeTopologyDistribution`). Syncs call this too: one that a node started must see what the node changed.
     pub(super) fn refresh_topology(&self) {
+        let mut outdated = self.topology_outdated.lock();
+        if !std::mem::take(&mut *outdated) {
+            return;
+        }
         let nodes = self.cluster.nodes();
         let tolerance = self.options.plan.topology_node_tolerance;
         let topology = TopologyState::from_nodes(nodes.iter().map(Arc::as_ref), tolerance);

@@ -74,6 +74,9 @@ impl Shared {
         self.put_off.caught_up(key);
         let pods = self.cluster.pods_of(key);
         let trigger_time = self.triggers.compute(&service, &pods);
+        if service.topology_hints_enabled() {
+            self.refresh_topology();
+        }
         let topology = Arc::clone(&self.topology.read());
         let hinted = self.hinted.lock().get(key).cloned().unwrap_or_default();
         let mut plan = plan(&PlanInputs {

@@ -20,17 +20,18 @@ async fn hinted() -> World {
     ordinary["metadata"]["labels"]["node-role.kubernetes.io/control-plane"] = "".into();
     server.load([ordinary]).unwrap();
     let world = World::start(&server, ControllerOptions::default()).await;
-    assert_eq!(
-        world.endpoints("web"),
-        [
-            "10.1.0.1 [zone-a] -> zone-a",
-            "10.1.0.2 [zone-a] -> zone-a",
-            "10.1.0.3 [zone-b] -> zone-b",
-            "10.1.0.4 [zone-b] -> zone-b"
-        ]
-    );
+    assert_eq!(world.endpoints("web"), with_hints());
     assert_eq!(world.requests(), ["create endpointslices 201"]);
     world
+}
+
+fn with_hints() -> [&'static str; 4] {
+    [
+        "10.1.0.1 [zone-a] -> zone-a",
+        "10.1.0.2 [zone-a] -> zone-a",
+        "10.1.0.3 [zone-b] -> zone-b",
+        "10.1.0.4 [zone-b] -> zone-b",
+    ]
 }
 
 fn without_hints() -> [&'static str; 4] {
@@ -81,16 +82,17 @@ async fn a_change_of_the_nodes_that_overloads_nobody_starts_no_sync() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hints_go_with_the_last_node_of_a_zone_and_come_back_with_the_next_sync() {
+async fn hints_go_with_the_last_node_of_a_zone_and_come_back_with_the_node() {
     let world = hinted().await;
     world.delete("nodes", "b").await;
     world.pass(millis(500)).await;
     // The pods of the node are left out, as it is not known any more.
     assert_eq!(world.endpoints("web"), ["10.1.0.1 [zone-a]", "10.1.0.2 [zone-a]"]);
+    world.requests();
     world.load([node("b", "zone-b", 4)]);
     world.pass(seconds(5)).await;
-    let hints = world.endpoints("web").iter().filter(|endpoint| endpoint.contains("->")).count();
-    assert_eq!(hints, 4, "{:?}", world.endpoints("web"));
+    assert_eq!(world.endpoints("web"), with_hints());
+    assert_eq!(world.requests(), ["update endpointslices 200"], "with its pods, at once");
     assert_eq!(world.controller.pending(), 0);
 }
 
@@ -106,4 +108,29 @@ async fn a_restart_says_nothing_again_of_hints_that_are_as_they_shall_be() {
     assert_eq!(world.requests(), [""; 0]);
     assert_eq!(world.events(), events);
     assert_eq!(world.server.list("events"), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hints_follow_a_node_into_another_zone_at_once() {
+    let world = hinted().await;
+    world.load([node("c", "zone-c", 4)]);
+    world.pass(seconds(5)).await;
+    assert_eq!(world.endpoints("web"), without_hints(), "three zones are too many for four endpoints");
+    world.requests();
+    // The zone's last node moves to another: what its pods are hinted for follows in the same write.
+    world.load([node("c", "zone-b", 4)]);
+    world.pass(seconds(5)).await;
+    assert_eq!(world.requests(), [""; 0], "nobody is overloaded, and no pod has moved");
+    world.load([node("a", "zone-d", 8)]);
+    world.pass(seconds(5)).await;
+    assert_eq!(
+        world.endpoints("web"),
+        [
+            "10.1.0.1 [zone-d] -> zone-d",
+            "10.1.0.2 [zone-d] -> zone-d",
+            "10.1.0.3 [zone-b] -> zone-b",
+            "10.1.0.4 [zone-b] -> zone-b"
+        ]
+    );
+    assert_eq!(world.requests(), ["update endpointslices 200"]);
 }
