@@ -31,6 +31,13 @@ pub(crate) fn pod_on(node: &str, name: &str, number: u8, ready: bool) -> Value {
     })
 }
 
+/// A pod that no Service selects.
+pub(crate) fn pod_of_nobody(name: &str, number: u8) -> Value {
+    let mut pod = pod(name, number, true);
+    pod["metadata"]["labels"] = json!({});
+    pod
+}
+
 /// A Service that selects the application `web`.
 pub(crate) fn service(name: &str) -> Value {
     json!({

@@ -4,7 +4,7 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
 use serde_json::json;
 
-use crate::objects::{name, pod, service};
+use crate::objects::{SERVICE_NAME, name, pod, pod_of_nobody, service};
 use crate::world::{World, millis, seconds, server};
 
 #[tokio::test(start_paused = true)]
@@ -51,13 +51,14 @@ async fn a_deletion_that_the_cache_does_not_show_yet_is_waited_for() {
     let options = ControllerOptions { plan, ..ControllerOptions::default() };
     let world = World::start(&server([pod("a", 1, true), pod("b", 2, true), service("web")]), options).await;
     world.requests();
-    world.hold_up("endpointslices", seconds(10)).await;
+    world.hold_up("endpointslices", millis(9500)).await;
     world.delete("pods", "b").await;
     world.pass(seconds(1)).await;
     world.load([pod("c", 3, true)]);
-    world.pass(seconds(5)).await;
+    world.pass(seconds(8)).await;
     assert_eq!(world.requests(), ["delete endpointslices 200"]);
-    world.pass(seconds(5)).await;
+    // Half a second later the watch comes back.
+    world.pass(millis(470)).await;
     assert_eq!(world.requests(), ["create endpointslices 201"]);
     assert_eq!(world.endpoints("web"), ["10.1.0.1", "10.1.0.3"]);
 }
@@ -90,7 +91,8 @@ async fn what_the_cache_missed_is_not_waited_for() {
     world.pass(seconds(3)).await;
     assert_eq!(world.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
     world.pass(seconds(10)).await;
-    assert_eq!(world.controller.remembered().outstanding_writes, 0);
+    let remembered = world.controller.remembered();
+    assert_eq!((remembered.outstanding_writes, remembered.put_off), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -112,17 +114,63 @@ async fn a_watch_that_breaks_after_every_event_changes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn an_echo_that_comes_before_the_answer_starts_no_sync() {
-    let world = World::with([pod("a", 1, true), service("web")]).await;
+    let plan = PlanOptions { max_endpoints_per_slice: 1, ..PlanOptions::default() };
+    let options = ControllerOptions { plan, ..ControllerOptions::default() };
+    let world = World::start(&server([pod("a", 1, true), service("web")]), options).await;
     world.requests();
-    let before = world.syncs();
-    let conflicting = world.slice("web");
-    // The write is carried out, and its answer is held back: the watch is first.
+    world.answer_late(millis(500));
+    for (change, request) in [
+        (pod("a", 1, false), "update endpointslices 200"),
+        (pod("b", 2, true), "create endpointslices 201"),
+        (pod_of_nobody("b", 2), "delete endpointslices 200"),
+    ] {
+        let before = world.syncs();
+        world.load([change]);
+        world.pass(seconds(60)).await;
+        assert_eq!(world.requests(), [request]);
+        assert_eq!(world.syncs() - before, 1.0, "{request}");
+        assert_eq!(world.controller.remembered().outstanding_writes, 0, "{request}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_edited_or_deleted_before_its_write_is_answered_is_repaired() {
+    for edit in [true, false] {
+        let world = World::with([pod("a", 1, true), service("web")]).await;
+        world.requests();
+        let made = world.slice("web");
+        world.answer_late(millis(500));
+        world.load([pod("b", 2, true)]);
+        world.pass(millis(100)).await;
+        if edit {
+            world.patch("endpointslices", name(&made), json!({"endpoints": []})).await;
+        } else {
+            world.delete("endpointslices", name(&made)).await;
+        }
+        world.pass(seconds(60)).await;
+        let repair = if edit { "update endpointslices 200" } else { "create endpointslices 201" };
+        assert_eq!(world.requests(), ["update endpointslices 200", repair]);
+        assert_eq!(world.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
+        assert_eq!(world.controller.remembered().outstanding_writes, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_handed_to_another_service_while_it_is_written_makes_both_be_put_in_order() {
+    let mut other = service("other");
+    other["spec"]["selector"] = json!({"app": "other"});
+    let world = World::with([pod("a", 1, true), service("web"), other]).await;
+    world.requests();
+    let moved = world.slice("web");
     world.fault(Fault::Delay(millis(500)), "update", 1);
     world.load([pod("b", 2, true)]);
+    world.pass(millis(100)).await;
+    let label = json!({"metadata": {"labels": {SERVICE_NAME: "other"}}});
+    world.patch("endpointslices", name(&moved), label).await;
     world.pass(seconds(60)).await;
-    assert_eq!(world.requests(), ["update endpointslices 200"]);
-    assert_eq!(world.syncs() - before, 1.0);
-    assert_ne!(conflicting["metadata"]["resourceVersion"], world.slice("web")["metadata"]["resourceVersion"]);
+    assert_eq!(world.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
+    assert_eq!(world.endpoints("other"), [""; 0]);
+    assert_eq!(world.controller.remembered().outstanding_writes, 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -97,6 +97,18 @@ async fn hints_go_with_the_last_node_of_a_zone_and_come_back_with_the_node() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn that_there_can_be_no_hints_is_told_once_and_not_at_every_sync() {
+    let mut alone = service("web");
+    alone["metadata"]["annotations"] = json!({"service.kubernetes.io/topology-mode": "Auto"});
+    let world = World::with([alone, pod_on("node", "a", 1, true)]).await;
+    for value in ["1", "2", "3"] {
+        world.patch("services", "web", json!({"metadata": {"annotations": {"x": value}}})).await;
+        world.pass(seconds(1)).await;
+    }
+    insta::assert_snapshot!(world.events().join("\n"), @"Service default/web: TopologyAwareHintsDisabled Insufficient Node information: allocatable CPU or zone not specified on one or more nodes, addressType: IPv4");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_restart_says_nothing_again_of_hints_that_are_as_they_shall_be() {
     let world = hinted().await;
     world.pass(millis(500)).await;

@@ -1,9 +1,12 @@
 //! An API server, and one controller with its own stores, in this process and in paused time.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::Request;
 use kube::Client;
+use kube::client::Body;
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
 use kube_endpoint_core_model::{EndpointSlice, Node, Pod, Service};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, LoggedRequest, RequestInfo};
@@ -14,6 +17,7 @@ use kube_endpoint_workqueue::{HISTOGRAM_BUCKETS, HISTOGRAM_NAMES};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
+use tower::Service as _;
 
 use crate::objects::{SERVICE_NAME, name, node};
 
@@ -24,6 +28,8 @@ const START: &str = "2026-01-01T00:00:00Z";
 pub(crate) struct World {
     pub(crate) server: EmbeddedApiServer,
     pub(crate) controller: EndpointSliceController,
+    /// Milliseconds.
+    answers_late: Arc<AtomicU64>,
     metrics: PrometheusHandle,
     cluster: Cluster,
     client: Client,
@@ -82,7 +88,12 @@ impl World {
         let kinds =
             Kinds { pods: true, services: true, nodes: true, endpoint_slices: true, ..Kinds::default() };
         let cluster = Cluster::new(kinds);
-        let writer = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), AGENT);
+        let answers_late = Arc::new(AtomicU64::new(0));
+        let writer = ApiWriter::new(
+            slow_to_answer(server, Arc::clone(&answers_late)),
+            RequestLimiter::unlimited(),
+            AGENT,
+        );
         let clock = Clock::starting_at(server.now());
         let (events, sending) = EventRecorder::new(EVENT_COMPONENT, writer.clone(), clock, 1);
         let controller = metrics::with_local_recorder(&recorder, || {
@@ -97,7 +108,7 @@ impl World {
         let mut running = JoinSet::new();
         running.spawn(controller.clone().run());
         let metrics = recorder.handle();
-        Self { server: server.clone(), controller, metrics, cluster, client, helpers, running }
+        Self { server: server.clone(), controller, answers_late, metrics, cluster, client, helpers, running }
     }
 
     /// Ends the controller, finishing nothing, as a crash does. The server stays.
@@ -217,6 +228,11 @@ impl World {
         self.server.add_fault(FaultRule::new(fault, matches).times(times));
     }
 
+    /// From now on the controller's writes are carried out at once and answered so much later.
+    pub(crate) fn answer_late(&self, time: Duration) {
+        self.answers_late.store(time.as_millis().try_into().unwrap(), Ordering::Relaxed);
+    }
+
     /// A fault that meets so many requests for the list or the watch of slices.
     pub(crate) fn fault_watch(&self, fault: Fault, times: usize) {
         let matches =
@@ -249,6 +265,23 @@ impl World {
     pub(crate) fn syncs(&self) -> f64 {
         self.metric("endpoint_slice_controller_syncs")
     }
+}
+
+/// A client whose answers are held back.
+fn slow_to_answer(server: &EmbeddedApiServer, by: Arc<AtomicU64>) -> Client {
+    let service = server.service();
+    let slow = tower::service_fn(move |request: Request<Body>| {
+        let (mut service, by) = (service.clone(), Arc::clone(&by));
+        async move {
+            let answer = service.call(request).await;
+            let by = by.load(Ordering::Relaxed);
+            if by > 0 {
+                tokio::time::sleep(millis(by)).await;
+            }
+            answer
+        }
+    });
+    Client::new(slow, "default")
 }
 
 fn watch<T: Object>(tasks: &mut JoinSet<()>, client: &Client, cluster: &Cluster) {
