@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// A write that did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// The namespace is on its way out and takes no new objects: drop the work, it can never succeed.
+    /// The namespace is on its way out and takes no new objects, or is gone: drop the work, it can never succeed.
     #[error("{0}")]
     NamespaceTerminating(String),
     /// An object of that name exists (409 AlreadyExists).

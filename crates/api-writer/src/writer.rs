@@ -104,7 +104,13 @@ impl ApiWriter {
     ///
     /// Every [`WriteError`]; after `Unknown` it may exist.
     pub async fn create<T: Writable>(&self, object: &T) -> Result<Written, WriteError> {
-        self.stored(Method::POST, T::collection_path(&object.metadata().namespace), Some(object)).await
+        let created =
+            self.stored(Method::POST, T::collection_path(&object.metadata().namespace), Some(object)).await;
+        // What a create does not find can only be the namespace.
+        created.map_err(|error| match error {
+            WriteError::NotFound(message) => WriteError::NamespaceTerminating(message),
+            other => other,
+        })
     }
 
     /// Replaces an object, on condition that it still has the version that it carries.

@@ -63,6 +63,15 @@ async fn a_create_posts_the_object_with_its_kind() {
 }
 
 #[tokio::test]
+async fn a_create_in_a_namespace_that_is_gone_can_never_succeed() {
+    let (writer, _) = answering(404, r#"{"message":"namespaces \"shop\" not found"}"#);
+    let gone = WriteError::NamespaceTerminating("namespaces \"shop\" not found".into());
+    assert_eq!(writer.create(&slice()).await, Err(gone));
+    let (writer, _) = answering(404, r#"{"message":"no such slice"}"#);
+    assert_eq!(writer.update(&slice()).await, Err(WriteError::NotFound("no such slice".into())));
+}
+
+#[tokio::test]
 async fn an_update_puts_it_and_a_get_reads_it() {
     let (writer, seen) = answering(200, r#"{"metadata":{"resourceVersion":"13"}}"#);
     let endpoints = Endpoints { metadata: slice().metadata, ..Endpoints::default() };
