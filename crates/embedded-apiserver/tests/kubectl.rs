@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Listener};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tower::ServiceExt;
 
 struct Kubectl {
     home: TempDir,
@@ -71,6 +72,17 @@ impl Kubectl {
         text
     }
 
+    /// Says of a pod that it runs, as its kubelet would: before 1.24 kubectl could not write a status.
+    fn run_pod(&self, name: &str) {
+        let status = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+        let request = http::Request::patch(format!("/api/v1/namespaces/default/pods/{name}/status"))
+            .header("content-type", "application/merge-patch+json")
+            .body(json!({"status": status}).to_string())
+            .unwrap();
+        let answer = self.runtime.block_on(self.server.service().oneshot(request)).unwrap();
+        assert!(answer.status().is_success());
+    }
+
     /// Runs a command that must fail.
     #[track_caller]
     fn fails(&self, arguments: &str) -> String {
@@ -112,7 +124,7 @@ fn contains(text: &str, wanted: &[&str]) {
 #[test]
 fn it_finds_its_way_around() {
     let kubectl = Kubectl::start();
-    contains(&kubectl.ok("version"), &["Server Version: v1."]);
+    contains(&kubectl.ok("version -o yaml"), &["serverVersion:", "gitVersion: v1.36."]);
     let resources = kubectl.ok("api-resources");
     contains(&resources, &["endpointslices", "discovery.k8s.io/v1", "svc", "leases"]);
     contains(&kubectl.ok("api-versions"), &["coordination.k8s.io/v1", "events.k8s.io/v1"]);
@@ -147,7 +159,7 @@ fn objects_are_created_and_shown() {
     contains(&kubectl.ok("run another --image=registry.k8s.io/pause"), &["pod/another created"]);
     let mut odd = service(80);
     odd["spec"]["colour"] = "red".into();
-    contains(&kubectl.run("create -f -", &odd.to_string()).1, &["unknown field \"spec.colour\""]);
+    contains(&kubectl.run("create -f -", &odd.to_string()).1, &["unknown field", "colour"]);
 }
 
 #[test]
@@ -173,12 +185,8 @@ fn objects_are_applied_and_changed() {
         &["patched"],
     );
     kubectl.with("create -f -", &pod());
-    let status = "patch pod web-1 --subresource=status --type=merge -p {\"status\":{\"phase\":\"Running\"}}";
-    contains(&kubectl.ok(status), &["pod/web-1 patched"]);
-    contains(
-        &kubectl.ok("wait pod web-1 --for=jsonpath={.status.phase}=Running --timeout=10s"),
-        &["condition met"],
-    );
+    kubectl.run_pod("web-1");
+    contains(&kubectl.ok("wait pod web-1 --for=condition=Ready --timeout=10s"), &["condition met"]);
     contains(&kubectl.with("replace -f -", &service(82)), &["service/web replaced"]);
     let service = kubectl.server.get("services", "default", "web").unwrap();
     assert_eq!(
@@ -210,8 +218,7 @@ fn changes_are_watched() {
     let mut phase = || lines.next().unwrap().unwrap().split_whitespace().nth(2).unwrap().to_owned();
     assert_eq!(phase(), "Pending");
     // The watch begins at the version of the list, so it does not matter whether it is open yet.
-    let status = "patch pod web-1 --subresource=status --type=merge -p {\"status\":{\"phase\":\"Running\"}}";
-    kubectl.ok(status);
+    kubectl.run_pod("web-1");
     assert_eq!(phase(), "Running");
     watch.kill().unwrap();
     watch.wait().unwrap();
