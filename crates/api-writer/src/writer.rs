@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, Request, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, ObjectMeta, ResourceVersion, Text};
+use opentelemetry::propagation::Injector;
 use serde::{Deserialize, Serialize};
 
 use crate::error::WriteError;
@@ -174,7 +175,7 @@ impl ApiWriter {
         body: Vec<u8>,
     ) -> Result<bytes::Bytes, WriteError> {
         self.limiter.acquire().await;
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(&method)
             .uri(path)
             .header(header::CONTENT_TYPE, content_type)
@@ -182,6 +183,10 @@ impl ApiWriter {
             .header(header::USER_AGENT, &*self.user_agent)
             .body(Body::from(body))
             .map_err(|error| WriteError::Refused { code: 0, message: format!("{path}: {error}") })?;
+        // Whoever traces gets the server's part of a sync under the sync's own span.
+        opentelemetry::global::get_text_map_propagator(|propagator| {
+            propagator.inject(&mut TraceHeaders(request.headers_mut()));
+        });
         let answered = async {
             let answer = self.client.send(request).await.map_err(|error| error.to_string())?;
             let (parts, body) = answer.into_parts();
@@ -202,6 +207,17 @@ impl ApiWriter {
                     .map(Duration::from_secs);
                 Err(WriteError::from_answer(parts.status, retry_after, &body))
             }
+        }
+    }
+}
+
+/// Where a propagator writes the context of a trace, such as `traceparent`.
+struct TraceHeaders<'a>(&'a mut HeaderMap);
+
+impl Injector for TraceHeaders<'_> {
+    fn set(&mut self, key: &str, value: String) {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(key), HeaderValue::try_from(value)) {
+            self.0.insert(name, value);
         }
     }
 }

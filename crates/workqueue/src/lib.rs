@@ -33,6 +33,7 @@ mod bucket;
 mod limiter;
 mod metrics;
 mod queue;
+mod span;
 mod state;
 mod waiting;
 mod worker;

@@ -7,9 +7,11 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
+use opentelemetry::context::FutureExt;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use crate::span::{self, SyncTracer};
 use crate::{Key, WorkQueue};
 
 /// How often the worker loop brings the metrics of unfinished work up to date.
@@ -97,7 +99,7 @@ pub async fn run_workers_observed<K, T, E, F, Fut, O>(
     Fut: Future<Output = Result<T, E>> + Send + 'static,
     O: Fn(Attempt<'_, K, T, E>) + Send + Sync + 'static,
 {
-    let job = Arc::new(Job { queue: queue.clone(), policy, sync, observe });
+    let job = Arc::new(Job { queue: queue.clone(), policy, tracer: SyncTracer::new(), sync, observe });
     let mut workers = JoinSet::new();
     for _ in 0..concurrency.max(1) {
         let job = Arc::clone(&job);
@@ -131,6 +133,7 @@ pub async fn run_workers_observed<K, T, E, F, Fut, O>(
 struct Job<K, F, O> {
     queue: WorkQueue<K>,
     policy: RetryPolicy,
+    tracer: SyncTracer,
     sync: F,
     observe: O,
 }
@@ -148,7 +151,10 @@ impl<K: Key, F, O> Job<K, F, O> {
         // thread from all else. The key is in flight here, so that whoever drains the queue sees no gap.
         yield_now().await;
         let start = Instant::now();
-        let result = (self.sync)(in_flight.key.clone()).await;
+        let requeues = self.queue.num_requeues(&in_flight.key);
+        let context = self.tracer.begin(self.queue.name(), &in_flight.key, requeues);
+        let result = (self.sync)(in_flight.key.clone()).with_context(context.clone()).await;
+        span::end(&context, result.as_ref().err());
         let disposition = self.settle(&in_flight.key, result.as_ref().err());
         (self.observe)(Attempt {
             key: &in_flight.key,

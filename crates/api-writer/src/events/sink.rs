@@ -63,7 +63,8 @@ impl Sink {
                 }
                 // It has expired on the server: begin anew.
                 Err(WriteError::NotFound(_)) if series.is_some() => series = None,
-                Err(WriteError::NamespaceTerminating(_)) => return None,
+                // The namespace is on its way out, or gone: nobody will look for its events.
+                Err(WriteError::NamespaceTerminating(_) | WriteError::NotFound(_)) => return None,
                 Err(error @ (WriteError::Unknown(_) | WriteError::Busy { .. })) if attempt < TRIES => {
                     tracing::debug!(component = &*self.component, %error, "event not sent, will try again");
                     // The first pause is shortened at random, so that many controllers do not come back at once.
