@@ -6,15 +6,17 @@ mod handler;
 mod orphans;
 mod sync;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use kube_endpoint_api_writer::{ApiWriter, EventRecorder, PutOff, TrackedWriter};
-use kube_endpoint_core_model::ObjectKey;
-use kube_endpoint_informer::Cluster;
+use kube_endpoint_core_model::{ObjectKey, PlannedEvent, ResourceVersion};
+use kube_endpoint_informer::{Cluster, Kind};
 use kube_endpoint_workqueue::{
     RetryPolicy, WorkQueue, endpoint_slice_mirroring_rate_limiter, run_workers_observed,
 };
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::PlanOptions;
@@ -69,6 +71,10 @@ struct Shared {
     events: EventRecorder,
     options: ControllerOptions,
     metrics: Metrics,
+    /// What was last found to say of each Endpoints object that is mirrored.
+    reported: Mutex<HashMap<ObjectKey, Vec<PlannedEvent>>>,
+    /// Up to where Endpoints were read when the work began.
+    started_at: OnceLock<ResourceVersion>,
     stopped: Notify,
 }
 
@@ -88,6 +94,8 @@ impl MirroringController {
             events,
             options,
             metrics: Metrics::new(),
+            reported: Mutex::default(),
+            started_at: OnceLock::new(),
             stopped: Notify::new(),
             cluster: cluster.clone(),
         });
@@ -104,6 +112,7 @@ impl MirroringController {
             () = shared.stopped.notified() => return,
             () = shared.cluster.synced() => {}
         }
+        shared.started_at.get_or_init(|| shared.cluster.position(Kind::Endpoints));
         let syncing = Arc::clone(&shared);
         let observing = Arc::clone(&shared);
         run_workers_observed(

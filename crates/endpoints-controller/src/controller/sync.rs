@@ -11,7 +11,7 @@ use kube_endpoint_tracker::CachePosition;
 use super::Shared;
 use crate::plan::{Action, Plan, PlanInputs, plan};
 
-/// The cache does not show our own last write yet.
+/// The cache does not show our own last write yet: the sync was put off.
 struct Stale;
 
 impl Shared {
@@ -20,6 +20,20 @@ impl Shared {
         if self.queue.is_shutting_down() {
             return Ok(());
         }
+        if self.put_off.is_paused(key) {
+            return Ok(());
+        }
+        match self.sync_unpaused(key).await {
+            Err(FailedWrite { error: WriteError::Busy { message, retry_after: Some(pause) }, .. }) => {
+                tracing::info!(service = %key, message, ?pause, "the API server asked for a pause");
+                self.put_off.pause(key, pause);
+                Ok(())
+            }
+            synced => synced,
+        }
+    }
+
+    async fn sync_unpaused(&self, key: &ObjectKey) -> Result<(), FailedWrite> {
         // Taken before the Service is looked up: it may go in between, and is then queued again.
         let gone = self.gone.lock().remove(key);
         match self.cluster.service(key) {
@@ -30,11 +44,13 @@ impl Shared {
                 self.triggers.forget(key);
                 self.warned.lock().remove(key);
                 if !gone {
+                    self.put_off.forget(key);
                     return Ok(());
                 }
                 let deleted = self.delete_endpoints(key).await;
-                if !matches!(deleted, Ok(true)) {
-                    self.gone.lock().insert(key.clone());
+                match deleted {
+                    Ok(true) => self.put_off.forget(key),
+                    Ok(false) | Err(_) => drop(self.gone.lock().insert(key.clone())),
                 }
                 deleted.map(drop)
             }
@@ -43,10 +59,7 @@ impl Shared {
 
     async fn sync_service(&self, service: &Service) -> Result<(), FailedWrite> {
         let key = &service.key;
-        let Ok(existing) = self.current(key) else {
-            self.put_off.put_off(key);
-            return Ok(());
-        };
+        let Ok(existing) = self.current(key) else { return Ok(()) };
         let pods = self.cluster.pods_of(key);
         let trigger_time = self.triggers.compute(service, &pods);
         let plan = plan(&PlanInputs {
@@ -72,7 +85,8 @@ impl Shared {
         CachePosition { epoch, version: self.cluster.position(Kind::Endpoints) }
     }
 
-    /// The Service's Endpoints as the cache shows them.
+    /// The Service's Endpoints as the cache shows them, unless it does not show our own last write yet: the sync is then
+    /// put off.
     ///
     /// A cache that has read up to the version that our last write was answered with is not stale. So an update that
     /// changed nothing, and was answered with the version that the object had before, keeps nobody waiting.
@@ -82,7 +96,12 @@ impl Shared {
         let endpoints = self.cluster.endpoints(key);
         let metadata = endpoints.iter().map(|endpoints| &endpoints.metadata);
         let uids = metadata.filter(|metadata| metadata.deletion_timestamp.is_none()).map(|it| &it.uid);
-        if self.writer.tracker().is_stale(key, position, uids) { Err(Stale) } else { Ok(endpoints) }
+        if self.writer.tracker().is_stale(key, position, uids) {
+            self.put_off.put_off(key);
+            return Err(Stale);
+        }
+        self.put_off.caught_up(key);
+        Ok(endpoints)
     }
 
     async fn carry_out(&self, service: &Service, plan: &Plan) -> Result<(), FailedWrite> {
@@ -110,7 +129,10 @@ impl Shared {
                 ..
             }) => Ok(()),
             Err(failed) => {
-                self.events.record(EventSubject::from(object), &failure_event(key, &failed));
+                // A server that asks for a pause will get it: nothing has failed yet.
+                if !matches!(failed.error, WriteError::Busy { retry_after: Some(_), .. }) {
+                    self.events.record(EventSubject::from(object), &failure_event(key, &failed));
+                }
                 Err(failed)
             }
         }
@@ -121,10 +143,7 @@ impl Shared {
     async fn delete_endpoints(&self, key: &ObjectKey) -> Result<bool, FailedWrite> {
         let tracker = self.writer.tracker();
         match self.current(key) {
-            Err(Stale) => {
-                self.put_off.put_off(key);
-                return Ok(false);
-            }
+            Err(Stale) => return Ok(false),
             Ok(Some(endpoints)) if endpoints.metadata.deletion_timestamp.is_none() => {
                 self.writer.delete::<Endpoints>(key, key, &endpoints.metadata.uid).await?;
             }

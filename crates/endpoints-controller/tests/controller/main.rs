@@ -4,6 +4,7 @@
 
 mod deletion;
 mod faults;
+mod pauses;
 mod repair;
 mod syncs;
 mod world;

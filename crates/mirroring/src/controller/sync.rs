@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube_endpoint_api_writer::{EventSubject, FailedWrite, SliceWrites, WriteError};
 use kube_endpoint_core_model::well_known::MIRRORING_CONTROLLER;
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey};
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey};
 use kube_endpoint_informer::Kind;
 use kube_endpoint_tracker::CachePosition;
 
@@ -17,10 +17,25 @@ impl Shared {
         if self.queue.is_shutting_down() {
             return Ok(());
         }
+        if self.put_off.is_paused(key) {
+            return Ok(());
+        }
+        match self.sync_unpaused(key).await {
+            Err(FailedWrite { error: WriteError::Busy { message, retry_after: Some(pause) }, .. }) => {
+                tracing::info!(endpoints = %key, message, ?pause, "the API server asked for a pause");
+                self.put_off.pause(key, pause);
+                Ok(())
+            }
+            synced => synced,
+        }
+    }
+
+    async fn sync_unpaused(&self, key: &ObjectKey) -> Result<(), FailedWrite> {
         let Some(slices) = self.current_slices(key) else {
             self.put_off.put_off(key);
             return Ok(());
         };
+        self.put_off.caught_up(key);
         let (mirrored, others): (Vec<_>, Vec<_>) =
             slices.into_iter().partition(|slice| slice.is_managed_by(MIRRORING_CONTROLLER));
         let service = self.cluster.service(key);
@@ -32,14 +47,13 @@ impl Shared {
             options: &self.options.plan,
         });
         if let Some(endpoints) = &endpoints {
-            for event in &plan.events {
-                self.events.record(EventSubject::from(&**endpoints), event);
-            }
+            self.record_news(endpoints, &plan);
         }
         if let Some(reason) = plan.not_mirrored {
             tracing::debug!(endpoints = %key, %reason, slices = plan.delete.len(), "not mirrored");
             self.writer.tracker().forget(key);
             self.metrics.forget(key);
+            self.reported.lock().remove(key);
             return self.carry_out(key, &mut plan).await.map(drop);
         }
         self.metrics.planned(key, &plan.stats);
@@ -62,6 +76,23 @@ impl Shared {
         let kept = mirrored.iter().filter(|slice| !plan.delete.iter().any(|gone| Arc::ptr_eq(gone, slice)));
         let families = kept.map(|slice| slice.address_type).collect();
         self.delete_orphans(&service, orphans, &families).await
+    }
+
+    /// Records what a plan has to say of Endpoints, unless it is no news: a sync that writes nothing and says what the last
+    /// one said, or is the first one of Endpoints that were there at the start, has been reported by then. (Upstream
+    /// repeats it at every sync.)
+    fn record_news(&self, endpoints: &Endpoints, plan: &Plan) {
+        let metadata = &endpoints.metadata;
+        let before = self.reported.lock().insert(endpoints.key(), plan.events.clone());
+        let is_news = match before {
+            Some(before) => before != plan.events,
+            None => self.started_at.get().is_none_or(|start| metadata.resource_version > *start),
+        };
+        if is_news || !plan.is_empty() {
+            for event in &plan.events {
+                self.events.record(EventSubject::from(endpoints), event);
+            }
+        }
     }
 
     /// Up to where the cache shows slices.

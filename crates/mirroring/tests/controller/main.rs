@@ -6,5 +6,6 @@ mod faults;
 mod follows;
 mod metrics;
 mod orphans;
+mod pauses;
 mod repair;
 mod world;
