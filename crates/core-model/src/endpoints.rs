@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::meta::{is_default, or_default};
-use crate::{Intern, Interner, ObjectKey, ObjectMeta, ObjectReference, Text};
+use crate::{Intern, Interner, ObjectKey, ObjectMeta, ObjectReference, Text, text};
 
 /// A v1 Endpoints object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,13 +42,13 @@ pub struct EndpointSubset {
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointAddress {
     /// The IP address.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "text::or_empty")]
     pub ip: Text,
     /// DNS name under the Service, or empty.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub hostname: Text,
     /// Node that it runs on.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub node_name: Option<Text>,
     /// The object behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,15 +60,16 @@ pub struct EndpointAddress {
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointsPort {
     /// Name, or empty.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub name: Text,
     /// Number.
+    #[serde(deserialize_with = "or_default")]
     pub port: i32,
     /// `TCP`, `UDP` or `SCTP`.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub protocol: Text,
     /// What is spoken on it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub app_protocol: Option<Text>,
 }
 

@@ -19,6 +19,7 @@ pub mod service;
 pub mod slice;
 pub mod slice_labels;
 pub mod string_map;
+mod text;
 pub mod time;
 pub mod verdict;
 pub mod well_known;

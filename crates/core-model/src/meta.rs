@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{StringMap, Text, Timestamp, time};
+use crate::{StringMap, Text, Timestamp, text, time};
 
 /// Namespace and name of an object; the namespace is empty for cluster-wide ones. Prints as `namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,10 +73,10 @@ impl Serialize for ResourceVersion {
 
 impl<'de> Deserialize<'de> for ResourceVersion {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Option::<std::borrow::Cow<'de, str>>::deserialize(deserializer)?.unwrap_or_default();
-        text.parse().map_err(|_| {
-            serde::de::Error::custom(format_args!("resourceVersion {text:?} is not a decimal number"))
-        })
+        let read = |text: &str| {
+            text.parse().map_err(|_| format!("resourceVersion {text:?} is not a decimal number"))
+        };
+        Ok(text::through(deserializer, read)?.unwrap_or_default())
     }
 }
 
@@ -85,11 +85,6 @@ pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
-}
-
-/// Reads an optional string for which empty means none.
-pub(crate) fn non_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Text>, D::Error> {
-    Ok(Option::<Text>::deserialize(deserializer)?.filter(|text| !text.is_empty()))
 }
 
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -101,16 +96,16 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectMeta {
     /// Name; empty before the server has made one.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub name: Text,
     /// Prefix of a made name.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub generate_name: Text,
     /// Namespace.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub namespace: Text,
     /// Uid.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub uid: Text,
     /// Version, for optimistic concurrency.
     #[serde(skip_serializing_if = "ResourceVersion::is_none")]
@@ -142,7 +137,7 @@ pub struct ObjectMeta {
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
     /// What must be done before it goes.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "text::list", skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<Text>,
 }
 
@@ -158,16 +153,16 @@ impl ObjectMeta {
 #[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference {
     /// `v1` or `group/v1`.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "text::or_empty")]
     pub api_version: Text,
     /// Kind of the owner.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "text::or_empty")]
     pub kind: Text,
     /// Name of the owner.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "text::or_empty")]
     pub name: Text,
     /// Uid of the owner.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "text::or_empty")]
     pub uid: Text,
     /// Whether this is the one controller among the owners.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -196,25 +191,25 @@ impl OwnerReference {
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectReference {
     /// Kind.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub kind: Text,
     /// Namespace.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub namespace: Text,
     /// Name.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub name: Text,
     /// Uid.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub uid: Text,
     /// API version.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub api_version: Text,
     /// Version.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub resource_version: Text,
     /// Part of the object.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub field_path: Text,
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
 use crate::meta::or_default;
@@ -82,18 +83,19 @@ struct RawAllocatable {
     cpu: Option<RawQuantity>,
 }
 
-/// A quantity may be written as a bare number.
+/// A quantity may be written as a bare number. One that makes no sense is no reason to do without the node.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum RawQuantity {
     Text(Text),
     Number(f64),
+    Other(IgnoredAny),
 }
 
 impl RawAllocatable {
     fn nano(&self) -> i64 {
         match &self.cpu {
-            None => 0,
+            None | Some(RawQuantity::Other(_)) => 0,
             Some(RawQuantity::Text(text)) => quantity::parse_nano(text).unwrap_or_default(),
             Some(RawQuantity::Number(cores)) => (cores * 1e9) as i64,
         }
@@ -132,6 +134,8 @@ mod tests {
             json!({"allocatable": {"cpu": 2}, "conditions": [{"type": "Ready", "status": "Unknown"}]}),
             Node { control_plane: true, allocatable_cpu_nano: 2_000_000_000, ..Node::default() },
         );
-        check(json!({}), json!({"allocatable": {"cpu": "much"}}), Node::default());
+        for cpu in [json!("much"), json!(null), json!([]), json!(true)] {
+            check(json!({}), json!({"allocatable": {"cpu": cpu}}), Node::default());
+        }
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer};
 
-use crate::meta::{non_empty, or_default};
+use crate::meta::or_default;
 use crate::service::Service;
 use crate::{
-    Intern, Interner, IpFamily, ObjectKey, ResourceVersion, StringMap, Text, Timestamp, address, time,
+    Intern, Interner, IpFamily, ObjectKey, ResourceVersion, StringMap, Text, Timestamp, address, text, time,
 };
 
 /// What endpoint controllers read of a pod.
@@ -75,13 +75,13 @@ impl FromIterator<ContainerPort> for ContainerPorts {
 #[serde(rename_all = "camelCase")]
 pub struct ContainerPort {
     /// Name.
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "text::or_empty")]
     pub name: Text,
     /// Number.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub container_port: i32,
     /// `TCP`, `UDP` or `SCTP`.
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "text::or_empty")]
     pub protocol: Text,
 }
 
@@ -169,10 +169,11 @@ struct RawPod {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RawMeta {
+    #[serde(deserialize_with = "text::or_empty")]
     pub(crate) name: Text,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "text::or_empty")]
     pub(crate) namespace: Text,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "text::or_empty")]
     pub(crate) uid: Text,
     #[serde(default)]
     pub(crate) resource_version: ResourceVersion,
@@ -185,11 +186,11 @@ pub(crate) struct RawMeta {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct RawSpec {
-    #[serde(deserialize_with = "non_empty")]
+    #[serde(deserialize_with = "text::non_empty")]
     node_name: Option<Text>,
-    #[serde(deserialize_with = "non_empty")]
+    #[serde(deserialize_with = "text::non_empty")]
     hostname: Option<Text>,
-    #[serde(deserialize_with = "non_empty")]
+    #[serde(deserialize_with = "text::non_empty")]
     subdomain: Option<Text>,
     #[serde(deserialize_with = "or_default")]
     containers: Vec<RawContainer>,
@@ -217,7 +218,7 @@ enum RestartPolicy {
 #[serde(rename_all = "camelCase", default)]
 struct RawStatus {
     phase: Option<PodPhase>,
-    #[serde(rename = "podIP", deserialize_with = "non_empty")]
+    #[serde(rename = "podIP", deserialize_with = "text::non_empty")]
     pod_ip: Option<Text>,
     #[serde(rename = "podIPs", deserialize_with = "or_default")]
     pod_ips: Vec<RawIp>,
@@ -227,7 +228,7 @@ struct RawStatus {
 
 #[derive(Deserialize)]
 struct RawIp {
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "text::or_empty")]
     ip: Text,
 }
 

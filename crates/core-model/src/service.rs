@@ -1,14 +1,17 @@
 //! A Service, as endpoint controllers see it.
 
+use std::fmt;
+
+use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::meta::{non_empty, or_default};
+use crate::meta::or_default;
 use crate::well_known::{
     ANNOTATION_TOLERATE_UNREADY, ANNOTATION_TOPOLOGY_AWARE_HINTS, ANNOTATION_TOPOLOGY_MODE, CLUSTER_IP_NONE,
 };
 use crate::{
     Intern, Interner, IpFamily, ObjectKey, ResourceVersion, StringMap, Text, Timestamp, address, string_map,
-    time,
+    text, time,
 };
 
 /// What endpoint controllers read of a Service.
@@ -60,16 +63,18 @@ pub enum ServiceType {
 #[serde(rename_all = "camelCase", default)]
 pub struct ServicePort {
     /// Name, empty when there is but one port.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "text::or_empty")]
     pub name: Text,
     /// `TCP`, `UDP` or `SCTP`.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "text::or_empty")]
     pub protocol: Text,
     /// Number at the Service.
+    #[serde(deserialize_with = "or_default")]
     pub port: i32,
     /// Number or name at the pod.
     pub target_port: TargetPort,
     /// What is spoken on it.
+    #[serde(deserialize_with = "text::optional")]
     pub app_protocol: Option<Text>,
 }
 
@@ -90,17 +95,42 @@ impl Default for TargetPort {
 
 impl<'de> Deserialize<'de> for TargetPort {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum IntOrString {
-            Int(i32),
-            String(Text),
-        }
-        Ok(match Option::<IntOrString>::deserialize(deserializer)? {
-            None => Self::default(),
-            Some(IntOrString::Int(number)) => Self::Number(number),
-            Some(IntOrString::String(name)) => Self::Name(name),
-        })
+        deserializer.deserialize_option(IntOrString)
+    }
+}
+
+struct IntOrString;
+
+impl<'de> Visitor<'de> for IntOrString {
+    type Value = TargetPort;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the number or the name of a port")
+    }
+
+    fn visit_none<E>(self) -> Result<TargetPort, E> {
+        Ok(TargetPort::default())
+    }
+
+    fn visit_unit<E>(self) -> Result<TargetPort, E> {
+        Ok(TargetPort::default())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<TargetPort, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<TargetPort, E> {
+        let number = i32::try_from(number);
+        number.map(TargetPort::Number).map_err(|_| E::custom("the number of a port needs at most 32 bits"))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<TargetPort, E> {
+        self.visit_i64(number.try_into().unwrap_or(i64::MAX))
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<TargetPort, E> {
+        Ok(TargetPort::Name(Text::from(name)))
     }
 }
 
@@ -178,10 +208,11 @@ struct RawService {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RawMeta {
+    #[serde(deserialize_with = "text::or_empty")]
     name: Text,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "text::or_empty")]
     namespace: Text,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "text::or_empty")]
     uid: Text,
     #[serde(default)]
     resource_version: ResourceVersion,
@@ -205,7 +236,7 @@ struct RawSpec {
     selector: Option<StringMap>,
     #[serde(rename = "type")]
     service_type: Option<ServiceType>,
-    #[serde(rename = "clusterIP", deserialize_with = "or_default")]
+    #[serde(rename = "clusterIP", deserialize_with = "text::or_empty")]
     cluster_ip: Text,
     #[serde(deserialize_with = "or_default")]
     ip_families: Vec<IpFamily>,
@@ -213,7 +244,7 @@ struct RawSpec {
     ports: Vec<ServicePort>,
     #[serde(deserialize_with = "or_default")]
     publish_not_ready_addresses: bool,
-    #[serde(deserialize_with = "non_empty")]
+    #[serde(deserialize_with = "text::non_empty")]
     traffic_distribution: Option<Text>,
 }
 

@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::meta::{is_default, or_default};
 use crate::well_known::{LABEL_MANAGED_BY, LABEL_SERVICE_NAME};
-use crate::{Intern, Interner, IpFamily, ObjectKey, ObjectMeta, ObjectReference, Service, StringMap, Text};
+use crate::{
+    Intern, Interner, IpFamily, ObjectKey, ObjectMeta, ObjectReference, Service, StringMap, Text, text,
+};
 
 /// A `discovery.k8s.io/v1` EndpointSlice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,16 +62,16 @@ impl From<IpFamily> for AddressType {
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointPort {
     /// Name.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub name: Option<Text>,
     /// `TCP`, `UDP` or `SCTP`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Text>,
     /// Number; none means all ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<i32>,
     /// What is spoken on it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub app_protocol: Option<Text>,
 }
 
@@ -78,13 +80,13 @@ pub struct EndpointPort {
 #[serde(rename_all = "camelCase", default)]
 pub struct Endpoint {
     /// Addresses, interchangeable.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "text::list")]
     pub addresses: Vec<Text>,
     /// State.
     #[serde(deserialize_with = "or_default")]
     pub conditions: EndpointConditions,
     /// DNS name under the Service.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub hostname: Option<Text>,
     /// The object behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,10 +95,10 @@ pub struct Endpoint {
     #[serde(skip_serializing_if = "StringMap::is_empty")]
     pub deprecated_topology: StringMap,
     /// Node that it runs on.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub node_name: Option<Text>,
     /// Zone that it runs in.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub zone: Option<Text>,
     /// Who should use it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,7 +137,7 @@ pub struct EndpointHints {
 #[serde(default)]
 pub struct Hint {
     /// Its name.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub name: Text,
 }
 

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::de::{MapAccess, Visitor};
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Text;
+use crate::text::OrEmpty;
 
 /// A map from string to string, sorted by key. Cloning copies a pointer; equal maps can be shared by an
 /// [`Interner`](crate::Interner).
@@ -132,16 +133,41 @@ impl<'de> Visitor<'de> for Pairs {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StringMap, A::Error> {
         let mut pairs: Vec<(Text, Text)> = Vec::new();
-        while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
-            if (self.wanted)(&key) {
+        while let Some(key) = map.next_key_seed(Key { wanted: self.wanted })? {
+            match key {
                 // Go decodes null into an empty string.
-                let value = map.next_value::<Option<Text>>()?.unwrap_or_else(|| Text::from(""));
-                pairs.push((Text::from(&*key), value));
-            } else {
-                map.next_value::<serde::de::IgnoredAny>()?;
+                Some(key) => pairs.push((key, map.next_value::<OrEmpty>()?.0)),
+                None => {
+                    map.next_value::<IgnoredAny>()?;
+                }
             }
         }
         Ok(pairs.into_iter().collect())
+    }
+}
+
+/// A key, or none where it is not wanted.
+struct Key {
+    wanted: fn(&str) -> bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Key {
+    type Value = Option<Text>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Text>, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Key {
+    type Value = Option<Text>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Option<Text>, E> {
+        Ok((self.wanted)(key).then(|| Text::from(key)))
     }
 }
 

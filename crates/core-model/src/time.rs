@@ -1,6 +1,8 @@
 //! Points in time, as the API writes them.
 
-use serde::{Deserialize, Deserializer, Serializer};
+use serde::{Deserializer, Serializer};
+
+use crate::text;
 
 /// A point in time. The API keeps whole seconds.
 pub type Timestamp = jiff::Timestamp;
@@ -12,11 +14,11 @@ pub fn rfc3339(time: Timestamp) -> String {
 
 /// Reads an optional time; `null` and the empty string are none.
 pub(crate) fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
-    match Option::<std::borrow::Cow<'de, str>>::deserialize(deserializer)? {
-        None => Ok(None),
-        Some(text) if text.is_empty() => Ok(None),
-        Some(text) => text.parse().map(Some).map_err(serde::de::Error::custom),
-    }
+    let read = |text: &str| match text {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(|error| format!("{text:?} is no time: {error}")),
+    };
+    Ok(text::through(deserializer, read)?.flatten())
 }
 
 pub(crate) fn write_optional<S: Serializer>(

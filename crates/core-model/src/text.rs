@@ -1,0 +1,140 @@
+//! Reading strings of JSON in place: what is parsed or skipped is not copied first, and what is kept is copied once.
+//!
+//! serde reads an `Arc<str>` by way of a `String`, and a `Cow<str>` always as a `String`: a copy more for each string of
+//! each object of a list.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use crate::Text;
+
+/// Reads an optional string through `read`, which sees it where it stands; `null` is none.
+///
+/// # Errors
+///
+/// What `read` says, and when there is something else than a string.
+pub(crate) fn through<'de, D, T, E>(
+    deserializer: D,
+    read: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    E: fmt::Display,
+{
+    deserializer.deserialize_option(InPlace { read, result: PhantomData })
+}
+
+struct InPlace<F, T> {
+    read: F,
+    result: PhantomData<T>,
+}
+
+impl<'de, F: FnOnce(&str) -> Result<T, E>, T, E: fmt::Display> Visitor<'de> for InPlace<F, T> {
+    type Value = Option<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_none<R>(self) -> Result<Option<T>, R> {
+        Ok(None)
+    }
+
+    fn visit_unit<R>(self) -> Result<Option<T>, R> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<T>, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+
+    fn visit_str<R: Error>(self, text: &str) -> Result<Option<T>, R> {
+        (self.read)(text).map(Some).map_err(R::custom)
+    }
+}
+
+fn kept(text: &str) -> Result<Text, std::convert::Infallible> {
+    // The empty string is one that all share.
+    Ok(if text.is_empty() { Text::default() } else { Text::from(text) })
+}
+
+/// Reads an optional string.
+pub(crate) fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Text>, D::Error> {
+    through(deserializer, kept)
+}
+
+/// Reads a string; `null` is the empty one, as Go reads it.
+pub(crate) fn or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Text, D::Error> {
+    Ok(optional(deserializer)?.unwrap_or_default())
+}
+
+/// Reads an optional string for which empty means none.
+pub(crate) fn non_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Text>, D::Error> {
+    Ok(optional(deserializer)?.filter(|text| !text.is_empty()))
+}
+
+/// Reads a list of strings; `null` is an empty one.
+pub(crate) fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Text>, D::Error> {
+    let items = Option::<Vec<OrEmpty>>::deserialize(deserializer)?.unwrap_or_default();
+    Ok(items.into_iter().map(|OrEmpty(text)| text).collect())
+}
+
+/// A string that is read as [`or_empty`] reads it.
+#[derive(Deserialize)]
+pub(crate) struct OrEmpty(#[serde(deserialize_with = "or_empty")] pub(crate) Text);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(default)]
+    struct Texts {
+        #[serde(deserialize_with = "or_empty")]
+        name: Text,
+        #[serde(deserialize_with = "non_empty")]
+        node: Option<Text>,
+        #[serde(deserialize_with = "optional")]
+        port: Option<Text>,
+        #[serde(deserialize_with = "list")]
+        addresses: Vec<Text>,
+    }
+
+    impl Default for Texts {
+        fn default() -> Self {
+            Self { name: "absent".into(), node: None, port: None, addresses: Vec::new() }
+        }
+    }
+
+    #[test]
+    fn strings_nulls_and_escapes_read_the_same_from_text_and_from_a_tree() {
+        let check = |json: &str, want: (&str, Option<&str>, Option<&str>, &[&str])| {
+            let want = Texts {
+                name: want.0.into(),
+                node: want.1.map(Into::into),
+                port: want.2.map(Into::into),
+                addresses: want.3.iter().map(|text| Text::from(*text)).collect(),
+            };
+            assert_eq!(serde_json::from_str::<Texts>(json).unwrap(), want, "{json}");
+            assert_eq!(serde_json::from_reader::<_, Texts>(json.as_bytes()).unwrap(), want, "{json}");
+            let tree: serde_json::Value = serde_json::from_str(json).unwrap();
+            assert_eq!(serde_json::from_value::<Texts>(tree).unwrap(), want, "{json}");
+        };
+        check("{}", ("absent", None, None, &[]));
+        check(r#"{"name":null,"node":null,"port":null,"addresses":null}"#, ("", None, None, &[]));
+        check(r#"{"name":"","node":"","port":"","addresses":[]}"#, ("", None, Some(""), &[]));
+        check(
+            r#"{"name":"a\"b","node":"\u00e9","port":"c","addresses":["d",null,"\n"]}"#,
+            ("a\"b", Some("é"), Some("c"), &["d", "", "\n"]),
+        );
+    }
+
+    #[test]
+    fn anything_else_than_a_string_is_an_error_that_says_so() {
+        let error = serde_json::from_str::<Texts>(r#"{"name":7}"#).unwrap_err().to_string();
+        assert_eq!(error, "invalid type: integer `7`, expected a string at line 1 column 9");
+    }
+}
