@@ -250,10 +250,6 @@ impl RunningControllers {
 }
 
 /// What the controllers are built from.
-#[cfg_attr(
-    not(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring")),
-    expect(dead_code, reason = "a build without controllers builds none")
-)]
 struct Build<'a> {
     client: Client,
     cluster: Cluster,
@@ -344,10 +340,7 @@ impl Build<'_> {
         let component = kube_endpoint_mirroring::controller::EVENT_COMPONENT;
         let (writer, events) = self.writer(ControllerName::EndpointSliceMirroring, component)?;
         let options = ControllerOptions {
-            plan: PlanOptions {
-                max_endpoints_per_subset: self.settings.mirroring_max_endpoints_per_subset,
-                ..PlanOptions::default()
-            },
+            plan: PlanOptions { max_endpoints_per_subset: self.settings.mirroring_max_endpoints_per_subset },
             workers: self.settings.mirroring_workers,
             batch_period: self.settings.mirroring_batch_period,
             orphaned_slice_cleanup: self.settings.gates.is_on(Gate::OrphanedSliceCleanup),
