@@ -15,7 +15,7 @@ pub(super) fn count(subsets: &[EndpointSubset]) -> usize {
 /// The subsets without the addresses beyond a capacity; none when all fit (upstream `truncateEndpoints`).
 ///
 /// Ready addresses come first. Those of the kind that does not fit entirely are shared out over the subsets in
-/// proportion to their number, rounded up, so that the last subsets may get less. A subset that is left with none is
+/// proportion to their number, rounded up, so that the last subsets may get less: the order of subsets matters. A subset that is left with none is
 /// dropped: upstream keeps it, and the server refuses the object for it.
 pub(super) fn truncate(full: &[EndpointSubset], capacity: usize) -> Option<Vec<EndpointSubset>> {
     let ready: usize = full.iter().map(|subset| subset.addresses.len()).sum();

@@ -7,6 +7,7 @@ mod address;
 mod capacity;
 mod change;
 mod render;
+mod upstream_order;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -107,7 +108,10 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
         return Plan::default();
     }
     let (publish_not_ready, warning) = publish_not_ready(service, options.tolerate_unready_annotation);
-    let Gathered { subsets: full, mut pods } = gather(service, inputs.pods, publish_not_ready);
+    let Gathered { subsets: mut full, mut pods } = gather(service, inputs.pods, publish_not_ready);
+    if full.len() > 1 && capacity::count(&full) > options.capacity {
+        upstream_order::sort(&mut full);
+    }
     let truncated = capacity::truncate(&full, options.capacity);
     if let Some(truncated) = &truncated {
         let kept: BTreeSet<(&str, &str)> = capacity::addresses(truncated).map(|a| a.identity()).collect();
