@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::options::Options;
 
 /// The sample: one namespace of a shop, with its nodes, pods and Services, as a real cluster had them.
-const SAMPLE: &str = include_str!("../sample/shop.json");
+pub(crate) const SAMPLE: &str = include_str!("../sample/shop.json");
 
 /// Why the embedded API server did not start. Nothing has been started then.
 #[derive(Debug, thiserror::Error)]

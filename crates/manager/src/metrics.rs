@@ -1,0 +1,124 @@
+//! The recorder of metrics: Prometheus' text format, with the buckets that upstream's dashboards expect.
+//!
+//! Everything here records through the `metrics` facade; without a recorder that costs next to nothing. Whoever serves
+//! metrics installs this one, or makes it current while a [`Manager`](crate::Manager) is built.
+
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusRecorder};
+
+/// A recorder with the buckets of all histograms of this build set. Its handle renders the page; call the handle's
+/// `run_upkeep` every few seconds, or what the histograms have taken piles up.
+///
+/// # Errors
+///
+/// When a histogram has no buckets, which none of ours does.
+pub fn metrics_recorder() -> Result<PrometheusRecorder, BuildError> {
+    let mut builder = PrometheusBuilder::new();
+    for (name, buckets) in histograms() {
+        builder = builder.set_buckets_for_metric(Matcher::Full(name.to_owned()), &buckets)?;
+    }
+    Ok(builder.build_recorder())
+}
+
+/// The histograms of this build, with upstream's buckets.
+fn histograms() -> Vec<(&'static str, Vec<f64>)> {
+    let queues = kube_endpoint_workqueue::HISTOGRAM_NAMES
+        .map(|name| (name, kube_endpoint_workqueue::HISTOGRAM_BUCKETS.to_vec()));
+    let mut all = queues.to_vec();
+    #[cfg(feature = "endpointslice")]
+    all.extend(kube_endpoint_endpointslice_controller::buckets());
+    #[cfg(feature = "mirroring")]
+    all.extend(kube_endpoint_mirroring::buckets());
+    all
+}
+
+#[cfg(all(
+    test,
+    feature = "endpoints",
+    feature = "endpointslice",
+    feature = "mirroring",
+    feature = "embedded"
+))]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::time::Duration;
+
+    use kube::Client;
+    use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+
+    use super::*;
+    use crate::{Manager, Settings};
+
+    /// The page after the sample cluster has been worked for ten seconds.
+    async fn page() -> String {
+        let sample: serde_json::Value = serde_json::from_str(crate::embedded::SAMPLE).unwrap();
+        let now = "2026-12-01T00:00:00Z".parse().unwrap();
+        let server = EmbeddedApiServer::builder().start_time(now).load([sample]).build().unwrap();
+        let recorder = metrics_recorder().unwrap();
+        let client = Client::new(server.service(), "default");
+        let manager = ::metrics::with_local_recorder(&recorder, || {
+            Manager::new(client, &Settings::default(), now).unwrap()
+        });
+        manager.run(tokio::time::sleep(Duration::from_secs(10))).await.unwrap();
+        recorder.handle().run_upkeep();
+        recorder.handle().render()
+    }
+
+    /// What a page promises, sorted: of each metric its help, type, labels and buckets, with no measured values.
+    fn promises(page: &str) -> String {
+        let mut heads: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut series: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        let mut bounds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for line in page.lines().filter(|line| !line.is_empty()) {
+            if let Some(head) = line.strip_prefix("# HELP ").or_else(|| line.strip_prefix("# TYPE ")) {
+                let (name, text) = head.split_once(' ').unwrap();
+                heads.entry(name).or_default().push(text);
+                continue;
+            }
+            let (key, _) = line.rsplit_once(' ').unwrap();
+            let (name, labels) =
+                key.split_once('{').map_or((key, ""), |(name, rest)| (name, rest.trim_end_matches('}')));
+            if let Some(name) = name.strip_suffix("_bucket") {
+                let (labels, bound) = labels.rsplit_once("le=").unwrap();
+                series.entry(name).or_default().insert(labels.trim_end_matches(','));
+                let bounds = bounds.entry(name).or_default();
+                if !bounds.contains(&bound) {
+                    bounds.push(bound);
+                }
+            } else if !heads
+                .keys()
+                .any(|head| name == format!("{head}_sum") || name == format!("{head}_count"))
+            {
+                series.entry(name).or_default().insert(labels);
+            }
+        }
+        let mut out = String::new();
+        for (name, head) in heads {
+            out += &format!("{name}: {}\n", head.join(": "));
+            for labels in series.get(name).into_iter().flatten().filter(|labels| !labels.is_empty()) {
+                out += &format!("    {{{labels}}}\n");
+            }
+            if let Some(bounds) = bounds.get(name) {
+                out += &format!("    le {}\n", bounds.join(" ").replace('"', ""));
+            }
+        }
+        out
+    }
+
+    fn value(page: &str, series: &str) -> f64 {
+        let line = page.lines().find(|line| line.starts_with(series)).unwrap_or_else(|| panic!("{series}"));
+        line.rsplit_once(' ').unwrap().1.parse().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_page_has_upstreams_names_labels_and_buckets() {
+        let page = page().await;
+        insta::assert_snapshot!(promises(&page));
+        for queue in ["endpoint", "endpoint_slice", "endpoint_slice_mirroring"] {
+            assert!(value(&page, &format!("workqueue_adds_total{{name=\"{queue}\"}}")) > 0.0);
+            assert_eq!(value(&page, &format!("workqueue_depth{{name=\"{queue}\"}}")), 0.0);
+            assert_eq!(value(&page, &format!("workqueue_dropped_total{{name=\"{queue}\"}}")), 0.0);
+        }
+        // Each histogram has buckets, or the exporter makes it a summary.
+        assert!(!page.contains(" summary"), "{page}");
+    }
+}
