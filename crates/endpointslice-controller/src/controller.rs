@@ -6,7 +6,7 @@ mod handler;
 mod nodes;
 mod sync;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +37,8 @@ pub struct ControllerOptions {
     pub workers: usize,
     /// How long syncs that pods cause wait for more of the kind (`--endpointslice-updates-batch-period`).
     pub batch_period: Duration,
-    /// Gate `NodeZoneResync`: Services with endpoints on a node are synced when its zone appears or changes.
+    /// Gate `NodeZoneResync`: Services with endpoints on a node are synced when its zone appears or changes, and Services
+    /// whose topology hints were withdrawn when the zones allow hints again.
     pub node_zone_resync: bool,
     /// Gate `MissingNodeResync`: Services that left out pods because their node was not known are synced when it appears.
     pub missing_node_resync: bool,
@@ -78,8 +79,8 @@ struct Shared {
     /// Whether nodes have changed since `topology` was made; locked while it is made anew.
     topology_outdated: Mutex<bool>,
     stopped: Notify,
-    /// What the last sync left of hints, for Services that have some.
-    hinted: Mutex<HashMap<ObjectKey, HintedState>>,
+    /// What the last sync left of hints, for Services that have some. Ordered, since Services are queued in its order.
+    hinted: Mutex<BTreeMap<ObjectKey, HintedState>>,
     /// What the last sync had to say of hints, for every Service that has been synced.
     reported: Mutex<HashMap<ObjectKey, Vec<PlannedEvent>>>,
     put_off: PutOff,

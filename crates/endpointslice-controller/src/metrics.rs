@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use kube_endpoint_api_writer::Operation;
-use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_core_model::{AddressType, ObjectKey};
 use metrics::{
     Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
     histogram,
@@ -161,11 +161,11 @@ impl Metrics {
         self.replace(service, Some(share));
     }
 
-    /// Counts the writes of a plan that was carried out.
-    pub(crate) fn carried_out(&self, stats: &PlanStats) {
+    /// Counts the writes of a plan that were carried out for one address type, if the Service has that.
+    pub(crate) fn carried_out(&self, stats: &PlanStats, address_type: AddressType) {
         let by_traffic = &self.changed_per_sync[usize::from(stats.topology_auto)];
-        for address_type in &stats.address_types {
-            by_traffic[traffic_index(stats)].record(address_type.slices_changed as f64);
+        for one in stats.address_types.iter().filter(|one| one.address_type == address_type) {
+            by_traffic[traffic_index(stats)].record(one.slices_changed as f64);
         }
     }
 

@@ -19,6 +19,8 @@ pub enum Gate {
     NodeZoneResync,
     /// Services that left out pods because their node was unknown are synced when the node appears.
     MissingNodeResync,
+    /// A slice is created first where updates alone would take a ready pod away for a moment.
+    SafeWriteOrder,
     /// Syncs that write anyway also move endpoints of sparse slices together.
     SliceCompaction,
     /// Some nodes without a zone do not withdraw every Service's hints (`--topology-node-tolerance`).
@@ -26,7 +28,7 @@ pub enum Gate {
 }
 
 /// What is known of each gate: name, default, meaning.
-const TABLE: [(Gate, &str, bool, &str); 9] = [
+const TABLE: [(Gate, &str, bool, &str); 10] = [
     (
         Gate::EndpointsRepair,
         "EndpointsRepair",
@@ -68,6 +70,12 @@ const TABLE: [(Gate, &str, bool, &str); 9] = [
         "MissingNodeResync",
         true,
         "sync Services when a node that their pods name appears",
+    ),
+    (
+        Gate::SafeWriteOrder,
+        "SafeWriteOrder",
+        true,
+        "create a slice first where updates alone would take a ready pod away for a moment",
     ),
     (Gate::SliceCompaction, "SliceCompaction", false, "merge sparse slices in syncs that write anyway"),
     (

@@ -294,6 +294,7 @@ impl Build<'_> {
             plan: PlanOptions {
                 max_endpoints_per_slice: settings.max_endpoints_per_slice,
                 tolerate_unready_annotation: settings.gates.is_on(Gate::TolerateUnreadyAnnotation),
+                safe_write_order: settings.gates.is_on(Gate::SafeWriteOrder),
                 slice_compaction: settings.gates.is_on(Gate::SliceCompaction),
                 topology_node_tolerance: settings.topology_node_tolerance,
                 ..PlanOptions::default()

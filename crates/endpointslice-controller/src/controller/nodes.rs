@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::Node;
 
 use super::Shared;
-use crate::TopologyState;
+use crate::{HintedState, TopologyState};
 
 impl Shared {
     pub(super) fn node_changed(&self, old: Option<&Node>, new: Option<&Node>) {
@@ -48,7 +48,8 @@ impl Shared {
     }
 
     /// Reads all nodes if one has changed, and syncs the Services whose hints no longer fit (upstream
-    /// `checkNodeTopologyDistribution`). Syncs call this too: one that a node started must see what the node changed.
+    /// `checkNodeTopologyDistribution`). With the gate also those which had to do without hints and may have some now: upstream
+    /// leaves these as they are until something else syncs them. Syncs call this too: one that a node started must see what the node changed.
     pub(super) fn refresh_topology(&self) {
         let mut outdated = self.topology_outdated.lock();
         if !std::mem::take(&mut *outdated) {
@@ -60,16 +61,17 @@ impl Shared {
         if **self.topology.read() == topology {
             return;
         }
-        let overloaded: Vec<_> = {
+        let misfits: Vec<_> = {
             let hinted = self.hinted.lock();
-            hinted
-                .iter()
-                .filter(|(_, state)| state.is_overloaded(&topology))
-                .map(|(key, _)| key.clone())
-                .collect()
+            let no_longer_fits = |state: &HintedState| {
+                state.is_overloaded(&topology)
+                    || (self.options.node_zone_resync && state.may_be_hinted(&topology))
+            };
+            let misfits = hinted.iter().filter(|(_, state)| no_longer_fits(state));
+            misfits.map(|(key, _)| key.clone()).collect()
         };
         *self.topology.write() = Arc::new(topology);
-        for service in overloaded {
+        for service in misfits {
             tracing::info!(%service, "hints no longer fit the zones' share of CPU, the Service will be synced");
             self.queue.add(service);
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use kube_endpoint_api_writer::{EventSubject, FailedWrite, SliceWrites, WriteError};
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey, PlannedEvent, Service, Timestamp};
+use kube_endpoint_core_model::{AddressType, EndpointSlice, ObjectKey, PlannedEvent, Service, Timestamp};
 use kube_endpoint_informer::Kind;
 use kube_endpoint_tracker::CachePosition;
 
@@ -27,15 +27,14 @@ pub(super) enum Synced {
 pub(super) struct SyncError {
     service: ObjectKey,
     pods_left_out: Vec<PlanError>,
-    failed: Option<Box<FailedWrite>>,
+    failed: Vec<FailedWrite>,
 }
 
 impl fmt::Display for SyncError {
     /// As upstream's aggregate of errors: one as it is, several in brackets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut all: Vec<String> = self.pods_left_out.iter().map(ToString::to_string).collect();
-        if let Some(failed) = &self.failed {
-            let FailedWrite { operation, object, error } = &**failed;
+        for FailedWrite { operation, object, error } in &self.failed {
             let (operation, service) = (operation.as_str(), &self.service);
             all.push(format!(
                 "failed to {operation} {} EndpointSlice for Service {service}: {error}",
@@ -111,40 +110,58 @@ impl Shared {
         (!self.writer.tracker().is_stale(key, position, uids)).then_some(slices)
     }
 
+    /// Carries a plan out, one address type after the other, in that of the Service's order first: a write that fails ends
+    /// those of its address type and of no other, as upstream has it.
     async fn carry_out(
         &self,
         service: &Service,
         plan: &mut Plan,
         trigger_time: Option<Timestamp>,
-    ) -> Option<FailedWrite> {
+    ) -> Vec<FailedWrite> {
         let key = &service.key;
         self.metrics.planned(key, &plan.stats, self.options.plan.max_endpoints_per_slice);
-        let writes = SliceWrites {
-            create: std::mem::take(&mut plan.create),
-            update: &plan.update,
-            delete: &plan.delete,
-        };
-        let any = !(writes.create.is_empty() && writes.update.is_empty() && writes.delete.is_empty());
-        let wrote = |operation| self.metrics.wrote(operation);
-        match self.writer.carry_out(key, writes, || self.position(), wrote).await {
-            Ok(changed_meanwhile) => {
-                self.metrics.carried_out(&plan.stats);
-                if any && let Some(trigger_time) = trigger_time {
-                    let elapsed = self.clock.now().as_millisecond() - trigger_time.as_millisecond();
-                    self.metrics.trigger_to_write(elapsed.max(0) as f64 / 1000.0);
+        let wants_writes = !plan.writes_nothing();
+        let mut create = std::mem::take(&mut plan.create);
+        let mut failures = Vec::new();
+        for address_type in address_types(plan, &create) {
+            let of_type = |slice: &mut EndpointSlice| slice.address_type == address_type;
+            let delete: Vec<Arc<EndpointSlice>> =
+                plan.delete.iter().filter(|slice| slice.address_type == address_type).cloned().collect();
+            let update = plan.update.chunk_by(|one, two| one.address_type == two.address_type);
+            let writes = SliceWrites {
+                create: create.extract_if(.., of_type).collect(),
+                update: update
+                    .filter(|chunk| chunk.first().is_some_and(|slice| slice.address_type == address_type))
+                    .next_back()
+                    .unwrap_or_default(),
+                delete: &delete,
+            };
+            let wrote = |operation| self.metrics.wrote(operation);
+            match self.writer.carry_out(key, writes, || self.position(), wrote).await {
+                Ok(changed_meanwhile) => {
+                    self.metrics.carried_out(&plan.stats, address_type);
+                    if changed_meanwhile {
+                        self.sync_after_slice_change(Some(key));
+                    }
                 }
-                if changed_meanwhile {
-                    self.sync_after_slice_change(Some(key));
+                // Creates will fail for as long as the namespace exists: there is nothing to be done here any more.
+                Err(FailedWrite { error: WriteError::NamespaceTerminating(_), .. }) => return Vec::new(),
+                Err(failed) => {
+                    let busy = matches!(failed.error, WriteError::Busy { .. });
+                    failures.push(failed);
+                    if busy {
+                        break;
+                    }
                 }
-                None
-            }
-            // Creates will fail for as long as the namespace exists: there is nothing to be done here any more.
-            Err(FailedWrite { error: WriteError::NamespaceTerminating(_), .. }) => None,
-            Err(failed) => {
-                self.triggers.carry_over(key, trigger_time);
-                Some(failed)
             }
         }
+        if !failures.is_empty() {
+            self.triggers.carry_over(key, trigger_time);
+        } else if wants_writes && let Some(trigger_time) = trigger_time {
+            let elapsed = self.clock.now().as_millisecond() - trigger_time.as_millisecond();
+            self.metrics.trigger_to_write(elapsed.max(0) as f64 / 1000.0);
+        }
+        failures
     }
 
     fn report(
@@ -152,7 +169,7 @@ impl Shared {
         service: &Service,
         plan: Plan,
         wants_writes: bool,
-        failed: Option<FailedWrite>,
+        failed: Vec<FailedWrite>,
     ) -> Result<Synced, SyncError> {
         let key = &service.key;
         self.record_news(service, plan.events, wants_writes);
@@ -164,23 +181,24 @@ impl Shared {
                 hinted.insert(key.clone(), plan.hinted);
             }
         }
-        match failed.as_ref().map(|failed| &failed.error) {
-            None if plan.errors.is_empty() => return Ok(Synced::Done),
-            // Nothing has failed: the object is there, made by the try whose answer was lost, and the cache will show it.
-            Some(WriteError::AlreadyExists(message)) => {
-                tracing::info!(service = %key, message, "found a slice there whose creation had not been answered");
-                self.put_off.put_off(key);
-                return Ok(Synced::Stale);
-            }
-            Some(WriteError::Busy { message, retry_after: Some(pause) }) => {
+        if failed.is_empty() && plan.errors.is_empty() {
+            return Ok(Synced::Done);
+        }
+        for FailedWrite { error, .. } in &failed {
+            if let WriteError::Busy { message, retry_after: Some(pause) } = error {
                 tracing::info!(service = %key, message, ?pause, "the API server asked for a pause");
                 self.put_off.pause(key, *pause);
                 return Ok(Synced::Paused);
             }
-            _ => {}
         }
-        let error =
-            SyncError { service: key.clone(), pods_left_out: plan.errors, failed: failed.map(Box::new) };
+        let is_there = |failed: &FailedWrite| matches!(failed.error, WriteError::AlreadyExists(_));
+        if !failed.is_empty() && failed.iter().all(is_there) {
+            // Nothing has failed: the object is there, made by the try whose answer was lost, and the cache will show it.
+            tracing::info!(service = %key, "found a slice there whose creation had not been answered");
+            self.put_off.put_off(key);
+            return Ok(Synced::Stale);
+        }
+        let error = SyncError { service: key.clone(), pods_left_out: plan.errors, failed };
         let message = format!("Error updating Endpoint Slices for Service {key}: {error}");
         let event = PlannedEvent::warning("FailedToUpdateEndpointSlices", message);
         self.events.record(EventSubject::from(service), &event);
@@ -207,4 +225,16 @@ impl Shared {
         self.put_off.forget(key);
         self.metrics.forget(key);
     }
+}
+
+/// The address types of a plan, each once: those of the Service, then those that it no longer has.
+fn address_types(plan: &Plan, create: &[EndpointSlice]) -> Vec<AddressType> {
+    let mut all: Vec<AddressType> = plan.stats.address_types.iter().map(|one| one.address_type).collect();
+    let written = create.iter().chain(&plan.update).chain(plan.delete.iter().map(|slice| &**slice));
+    for slice in written {
+        if !all.contains(&slice.address_type) {
+            all.push(slice.address_type);
+        }
+    }
+    all
 }

@@ -35,7 +35,7 @@ pub(super) fn plan<'a>(
     if inputs.options.slice_compaction {
         packing.compact(extra_writes);
     }
-    let order = packing.order(may_create);
+    let order = packing.order(may_create && inputs.options.safe_write_order);
 
     let drafter = Drafter::new(service, &inputs.options.manager, &candidates.groups, &packing);
     let new = packing.new.iter().map(|new| drafter.new_slice(new, &packing));
@@ -91,7 +91,8 @@ fn apply_hints(
     plan: &mut Plan,
 ) {
     if strategy == Strategy::Topology {
-        match assign_topology_hints(inputs.topology, slices) {
+        let ready = slices.ready();
+        match assign_topology_hints(inputs.topology, slices, ready) {
             Ok(by_zone) => {
                 if !plan.hinted.populated {
                     plan.events.push(PlannedEvent::normal(
@@ -104,7 +105,7 @@ fn apply_hints(
             Err(reason) => {
                 let message = for_address_type(&reason.to_string(), address_type);
                 plan.events.push(PlannedEvent::warning(EVENT_DISABLED, message));
-                plan.hinted.remove(address_type);
+                plan.hinted.withhold(address_type, ready);
                 slices.remove_hints();
             }
         }

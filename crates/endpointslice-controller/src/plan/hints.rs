@@ -65,6 +65,13 @@ impl<'a> Slices<'a> {
         }
     }
 
+    /// How many endpoints are ready, before anything is rehinted.
+    pub(super) fn ready(&self) -> usize {
+        let written = self.written.iter().map(|draft| &draft.slice);
+        let all = written.chain(self.unchanged.iter().map(|slice| &***slice));
+        all.flat_map(|slice| &slice.endpoints).filter(|endpoint| is_ready(endpoint)).count()
+    }
+
     /// Copies the unchanged slices of which `wrong` is true, to have their hints changed.
     pub(super) fn rehint(&mut self, mut wrong: impl FnMut(&EndpointSlice) -> bool) {
         let rehinted = &mut self.rehinted;

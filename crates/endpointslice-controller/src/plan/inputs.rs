@@ -41,6 +41,9 @@ pub struct PlanOptions {
     /// Gate: the annotation `service.alpha.kubernetes.io/tolerate-unready-endpoints` publishes unready pods, as
     /// `publishNotReadyAddresses` does. Upstream no longer reads it; off by default.
     pub tolerate_unready_annotation: bool,
+    /// Gate: where no order of updates keeps every ready pod in some slice after each of them, a slice is created first.
+    /// Upstream makes fewer writes then, in any order. On by default.
+    pub safe_write_order: bool,
     /// Gate: syncs that write anyway also merge sparse slices, with at most one write more. Off by default.
     pub slice_compaction: bool,
     /// Gate: up to this share (0 to 1) of the nodes may lack zone or CPU and be left out of the ratios, where upstream
@@ -54,6 +57,7 @@ impl Default for PlanOptions {
             max_endpoints_per_slice: DEFAULT_MAX_ENDPOINTS_PER_SLICE,
             manager: ENDPOINTSLICE_CONTROLLER.into(),
             tolerate_unready_annotation: false,
+            safe_write_order: true,
             slice_compaction: false,
             topology_node_tolerance: 0.0,
         }

@@ -14,7 +14,8 @@ type Before = BTreeMap<usize, BTreeSet<usize>>;
 const MOST_REPAIRS: usize = 8;
 
 impl Packing<'_, '_> {
-    /// Puts the slices that are written under an existing name in a safe order. Circles are broken only if `may_create`.
+    /// Puts the slices that are written under an existing name in a safe order. Circles are broken only if `may_create`; else
+    /// the order is as safe as it can be with these writes.
     pub(super) fn order(&mut self, may_create: bool) -> Vec<usize> {
         let mut created = BTreeSet::new();
         loop {

@@ -22,7 +22,8 @@ type ByZone = BTreeMap<Text, usize>;
 /// The zone that an endpoint is hinted for, by name of its target.
 type Zones = BTreeMap<Text, Text>;
 
-/// Gives hints to the slices that are written, and to unchanged ones whose hints are wrong. Returns the number of hinted
+/// Gives hints to the slices that are written, and to unchanged ones whose hints are wrong; all together have so many ready
+/// endpoints. Returns the number of hinted
 /// endpoints by zone. On an error hints may be anything and are to be removed.
 ///
 /// Upstream may leave a zone with too few endpoints, because it changes hints only in slices that it writes anyway, and
@@ -30,10 +31,8 @@ type Zones = BTreeMap<Text, Text>;
 pub(super) fn assign_topology_hints(
     topology: &TopologyState,
     slices: &mut Slices<'_>,
+    ready: usize,
 ) -> Result<ByZone, Disabled> {
-    let written = slices.written.iter().map(|draft| &draft.slice);
-    let all = written.chain(slices.unchanged.iter().map(|slice| &***slice));
-    let ready = all.flat_map(|slice| &slice.endpoints).filter(|endpoint| is_ready(endpoint)).count();
     let allocations = allocate(topology, ready)?;
 
     let mut hinted = ByZone::new();

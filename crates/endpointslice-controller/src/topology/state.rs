@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use kube_endpoint_core_model::{AddressType, Node, Text};
 
+use super::allocation::allocate;
+
 /// The smallest share of its fair load that an endpoint may exceed (upstream `overloadThreshold`).
 pub(crate) const OVERLOAD_THRESHOLD: f64 = 0.2;
 
@@ -66,19 +68,34 @@ pub struct HintedState {
     pub populated: bool,
     /// Ready endpoints by the zone that they are hinted for, by address type.
     pub allocations: BTreeMap<AddressType, BTreeMap<Text, usize>>,
+    /// How many ready endpoints there were, by address type that should have hints and could not be given any.
+    pub withheld: BTreeMap<AddressType, usize>,
 }
 
 impl HintedState {
     /// Notes that an address type has hints.
     pub(crate) fn set(&mut self, address_type: AddressType, by_zone: BTreeMap<Text, usize>) {
         self.allocations.insert(address_type, by_zone);
+        self.withheld.remove(&address_type);
         self.populated = true;
     }
 
-    /// Notes that an address type has none.
+    /// Notes that an address type has none, and shall have none.
     pub(crate) fn remove(&mut self, address_type: AddressType) {
         self.allocations.remove(&address_type);
+        self.withheld.remove(&address_type);
         self.populated = false;
+    }
+
+    /// Notes that an address type with so many ready endpoints should have hints, but can have none.
+    pub(crate) fn withhold(&mut self, address_type: AddressType, ready: usize) {
+        self.remove(address_type);
+        self.withheld.insert(address_type, ready);
+    }
+
+    /// Whether an address type that could not be given hints may get some now. Upstream does not ask that.
+    pub fn may_be_hinted(&self, topology: &TopologyState) -> bool {
+        self.withheld.values().any(|ready| allocate(topology, *ready).is_ok())
     }
 
     /// Whether some zone has too few endpoints for its share of the CPU (upstream `GetOverloadedServices`), so that the
@@ -158,6 +175,28 @@ mod tests {
         check(&nodes, &[], false);
         check(&[], &[("a", 5)], true);
         assert!(!HintedState::default().is_overloaded(&TopologyState::default()));
+    }
+
+    #[test]
+    fn hints_may_come_back_when_there_is_a_zone_for_each_of_enough_endpoints() {
+        let check = |zones: &[&str], ready: usize, want: bool| {
+            let mut hinted = HintedState::default();
+            hinted.withhold(AddressType::IPv4, ready);
+            let nodes: Vec<Node> = zones.iter().map(|zone| node(zone, 1000)).collect();
+            assert_eq!(
+                hinted.may_be_hinted(&TopologyState::from_nodes(&nodes, 0.0)),
+                want,
+                "{zones:?} {ready}"
+            );
+        };
+        check(&["a", "b"], 4, true);
+        check(&["a", "b"], 1, false);
+        check(&["a", ""], 4, false);
+        check(&["a", "b", "c"], 4, false);
+        assert!(
+            !HintedState::default()
+                .may_be_hinted(&TopologyState::from_nodes(&[node("a", 1000), node("b", 1000)], 0.0))
+        );
     }
 
     #[test]
