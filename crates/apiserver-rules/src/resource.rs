@@ -55,7 +55,30 @@ const fn core(
     }
 }
 
-static RESOURCES: [Resource; 11] = [
+const AUTHORIZATION: &str = "authorization.k8s.io";
+
+const fn review(
+    group: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    singular: &'static str,
+) -> Resource {
+    Resource {
+        group,
+        version: "v1",
+        kind,
+        plural,
+        singular,
+        short_names: &[],
+        categories: &[],
+        namespaced: false,
+        has_status: false,
+        verbs: REVIEW,
+        storage: "",
+    }
+}
+
+static RESOURCES: [Resource; 13] = [
     core("Namespace", "namespaces", "namespace", &["ns"], &[], false, true),
     core("Node", "nodes", "node", &["no"], &[], false, true),
     core("Pod", "pods", "pod", &["po"], &["all"], true, true),
@@ -101,32 +124,10 @@ static RESOURCES: [Resource; 11] = [
         verbs: STORED,
         storage: "leases",
     },
-    Resource {
-        group: "authentication.k8s.io",
-        version: "v1",
-        kind: "TokenReview",
-        plural: "tokenreviews",
-        singular: "tokenreview",
-        short_names: &[],
-        categories: &[],
-        namespaced: false,
-        has_status: false,
-        verbs: REVIEW,
-        storage: "",
-    },
-    Resource {
-        group: "authorization.k8s.io",
-        version: "v1",
-        kind: "SubjectAccessReview",
-        plural: "subjectaccessreviews",
-        singular: "subjectaccessreview",
-        short_names: &[],
-        categories: &[],
-        namespaced: false,
-        has_status: false,
-        verbs: REVIEW,
-        storage: "",
-    },
+    review("authentication.k8s.io", "TokenReview", "tokenreviews", "tokenreview"),
+    review(AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews", "subjectaccessreview"),
+    review(AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews", "selfsubjectaccessreview"),
+    review(AUTHORIZATION, "SelfSubjectRulesReview", "selfsubjectrulesreviews", "selfsubjectrulesreview"),
 ];
 
 impl Resource {

@@ -104,6 +104,18 @@ pub fn set_defaults(resource: &Resource, object: &mut Value) {
     }
 }
 
+/// An object that was not written through [`create`], as the real server shows it: decoded, with defaults, and a Service
+/// with the IP families that follow from its addresses. What cannot be decoded comes back as it is.
+pub fn shown_on_reading(resource: &Resource, object: Value) -> Value {
+    let Ok(decoded) = decode(resource, object.clone()) else { return object };
+    let mut object = decoded.object;
+    set_defaults(resource, &mut object);
+    if resource.kind == "Service" {
+        service_ips::default_on_read(&mut object);
+    }
+    object
+}
+
 /// Defaults, prepares and validates a decoded object that is to be created. The caller has set metadata.namespace,
 /// metadata.name (made from generateName if need be), uid and creationTimestamp; cluster IPs are allocated after it.
 ///

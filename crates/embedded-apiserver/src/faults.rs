@@ -20,6 +20,8 @@ pub enum Fault {
     },
     /// The request is handled after this time.
     Delay(Duration),
+    /// The request is handled at once and answered after this time: watchers see the change before its writer does.
+    DelayAnswer(Duration),
     /// The request is handled in full, then the connection breaks: the client cannot know whether it was.
     ApplyAndLoseAnswer,
     /// The connection breaks before the request is handled.

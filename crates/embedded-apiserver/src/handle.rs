@@ -76,6 +76,8 @@ impl EmbeddedApiServer {
     /// Loads objects as they stand: uids, owners, times, statuses and managedFields are kept, and so is the order of
     /// their resource versions, though not the versions themselves. What has no uid, time or namespace gets one;
     /// namespaces that are missing are made. Objects that are there already are replaced. Watchers see it happen.
+    /// Defaults are filled in, as a server does with what it reads from its store, so that a client which writes an
+    /// object back as it read it changes nothing.
     ///
     /// A parsed object takes several times the memory of its text, so large clusters are best loaded in batches of
     /// some thousand objects. Nothing is validated, and the garbage collector does not look at owners that are missing.

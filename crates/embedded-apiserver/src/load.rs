@@ -88,6 +88,7 @@ impl Inner {
         }
         let stored = view::stored_resource(resource);
         let key = key_of(resource, &namespace, &name);
+        let object = strategy::shown_on_reading(resource, object);
         Ok(Loaded { resource: stored, key, namespace, object: view::stored(resource, object) })
     }
 

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -102,7 +103,8 @@ where
 #[derive(Default)]
 struct Disturbance {
     refusal: Option<Status>,
-    delay: std::time::Duration,
+    delay: Duration,
+    answer_delay: Duration,
     lose_request: bool,
     lose_answer: bool,
 }
@@ -114,6 +116,7 @@ impl Disturbance {
             match hit {
                 Fault::Refuse { status, retry_after } => all.refusal = Some(refusal(*status, *retry_after)),
                 Fault::Delay(delay) => all.delay += *delay,
+                Fault::DelayAnswer(delay) => all.answer_delay += *delay,
                 Fault::LoseRequest => all.lose_request = true,
                 Fault::ApplyAndLoseAnswer => all.lose_answer = true,
                 _ => {}
@@ -167,6 +170,9 @@ impl ApiService {
             None => self.answer(&parts, body, &info, hits).await?,
         };
         self.log(info, answer.status().as_u16());
+        if !disturbance.answer_delay.is_zero() {
+            tokio::time::sleep(disturbance.answer_delay).await;
+        }
         if disturbance.lose_answer {
             return Err(ServiceError::AnswerLost);
         }

@@ -113,6 +113,8 @@ pub(crate) fn of(resource: &Resource) -> &'static GoType {
         ("discovery.k8s.io", _) => &discovery::EndpointSlice,
         ("coordination.k8s.io", _) => &other::Lease,
         ("authentication.k8s.io", _) => &other::TokenReview,
+        (_, "SelfSubjectAccessReview") => &other::SelfSubjectAccessReview,
+        (_, "SelfSubjectRulesReview") => &other::SelfSubjectRulesReview,
         _ => &other::SubjectAccessReview,
     }
 }
@@ -199,7 +201,10 @@ mod tests {
         check::<discovery::v1::EndpointSlice>("discovery.k8s.io/v1", "EndpointSlice");
         check::<coordination::v1::Lease>("coordination.k8s.io/v1", "Lease");
         check::<authentication::v1::TokenReview>("authentication.k8s.io/v1", "TokenReview");
-        check::<authorization::v1::SubjectAccessReview>("authorization.k8s.io/v1", "SubjectAccessReview");
+        let group_version = "authorization.k8s.io/v1";
+        check::<authorization::v1::SubjectAccessReview>(group_version, "SubjectAccessReview");
+        check::<authorization::v1::SelfSubjectAccessReview>(group_version, "SelfSubjectAccessReview");
+        check::<authorization::v1::SelfSubjectRulesReview>(group_version, "SelfSubjectRulesReview");
     }
 
     #[test]

@@ -111,4 +111,41 @@ go_types! {
         "spec" keep Object(&SubjectAccessReviewSpec),
         "status" keep Object(&SubjectAccessReviewStatus),
     }
+    SelfSubjectAccessReviewSpec {
+        "nonResourceAttributes" opt Object(&NonResourceAttributes),
+        "resourceAttributes" opt Object(&ResourceAttributes),
+    }
+    SelfSubjectAccessReview {
+        "apiVersion" omit Text("string"),
+        "kind" omit Text("string"),
+        "metadata" keep Object(&ObjectMeta),
+        "spec" keep Object(&SelfSubjectAccessReviewSpec),
+        "status" keep Object(&SubjectAccessReviewStatus),
+    }
+    SelfSubjectRulesReviewSpec {
+        "namespace" omit Text("string"),
+    }
+    NonResourceRule {
+        "nonResourceURLs" omit List(&Text("string")),
+        "verbs" keep List(&Text("string")),
+    }
+    ResourceRule {
+        "apiGroups" omit List(&Text("string")),
+        "resourceNames" omit List(&Text("string")),
+        "resources" omit List(&Text("string")),
+        "verbs" keep List(&Text("string")),
+    }
+    SubjectRulesReviewStatus {
+        "evaluationError" omit Text("string"),
+        "incomplete" keep Bool,
+        "nonResourceRules" keep List(&Object(&NonResourceRule)),
+        "resourceRules" keep List(&Object(&ResourceRule)),
+    }
+    SelfSubjectRulesReview {
+        "apiVersion" omit Text("string"),
+        "kind" omit Text("string"),
+        "metadata" keep Object(&ObjectMeta),
+        "spec" keep Object(&SelfSubjectRulesReviewSpec),
+        "status" keep Object(&SubjectRulesReviewStatus),
+    }
 }

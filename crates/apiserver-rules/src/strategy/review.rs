@@ -20,6 +20,13 @@ pub(super) fn validate(resource: &Resource, object: &Value) -> Result<(), Status
     let mut errors = Errors::default();
     let root = Path::Root("spec");
     let spec = spec(object);
+    if resource.kind == "SelfSubjectRulesReview" {
+        return if spec.text("namespace").is_empty() {
+            Err(Status::bad_request("no namespace on request"))
+        } else {
+            Ok(())
+        };
+    }
     match (spec.has("resourceAttributes"), spec.has("nonResourceAttributes")) {
         (true, true) => {
             let why = "cannot be specified in combination with resourceAttributes";
@@ -31,7 +38,10 @@ pub(super) fn validate(resource: &Resource, object: &Value) -> Result<(), Status
         }
         _ => {}
     }
-    if spec.text("user").is_empty() && spec.list("groups").is_empty() {
+    if resource.kind == "SubjectAccessReview"
+        && spec.text("user").is_empty()
+        && spec.list("groups").is_empty()
+    {
         errors.invalid(&root.child("user"), "", "at least one of user or group must be specified");
     }
     let metadata = &object["metadata"];

@@ -61,6 +61,29 @@ async fn delays_take_virtual_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_change_can_be_seen_before_its_answer_comes() {
+    let (server, raw) = started();
+    let rule = FaultRule::on(Fault::DelayAnswer(Duration::from_secs(30)), "create", "services");
+    server.add_fault(rule.times(1));
+    let mut watch = raw.watch(&format!("{SERVICES}?watch=1&resourceVersion=4")).await;
+    let start = tokio::time::Instant::now();
+    let object = service("a");
+    let (created, seen_after) = tokio::join!(raw.post(SERVICES, &object), async {
+        assert_eq!(watch.short().await, "ADDED a@5");
+        start.elapsed()
+    });
+    created.expect(201);
+    assert_eq!((seen_after.as_secs(), start.elapsed().as_secs()), (0, 30));
+    assert_eq!(
+        server.request_log().last().unwrap().at,
+        Duration::ZERO,
+        "the log tells when it was carried out"
+    );
+    raw.post(SERVICES, &service("b")).await.expect(201);
+    assert_eq!(start.elapsed().as_secs(), 30);
+}
+
+#[tokio::test(start_paused = true)]
 async fn watches_are_cut_broken_stalled_and_expired() {
     let (server, raw) = started();
     let uri = format!("{PODS}?watch=1&resourceVersion={}", server.resource_version());

@@ -8,7 +8,7 @@ use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube_endpoint_embedded_apiserver::{
-    EmbeddedApiServer, Fault, FaultRule, ListenError, ListenOptions, Listener, Right, User,
+    EmbeddedApiServer, Fault, FaultRule, ListenError, ListenOptions, Listener, User,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -148,39 +148,4 @@ async fn discovery_names_everything() {
     }
     raw.post("/version", &json!({})).await.refused(405, "MethodNotAllowed");
     raw.send("OPTIONS", PODS, "", "").await.refused(405, "MethodNotAllowed");
-}
-
-#[tokio::test(start_paused = true)]
-async fn reviews_are_answered_and_not_kept() {
-    let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
-    let user = User { name: "scraper".to_owned(), groups: list(&["monitoring"]) };
-    let right = Right {
-        subjects: list(&["monitoring"]),
-        verbs: list(&["get"]),
-        non_resource_urls: list(&["/metrics"]),
-        ..Right::default()
-    };
-    let (_server, raw) = start(EmbeddedApiServer::builder().token("secret", user).right(right));
-    let tokens = "/apis/authentication.k8s.io/v1/tokenreviews";
-    let review = |token: &str| {
-        json!({
-            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token},
-        })
-    };
-    let status = raw.post(tokens, &review("secret")).await.expect(201)["status"].take();
-    assert_eq!(
-        (status["authenticated"].as_bool(), status["user"]["username"].as_str()),
-        (Some(true), Some("scraper"))
-    );
-    let status = raw.post(tokens, &review("wrong")).await.expect(201)["status"].take();
-    assert!(status.get("authenticated").is_none() && status["error"].is_string());
-    raw.post(tokens, &review("")).await.refused(400, "BadRequest");
-    let access = json!({
-        "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
-        "spec": {"user": "scraper", "groups": ["monitoring"],
-            "nonResourceAttributes": {"path": "/metrics", "verb": "get"}},
-    });
-    let uri = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-    assert_eq!(raw.post(uri, &access).await.expect(201)["status"]["allowed"], true);
-    raw.get(uri).await.refused(405, "MethodNotAllowed");
 }

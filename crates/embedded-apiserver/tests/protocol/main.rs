@@ -12,5 +12,6 @@ mod list;
 mod listener;
 mod load;
 mod namespaces;
+mod reviews;
 mod watch;
 mod write;
