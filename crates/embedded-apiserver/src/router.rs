@@ -46,11 +46,33 @@ pub(crate) async fn route(inner: &Arc<Inner>, incoming: Incoming<'_>) -> Result<
 }
 
 fn not_found() -> Status {
-    Status::new(404, "NotFound", "the server could not find the requested resource")
+    without_details(404, "NotFound", "the server could not find the requested resource")
 }
 
 fn not_allowed() -> Status {
-    Status::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    let message = "the server does not allow this method on the requested resource";
+    without_details(405, "MethodNotAllowed", message)
+}
+
+/// What the real server's router says by itself: its details are there, but empty.
+fn without_details(code: u16, reason: &'static str, message: &str) -> Status {
+    let mut status = Status::new(code, reason, message);
+    status.details = Some(Box::default());
+    status
+}
+
+/// 404 for a path that leads into no API group that there is: the real server answers with text there.
+fn no_such_page() -> Answer {
+    answer::text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+/// 404 for a subresource that only a real server has, such as `pods/log`.
+fn no_subresource(resource: &Resource, subresource: &str) -> Status {
+    let message = format!(
+        "the server could not find the requested resource: this server has no {}/{subresource}",
+        resource.group_resource()
+    );
+    without_details(404, "NotFound", &message)
 }
 
 async fn on_resource(
@@ -62,7 +84,7 @@ async fn on_resource(
     match info.subresource.as_str() {
         "" => {}
         "status" if resource.has_status => {}
-        _ => return Err(not_found()),
+        other => return Err(no_subresource(resource, other)),
     }
     let has_name = !info.name.is_empty();
     if !resource.verbs.contains(&info.verb)
@@ -104,14 +126,18 @@ fn elsewhere(incoming: &Incoming<'_>) -> Result<Answer, Status> {
     let path = incoming.info.path.trim_end_matches('/');
     let segments: Vec<&str> = path.split('/').skip(1).collect();
     let accept = incoming.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if !matches!(incoming.info.verb, "get" | "head") {
-        return Err(if document(&segments, accept, incoming).is_some() {
-            not_allowed()
-        } else {
-            not_found()
-        });
+    let found = document(&segments, accept, incoming);
+    if found.is_some() && !matches!(incoming.info.verb, "get" | "head") {
+        return Err(not_allowed());
     }
-    document(&segments, accept, incoming).ok_or_else(not_found)
+    match (found, segments.as_slice()) {
+        (Some(found), _) => Ok(found),
+        (None, ["api", version, ..]) if discovery::resources("", version).is_some() => Err(not_found()),
+        (None, ["apis", group, version, ..]) if discovery::resources(group, version).is_some() => {
+            Err(not_found())
+        }
+        (None, _) => Ok(no_such_page()),
+    }
 }
 
 fn document(segments: &[&str], accept: &str, incoming: &Incoming<'_>) -> Option<Answer> {

@@ -7,9 +7,8 @@ use parking_lot::Mutex;
 
 use super::Call;
 use super::create::check_namespace;
-use super::update::{Update, subresource};
+use super::update::{Update, check_name, subresource};
 use crate::answer::Answer;
-use crate::metadata::text;
 use crate::server::Inner;
 
 impl Inner {
@@ -41,13 +40,8 @@ impl Inner {
             let patched = patch::apply(call.resource, current, patch_type, &call.body)?;
             let Decided { mut object, warnings: found } = call.decode(patched)?;
             *warnings.lock() = found;
-            if text(&object, "name") != name {
-                return Err(Status::bad_request(format!(
-                    "the name of the object ({}) does not match the name on the URL ({name})",
-                    text(&object, "name")
-                )));
-            }
             check_namespace(call.resource, &call.info.namespace, &mut object)?;
+            check_name(&object, name)?;
             Ok(object)
         })?;
         let mut all = warnings.into_inner();

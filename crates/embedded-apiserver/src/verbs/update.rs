@@ -33,6 +33,19 @@ pub(crate) struct Update<'a> {
     pub(crate) uid_is_precondition: bool,
 }
 
+/// Refuses an object that is not the one that the path names.
+pub(super) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
+    match text(object, "name") {
+        "" => Err(Status::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        ))),
+        given if given != name => Err(Status::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// The subresource that a path names.
 pub(crate) fn subresource(call: &Call<'_>) -> Result<Subresource, Status> {
     match call.info.subresource.as_str() {
@@ -48,15 +61,8 @@ impl Inner {
         let subresource = subresource(call)?;
         let Decided { mut object, mut warnings } = call.decode(call.json()?)?;
         let name = &call.info.name;
-        let given = text(&object, "name");
-        if given.is_empty() {
-            set(&mut object, "name", name.as_str());
-        } else if given != name {
-            return Err(Status::bad_request(format!(
-                "the name of the object ({given}) does not match the name on the URL ({name})"
-            )));
-        }
         check_namespace(call.resource, &call.info.namespace, &mut object)?;
+        check_name(&object, name)?;
         let update = Update {
             resource: call.resource,
             namespace: &call.info.namespace,

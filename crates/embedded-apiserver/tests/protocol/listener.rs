@@ -41,7 +41,7 @@ async fn it_speaks_http_1() {
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nok"), "{answer}");
     let answer = get(&listener, "/nowhere", "").await;
     assert!(answer.starts_with("HTTP/1.1 404 Not Found\r\n"), "{answer}");
-    assert!(answer.contains("\"message\":\"the server could not find the requested resource\""), "{answer}");
+    assert!(answer.ends_with("\r\n\r\n404 page not found\n"), "{answer}");
     let answer = get(&listener, "/api/v1/pods?watch=1&timeoutSeconds=1", "").await;
     assert!(answer.contains("transfer-encoding: chunked"), "{answer}");
     let answer = get(&listener, "/api", "").await;
@@ -144,8 +144,25 @@ async fn discovery_names_everything() {
         raw.get(path).await.expect(200);
     }
     for path in ["/api/v2", "/apis/apps", "/apis/apps/v1", "/openapi/v3/apis/apps/v1", "/metrics"] {
-        raw.get(path).await.refused(404, "NotFound");
+        let reply = raw.get(path).await;
+        assert_eq!((reply.status.as_u16(), &*reply.text), (404, &b"404 page not found\n"[..]), "{path}");
     }
+    // Where the group is there, but not the resource, the answer is a Status.
+    for path in [
+        "/api/v1/nope",
+        "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication",
+        "/apis/discovery.k8s.io/v1/nope",
+    ] {
+        let reply = raw.get(path).await;
+        assert_eq!(
+            reply.refused(404, "NotFound"),
+            "the server could not find the requested resource",
+            "{path}"
+        );
+        assert_eq!(reply.json()["details"], json!({}), "{path}");
+    }
+    let message = raw.get(&format!("{PODS}/web/log")).await.refused(404, "NotFound");
+    assert!(message.ends_with("this server has no pods/log"), "{message}");
     raw.post("/version", &json!({})).await.refused(405, "MethodNotAllowed");
     raw.send("OPTIONS", PODS, "", "").await.refused(405, "MethodNotAllowed");
 }

@@ -112,6 +112,11 @@ async fn paths_and_objects_must_agree() {
     let message = raw.put(&uri, &service("api")).await.refused(400, "BadRequest");
     assert_eq!(message, "the name of the object (api) does not match the name on the URL (web)");
     raw.merge(&uri, &json!({"metadata": {"name": "api"}})).await.refused(400, "BadRequest");
+    for unnamed in [json!({"spec": {}}), json!({"metadata": {"name": ""}})] {
+        let message = raw.put(&uri, &unnamed).await.refused(400, "BadRequest");
+        let expected = "the name of the object (web based on URL) was undeterminable: name must be provided";
+        assert_eq!(message, expected);
+    }
     raw.put(&format!("{PODS}/web"), &pod("web")).await.refused(404, "NotFound");
     raw.merge(&format!("{PODS}/web"), &json!({})).await.refused(404, "NotFound");
     raw.put(&format!("{uri}/scale"), &service("web")).await.refused(404, "NotFound");
