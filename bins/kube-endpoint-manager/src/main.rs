@@ -16,18 +16,12 @@ fn main() -> ExitCode {
     let options = match Options::try_parse() {
         Ok(options) => options,
         Err(error) if error.use_stderr() => {
-            // clap explains at length; one line says what is wrong.
-            let text = error.to_string();
-            let lines = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim);
-            complain(&format!(
-                "{} (see --help)",
-                lines.collect::<Vec<_>>().join(" ").trim_start_matches("error: ")
-            ));
+            complain(&in_one_line(&error.to_string()));
             return ExitCode::from(BAD_INPUT);
         }
         Err(help) => help.exit(),
     };
-    log_to_stderr(options.verbosity);
+    log_to_stderr(options.log_level());
     let settings = match Settings::try_from(&options) {
         Ok(settings) => settings,
         Err(error) => {
@@ -52,6 +46,19 @@ fn main() -> ExitCode {
             complain(&format!("{error}"));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// clap explains at length: what is wrong, tips, usage. One line says what is wrong and what may have been meant.
+fn in_one_line(explanation: &str) -> String {
+    let mut paragraphs =
+        explanation.split("\n\n").map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "));
+    let what = paragraphs.next().unwrap_or_default();
+    let what = what.trim_start_matches("error: ").to_owned();
+    match paragraphs.find_map(|paragraph| paragraph.strip_prefix("tip: ").map(str::to_owned)) {
+        // Such a tip is how to write what begins with a dash and is no flag.
+        Some(tip) if !tip.contains("'-- ") => format!("{what}; {tip} (see --help)"),
+        _ => format!("{what} (see --help)"),
     }
 }
 

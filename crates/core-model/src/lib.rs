@@ -4,6 +4,7 @@
 //! skips the rest while parsing; `null` and absent lists are empty. The rules are plain functions over views.
 
 pub mod address;
+mod causes;
 pub mod change;
 pub mod endpoints;
 pub mod event;
@@ -25,6 +26,7 @@ pub mod verdict;
 pub mod well_known;
 
 pub use address::IpFamily;
+pub use causes::causes;
 pub use endpoints::Endpoints;
 pub use event::{EventType, PlannedEvent};
 pub use intern::{Intern, Interner};

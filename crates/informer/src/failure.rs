@@ -1,10 +1,12 @@
 //! What can go wrong with a list or a watch, as far as it matters for what to do next.
 
+use std::error::Error;
 use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
 use kube::core::Status;
+use kube_endpoint_core_model::causes;
 
 use crate::metrics::FailureReason;
 
@@ -12,7 +14,7 @@ use crate::metrics::FailureReason;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// No answer. To be tried again later.
-    #[error("the API server cannot be reached: {0}")]
+    #[error("the API server cannot be reached: {}", innermost(.0))]
     Unreachable(#[source] Box<kube::Error>),
     /// No answer, or no more of it, for too long. To be tried again later.
     #[error("nothing came from the API server for {0:?}")]
@@ -41,6 +43,11 @@ pub(crate) enum Failure {
     /// The answer broke off. What came before it is good.
     #[error("the API server's answer broke off: {0}")]
     Cut(String),
+}
+
+/// What a client's error says, without the client's own word for it.
+fn innermost(error: &kube::Error) -> String {
+    causes(error.source().unwrap_or(error))
 }
 
 impl Failure {

@@ -147,7 +147,9 @@ impl<T: Object> Reflector<'_, T> {
 
     fn warn(&self, failure: &Failure, wait: Duration) {
         let doing = if self.position.is_some() { "watch" } else { "list" };
-        tracing::warn!(resource = T::KIND.name(), doing, error = %failure, retry_in = ?wait, "trying again");
+        // Nobody reads a pause to the nanosecond.
+        let retry_in = Duration::from_millis(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        tracing::warn!(resource = T::KIND.name(), doing, error = %failure, ?retry_in, "trying again");
     }
 }
 

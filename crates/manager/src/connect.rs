@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use kube_endpoint_core_model::causes;
 
 /// Why no client could be made. Nothing has been started then.
 #[derive(Debug, thiserror::Error)]
@@ -22,8 +23,11 @@ pub enum ConnectError {
     )]
     NotFound(#[source] kube::config::InferConfigError),
     /// What the configuration says makes no client.
-    #[error("the configuration of the API server makes no sense: {0}")]
+    #[error("the configuration of the API server makes no sense: {}", causes(.0))]
     Client(#[from] kube::Error),
+    /// The API server is said to be where no API server can be.
+    #[error("the API server's address {0} makes no sense: it must begin with https:// or http://")]
+    Scheme(String),
 }
 
 /// A client that sends each request once: what to do about a failure is decided by who made it.
@@ -36,7 +40,13 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> 
         Some(path) => read(path).await?,
         None => Config::infer().await.map_err(ConnectError::NotFound)?,
     };
-    Ok(kube_endpoint_informer::client_from_config(config)?)
+    if !matches!(config.cluster_url.scheme_str(), Some("https" | "http")) {
+        return Err(ConnectError::Scheme(config.cluster_url.to_string()));
+    }
+    let server = config.cluster_url.to_string();
+    let client = kube_endpoint_informer::client_from_config(config)?;
+    tracing::info!(server, "the API server to talk to");
+    Ok(client)
 }
 
 async fn read(path: &Path) -> Result<Config, ConnectError> {
@@ -44,24 +54,14 @@ async fn read(path: &Path) -> Result<Config, ConnectError> {
     if let Err(error) = std::fs::metadata(path) {
         return Err(failed(format!("{error}; give the path of a file that exists and can be read")));
     }
-    let kubeconfig = Kubeconfig::read_from(path).map_err(|error| failed(causes(&error)))?;
+    let kubeconfig = Kubeconfig::read_from(path).map_err(|error| {
+        // The parser also draws the place; its line and column are enough.
+        let why = causes(&error);
+        failed(why.split_once(" --> ").map_or(&*why, |(why, _)| why).to_owned())
+    })?;
     Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
         .await
         .map_err(|error| failed(causes(&error)))
-}
-
-/// An error and what is behind it, in one line.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut line = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !line.contains(&cause_text) {
-            line = format!("{line}: {cause_text}");
-        }
-        next = cause.source();
-    }
-    line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -80,8 +80,12 @@ mod tests {
     async fn what_is_wrong_with_a_kubeconfig_is_told_in_one_line() {
         let missing = connect(Some(Path::new("/no/such/file"))).await.err().unwrap().to_string();
         let no_context = error_of(r#"{"clusters":[],"contexts":[],"users":[],"current-context":"x"}"#).await;
-        let errors = [missing, error_of("a: [").await, no_context];
+        let elsewhere = error_of(
+            r#"{"clusters":[{"name":"c","cluster":{"server":"ftp://127.0.0.1"}}],"current-context":"c",
+            "contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"users":[{"name":"u","user":{}}]}"#,
+        );
+        let errors = [missing, error_of("a: [").await, no_context, elsewhere.await];
         assert!(errors.iter().all(|error| !error.is_empty() && !error.contains('\n')), "{errors:#?}");
-        insta::assert_snapshot!(format!("{}\n{}", errors[0], errors[2]));
+        insta::assert_snapshot!(format!("{}\n{}\n{}", errors[0], errors[2], errors[3]));
     }
 }

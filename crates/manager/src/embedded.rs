@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use crate::options::Options;
 
-/// The sample: one namespace of a shop, with its nodes, pods and Services, as a real cluster had them.
+/// The sample: one namespace of a shop, with its nodes, pods and Services, as a real cluster had them but for their health:
+/// all nodes and all pods but one are ready.
 pub(crate) const SAMPLE: &str = include_str!("../sample/shop.json");
 
 /// Why the embedded API server did not start. Nothing has been started then.

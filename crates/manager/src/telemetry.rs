@@ -5,15 +5,15 @@ use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-/// Logs to standard error; `RUST_LOG` goes before the verbosity, which counts as kube-controller-manager's does. May be
-/// called once in a process; later calls change nothing.
-pub fn log_to_stderr(verbosity: u8) {
-    let level = match verbosity {
-        0..=3 => LevelFilter::INFO,
-        4..=5 => LevelFilter::DEBUG,
-        _ => LevelFilter::TRACE,
+/// Logs to standard error what is of a level or above; `RUST_LOG` goes before. May be called once in a process; later
+/// calls change nothing.
+pub fn log_to_stderr(level: LevelFilter) {
+    let filter = match std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|filter| !filter.is_empty()) {
+        Some(filter) => EnvFilter::builder().with_default_directive(level.into()).parse_lossy(filter),
+        // What fails is told by those who asked for it, who also say what they do about it.
+        None if level <= LevelFilter::INFO => EnvFilter::new(format!("{level},kube_client=off")),
+        None => EnvFilter::new(level.to_string()),
     };
-    let filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

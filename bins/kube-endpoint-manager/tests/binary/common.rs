@@ -11,21 +11,21 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running process. It is killed when this is dropped.
-pub struct Process {
+pub(crate) struct Process {
     child: Child,
     lines: Receiver<String>,
     seen: Vec<String>,
 }
 
 /// The binary, with no configuration of the person who runs the tests.
-pub fn command(folder: &Path) -> Command {
+pub(crate) fn command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kube-endpoint-manager"));
     command.current_dir(folder).env_remove("KUBECONFIG").env_remove("RUST_LOG").env("HOME", folder);
     command
 }
 
 impl Process {
-    pub fn start(folder: &Path, arguments: &[&str]) -> Self {
+    pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Self {
         let mut child = command(folder)
             .args(arguments)
             .stdin(Stdio::null())
@@ -50,7 +50,7 @@ impl Process {
     }
 
     /// Waits for a line, on either output, that contains a text.
-    pub fn says(&mut self, text: &str) -> String {
+    pub(crate) fn says(&mut self, text: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -64,8 +64,13 @@ impl Process {
         }
     }
 
+    /// The lines that were waited through.
+    pub(crate) fn seen(&self) -> &[String] {
+        &self.seen
+    }
+
     /// Sends SIGTERM and waits for the end.
-    pub fn stop(mut self) -> ExitStatus {
+    pub(crate) fn stop(mut self) -> ExitStatus {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         let deadline = Instant::now() + PATIENCE;
@@ -87,14 +92,14 @@ impl Drop for Process {
 }
 
 /// A client by the kubeconfig that the embedded API server's process writes.
-pub async fn client(kubeconfig: PathBuf) -> kube::Client {
+pub(crate) async fn client(kubeconfig: PathBuf) -> kube::Client {
     let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();
     kube::Client::try_from(config).unwrap()
 }
 
 /// The names of the Services that have slices, once there are this many slices.
-pub async fn services_with_slices(client: &kube::Client, slices: usize) -> Vec<String> {
+pub(crate) async fn services_with_slices(client: &kube::Client, slices: usize) -> Vec<String> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let request =

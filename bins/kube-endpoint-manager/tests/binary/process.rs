@@ -1,10 +1,8 @@
 //! The binary as a process: with an API server of its own, against one in another process, and against none.
 
-mod common;
-
 use std::fs;
 
-use common::{Process, client, services_with_slices};
+use crate::common::{Process, client, services_with_slices};
 
 /// How many slices the controllers make of the sample cluster.
 const SAMPLE_SLICES: usize = 10;
@@ -17,6 +15,7 @@ async fn embedded_shows_what_is_written_and_ends_cleanly() {
     process.says("An API server listens on http://127.0.0.1:");
     process.says("kubectl --kubeconfig embedded.kubeconfig");
     process.says("EndpointSlice shop/");
+    assert!(process.seen().iter().all(|line| !line.contains("INFO")), "{:#?}", process.seen());
     let client = client(folder.path().join("embedded.kubeconfig")).await;
     let services = services_with_slices(&client, SAMPLE_SLICES).await;
     assert!(services.contains(&"frontend".to_owned()), "{services:?}");
@@ -50,8 +49,12 @@ async fn a_server_that_cannot_be_reached_is_tried_again_and_that_is_said() {
     });
     fs::write(folder.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
     let mut manager = Process::start(folder.path(), &["--kubeconfig=kubeconfig"]);
-    manager.says("trying again");
-    manager.says("trying again");
+    manager.says(&format!("server=\"http://127.0.0.1:{port}/\""));
+    for _ in 0..2 {
+        let line = manager.says("trying again");
+        assert!(line.contains("cannot be reached") && line.contains("Connection refused"), "{line}");
+    }
+    assert!(manager.seen().iter().all(|line| !line.contains("kube_client")), "{:#?}", manager.seen());
     assert!(manager.stop().success());
 }
 

@@ -1,14 +1,18 @@
 //! Input that makes no sense: one line says what is wrong and what would be right, the exit code is 2, and nothing has been
 //! started.
 
-mod common;
-
 use std::fs;
 
 #[test]
 fn bad_input_is_told_in_one_line_and_starts_nothing() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("broken.kubeconfig"), "clusters: [").unwrap();
+    fs::write(
+        folder.path().join("elsewhere.kubeconfig"),
+        r#"{"current-context": "c", "clusters": [{"name": "c", "cluster": {"server": "ftp://127.0.0.1"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": {}}]}"#,
+    )
+    .unwrap();
     fs::write(folder.path().join("broken.json"), r#"{"kind": "Service""#).unwrap();
     fs::write(folder.path().join("nameless.yaml"), "kind: Service\n").unwrap();
     fs::write(
@@ -23,7 +27,11 @@ fn bad_input_is_told_in_one_line_and_starts_nothing() {
     .unwrap();
     let inputs: &[&[&str]] = &[
         &["--no-such-flag"],
+        &["--embeded"],
         &["--max-endpoints-per-slice=many"],
+        &["--kube-api-burst=-1"],
+        &["--kube-api-qps=fast"],
+        &["--secure-port=99999"],
         &["--max-endpoints-per-slice=0"],
         &["--endpointslice-updates-batch-period=5"],
         &["--controllers=deployment-controller"],
@@ -34,6 +42,7 @@ fn bad_input_is_told_in_one_line_and_starts_nothing() {
         &["--secure-port=10257"],
         &["--kubeconfig=no-such-file"],
         &["--kubeconfig=broken.kubeconfig"],
+        &["--kubeconfig=elsewhere.kubeconfig"],
         &["--embedded", "--embedded-load=no-such-file"],
         &["--embedded", "--embedded-load=broken.json"],
         &["--embedded", "--embedded-load=nameless.yaml"],
@@ -47,7 +56,7 @@ fn bad_input_is_told_in_one_line_and_starts_nothing() {
     ];
     let mut said = String::new();
     for arguments in inputs {
-        let output = common::command(folder.path()).args(*arguments).output().unwrap();
+        let output = crate::common::command(folder.path()).args(*arguments).output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
         assert_eq!(error.lines().count(), 1, "{arguments:?}: {error}");
