@@ -228,6 +228,32 @@ impl TrackedWriter {
     }
 }
 
+impl TrackedWriter {
+    /// Deletes an object on condition that it is as it was seen; one that is gone already is as good.
+    ///
+    /// # Errors
+    ///
+    /// The write, if it failed; `Conflict` if the object has changed.
+    pub async fn delete_unchanged<T: Writable>(
+        &self,
+        owner: &ObjectKey,
+        object: &T,
+    ) -> Result<(), FailedWrite> {
+        let key = object.metadata().key();
+        self.tracker.begin(&key);
+        match self.writer.delete_unchanged(object).await {
+            Ok(()) | Err(WriteError::NotFound(_)) => {
+                self.tracker.deleted(owner, &key, &object.metadata().uid);
+                Ok(())
+            }
+            Err(error) => {
+                self.tracker.failed(&key);
+                Err(FailedWrite { operation: Operation::Delete, object: key, error })
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,10 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
 use http_body_util::BodyExt;
 use kube::client::Body;
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, ObjectMeta, ResourceVersion, Text};
+use kube_endpoint_core_model::causes;
+use kube_endpoint_core_model::{
+    EndpointSlice, Endpoints, ObjectKey, ObjectMeta, ResourceVersion, Service, Text,
+};
 use opentelemetry::propagation::Injector;
 use serde::{Deserialize, Serialize};
 
@@ -139,12 +142,50 @@ impl ApiWriter {
     ///
     /// `NotFound` if it was gone already; every other [`WriteError`] too.
     pub async fn delete<T: Writable>(&self, key: &ObjectKey, uid: Option<&Text>) -> Result<(), WriteError> {
+        let uid = uid.filter(|uid| !uid.is_empty());
+        self.delete_if::<T>(key, uid.map(|uid| serde_json::json!({ "uid": &**uid }))).await
+    }
+
+    /// Deletes an object on condition that it still has the uid and the version that it carries.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if it was gone already, `Conflict` if it has changed; every other [`WriteError`] too.
+    pub async fn delete_unchanged<T: Writable>(&self, object: &T) -> Result<(), WriteError> {
+        let ObjectMeta { uid, resource_version, .. } = object.metadata();
+        let seen = serde_json::json!({ "uid": &**uid, "resourceVersion": resource_version.to_string() });
+        self.delete_if::<T>(&object.metadata().key(), Some(seen)).await
+    }
+
+    async fn delete_if<T: Writable>(
+        &self,
+        key: &ObjectKey,
+        preconditions: Option<serde_json::Value>,
+    ) -> Result<(), WriteError> {
         let mut options = serde_json::json!({"kind": "DeleteOptions", "apiVersion": "v1"});
-        if let Some(uid) = uid.filter(|uid| !uid.is_empty()) {
-            options["preconditions"] = serde_json::json!({ "uid": &**uid });
+        if let Some(preconditions) = preconditions {
+            options["preconditions"] = preconditions;
         }
         let body = serde_json::to_vec(&options).map_err(|error| WriteError::Unknown(error.to_string()))?;
         self.send(Method::DELETE, &object_path::<T>(key), "application/json", body).await.map(drop)
+    }
+
+    /// Reads a Service, from the server and not from a cache; none if there is none. For what must not be decided by a
+    /// cache that may lag behind.
+    ///
+    /// # Errors
+    ///
+    /// Every [`WriteError`] but `NotFound`.
+    pub async fn service(&self, key: &ObjectKey) -> Result<Option<Service>, WriteError> {
+        let path = format!("/api/v1/namespaces/{}/services/{}", key.namespace, key.name);
+        let answer = match self.send(Method::GET, &path, "application/json", Vec::new()).await {
+            Ok(answer) => answer,
+            Err(WriteError::NotFound(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let read = serde_json::from_slice(&answer);
+        read.map(Some)
+            .map_err(|error| WriteError::Unknown(format!("the answer to {path} cannot be read: {error}")))
     }
 
     async fn stored<T: Writable>(
@@ -188,9 +229,9 @@ impl ApiWriter {
             propagator.inject(&mut TraceHeaders(request.headers_mut()));
         });
         let answered = async {
-            let answer = self.client.send(request).await.map_err(|error| error.to_string())?;
+            let answer = self.client.send(request).await.map_err(|error| causes(&error))?;
             let (parts, body) = answer.into_parts();
-            let body = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
+            let body = body.collect().await.map_err(|error| causes(&error))?.to_bytes();
             Ok::<_, String>((parts, body))
         };
         match tokio::time::timeout(ANSWER_TIMEOUT, answered).await {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use kube_endpoint_api_writer::{ApiWriter, EventRecorder, PutOff, TrackedWriter};
 use kube_endpoint_core_model::well_known::ANNOTATION_LEADER;
 use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
-use kube_endpoint_informer::{Cluster, Kind};
+use kube_endpoint_informer::Cluster;
 use kube_endpoint_tracker::TriggerTimes;
 use kube_endpoint_workqueue::{RetryPolicy, WorkQueue, default_controller_rate_limiter, run_workers};
 use parking_lot::Mutex;
@@ -130,15 +130,10 @@ impl Shared {
     /// Queues the Endpoints of Services that went while nobody watched (upstream `checkLeftoverEndpoints`), but no
     /// leader-election locks, which have no Service. Called once, when the stores are filled.
     fn queue_leftovers(&self) {
-        // What is newer than the list of Services may belong to one that is being created.
-        let listed = self.cluster.position(Kind::Services);
         for key in self.cluster.endpoints_keys() {
             let Some(endpoints) = self.cluster.endpoints(&key) else { continue };
             let metadata = &endpoints.metadata;
-            if self.cluster.service(&key).is_none()
-                && metadata.resource_version <= listed
-                && !metadata.annotations.contains_key(ANNOTATION_LEADER)
-            {
+            if self.cluster.service(&key).is_none() && !metadata.annotations.contains_key(ANNOTATION_LEADER) {
                 self.gone.lock().insert(key.clone());
                 self.queue.add(key);
             }

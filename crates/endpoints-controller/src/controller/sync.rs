@@ -50,7 +50,9 @@ impl Shared {
                 let deleted = self.delete_endpoints(key).await;
                 match deleted {
                     Ok(true) => self.put_off.forget(key),
-                    Ok(false) | Err(_) => drop(self.gone.lock().insert(key.clone())),
+                    Ok(false) | Err(_) => {
+                        self.gone.lock().insert(key.clone());
+                    }
                 }
                 deleted.map(drop)
             }
@@ -141,24 +143,31 @@ impl Shared {
     /// Deletes the Endpoints of a Service that is gone, but no others that have taken their name. Returns whether that
     /// is done; false if it was put off.
     async fn delete_endpoints(&self, key: &ObjectKey) -> Result<bool, FailedWrite> {
+        let Ok(existing) = self.current(key) else { return Ok(false) };
+        let existing = existing.filter(|existing| existing.metadata.deletion_timestamp.is_none());
         let tracker = self.writer.tracker();
-        match self.current(key) {
-            Err(Stale) => return Ok(false),
-            Ok(Some(endpoints)) if endpoints.metadata.deletion_timestamp.is_none() => {
-                self.writer.delete::<Endpoints>(key, key, &endpoints.metadata.uid).await?;
+        // We may have made some, and do not know. That is the one case in which the cache is not asked.
+        let unresolved = existing.is_none() && tracker.take_unresolved(key).is_some();
+        if existing.is_none() && !unresolved {
+            return Ok(true);
+        }
+        let failed = |error| {
+            if unresolved {
+                tracker.create_unresolved(key, key);
             }
-            Ok(Some(_)) => {}
-            // We may have made some, and do not know. That is the one case in which the cache is not asked.
-            Ok(None) if tracker.take_unresolved(key).is_some() => {
-                match self.writer.writer().delete::<Endpoints>(key, None).await {
-                    Ok(()) | Err(WriteError::NotFound(_)) => {}
-                    Err(error) => {
-                        tracker.create_unresolved(key, key);
-                        return Err(FailedWrite { operation: Operation::Delete, object: key.clone(), error });
-                    }
-                }
-            }
-            Ok(None) => {}
+            FailedWrite { operation: Operation::Delete, object: key.clone(), error }
+        };
+        // The stores of different kinds are read at different times: there may be such a Service again, or at the start
+        // still, and the Endpoints may be what somebody made for it. If so the cache will show it.
+        if self.writer.writer().service(key).await.map_err(failed)?.is_some() {
+            return Ok(true);
+        }
+        match existing {
+            Some(endpoints) => self.writer.delete::<Endpoints>(key, key, &endpoints.metadata.uid).await?,
+            None => match self.writer.writer().delete::<Endpoints>(key, None).await {
+                Ok(()) | Err(WriteError::NotFound(_)) => {}
+                Err(error) => return Err(failed(error)),
+            },
         }
         Ok(true)
     }

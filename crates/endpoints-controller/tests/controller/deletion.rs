@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_endpoint_embedded_apiserver::Fault;
+use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpoints_controller::ControllerOptions;
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ async fn a_deletion_that_fails_is_tried_again() {
     let server = world.crash().await;
     server.load([endpoints("left", "192.0.2.1")]).unwrap();
     let refuse = Fault::Refuse { status: 500, retry_after: None };
-    server.add_fault(kube_endpoint_embedded_apiserver::FaultRule::on(refuse, "delete", "endpoints").times(3));
+    server.add_fault(FaultRule::on(refuse, "delete", "endpoints").times(3));
     let world = World::start(&server, ControllerOptions::default()).await;
     assert_eq!(
         world.writes(),
@@ -99,4 +99,29 @@ async fn endpoints_that_may_have_been_made_too_late_are_deleted_unseen() {
     assert_eq!(writes.last().map(String::as_str), Some("delete endpoints 404"));
     world.pass(Duration::from_secs(600)).await;
     assert_eq!(world.writes(), [""; 0]);
+}
+
+/// The stores of Services and of Endpoints are filled one after the other, and their versions need not compare.
+#[tokio::test(start_paused = true)]
+async fn nothing_goes_while_the_server_does_not_say_that_there_is_no_service() {
+    let mut manual = service("manual");
+    manual["spec"]["selector"] = Value::Null;
+    let server = server([endpoints("left", "192.0.2.1")]);
+    let seconds = Duration::from_secs;
+    // Endpoints are read later than Services, whose watch then says nothing.
+    server.add_fault(FaultRule::on(Fault::StallWatch(seconds(1)), "watch", "endpoints").times(2));
+    server.add_fault(FaultRule::on(Fault::StallWatch(seconds(60)), "watch", "services").after(1).times(1));
+    let refuse = Fault::Refuse { status: 403, retry_after: None };
+    server.add_fault(FaultRule::on(refuse, "get", "services").times(4));
+    let between = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        server.close_watches();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        server.load([manual, endpoints("manual", "192.0.2.1")]).unwrap();
+    };
+    let (world, ()) = tokio::join!(World::start(&server, ControllerOptions::default()), between);
+    assert!(server.request_log().iter().any(|it| it.request.verb == "get" && it.status == 200));
+    assert_eq!(world.writes(), ["delete endpoints 200"]);
+    assert!(world.get("endpoints", "manual").is_some());
+    assert!(world.get("endpoints", "left").is_none());
 }

@@ -8,23 +8,17 @@
 //! - only those of an address type that is mirrored. Endpoints hold one family of a dual-stack Service; its slices of
 //!   the other are all that clients of that family have. Nor do empty Endpoints take the last endpoints from anybody:
 //!   they may be what a user has not got round to filling;
-//! - only when the Service was seen to lack a selector at, or after, the version of the slice. It may have got one back,
-//!   and the slice may have been written for it.
-
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
+//! - only when the API server itself says that the Service lacks a selector, and only in the version that was seen before
+//!   it was asked. The Service may have got a selector back, and the slice may have been written for it; the cache of
+//!   Services may lag behind that of slices, and versions of different kinds need not compare.
 
 use kube_endpoint_api_writer::{FailedWrite, Operation};
 use kube_endpoint_core_model::well_known::ENDPOINTSLICE_CONTROLLER;
 use kube_endpoint_core_model::{AddressType, EndpointSlice, Service};
-use kube_endpoint_informer::Kind;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::Shared;
-
-/// How long to wait for the cache to show Services as they were when a slice was written. Without other news a bookmark
-/// tells, once a minute.
-const RECHECK: Duration = Duration::from_secs(10);
 
 /// Whether a slice is the endpointslice controller's.
 pub(super) fn is_made_of_pods(slice: &EndpointSlice) -> bool {
@@ -52,21 +46,22 @@ impl Shared {
         orphans: Vec<Arc<EndpointSlice>>,
         mirrored: &BTreeSet<AddressType>,
     ) -> Result<(), FailedWrite> {
-        let seen = self.cluster.position(Kind::Services);
-        let (settled, recent): (Vec<_>, Vec<_>) = orphans
-            .into_iter()
-            .filter(|orphan| mirrored.contains(&orphan.address_type))
-            .partition(|orphan| orphan.metadata.resource_version <= seen);
-        for orphan in settled {
+        let replaced: Vec<_> =
+            orphans.into_iter().filter(|orphan| mirrored.contains(&orphan.address_type)).collect();
+        let Some(first) = replaced.first() else { return Ok(()) };
+        let failed = |error| FailedWrite { operation: Operation::Delete, object: first.key(), error };
+        let asked = self.writer.writer().service(&service.key).await.map_err(failed)?;
+        // Otherwise the cache will tell soon, and start a sync.
+        if !asked.is_some_and(|asked| asked.uid == service.uid && asked.selector.is_none()) {
+            return Ok(());
+        }
+        for orphan in replaced {
             tracing::info!(
                 service = %service.key, slice = %orphan.metadata.name,
                 "deleting a slice that was made of pods: the Service has no selector any more and its Endpoints are mirrored"
             );
-            self.writer.delete::<EndpointSlice>(&service.key, &orphan.key(), &orphan.metadata.uid).await?;
+            self.writer.delete_unchanged(&service.key, &*orphan).await?;
             self.metrics.wrote(Operation::Delete);
-        }
-        if !recent.is_empty() {
-            self.queue.add_after(service.key.clone(), RECHECK);
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_endpoint_embedded_apiserver::Fault;
+use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_mirroring::ControllerOptions;
 use serde_json::{Value, json};
 
@@ -120,17 +120,42 @@ async fn those_of_others_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_comes_late_goes_when_it_is_known_that_the_selector_did_not_come_back() {
+async fn one_that_comes_late_goes_too() {
     let world = selecting(true, endpoints("web", &["192.0.2.1"])).await;
     lose_selector(&world).await;
     world.pass(Duration::from_secs(5)).await;
     let service = world.get("services", "web").unwrap();
     world.create(&made_of_pods("late", &service, "192.0.2.1")).await;
     world.pass(Duration::from_secs(2)).await;
-    assert_eq!(world.slices(), [MADE, MIRRORED], "the selector may be back, and the cache not show it yet");
-    world.pass(Duration::from_secs(75)).await;
-    assert_eq!(world.slices(), [MIRRORED], "a bookmark told");
+    assert_eq!(world.slices(), [MIRRORED]);
     assert_eq!(world.controller.pending(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_goes_while_the_server_does_not_say_that_there_is_no_selector() {
+    for fault in [Fault::Refuse { status: 403, retry_after: None }, Fault::LoseRequest] {
+        let world = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+        world.server.add_fault(FaultRule::on(fault, "get", "services"));
+        lose_selector(&world).await;
+        world.pass(Duration::from_secs(600)).await;
+        assert_eq!(world.slices(), [MADE, MIRRORED]);
+        world.server.clear_faults();
+        world.pass(Duration::from_secs(600)).await;
+        assert_eq!(world.slices(), [MIRRORED]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_was_written_since_it_was_seen_stays() {
+    let world = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    world.fault(Fault::Delay(Duration::from_secs(3)), "delete", 1);
+    lose_selector(&world).await;
+    world.pass(Duration::from_secs(1)).await;
+    world.patch("services", "web", json!({"spec": {"selector": {"app": "web"}}})).await;
+    world.patch("endpointslices", "web-pods", json!({"metadata": {"labels": {"x": "y"}}})).await;
+    world.pass(Duration::from_secs(60)).await;
+    assert_eq!(world.slices(), [MADE]);
+    assert!(world.writes().contains(&"delete endpointslices 409".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
