@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use criterion::Criterion;
-use kube_endpoint_benches::{flipped, nodes, pods, service};
+use kube_endpoint_benches::{flipped, nodes, pods, read_back, service};
 use kube_endpoint_core_model::{EndpointSlice, Node, Pod, ResourceVersion, Service, Text};
 use kube_endpoint_endpointslice_controller::{
     HintedState, Plan, PlanInputs, PlanOptions, TopologyState, plan,
@@ -42,9 +42,9 @@ fn carried_out(plan: Plan) -> Vec<Arc<EndpointSlice>> {
         slice.metadata.uid = format!("uid-{number}").into();
         slice.metadata.resource_version = ResourceVersion(number as u64 + 1);
         slice.metadata.generation = 1;
-        Arc::new(slice)
+        slice
     };
-    plan.create.into_iter().enumerate().map(made).collect()
+    read_back(plan.create.into_iter().enumerate().map(made).collect())
 }
 
 fn plans(criterion: &mut Criterion) {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{Node, Pod, Service};
+use kube_endpoint_core_model::{EndpointSlice, Intern, Interner, Node, Pod, Service};
 use serde_json::{Value, json};
 
 /// The namespace of all that is made here.
@@ -49,9 +49,10 @@ pub fn pods_as_json(workload: &str, count: usize) -> Vec<Value> {
     (0..count).map(pod).collect()
 }
 
-/// The same pods as views.
+/// The same pods as views, which share texts as they do in a store.
 pub fn pods(workload: &str, count: usize) -> Vec<Arc<Pod>> {
-    pods_as_json(workload, count).into_iter().map(|pod| Arc::new(view(pod))).collect()
+    let mut interner = Interner::default();
+    pods_as_json(workload, count).into_iter().map(|pod| Arc::new(stored(pod, &mut interner))).collect()
 }
 
 /// One of those pods with another readiness and a later version.
@@ -87,6 +88,19 @@ pub fn nodes() -> Vec<Arc<Node>> {
         }))
     };
     (0..NODES).map(|number| Arc::new(node(number))).collect()
+}
+
+/// Slices as a store has them once they have come back from the server: sharing texts with one another only.
+pub fn read_back(slices: Vec<EndpointSlice>) -> Vec<Arc<EndpointSlice>> {
+    let mut interner = Interner::default();
+    let json = slices.into_iter().map(|slice| serde_json::to_value(slice).expect("slices can be written"));
+    json.map(|slice| Arc::new(stored(slice, &mut interner))).collect()
+}
+
+fn stored<T: serde::de::DeserializeOwned + Intern>(json: Value, interner: &mut Interner) -> T {
+    let mut object: T = view(json);
+    object.intern(interner);
+    object
 }
 
 fn node_name(number: usize) -> String {

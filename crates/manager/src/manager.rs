@@ -296,7 +296,11 @@ impl Build<'_> {
                 tolerate_unready_annotation: settings.gates.is_on(Gate::TolerateUnreadyAnnotation),
                 safe_write_order: settings.gates.is_on(Gate::SafeWriteOrder),
                 slice_compaction: settings.gates.is_on(Gate::SliceCompaction),
-                topology_node_tolerance: settings.topology_node_tolerance,
+                topology_node_tolerance: if settings.gates.is_on(Gate::TopologyNodeTolerance) {
+                    settings.topology_node_tolerance
+                } else {
+                    0.0
+                },
                 ..PlanOptions::default()
             },
             workers: settings.endpoint_slice_workers,

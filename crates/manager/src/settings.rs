@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::controller_name::ControllerName;
-use crate::gates::{Gate, Gates};
+use crate::gates::Gates;
 use crate::options::Options;
 
 /// An option that cannot be taken.
@@ -48,7 +48,7 @@ pub struct Settings {
     pub endpoints_batch_period: Duration,
     /// How long syncs of mirrored slices that slices cause wait for more of the kind.
     pub mirroring_batch_period: Duration,
-    /// Share of the nodes, 0 to 1, that may lack a zone.
+    /// With the gate `TopologyNodeTolerance`: share of the nodes, 0 to 1, that may lack a zone.
     pub topology_node_tolerance: f64,
     /// Seed of names and of jitter.
     pub seed: u64,
@@ -71,7 +71,7 @@ impl Default for Settings {
             endpoint_slice_batch_period: Duration::ZERO,
             endpoints_batch_period: Duration::ZERO,
             mirroring_batch_period: Duration::ZERO,
-            topology_node_tolerance: 0.0,
+            topology_node_tolerance: 0.1,
             seed: 0,
         }
     }
@@ -113,7 +113,6 @@ impl TryFrom<&Options> for Settings {
             Some(other) => return Err(invalid("--compatibility", other, "the only profile is `upstream`")),
         };
         gates.set(&options.feature_gates)?;
-        let tolerance = in_range("--topology-node-tolerance", options.topology_node_tolerance, 0.0, 1.0)?;
         if options.kube_api_qps == 0.0 || options.kube_api_qps.is_nan() {
             let why = "it must be above zero, or negative for no limit";
             return Err(invalid("--kube-api-qps", &options.kube_api_qps.to_string(), why));
@@ -122,7 +121,12 @@ impl TryFrom<&Options> for Settings {
         Ok(Self {
             kubeconfig: options.kubeconfig.clone(),
             controllers: ControllerName::select(&options.controllers)?,
-            topology_node_tolerance: if gates.is_on(Gate::TopologyNodeTolerance) { tolerance } else { 0.0 },
+            topology_node_tolerance: in_range(
+                "--topology-node-tolerance",
+                options.topology_node_tolerance,
+                0.0,
+                1.0,
+            )?,
             gates,
             qps: options.kube_api_qps,
             burst: in_range("--kube-api-burst", options.kube_api_burst, 1, 1_000_000)?,
@@ -164,6 +168,7 @@ fn seed_of_this_process() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gates::Gate;
     use clap::Parser;
 
     fn settings(words: &[&str]) -> Result<Settings, String> {

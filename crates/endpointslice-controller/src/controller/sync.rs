@@ -127,13 +127,13 @@ impl Shared {
             let of_type = |slice: &mut EndpointSlice| slice.address_type == address_type;
             let delete: Vec<Arc<EndpointSlice>> =
                 plan.delete.iter().filter(|slice| slice.address_type == address_type).cloned().collect();
-            let update = plan.update.chunk_by(|one, two| one.address_type == two.address_type);
+            let update = plan
+                .update
+                .chunk_by(|one, two| one.address_type == two.address_type)
+                .find(|chunk| chunk.first().is_some_and(|slice| slice.address_type == address_type));
             let writes = SliceWrites {
                 create: create.extract_if(.., of_type).collect(),
-                update: update
-                    .filter(|chunk| chunk.first().is_some_and(|slice| slice.address_type == address_type))
-                    .next_back()
-                    .unwrap_or_default(),
+                update: update.unwrap_or_default(),
                 delete: &delete,
             };
             let wrote = |operation| self.metrics.wrote(operation);

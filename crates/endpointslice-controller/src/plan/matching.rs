@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use kube_endpoint_core_model::{Endpoint, IpFamily, ObjectReference, Text};
 
@@ -11,11 +12,6 @@ use super::pods::Candidate;
 const POD: &str = "Pod";
 
 impl Candidate<'_> {
-    /// Whether it has an address of a family.
-    pub(super) fn has_address(&self, family: IpFamily) -> bool {
-        self.pod.addresses(family).next().is_some()
-    }
-
     /// Whether it is ready once it is published.
     pub(super) fn is_ready(&self) -> bool {
         self.conditions.ready == Some(true)
@@ -24,7 +20,7 @@ impl Candidate<'_> {
     /// Whether an endpoint whose target has this pod's name is the same one (upstream's endpoint hash).
     pub(super) fn is(&self, endpoint: &Endpoint, family: IpFamily) -> bool {
         let target_namespace = endpoint.target_ref.as_ref().map(|target| &target.namespace);
-        target_namespace == Some(&self.pod.key.namespace)
+        target_namespace.is_some_and(|namespace| same(namespace, &self.pod.key.namespace))
             && endpoint.hostname.as_deref().unwrap_or_default()
                 == self.hostname.map_or("", |hostname| &**hostname)
             && self.has_addresses(&endpoint.addresses, family)
@@ -46,12 +42,12 @@ impl Candidate<'_> {
 
     /// Whether the same endpoint says all else that it should (upstream `EndpointsEqualBeyondHash`).
     pub(super) fn agrees_with(&self, endpoint: &Endpoint) -> bool {
-        endpoint.node_name == self.pod.node_name
-            && endpoint.zone == self.zone
+        both_same(endpoint.node_name.as_ref(), self.pod.node_name.as_ref())
+            && both_same(endpoint.zone.as_ref(), self.zone.as_ref())
             && endpoint.conditions == self.conditions
             && endpoint.target_ref.as_ref().is_some_and(|target| {
                 *target.kind == *POD
-                    && target.uid == self.pod.uid
+                    && same(&target.uid, &self.pod.uid)
                     && target.api_version.is_empty()
                     && target.field_path.is_empty()
             })
@@ -62,6 +58,19 @@ impl Candidate<'_> {
             self.pod.addresses(family).map(|address| Text::from(address.to_string())).collect();
         texts.sort_unstable();
         texts
+    }
+}
+
+/// Whether two texts are equal. The stores share most texts that are; then they need not be read.
+fn same(one: &Text, two: &Text) -> bool {
+    Arc::ptr_eq(one, two) || one == two
+}
+
+fn both_same(one: Option<&Text>, two: Option<&Text>) -> bool {
+    match (one, two) {
+        (Some(one), Some(two)) => same(one, two),
+        (None, None) => true,
+        _ => false,
     }
 }
 
@@ -144,7 +153,7 @@ impl<'c, 'a> ByName<'c, 'a> {
     /// The index of the candidate that an endpoint's target names.
     pub(super) fn find(&mut self, endpoint: &Endpoint) -> Option<usize> {
         let name = &endpoint.target_ref.as_ref()?.name;
-        let named = |candidate: &Candidate<'_>| candidate.pod.key.name == *name;
+        let named = |candidate: &Candidate<'_>| same(&candidate.pod.key.name, name);
         if !self.list.get(self.next).is_some_and(named) {
             self.next = self.list.binary_search_by(|candidate| candidate.pod.key.name.cmp(name)).ok()?;
         }

@@ -1,11 +1,14 @@
 //! From pods to candidates: which pods are published at all, as what, and in which group of ports.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use kube_endpoint_core_model::pod::ContainerPorts;
 use kube_endpoint_core_model::port::{PortSet, find_port, slice_ports};
 use kube_endpoint_core_model::slice::EndpointConditions;
-use kube_endpoint_core_model::{EndpointPort, IpFamily, LeftOut, Pod, PodVerdict, Service, Text, Verdict};
+use kube_endpoint_core_model::{
+    EndpointPort, IpFamily, LeftOut, Node, NodeLookup, Pod, PodVerdict, Service, Text, Verdict,
+};
 
 use super::inputs::PlanInputs;
 use super::outcome::PlanError;
@@ -15,9 +18,21 @@ pub(super) struct Candidate<'a> {
     pub(super) pod: &'a Pod,
     /// Index of its group of ports.
     pub(super) group: usize,
+    has_ipv4: bool,
+    has_ipv6: bool,
     pub(super) zone: Option<Text>,
     pub(super) conditions: EndpointConditions,
     pub(super) hostname: Option<&'a Text>,
+}
+
+impl Candidate<'_> {
+    /// Whether it has an address of a family.
+    pub(super) fn has_address(&self, family: IpFamily) -> bool {
+        match family {
+            IpFamily::IPv4 => self.has_ipv4,
+            IpFamily::IPv6 => self.has_ipv6,
+        }
+    }
 }
 
 /// Pods that share the numbers behind a Service's ports, and therefore slices.
@@ -47,6 +62,7 @@ impl<'a> Candidates<'a> {
         let publishes_unready = inputs.publishes_unready();
         let pods = sorted(inputs);
         let mut grouping = Grouping { service: inputs.service, last: None, seen: HashMap::new() };
+        let mut nodes = Nodes { lookup: inputs.nodes, seen: HashMap::new() };
         let mut all = Self {
             list: Vec::with_capacity(pods.len()),
             groups: Vec::new(),
@@ -55,10 +71,11 @@ impl<'a> Candidates<'a> {
             errors: Vec::new(),
         };
         for pod in pods {
-            let verdict = match all.admit(pod, inputs, &families, publishes_unready, &mut grouping) {
-                Ok(verdict) => verdict,
-                Err(reason) => Verdict::LeftOut(reason),
-            };
+            let verdict =
+                match all.admit(pod, inputs, &families, publishes_unready, &mut grouping, &mut nodes) {
+                    Ok(verdict) => verdict,
+                    Err(reason) => Verdict::LeftOut(reason),
+                };
             all.verdicts.push(PodVerdict { pod: pod.key.clone(), verdict });
         }
         all
@@ -71,6 +88,7 @@ impl<'a> Candidates<'a> {
         families: &[IpFamily],
         publishes_unready: bool,
         grouping: &mut Grouping<'a>,
+        nodes: &mut Nodes<'a>,
     ) -> Result<Verdict, LeftOut> {
         if pod.is_terminal() {
             return Err(LeftOut::Terminal);
@@ -81,7 +99,7 @@ impl<'a> Candidates<'a> {
         // The group counts even when the pod turns out to be left out below.
         let group = grouping.group(pod, &mut self.groups, &mut self.group_of);
         let node_name = pod.node_name.as_deref().unwrap_or_default();
-        let node = inputs.nodes.node(node_name);
+        let node = nodes.node(node_name);
         // A missing node may yet appear, or its pods be collected as garbage. Publishing them meanwhile could leave a slice
         // with them for ever; but who asks for all addresses gets them.
         if node.is_none() && !publishes_unready {
@@ -93,7 +111,13 @@ impl<'a> Candidates<'a> {
             });
             return Err(LeftOut::NodeNotFound { node });
         }
-        if !families.iter().any(|family| pod.addresses(*family).next().is_some()) {
+        let has = |family: IpFamily| pod.addresses(family).next().is_some();
+        let (has_ipv4, has_ipv6) = (has(IpFamily::IPv4), has(IpFamily::IPv6));
+        let in_family = |family: &IpFamily| match family {
+            IpFamily::IPv4 => has_ipv4,
+            IpFamily::IPv6 => has_ipv6,
+        };
+        if !families.iter().any(in_family) {
             return Err(no_address(pod, families));
         }
         let serving = pod.is_ready();
@@ -102,6 +126,8 @@ impl<'a> Candidates<'a> {
         self.list.push(Candidate {
             pod,
             group,
+            has_ipv4,
+            has_ipv6,
             zone: node.and_then(|node| node.zone.clone()),
             conditions: EndpointConditions {
                 ready: Some(ready),
@@ -118,6 +144,9 @@ impl<'a> Candidates<'a> {
 /// Pods by name. Two of one name cannot be, but of two the newer counts.
 fn sorted<'a>(inputs: &PlanInputs<'a>) -> Vec<&'a Pod> {
     let mut pods: Vec<&Pod> = inputs.pods.iter().map(|pod| &**pod).collect();
+    if pods.is_sorted_by(|one, two| one.key.name < two.key.name) {
+        return pods;
+    }
     pods.sort_by(|one, two| {
         let newer_first = || (two.resource_version, &two.uid).cmp(&(one.resource_version, &one.uid));
         one.key.name.cmp(&two.key.name).then_with(newer_first)
@@ -149,7 +178,7 @@ impl<'a> Grouping<'a> {
         group_of: &mut BTreeMap<PortSet, usize>,
     ) -> usize {
         if let Some((ports, group)) = self.last
-            && *ports == pod.ports
+            && (std::ptr::eq::<[_]>(&**ports, &*pod.ports) || *ports == pod.ports)
         {
             return group;
         }
@@ -164,5 +193,17 @@ impl<'a> Grouping<'a> {
         });
         self.last = Some((&pod.ports, group));
         group
+    }
+}
+
+/// Remembers the nodes that have been looked up: there are many pods on each, and a store has to be locked for each look.
+struct Nodes<'a> {
+    lookup: &'a dyn NodeLookup,
+    seen: HashMap<&'a str, Option<Arc<Node>>>,
+}
+
+impl<'a> Nodes<'a> {
+    fn node(&mut self, name: &'a str) -> Option<&Node> {
+        self.seen.entry(name).or_insert_with(|| self.lookup.node(name)).as_deref()
     }
 }

@@ -241,3 +241,33 @@ async fn a_write_that_is_never_answered_is_given_up_after_a_minute() {
     world.pass(seconds(2) + millis(100)).await;
     assert_eq!(world.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_address_type_that_fails_holds_up_no_other() {
+    let dual = |name: &str, number: u8| {
+        let mut pod = pod(name, number, true);
+        pod["status"]["podIPs"] =
+            json!([{"ip": format!("10.1.0.{number}")}, {"ip": format!("fd00::{number}")}]);
+        pod
+    };
+    let mut both = service("web");
+    both["spec"]["ipFamilies"] = json!(["IPv4", "IPv6"]);
+    let world = World::with([dual("a", 1), both]).await;
+    let of_type = |kind: &str| {
+        let mut slices = world.slices("web");
+        slices.retain(|slice| slice["addressType"] == kind);
+        slices
+    };
+    let first = name(&of_type("IPv4")[0]).to_owned();
+    world.server.add_fault(FaultRule::new(refuse(500), move |it| it.verb == "update" && it.name == first));
+    world.requests();
+    world.load([dual("b", 2)]);
+    world.pass(millis(500)).await;
+    assert_eq!(world.requests(), ["update endpointslices 500", "update endpointslices 200"]);
+    assert_eq!(crate::objects::endpoints(&of_type("IPv4")), ["10.1.0.1"]);
+    assert_eq!(crate::objects::endpoints(&of_type("IPv6")), ["fd00::1", "fd00::2"]);
+    assert_eq!(world.metric("endpoint_slice_controller_changes"), 3.0);
+    world.server.clear_faults();
+    world.pass(seconds(2)).await;
+    assert_eq!(crate::objects::endpoints(&of_type("IPv4")), ["10.1.0.1", "10.1.0.2"]);
+}

@@ -25,6 +25,77 @@ async fn hinted() -> World {
     world
 }
 
+/// The recording `topology-node-without-zone`: six pods in two zones lose their hints to a node that runs none of them and
+/// has no zone, until it gets one.
+async fn after_a_node_got_its_zone(node_zone_resync: bool) -> World {
+    let mut hinted = service("web");
+    hinted["metadata"]["annotations"] = json!({"service.kubernetes.io/topology-mode": "Auto"});
+    let mut objects = vec![hinted, node("a", "zone-a", 4), node("b", "zone-b", 4)];
+    objects.extend(
+        (1..=6).map(|number| pod_on(["b", "a"][number % 2], &format!("p{number}"), number as u8, true)),
+    );
+    let server = server(objects);
+    let mut ordinary = node("node", "zone-a", 1);
+    ordinary["metadata"]["labels"]["node-role.kubernetes.io/control-plane"] = "".into();
+    server.load([ordinary]).unwrap();
+    let options = ControllerOptions { node_zone_resync, ..ControllerOptions::default() };
+    let world = World::start(&server, options).await;
+    let hints = |world: &World| world.endpoints("web").iter().filter(|one| one.contains("->")).count();
+    assert_eq!(hints(&world), 6);
+    world.load([node("x", "", 4)]);
+    world.pass(seconds(4)).await;
+    assert_eq!(hints(&world), 0);
+    world.requests();
+    world
+        .patch("nodes", "x", json!({"metadata": {"labels": {"topology.kubernetes.io/zone": "zone-a"}}}))
+        .await;
+    world.pass(seconds(4)).await;
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_zone_resync_brings_hints_back_that_a_node_without_a_zone_withdrew() {
+    let world = after_a_node_got_its_zone(true).await;
+    // Two thirds of the CPU are in zone-a now.
+    assert_eq!(
+        world.endpoints("web"),
+        [
+            "10.1.0.1 [zone-a] -> zone-a",
+            "10.1.0.2 [zone-b] -> zone-a",
+            "10.1.0.3 [zone-a] -> zone-a",
+            "10.1.0.4 [zone-b] -> zone-b",
+            "10.1.0.5 [zone-a] -> zone-a",
+            "10.1.0.6 [zone-b] -> zone-b",
+        ]
+    );
+    assert_eq!(world.requests(), ["update endpointslices 200"]);
+    let before = world.syncs();
+    world
+        .patch("nodes", "x", json!({"metadata": {"labels": {"topology.kubernetes.io/zone": "zone-b"}}}))
+        .await;
+    world.load([node("y", "", 4)]);
+    world.pass(seconds(4)).await;
+    assert_eq!(
+        world.requests(),
+        ["update endpointslices 200"],
+        "and go again with the next node without a zone"
+    );
+    world.load([node("y", "", 8)]);
+    world.pass(seconds(60)).await;
+    assert_eq!(world.syncs() - before, 1.0, "nor is a Service synced that can have no hints");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_node_zone_resync_withdrawn_hints_wait_for_another_change_of_the_service() {
+    let world = after_a_node_got_its_zone(false).await;
+    world.pass(seconds(3600)).await;
+    assert_eq!(world.requests(), [""; 0]);
+    assert!(world.endpoints("web").iter().all(|endpoint| !endpoint.contains("->")));
+    world.load([pod_on("b", "p7", 7, true)]);
+    world.moment().await;
+    assert!(world.endpoints("web").iter().all(|endpoint| endpoint.contains("->")));
+}
+
 fn with_hints() -> [&'static str; 4] {
     [
         "10.1.0.1 [zone-a] -> zone-a",
