@@ -57,14 +57,14 @@ pub fn apply(
     match patch_type {
         PatchType::Json => json_patch(current, patch),
         PatchType::Merge => {
-            let patch = object(patch)
-                .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+            let patch =
+                object(patch).map_err(|why| Status::bad_request(format!("error decoding patch: {why}")))?;
             let mut patched = current.clone();
             json_patch::merge(&mut patched, &Value::Object(patch));
             Ok(patched)
         }
         PatchType::Strategic => {
-            let patch = object(patch).map_err(|error| Status::bad_request(error.to_string()))?;
+            let patch = object(patch).map_err(Status::bad_request)?;
             let current = match current {
                 Value::Object(current) => current.clone(),
                 _ => serde_json::Map::new(),
@@ -74,8 +74,17 @@ pub fn apply(
     }
 }
 
-fn object(patch: &[u8]) -> Result<serde_json::Map<String, Value>, serde_json::Error> {
-    serde_json::from_slice(patch)
+/// A patch that must be an object; what is none is refused in Go's words.
+fn object(patch: &[u8]) -> Result<serde_json::Map<String, Value>, String> {
+    let found = match serde_json::from_slice(patch).map_err(|error| error.to_string())? {
+        Value::Object(patch) => return Ok(patch),
+        Value::Null => return Ok(serde_json::Map::new()),
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+    };
+    Err(format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"))
 }
 
 fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, Status> {
@@ -189,6 +198,10 @@ mod tests {
         check(PatchType::Strategic, r#"{"metadata": {"$retainKeys": "a"}}"#, 400);
         check(PatchType::Strategic, r#"{"metadata": {"$deleteFromPrimitiveList": ["a"]}}"#, 400);
         check(PatchType::Strategic, r#"{"metadata": {"$patch": "grow"}}"#, 500);
+        assert_eq!(
+            patched(PatchType::Strategic, &current, "\"x\"").unwrap_err().message,
+            "json: cannot unmarshal string into Go value of type map[string]interface {}"
+        );
         let many: Vec<Value> =
             (0..=MAX_JSON_PATCH_OPERATIONS).map(|_| json!({"op": "remove", "path": "/a"})).collect();
         check(PatchType::Json, &Value::Array(many).to_string(), 413);

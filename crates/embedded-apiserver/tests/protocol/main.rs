@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod client;
+mod client_go;
 mod common;
 mod delete;
 mod faults;
