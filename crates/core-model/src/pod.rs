@@ -357,6 +357,31 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_is_ready_by_its_condition_and_terminal_by_its_phase() {
+        let check = |status: serde_json::Value, ready: bool, terminal: bool| {
+            let pod = pod(json!({"metadata": {"name": "p"}, "status": status.clone()}));
+            assert_eq!((pod.is_ready(), pod.is_terminal()), (ready, terminal), "{status}");
+        };
+        check(json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}), true, false);
+        check(
+            json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}),
+            false,
+            false,
+        );
+        check(
+            json!({"phase": "Running", "conditions": [{"type": "ContainersReady", "status": "True"}]}),
+            false,
+            false,
+        );
+        check(json!({"phase": "Running", "conditions": [{"type": "Ready"}]}), false, false);
+        // Neither says anything of the other.
+        check(json!({"phase": "Succeeded", "conditions": [{"type": "Ready", "status": "True"}]}), true, true);
+        check(json!({"phase": "Failed"}), false, true);
+        check(json!({"phase": "Pending"}), false, false);
+        check(json!({"phase": "Unknown"}), false, false);
+    }
+
+    #[test]
     fn a_hostname_is_published_for_the_service_named_as_the_subdomain() {
         let check = |hostname: &str, subdomain: &str, service: (&str, &str), want: bool| {
             let pod = Pod {

@@ -23,12 +23,14 @@ pub fn metrics_recorder() -> Result<PrometheusRecorder, BuildError> {
 fn histograms() -> Vec<(&'static str, Vec<f64>)> {
     let queues = kube_endpoint_workqueue::HISTOGRAM_NAMES
         .map(|name| (name, kube_endpoint_workqueue::HISTOGRAM_BUCKETS.to_vec()));
-    let mut all = queues.to_vec();
-    #[cfg(feature = "endpointslice")]
-    all.extend(kube_endpoint_endpointslice_controller::buckets());
-    #[cfg(feature = "mirroring")]
-    all.extend(kube_endpoint_mirroring::buckets());
-    all
+    [
+        queues.to_vec(),
+        #[cfg(feature = "endpointslice")]
+        kube_endpoint_endpointslice_controller::buckets(),
+        #[cfg(feature = "mirroring")]
+        kube_endpoint_mirroring::buckets(),
+    ]
+    .concat()
 }
 
 #[cfg(all(

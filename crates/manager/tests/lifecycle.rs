@@ -1,0 +1,179 @@
+//! A manager from start to end, in process and under a paused clock: what it watches, when its controllers begin, how fast
+//! they write, and how it stops.
+#![cfg(all(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "embedded"))]
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use kube::Client;
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, LoggedRequest};
+use kube_endpoint_manager_core::{ControllerName, Manager, ManagerError, Settings};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A Service that selects nothing, so that each controller makes an object without endpoints of it.
+fn service(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": "default"},
+        "spec": {"selector": {"app": name}, "ports": [{"port": 80}]}})
+}
+
+async fn server_with(services: usize) -> EmbeddedApiServer {
+    let server = EmbeddedApiServer::builder().seed(1).build().unwrap();
+    for number in 0..services {
+        server.create(service(&format!("s{number}"))).await.unwrap();
+    }
+    server
+}
+
+struct Running {
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<Result<(), ManagerError>>,
+}
+
+impl Running {
+    fn start(server: &EmbeddedApiServer, settings: &Settings) -> Self {
+        let client = Client::new(server.service(), "default");
+        let manager = Manager::new(client, settings, server.now()).unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let ended = tokio::spawn(manager.run(async move {
+            let _ = stopped.await;
+        }));
+        Self { stop, ended }
+    }
+
+    /// Tells it to stop, and says how long that took.
+    async fn stop(self) -> Duration {
+        let told = Instant::now();
+        self.stop.send(()).unwrap();
+        self.ended.await.unwrap().unwrap();
+        told.elapsed()
+    }
+}
+
+/// What the manager wrote, in order.
+fn writes(server: &EmbeddedApiServer) -> Vec<LoggedRequest> {
+    let written_by_us =
+        |entry: &LoggedRequest| entry.request.is_write() && entry.request.user_agent.contains("manager");
+    server.request_log().into_iter().filter(written_by_us).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_kind_is_watched_once_whoever_needs_it() {
+    use ControllerName::{EndpointSlice, EndpointSliceMirroring, Endpoints};
+    let watched_by = async |controllers: &[ControllerName]| {
+        let server = server_with(1).await;
+        let settings = Settings { controllers: controllers.to_vec(), ..Settings::default() };
+        let running = Running::start(&server, &settings);
+        sleep(seconds(30)).await;
+        running.stop().await;
+        let log = server.request_log();
+        let watches = log.iter().filter(|entry| entry.request.verb == "watch");
+        let mut kinds: Vec<&str> = watches.map(|entry| entry.request.plural()).collect();
+        kinds.sort_unstable();
+        kinds.join(" ")
+    };
+    assert_eq!(watched_by(&[]).await, "");
+    assert_eq!(watched_by(&[Endpoints]).await, "endpoints pods services");
+    assert_eq!(watched_by(&[EndpointSlice]).await, "endpointslices nodes pods services");
+    assert_eq!(watched_by(&[EndpointSliceMirroring]).await, "endpoints endpointslices services");
+    let all = &[Endpoints, EndpointSlice, EndpointSliceMirroring];
+    assert_eq!(watched_by(all).await, "endpoints endpointslices nodes pods services");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_controller_works_before_every_store_is_filled() {
+    let server = server_with(3).await;
+    server.add_fault(FaultRule::on(Fault::StallWatch(seconds(20)), "watch", "nodes").times(1));
+    let running = Running::start(&server, &Settings::default());
+    sleep(seconds(19)).await;
+    assert_eq!(writes(&server).len(), 0, "the nodes are not known yet");
+    sleep(seconds(60)).await;
+    assert_eq!(writes(&server).len(), 6, "Endpoints and a slice of each Service");
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_controller_writes_at_its_own_pace_and_under_its_own_name() {
+    let server = server_with(10).await;
+    let settings = Settings { qps: 2.0, burst: 1, ..Settings::default() };
+    let running = Running::start(&server, &settings);
+    sleep(seconds(60)).await;
+    running.stop().await;
+    let writes = writes(&server);
+    let agents: BTreeSet<&str> = writes.iter().map(|entry| &*entry.request.user_agent).collect();
+    assert_eq!(agents.len(), 2, "{agents:?}");
+    for agent in agents {
+        let times: Vec<Duration> =
+            writes.iter().filter(|entry| entry.request.user_agent == agent).map(|entry| entry.at).collect();
+        assert_eq!(times.len(), 10, "{agent}");
+        for pair in times.windows(2) {
+            // Timers are true to the millisecond.
+            assert!(pair[1] - pair[0] >= Duration::from_millis(499), "{agent}: {times:?}");
+        }
+        assert!(times[9] - times[0] < seconds(6), "{agent}: {times:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_manager_stops_at_once() {
+    let server = server_with(1).await;
+    let running = Running::start(&server, &Settings::default());
+    sleep(seconds(30)).await;
+    assert!(running.stop().await < seconds(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_under_way_is_waited_for() {
+    let server = server_with(1).await;
+    server.add_fault(FaultRule::on(Fault::Delay(seconds(5)), "create", "endpointslices").times(1));
+    let running = Running::start(&server, &Settings::default());
+    sleep(seconds(2)).await;
+    assert_eq!(server.list("endpointslices").len(), 0);
+    let took = running.stop().await;
+    assert!(took > seconds(2) && took < seconds(5), "{took:?}");
+    assert_eq!(server.list("endpointslices").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_never_answered_is_not_waited_for_for_ever() {
+    let server = server_with(1).await;
+    server.add_fault(FaultRule::on(Fault::Delay(seconds(3600)), "create", "endpointslices"));
+    let running = Running::start(&server, &Settings::default());
+    sleep(seconds(2)).await;
+    assert!(running.stop().await <= seconds(11));
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_wait_are_sent_before_the_end() {
+    let server = server_with(1).await;
+    server.add_fault(
+        FaultRule::on(Fault::Refuse { status: 500, retry_after: None }, "create", "endpointslices").times(1),
+    );
+    server.add_fault(FaultRule::on(Fault::Delay(seconds(3)), "create", "events"));
+    let running = Running::start(&server, &Settings::default());
+    sleep(seconds(1)).await;
+    running.stop().await;
+    let events = server.list("events");
+    let reasons: Vec<&str> = events.iter().filter_map(|event| event["reason"].as_str()).collect();
+    assert_eq!(reasons, ["FailedToUpdateEndpointSlices"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_everything_stops_nothing_and_is_asked_until_it_answers() {
+    let server = server_with(2).await;
+    let fault = server.add_fault(FaultRule::new(Fault::Refuse { status: 503, retry_after: None }, |_| true));
+    let running = Running::start(&server, &Settings::default());
+    sleep(seconds(120)).await;
+    assert!(!running.ended.is_finished());
+    server.remove_fault(fault);
+    sleep(seconds(120)).await;
+    assert_eq!(server.list("endpointslices").len(), 2);
+    running.stop().await;
+}
