@@ -6,9 +6,8 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
 use http_body_util::BodyExt;
 use kube::client::Body;
-use kube_endpoint_core_model::causes;
 use kube_endpoint_core_model::{
-    EndpointSlice, Endpoints, ObjectKey, ObjectMeta, ResourceVersion, Service, Text,
+    EndpointSlice, Endpoints, ObjectKey, ObjectMeta, ResourceVersion, Service, Text, causes,
 };
 use opentelemetry::propagation::Injector;
 use serde::{Deserialize, Serialize};
