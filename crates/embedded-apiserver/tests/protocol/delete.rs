@@ -167,3 +167,18 @@ async fn collections_are_deleted_by_selector() {
     raw.delete("/api/v1/pods", &NOW).await.refused(405, "MethodNotAllowed");
     raw.delete(&format!("{PODS}/c"), &json!({"propagationPolicy": "Odd"})).await.refused(422, "Invalid");
 }
+
+#[tokio::test(start_paused = true)]
+async fn each_object_of_a_collection_is_one_deletion_to_watchers() {
+    let (server, raw) = started();
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    for name in ["a", "b", "c"] {
+        raw.post(slices, &slice(name)).await.expect(201);
+    }
+    let mut events = raw.watch(&format!("{slices}?watch=1&resourceVersion=7")).await;
+    let deleted = raw.delete(slices, &NOW).await.expect(200);
+    assert_eq!((deleted["kind"].as_str(), names(&deleted)), (Some("EndpointSliceList"), vec!["a", "b", "c"]));
+    assert_eq!(events.take(3).await, ["DELETED a@8", "DELETED b@9", "DELETED c@10"]);
+    assert!(events.is_idle());
+    assert_eq!(server.count("endpointslices"), 0);
+}

@@ -50,6 +50,76 @@ async fn it_speaks_http_1() {
 }
 
 #[tokio::test]
+async fn it_says_how_it_is_and_what_it_is() {
+    let (server, _) = started();
+    let listener = server.listen(any_port()).await.unwrap();
+    for path in ["/healthz", "/livez", "/readyz", "/readyz/ping"] {
+        assert!(get(&listener, path, "").await.ends_with("\r\n\r\nok"), "{path}");
+    }
+    let answer = get(&listener, "/version", "").await;
+    assert!(answer.contains("\"major\":\"1\"") && answer.contains("\"minor\":\"36\""), "{answer}");
+    listener.shutdown().await;
+}
+
+#[tokio::test]
+async fn it_takes_what_clients_send() {
+    let (server, _) = started();
+    let listener = server.listen(any_port()).await.unwrap();
+    let old = exchange(&listener, "GET /healthz HTTP/1.0\r\n\r\n").await;
+    assert!(old.starts_with("HTTP/1.0 200 OK\r\n"), "{old}");
+    let request =
+        "GET /livez HTTP/1.1\r\nhost: x\r\n\r\nGET /readyz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    assert_eq!(exchange(&listener, request).await.matches("200 OK").count(), 2, "a connection is kept");
+    assert!(exchange(&listener, "nonsense\r\n\r\n").await.starts_with("HTTP/1.1 400 Bad Request"));
+    let body = endpoints("web").to_string();
+    let mut stream = TcpStream::connect(listener.address()).await.unwrap();
+    let head = format!(
+        "POST /api/v1/namespaces/default/endpoints HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: \
+         application/json\r\ncontent-length: {}\r\nexpect: 100-continue\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut go_on = [0; 25];
+    stream.read_exact(&mut go_on).await.unwrap();
+    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream.write_all(body.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201 Created"), "{answer}");
+    listener.shutdown().await;
+}
+
+/// Watchers that go away without a word leave nothing behind: neither their sockets nor their tasks.
+#[tokio::test]
+async fn watchers_may_break_off() {
+    let (server, raw) = started();
+    let listener = server.listen(any_port()).await.unwrap();
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let mut streams = Vec::new();
+    for _ in 0..100 {
+        let mut stream = TcpStream::connect(listener.address()).await.unwrap();
+        stream.write_all(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let mut head = [0; 15];
+        stream.read_exact(&mut head).await.unwrap();
+        streams.push(stream);
+    }
+    assert!(tasks() >= before + 100);
+    for stream in &streams {
+        stream.set_zero_linger().unwrap();
+    }
+    drop(streams);
+    for _ in 0..200 {
+        if tasks() == before {
+            raw.get(PODS).await.expect(200);
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{} tasks are left", tasks() - before);
+}
+
+#[tokio::test]
 async fn it_speaks_http_2() {
     let (server, _) = started();
     let listener = server.listen(any_port()).await.unwrap();

@@ -245,3 +245,23 @@ async fn unknown_fields_are_refused_warned_of_or_ignored() {
     let deprecated = raw.get("/api/v1/endpoints").await;
     assert!(deprecated.headers["warning"].to_str().unwrap().contains("v1 Endpoints is deprecated"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_empty_is_shown_as_go_prints_it() {
+    let (_server, raw) = started();
+    let mut object = service("web");
+    object["spec"]["selector"] = json!({});
+    object["spec"]["clusterIP"] = "None".into();
+    let spec = raw.post(SERVICES, &object).await.expect(201)["spec"].take();
+    assert!(spec.get("selector").is_none(), "{spec}");
+    assert_eq!(spec["ipFamilyPolicy"], "RequireDualStack", "headless and without a selector");
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let mut object = slice("web");
+    object["ports"] = json!([]);
+    let made = raw.post(slices, &object).await.expect(201);
+    assert_eq!((&made["endpoints"], &made["ports"]), (&Value::Null, &Value::Null));
+    let mut object = endpoints("web");
+    object["subsets"] = json!([]);
+    let made = raw.post("/api/v1/namespaces/default/endpoints", &object).await.expect(201);
+    assert!(made.get("subsets").is_none(), "{made}");
+}
