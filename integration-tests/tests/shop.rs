@@ -1,5 +1,6 @@
 //! A real cluster's objects: from its nodes, pods and Services our controllers make what upstream's made, and what
 //! upstream's made is left alone.
+#![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 

@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn a_pod_is_ready_by_its_condition_and_terminal_by_its_phase() {
         let check = |status: serde_json::Value, ready: bool, terminal: bool| {
-            let pod = pod(json!({"metadata": {"name": "p"}, "status": status.clone()}));
+            let pod = pod(json!({"metadata": {"name": "p"}, "status": &status}));
             assert_eq!((pod.is_ready(), pod.is_terminal()), (ready, terminal), "{status}");
         };
         check(json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}), true, false);

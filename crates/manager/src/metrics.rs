@@ -33,13 +33,8 @@ fn histograms() -> Vec<(&'static str, Vec<f64>)> {
     .concat()
 }
 
-#[cfg(all(
-    test,
-    feature = "endpoints",
-    feature = "endpointslice",
-    feature = "mirroring",
-    feature = "embedded"
-))]
+#[cfg(test)]
+#[cfg(all(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "embedded"))]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;

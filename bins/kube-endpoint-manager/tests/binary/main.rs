@@ -1,4 +1,5 @@
 //! The binary, started as a person starts it.
+#![allow(clippy::unwrap_used)]
 
 mod bad_input;
 mod common;
