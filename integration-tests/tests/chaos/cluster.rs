@@ -1,0 +1,326 @@
+//! A server, the controllers that work at it, and what must hold of them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use http::Request;
+use kube::Client;
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, FaultRule, RequestInfo};
+use kube_endpoint_integration_tests::conformance::{Compare, Snapshot, normal::normal_form, unified_diff};
+use kube_endpoint_manager_core::{Manager, RunningControllers, Settings};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::objects;
+use super::ops::Op;
+
+const START: &str = "2026-01-01T00:00:00Z";
+/// Longer than any fault lasts, and than all retries after it.
+const LONG: Duration = Duration::from_secs(300);
+
+/// Who makes the slices of a Service with a selector.
+const OF_PODS: &str = "endpointslice-controller.k8s.io";
+const MIRRORED: &str = "endpointslicemirroring-controller.k8s.io";
+
+pub(crate) struct Cluster {
+    server: EmbeddedApiServer,
+    client: Client,
+    seed: u64,
+    controllers: RunningControllers,
+    manager: JoinHandle<()>,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.manager.abort();
+    }
+}
+
+fn start_manager(server: &EmbeddedApiServer, seed: u64) -> (RunningControllers, JoinHandle<()>) {
+    let client = Client::new(server.service(), "default");
+    let settings = Settings { qps: -1.0, max_endpoints_per_slice: 3, seed, ..Settings::default() };
+    let manager = Manager::new(client, &settings, server.now()).unwrap();
+    let controllers = manager.controllers().clone();
+    let running = tokio::spawn(async move { manager.run(std::future::pending()).await.unwrap() });
+    (controllers, running)
+}
+
+fn is_by_us(request: &RequestInfo) -> bool {
+    request.user_agent.starts_with("kube-endpoint-manager")
+}
+
+fn text<'a>(object: &'a Value, path: &str) -> &'a str {
+    object.pointer(path).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn slice_label<'a>(slice: &'a Value, label: &str) -> &'a str {
+    slice["metadata"]["labels"][label].as_str().unwrap_or_default()
+}
+
+impl Cluster {
+    pub(crate) async fn start(seed: u64) -> Self {
+        let nodes = (0..3).map(|name| objects::node(name, 1 + name % 2));
+        let server = EmbeddedApiServer::builder().seed(seed).start_time(START.parse().unwrap()).load(nodes);
+        Self::at(server.build().unwrap(), seed).await
+    }
+
+    async fn at(server: EmbeddedApiServer, seed: u64) -> Self {
+        let client = Client::new(server.service(), "default");
+        let (controllers, manager) = start_manager(&server, seed);
+        Self { server, client, seed, controllers, manager }
+    }
+
+    /// Other controllers take the place of those that run, which finish nothing.
+    async fn restart(&mut self) {
+        self.manager.abort();
+        let _ = (&mut self.manager).await;
+        self.seed = self.seed.wrapping_add(1);
+        (self.controllers, self.manager) = start_manager(&self.server, self.seed);
+    }
+
+    async fn send(&self, method: &str, path: String, body: &Value) {
+        let content_type =
+            if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        let request = Request::builder().method(method).uri(path).header("content-type", content_type);
+        // What makes no sense is refused.
+        let _: Result<Value, _> = self.client.request(request.body(body).unwrap()).await;
+    }
+
+    async fn patch(&self, plural: &str, name: &str, patch: Value) {
+        self.send("PATCH", path(plural, name), &patch).await;
+    }
+
+    async fn delete(&self, plural: &str, name: &str) {
+        self.send("DELETE", path(plural, name), &json!({"gracePeriodSeconds": 0})).await;
+    }
+
+    async fn with_slice(&self, nth: u8, patch: Option<Value>) {
+        let slices = self.server.list("endpointslices");
+        let Some(slice) = slices.get(usize::from(nth) % slices.len().max(1)) else { return };
+        let name = text(slice, "/metadata/name");
+        match patch {
+            Some(patch) => self.patch("endpointslices", name, patch).await,
+            None => self.delete("endpointslices", name).await,
+        }
+    }
+
+    pub(crate) async fn play(&mut self, op: &Op) {
+        let labels = |labels: Value| json!({"metadata": {"labels": labels}});
+        match op.clone() {
+            Op::CreateService { name, selects, headless, publish, families } => {
+                let service = objects::service(name, selects, headless, publish, families);
+                self.send("POST", collection("services"), &service).await;
+            }
+            Op::Select { name, selects } => {
+                // Nothing that was selected before must stay in the patched selector.
+                let patch = json!({"spec": {"selector": objects::selector(selects)}});
+                self.patch("services", &format!("s{name}"), patch).await;
+            }
+            Op::LabelService { name, value } => {
+                self.patch("services", &format!("s{name}"), labels(json!({"v": value.to_string()}))).await;
+            }
+            Op::Publish { name, publish } => {
+                let patch = json!({"spec": {"publishNotReadyAddresses": publish}});
+                self.patch("services", &format!("s{name}"), patch).await;
+            }
+            Op::Distribute { name, close } => {
+                let distribution = if close { json!("PreferClose") } else { Value::Null };
+                let patch = json!({"spec": {"trafficDistribution": distribution}});
+                self.patch("services", &format!("s{name}"), patch).await;
+            }
+            Op::DeleteService { name } => self.delete("services", &format!("s{name}")).await,
+            Op::Pod { name, app, ready, node, life, terminating } => {
+                self.server.load([objects::pod(name, app, ready, node, life, terminating)]).unwrap();
+            }
+            Op::DeletePod { name } => self.delete("pods", &format!("p{name}")).await,
+            Op::Node { name, zone } => {
+                self.server.load([objects::node(name, zone)]).unwrap();
+            }
+            Op::DeleteNode { name } => {
+                self.send("DELETE", format!("/api/v1/nodes/n{name}"), &Value::Null).await;
+                // Another controller of a real cluster does that; of endpoints on a node that goes nobody is told.
+                for pod in self.server.list("pods") {
+                    if text(&pod, "/spec/nodeName") == format!("n{name}") {
+                        self.delete("pods", text(&pod, "/metadata/name")).await;
+                    }
+                }
+            }
+            Op::Endpoints { name, ips, families } => {
+                let endpoints = objects::endpoints(name, &ips, families);
+                self.send("POST", collection("endpoints"), &endpoints).await;
+                self.send("PUT", path("endpoints", &format!("s{name}")), &endpoints).await;
+            }
+            Op::LabelEndpoints { name, skip } => {
+                let label = json!({"endpointslice.kubernetes.io/skip-mirror": skip.then_some("true")});
+                self.patch("endpoints", &format!("s{name}"), labels(label)).await;
+            }
+            Op::DeleteEndpoints { name } => self.delete("endpoints", &format!("s{name}")).await,
+            Op::EditEndpoints { name } => {
+                self.patch("endpoints", &format!("s{name}"), json!({"subsets": []})).await;
+            }
+            Op::DeleteSlice { nth } => self.with_slice(nth, None).await,
+            Op::EmptySlice { nth } => self.with_slice(nth, Some(json!({"endpoints": []}))).await,
+            Op::LabelSlice { nth } => self.with_slice(nth, Some(labels(json!({"x": "y"})))).await,
+            Op::BadWrites { verb, plural, fault, times } => {
+                let matches = move |request: &RequestInfo| {
+                    is_by_us(request) && request.verb == verb && request.plural() == plural
+                };
+                self.server.add_fault(FaultRule::new(fault, matches).times(times));
+            }
+            Op::BadWatch { plural, fault, times } => {
+                self.server.add_fault(FaultRule::on(fault, "watch", plural).times(times));
+                self.server.close_watches();
+            }
+            Op::Compact => self.server.compact(),
+            Op::Pass { milliseconds } => tokio::time::sleep(Duration::from_millis(milliseconds)).await,
+            Op::Restart => self.restart().await,
+        }
+    }
+
+    /// Ends all faults, and waits. There are nodes for all pods, as syncs that miss one go on failing.
+    pub(crate) async fn settle(&self) {
+        self.server.clear_faults();
+        let nodes = self.server.list("nodes");
+        let is_there = |name: u8| nodes.iter().any(|node| text(node, "/metadata/name") == format!("n{name}"));
+        let missing = (0..3).filter(|name| !is_there(*name)).map(|name| objects::node(name, 1));
+        self.server.load(missing).unwrap();
+        tokio::time::sleep(LONG).await;
+    }
+
+    /// What was to be changed since the log was emptied, but for leftover Endpoints that have no Service.
+    fn writes(&self) -> Vec<String> {
+        let log = self.server.request_log();
+        let is_leftover = |it: &RequestInfo| {
+            it.verb == "delete"
+                && it.plural() == "endpoints"
+                && !self
+                    .services()
+                    .iter()
+                    .any(|service| it.path.ends_with(&format!("/{}", text(service, "/metadata/name"))))
+        };
+        log.iter()
+            .filter(|it| it.request.method != "GET" && !is_leftover(&it.request))
+            .map(|it| format!("{} {} {}", it.request.verb, it.request.path, it.status))
+            .collect()
+    }
+
+    /// When all has settled nothing is written and nothing waits to be synced.
+    pub(crate) async fn does_not_write(&self) -> Result<(), String> {
+        self.server.clear_request_log();
+        tokio::time::sleep(LONG).await;
+        let writes = self.writes();
+        if !writes.is_empty() {
+            return Err(format!("goes on writing: {writes:#?}"));
+        }
+        let RunningControllers { endpoint_slice, endpoints, mirroring } = &self.controllers;
+        let pending = [
+            endpoint_slice.as_ref().map(|it| it.pending()),
+            endpoints.as_ref().map(|it| it.pending()),
+            mirroring.as_ref().map(|it| it.pending()),
+        ];
+        if pending != [Some(0); 3] {
+            return Err(format!("syncs are pending: {pending:?}"));
+        }
+        Ok(())
+    }
+
+    fn services(&self) -> Vec<Value> {
+        self.server.list("services")
+    }
+
+    /// Whether there is a Service of that name; and if so, whether it has a selector.
+    fn selecting(&self) -> BTreeMap<String, bool> {
+        let service =
+            |it: &Value| (text(it, "/metadata/name").to_owned(), it["spec"]["selector"].is_object());
+        self.services().iter().map(service).collect()
+    }
+
+    /// The outputs in normal form, but for what is history: Endpoints without a Service, and what was made of pods for a
+    /// Service that has no selector any more.
+    fn outputs(&self) -> Value {
+        let selecting = self.selecting();
+        let list = |plural: &str| self.server.list(plural);
+        let mut snapshot = Snapshot {
+            services: self.services(),
+            pods: list("pods"),
+            endpoints: list("endpoints"),
+            slices: list("endpointslices"),
+            events: Vec::new(),
+        };
+        snapshot.endpoints.retain(|it| selecting.contains_key(text(it, "/metadata/name")));
+        snapshot.slices.retain(|it| {
+            let owner = slice_label(it, "kubernetes.io/service-name");
+            let is_of_pods = slice_label(it, "endpointslice.kubernetes.io/managed-by") == OF_PODS;
+            selecting.get(owner) != Some(&false) || !is_of_pods
+        });
+        let compare: Compare =
+            serde_json::from_value(json!({"trigger": "ignore", "sizes": "ignore"})).unwrap();
+        normal_form(&snapshot, "default", &compare)
+    }
+
+    /// The objects that no controller makes.
+    fn inputs(&self) -> Vec<Value> {
+        let selecting = self.selecting();
+        let kinds = [("nodes", "Node"), ("pods", "Pod"), ("services", "Service"), ("endpoints", "Endpoints")];
+        let objects = kinds.into_iter().flat_map(|(plural, kind)| {
+            self.server.list(plural).into_iter().map(move |mut object| {
+                (object["apiVersion"], object["kind"]) = ("v1".into(), kind.into());
+                object
+            })
+        });
+        let is_input = |object: &Value| {
+            object["kind"] != "Endpoints" || selecting.get(text(object, "/metadata/name")) == Some(&false)
+        };
+        objects.filter(is_input).collect()
+    }
+
+    pub(crate) async fn is_what_fresh_controllers_write(&self) -> Result<(), String> {
+        let server =
+            EmbeddedApiServer::builder().start_time(self.server.now()).load(self.inputs()).build().unwrap();
+        let fresh = Self::at(server, self.seed ^ 1).await;
+        fresh.settle().await;
+        let (want, got) = (fresh.outputs(), self.outputs());
+        if want == got {
+            return Ok(());
+        }
+        Err(format!("is not what fresh controllers write:\n{}", unified_diff(&want, &got)))
+    }
+
+    /// What is made of pods does not stand beside what is mirrored, for one Service and address type.
+    pub(crate) fn has_no_slices_beside_mirrored_ones(&self) -> Result<(), String> {
+        let slices = self.server.list("endpointslices");
+        let by = |manager: &'static str| {
+            let managed =
+                move |it: &&Value| slice_label(it, "endpointslice.kubernetes.io/managed-by") == manager;
+            slices.iter().filter(managed)
+        };
+        for mirrored in by(MIRRORED) {
+            let place = |it: &Value| {
+                (slice_label(it, "kubernetes.io/service-name").to_owned(), it["addressType"].clone())
+            };
+            if let Some(beside) = by(OF_PODS).find(|it| place(it) == place(mirrored)) {
+                return Err(format!("{beside:#} stands beside {mirrored:#}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Controllers that start anew on it have nothing to write.
+    pub(crate) async fn is_taken_over_without_a_write(&mut self) -> Result<(), String> {
+        self.server.clear_request_log();
+        self.restart().await;
+        tokio::time::sleep(LONG).await;
+        let writes = self.writes();
+        if writes.is_empty() { Ok(()) } else { Err(format!("writes after a restart: {writes:#?}")) }
+    }
+}
+
+fn collection(plural: &str) -> String {
+    let group = if plural == "endpointslices" { "apis/discovery.k8s.io" } else { "api" };
+    format!("/{group}/v1/namespaces/default/{plural}")
+}
+
+fn path(plural: &str, name: &str) -> String {
+    format!("{}/{name}", collection(plural))
+}
