@@ -62,7 +62,7 @@ mod embedded {
         say(&format!(
             "An API server listens on http://{}, with {} loaded. Controllers: {}.\n\
              Talk to it:   kubectl --kubeconfig {kubeconfig} get services,endpointslices -A\n\
-             Change it:    kubectl --kubeconfig {kubeconfig} -n shop label pods --all team=checkout\n\
+             Change it:    kubectl --kubeconfig {kubeconfig} {}\n\
              Stop it:      Ctrl-C\n",
             embedded.listener.address(),
             match embedded.loaded {
@@ -70,6 +70,11 @@ mod embedded {
                 many => format!("{many} objects"),
             },
             names(settings),
+            // In the sample a Service waits for a pod; taking one from another shows in both.
+            match &*options.embedded_load {
+                [] if !options.embedded_empty => "-n shop label pod db-0 app=nobody --overwrite",
+                _ => "apply -f FILE",
+            },
         ));
         let manager = Manager::new(embedded.client(), settings, now).map_err(bad_input)?;
         narrate(manager.cluster(), |line| say(&line));

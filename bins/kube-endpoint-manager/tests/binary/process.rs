@@ -19,6 +19,12 @@ async fn embedded_shows_what_is_written_and_ends_cleanly() {
     let client = client(folder.path().join("embedded.kubeconfig")).await;
     let services = services_with_slices(&client, SAMPLE_SLICES).await;
     assert!(services.contains(&"frontend".to_owned()), "{services:?}");
+    // The change that it proposes.
+    let patch = http::Request::patch("/api/v1/namespaces/shop/pods/db-0")
+        .header("content-type", "application/merge-patch+json")
+        .body(br#"{"metadata": {"labels": {"app": "nobody"}}}"#.to_vec());
+    let _: serde_json::Value = client.request(patch.unwrap()).await.unwrap();
+    process.says("updated: IPv4, 1 endpoint, 1 ready");
     assert!(process.stop().success());
 }
 
