@@ -56,6 +56,18 @@ fn writes_of_growth() {
 }
 
 #[test]
+fn a_slice_above_a_lowered_maximum_is_not_split() {
+    let lowered = |mut world: World| {
+        world.options.max_endpoints_per_slice = 2;
+        world
+    };
+    check(&lowered(settled(3)), 0, 0, 0);
+    check(&lowered(settled(3).pod(0, unready)), 0, 1, 0);
+    assert_eq!(lowered(settled(3).pod(0, unready)).plan().update[0].endpoints.len(), 3);
+    check(&lowered(settled(3).pods(&[("a", 1)])), 1, 0, 0);
+}
+
+#[test]
 fn writes_of_service_changes() {
     fn change(change: fn(&mut Service)) -> World {
         settled(4).service(change)

@@ -88,3 +88,69 @@ async fn the_page_after_a_scripted_flow() {
     world.pass(seconds(10)).await;
     insta::assert_snapshot!(readable(&world.metrics()));
 }
+
+/// Pods with an address of each family, and a Service that publishes both.
+async fn dual_stack() -> World {
+    let pods = (1..4).map(|number: u8| {
+        let mut pod = pod(&format!("p{number}"), number, true);
+        pod["status"]["podIPs"] =
+            json!([{"ip": format!("10.1.0.{number}")}, {"ip": format!("fd00::{number}")}]);
+        pod
+    });
+    let mut both = service("web");
+    both["spec"]["ipFamilies"] = json!(["IPv4", "IPv6"]);
+    World::with(pods.chain([both])).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn both_families_of_a_dual_stack_service_are_counted() {
+    let world = dual_stack().await;
+    let metric = |name: &str| world.metric(&format!("endpoint_slice_controller_{name}"));
+    assert_eq!(metric("endpoints_desired"), 6.0);
+    assert_eq!(metric("num_endpoint_slices"), 2.0);
+    assert_eq!(metric("desired_endpoint_slices"), 2.0);
+    assert_eq!(metric("endpoints_added_per_sync_count"), 2.0);
+    world.delete("services", "web").await;
+    world.pass(seconds(1)).await;
+    assert_eq!(metric("endpoints_desired"), 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slices_of_a_family_that_is_given_up_count_as_changes() {
+    let world = dual_stack().await;
+    let changes = || world.metric("endpoint_slice_controller_changes");
+    assert_eq!(changes(), 2.0);
+    let mut single = world.get("services", "web").unwrap();
+    single["spec"]["ipFamilies"] = json!(["IPv4"]);
+    world.load([single]);
+    world.pass(seconds(1)).await;
+    assert_eq!(world.slice("web")["addressType"], "IPv4");
+    assert_eq!(changes(), 3.0);
+    let counted = world.metric("endpoint_slice_controller_endpointslices_changed_per_sync_count");
+    assert_eq!(counted, 3.0, "for the family that is left only");
+}
+
+#[tokio::test(start_paused = true)]
+async fn services_are_counted_by_the_traffic_distribution_that_is_in_force() {
+    let world = World::with([pod("a", 1, true), service("web")]).await;
+    let counted = |value: &str| {
+        let line = format!(
+            "endpoint_slice_controller_services_count_by_traffic_distribution{{traffic_distribution=\"{value}\"}} "
+        );
+        let page = world.metrics();
+        page.lines().find_map(|it| it.strip_prefix(&line)).unwrap().parse::<f64>().unwrap()
+    };
+    let set = |spec: serde_json::Value, annotations: serde_json::Value| {
+        world.patch("services", "web", json!({"spec": spec, "metadata": {"annotations": annotations}}))
+    };
+    for value in ["PreferClose", "PreferSameZone", "PreferSameNode"] {
+        set(json!({"trafficDistribution": value}), json!({})).await;
+        world.moment().await;
+        for other in ["PreferClose", "PreferSameZone", "PreferSameNode"] {
+            assert_eq!(counted(other), f64::from(u8::from(other == value)), "{other} of {value}");
+        }
+    }
+    set(json!({}), json!({"service.kubernetes.io/topology-mode": "Auto"})).await;
+    world.moment().await;
+    assert_eq!(counted("PreferSameNode"), 0.0, "the annotation wins");
+}
