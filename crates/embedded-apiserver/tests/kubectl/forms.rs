@@ -105,7 +105,7 @@ fn objects_are_edited() {
 }
 
 #[test]
-fn manifests_are_compared_applied_and_pruned() {
+fn manifests_are_applied_compared_and_deleted() {
     let kubectl = Kubectl::start();
     kubectl.with("apply -f -", &one_of_each());
     let version = kubectl.server.resource_version();
@@ -115,10 +115,9 @@ fn manifests_are_compared_applied_and_pruned() {
     let (_, difference) = kubectl.run("diff -f -", &service(81).to_string());
     contains(&difference, &["port: 80", "port: 81"]);
     contains(&kubectl.with("apply view-last-applied -f -", &service(80)), &["kind: Service"]);
-    contains(
-        &kubectl.with("delete -f -", &one_of_each()),
-        &["service \"web\" deleted", "pod \"web-1\" deleted"],
-    );
+    // The Service takes the Endpoints of its name along, so that kubectl does not find these any more.
+    let (_, deleted) = kubectl.run("delete -f -", &one_of_each().to_string());
+    contains(&deleted, &["service \"web\" deleted", "pod \"web-1\" deleted", "endpoints \"web\" not found"]);
     assert_eq!(kubectl.server.count("services") + kubectl.server.count("pods"), 0);
 }
 
