@@ -4,8 +4,8 @@
 
 mod faults;
 mod follows;
-mod metrics;
 mod orphans;
 mod pauses;
 mod repair;
+mod telemetry;
 mod world;
