@@ -1,7 +1,7 @@
 //! An in-memory Kubernetes API server that speaks the real protocol, in process or on loopback.
 //!
 //! It serves the few resources that matter to endpoints (namespaces, nodes, pods, services, Endpoints,
-//! EndpointSlices, events, leases, and token and access reviews) the way a kube-apiserver does: the same paths, the
+//! EndpointSlices, events, leases, and reviews of tokens and rights) the way a kube-apiserver does: the same paths, the
 //! same lists, watches, patches and deletions, the same errors in the same words. Clients do not notice; kubectl works.
 //! What it does not have is noted at the end.
 //!
@@ -31,7 +31,11 @@
 //! server.add_fault(FaultRule::on(Fault::ApplyAndLoseAnswer, "delete", "pods").times(1));
 //! assert!(pods.delete("web-1", &Default::default()).await.is_err());
 //! assert_eq!(server.count("pods"), 0);
+//!
+//! // The log knows who asked for what, and what came of it.
 //! assert_eq!(server.writes()["pods"], 1);
+//! let asked: Vec<_> = server.request_log().iter().map(|logged| (logged.request.verb, logged.status)).collect();
+//! assert_eq!(asked, [("get", 200), ("delete", 200)]);
 //! # Ok(())
 //! # }
 //! ```
@@ -59,8 +63,10 @@
 //!
 //! # What it does not have
 //!
-//! Server-side apply, answers in protobuf (bodies in protobuf are read, as Go's typed clients send them), YAML bodies, compression, custom resources, admission beyond namespaces,
-//! authorization of its own requests, TLS. managedFields are kept when loaded and sent, but not tracked.
+//! Server-side apply, answers in protobuf (bodies in protobuf are read, as Go's typed clients send them), YAML bodies,
+//! compression, custom resources, admission beyond namespaces, authorization of its own requests (a review of one's own
+//! rights says yes to everything), TLS, and what needs a kubelet or a scheduler: logs, exec, port-forward, binding,
+//! eviction. What is missing is named by the answer. managedFields are kept when loaded and sent, but not tracked.
 
 mod answer;
 mod body;
