@@ -139,6 +139,41 @@ fn too_many_addresses() {
     assert_snapshot!(render(&run(&web, &pods, None, &options)));
 }
 
+/// Each subset gets its share, rounded up, and the last in upstream's order what is left.
+#[test]
+fn too_many_addresses_in_several_subsets() {
+    let web = service(&[("http", "web")]);
+    let options = PlanOptions { capacity: 4, ..PlanOptions::default() };
+    let serving = |name: &str, ip: &str, port: i32| with_ports(pod(name, &[ip]), &[("web", port)]);
+    let pods = arcs([
+        serving("a1", "10.0.0.1", 8080),
+        serving("a2", "10.0.0.2", 8080),
+        serving("b1", "10.0.0.3", 8081),
+        serving("b2", "10.0.0.4", 8081),
+        serving("c1", "10.0.0.5", 8082),
+        serving("c2", "10.0.0.6", 8082),
+        unready(serving("c3", "10.0.0.7", 8082)),
+    ]);
+    assert_snapshot!(render(&run(&web, &pods, None, &options)));
+    let there = settled(&web, &pods, &options);
+    assert_eq!(run(&web, &pods, Some(&there), &options).action, Action::None);
+}
+
+/// Below the capacity the mark goes.
+#[test]
+fn no_longer_too_many_addresses() {
+    let web = service(&[("http", "80")]);
+    let options = PlanOptions { capacity: 2, ..PlanOptions::default() };
+    let all = arcs([pod("a", &["10.0.0.1"]), pod("b", &["10.0.0.2"]), pod("c", &["10.0.0.3"])]);
+    for options in [options.clone(), PlanOptions { keep_equal_truncated: false, ..options }] {
+        let there = settled(&web, &all, &options);
+        assert_snapshot!(
+            "no_longer_too_many_addresses",
+            render(&run(&web, &all[..2], Some(&there), &options))
+        );
+    }
+}
+
 #[test]
 fn an_unreadable_annotation_is_a_warning() {
     let mut web = service(&[("http", "80")]);

@@ -7,7 +7,7 @@ use http::Request;
 use kube::Client;
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, FaultRule, RequestInfo};
 use kube_endpoint_integration_tests::conformance::{Compare, Snapshot, normal::normal_form, unified_diff};
-use kube_endpoint_manager_core::{Manager, RunningControllers, Settings};
+use kube_endpoint_manager_core::{Gate, Gates, Manager, RunningControllers, Settings};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -36,9 +36,26 @@ impl Drop for Cluster {
     }
 }
 
+/// Small slices, and what else may make a difference, by the bits of the seed.
+fn settings(seed: u64) -> Settings {
+    let bit = |number: u32| seed >> number & 1 == 1;
+    let batch_period = |number| Duration::from_millis(if bit(number) { 700 } else { 0 });
+    Settings {
+        gates: Gates::default().with(Gate::SliceCompaction, bit(8)),
+        qps: if bit(9) { 20.0 } else { -1.0 },
+        max_endpoints_per_slice: 3,
+        endpoint_slice_workers: if bit(10) { 1 } else { 5 },
+        endpoint_slice_batch_period: batch_period(11),
+        endpoints_batch_period: batch_period(12),
+        mirroring_batch_period: batch_period(13),
+        seed,
+        ..Settings::default()
+    }
+}
+
 fn start_manager(server: &EmbeddedApiServer, seed: u64) -> (RunningControllers, JoinHandle<()>) {
     let client = Client::new(server.service(), "default");
-    let settings = Settings { qps: -1.0, max_endpoints_per_slice: 3, seed, ..Settings::default() };
+    let settings = settings(seed);
     let manager = Manager::new(client, &settings, server.now()).unwrap();
     let controllers = manager.controllers().clone();
     let running = tokio::spawn(async move { manager.run(std::future::pending()).await.unwrap() });

@@ -169,5 +169,5 @@ pub(crate) fn ops() -> impl Strategy<Value = Vec<Op>> {
         3 => trouble(),
         4 => time.prop_map(|milliseconds| Op::Pass { milliseconds }),
     ];
-    vec(op, 10..60)
+    vec(op, 1..70)
 }
