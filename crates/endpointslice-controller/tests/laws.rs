@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use common::random::{Step, steps};
@@ -86,6 +86,28 @@ fn compaction_adds_one_write_at_most(world: &World) -> TestCaseResult {
     Ok(())
 }
 
+/// Whoever is published before and after, ready or not, is in some slice after each single write, unless the plan
+/// without merging hides somebody who is not ready as well.
+fn compaction_hides_nobody(world: &World) -> TestCaseResult {
+    let hides = |world: &World| {
+        let plan = world.plan();
+        let states = world.states(&plan);
+        let all =
+            |slices: &[Arc<EndpointSlice>]| published(slices, false).into_keys().collect::<BTreeSet<_>>();
+        let after = states.last().map(|slices| all(slices)).unwrap_or_default();
+        let stays: BTreeSet<_> = all(existing(world)).intersection(&after).cloned().collect();
+        states.iter().any(|slices| !stays.is_subset(&all(slices))).then(|| plan.to_string())
+    };
+    let mut off = world.clone();
+    off.options.slice_compaction = false;
+    let mut on = world.clone();
+    on.options.slice_compaction = true;
+    if hides(&off).is_none() {
+        prop_assert_eq!(hides(&on), None);
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
@@ -107,6 +129,11 @@ proptest! {
     #[test]
     fn whoever_watches_misses_nobody(steps in steps()) {
         history(&steps, nobody_is_missed)?;
+    }
+
+    #[test]
+    fn merging_slices_hides_nobody(steps in steps()) {
+        history(&steps, compaction_hides_nobody)?;
     }
 
     #[test]

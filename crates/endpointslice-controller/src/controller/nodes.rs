@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube_endpoint_core_model::Node;
+use kube_endpoint_core_model::{Node, ObjectKey};
 
 use super::Shared;
 use crate::{HintedState, TopologyState};
@@ -61,19 +61,39 @@ impl Shared {
         if **self.topology.read() == topology {
             return;
         }
+        let topology = Arc::new(topology);
+        // First of all: a sync that ends from now on compares what it leaves with these.
+        *self.topology.write() = Arc::clone(&topology);
         let misfits: Vec<_> = {
             let hinted = self.hinted.lock();
-            let no_longer_fits = |state: &HintedState| {
-                state.is_overloaded(&topology)
-                    || (self.options.node_zone_resync && state.may_be_hinted(&topology))
-            };
-            let misfits = hinted.iter().filter(|(_, state)| no_longer_fits(state));
+            let misfits = hinted.iter().filter(|(_, state)| self.no_longer_fits(state, &topology));
             misfits.map(|(key, _)| key.clone()).collect()
         };
-        *self.topology.write() = Arc::new(topology);
         for service in misfits {
             tracing::info!(%service, "hints no longer fit the zones' share of CPU, the Service will be synced");
             self.queue.add(service);
+        }
+    }
+
+    fn no_longer_fits(&self, state: &HintedState, topology: &TopologyState) -> bool {
+        state.is_overloaded(topology) || (self.options.node_zone_resync && state.may_be_hinted(topology))
+    }
+
+    /// Remembers what a sync left of hints. Nodes may have changed since it read them; then it is repeated if need be.
+    pub(super) fn remember_hints(
+        &self,
+        service: &ObjectKey,
+        state: HintedState,
+        planned_for: &Arc<TopologyState>,
+    ) {
+        if state == HintedState::default() {
+            self.hinted.lock().remove(service);
+            return;
+        }
+        self.hinted.lock().insert(service.clone(), state.clone());
+        let now = Arc::clone(&self.topology.read());
+        if !Arc::ptr_eq(planned_for, &now) && self.no_longer_fits(&state, &now) {
+            self.queue.add(service.clone());
         }
     }
 }

@@ -90,6 +90,7 @@ impl Shared {
         });
         let wants_writes = !plan.writes_nothing();
         let failed = self.carry_out(&service, &mut plan, trigger_time).await;
+        self.remember_hints(key, std::mem::take(&mut plan.hinted), &topology);
         self.report(&service, plan, wants_writes, failed)
     }
 
@@ -173,14 +174,6 @@ impl Shared {
     ) -> Result<Synced, SyncError> {
         let key = &service.key;
         self.record_news(service, plan.events, wants_writes);
-        {
-            let mut hinted = self.hinted.lock();
-            if plan.hinted == crate::HintedState::default() {
-                hinted.remove(key);
-            } else {
-                hinted.insert(key.clone(), plan.hinted);
-            }
-        }
         if failed.is_empty() && plan.errors.is_empty() {
             return Ok(Synced::Done);
         }

@@ -86,6 +86,25 @@ async fn node_zone_resync_brings_hints_back_that_a_node_without_a_zone_withdrew(
 }
 
 #[tokio::test(start_paused = true)]
+async fn nodes_that_change_while_a_sync_is_under_way_are_not_missed() {
+    let world = after_a_node_got_its_zone(true).await;
+    world.delete("nodes", "x").await;
+    world.pass(seconds(4)).await;
+    assert!(world.endpoints("web").iter().all(|endpoint| endpoint.contains("->")));
+    world.answer_late(seconds(4));
+    world.load([node("x", "", 1)]);
+    world.pass(seconds(2)).await;
+    assert!(
+        world.endpoints("web").iter().all(|endpoint| !endpoint.contains("->")),
+        "written, but not answered"
+    );
+    // So small a node overloads nobody.
+    world.load([node("x", "zone-a", 1)]);
+    world.pass(seconds(10)).await;
+    assert!(world.endpoints("web").iter().all(|endpoint| endpoint.contains("->")));
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_node_zone_resync_withdrawn_hints_wait_for_another_change_of_the_service() {
     let world = after_a_node_got_its_zone(false).await;
     world.pass(seconds(3600)).await;
