@@ -7,6 +7,7 @@ mod apply;
 mod apply_membership;
 mod backoff;
 mod client;
+pub mod client_metrics;
 mod cluster;
 mod collected;
 mod decode;

@@ -237,10 +237,17 @@ async fn the_client_hands_refusals_on_with_their_headers_and_sends_nothing_again
     let server = EmbeddedApiServer::builder().build().unwrap();
     let listener = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
     server.add_fault(FaultRule::on(Fault::Refuse { status: 429, retry_after: Some(7) }, "list", "pods"));
+    let recorder = metrics_util::debugging::DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _current = metrics::set_default_local_recorder(&recorder);
     let config = kube::Config::new(format!("http://{}", listener.address()).parse().unwrap());
     let client = client_from_config(config).unwrap();
     let request = http::Request::get("/api/v1/pods").body(kube::client::Body::empty()).unwrap();
     let answer = client.send(request).await.unwrap();
     assert_eq!((answer.status().as_u16(), &answer.headers()["retry-after"]), (429, &"7".parse().unwrap()));
     assert_eq!(server.request_log().len(), 1);
+    drop(client);
+    let counted: Vec<String> =
+        snapshotter.snapshot().into_vec().iter().map(|(key, ..)| key.key().name().to_owned()).collect();
+    assert!(counted.contains(&"rest_client_requests_total".to_owned()), "{counted:?}");
 }

@@ -21,10 +21,13 @@ pub fn metrics_recorder() -> Result<PrometheusRecorder, BuildError> {
 
 /// The histograms of this build, with upstream's buckets.
 fn histograms() -> Vec<(&'static str, Vec<f64>)> {
+    use kube_endpoint_informer::client_metrics::{REQUEST_DURATION, REQUEST_DURATION_BUCKETS};
+
     let queues = kube_endpoint_workqueue::HISTOGRAM_NAMES
         .map(|name| (name, kube_endpoint_workqueue::HISTOGRAM_BUCKETS.to_vec()));
     [
         queues.to_vec(),
+        vec![(REQUEST_DURATION, REQUEST_DURATION_BUCKETS.to_vec())],
         #[cfg(feature = "endpointslice")]
         kube_endpoint_endpointslice_controller::buckets(),
         #[cfg(feature = "mirroring")]
@@ -41,6 +44,8 @@ mod tests {
 
     use kube::Client;
     use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+    use kube_endpoint_informer::client_metrics::CountRequests;
+    use tower::Layer;
 
     use super::*;
     use crate::{Manager, Settings};
@@ -51,10 +56,10 @@ mod tests {
         let now = "2026-12-01T00:00:00Z".parse().unwrap();
         let server = EmbeddedApiServer::builder().start_time(now).load([sample]).build().unwrap();
         let recorder = metrics_recorder().unwrap();
-        let client = Client::new(server.service(), "default");
-        let manager = ::metrics::with_local_recorder(&recorder, || {
-            Manager::new(client, &Settings::default(), now).unwrap()
-        });
+        let _current = ::metrics::set_default_local_recorder(&recorder);
+        let counted = CountRequests::new("192.0.2.1:6443").layer(server.service());
+        let client = Client::new(counted, "default");
+        let manager = Manager::new(client, &Settings::default(), now).unwrap();
         manager.run(tokio::time::sleep(Duration::from_secs(10))).await.unwrap();
         recorder.handle().run_upkeep();
         recorder.handle().render()
