@@ -146,7 +146,13 @@ fn document(segments: &[&str], accept: &str, incoming: &Incoming<'_>) -> Option<
         [] | [""] => found(json!({"paths": [
             "/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version",
         ]})),
-        ["healthz" | "livez" | "readyz", ..] => Some(answer::text(StatusCode::OK, "ok")),
+        [check @ ("healthz" | "livez" | "readyz")] if incoming.query.has("verbose") => {
+            let all = format!("[+]ping ok\n[+]log ok\n{check} check passed\n");
+            Some(answer::text(StatusCode::OK, all))
+        }
+        ["healthz" | "livez" | "readyz"] | ["healthz" | "livez" | "readyz", "ping" | "log"] => {
+            Some(answer::text(StatusCode::OK, "ok"))
+        }
         ["version"] => found(kube_endpoint_apiserver_presentation::version()),
         [root @ ("api" | "apis")] => {
             let core = *root == "api";

@@ -56,6 +56,10 @@ async fn it_says_how_it_is_and_what_it_is() {
     for path in ["/healthz", "/livez", "/readyz", "/readyz/ping"] {
         assert!(get(&listener, path, "").await.ends_with("\r\n\r\nok"), "{path}");
     }
+    let answer = get(&listener, "/readyz?verbose", "").await;
+    assert!(answer.ends_with("[+]ping ok\n[+]log ok\nreadyz check passed\n"), "{answer}");
+    let answer = get(&listener, "/readyz/nothing", "").await;
+    assert!(answer.starts_with("HTTP/1.1 404 Not Found"), "{answer}");
     let answer = get(&listener, "/version", "").await;
     assert!(answer.contains("\"major\":\"1\"") && answer.contains("\"minor\":\"36\""), "{answer}");
     listener.shutdown().await;
