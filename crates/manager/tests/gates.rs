@@ -1,6 +1,6 @@
 //! Feature gates, on and off, from a manager's settings to what the controllers do: each gate reaches the controller that
 //! it is about.
-#![cfg(all(feature = "embedded", feature = "endpointslice"))]
+#![cfg(all(feature = "embedded", feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
@@ -48,18 +48,23 @@ fn service(annotation: Option<(&str, &str)>) -> Value {
     })
 }
 
-/// A server and a manager of the endpointslice controller on it.
+/// A server and a manager on it.
 struct World {
     server: EmbeddedApiServer,
     _running: oneshot::Sender<()>,
 }
 
 impl World {
-    /// With upstream's behaviour but for one gate.
+    /// The endpointslice controller with upstream's behaviour but for one gate.
     async fn new(gate: Gate, on: bool, objects: Vec<Value>) -> Self {
+        Self::of(ControllerName::EndpointSlice, gate, on, objects).await
+    }
+
+    /// One controller with upstream's behaviour but for one gate.
+    async fn of(controller: ControllerName, gate: Gate, on: bool, objects: Vec<Value>) -> Self {
         let server = EmbeddedApiServer::builder().load(objects).seed(1).build().unwrap();
         let settings = Settings {
-            controllers: vec![ControllerName::EndpointSlice],
+            controllers: vec![controller],
             gates: Gates::upstream().with(gate, on),
             qps: -1.0,
             max_endpoints_per_slice: 4,
@@ -106,8 +111,7 @@ impl World {
     fn writes(&self) -> Vec<String> {
         let log = self.server.request_log();
         self.server.clear_request_log();
-        let ours = log.iter().filter(|it| it.request.plural() == "endpointslices");
-        let writes = ours.filter(|it| matches!(it.request.verb, "create" | "update" | "delete"));
+        let writes = log.iter().filter(|it| matches!(it.request.verb, "create" | "update" | "delete"));
         writes.map(|it| it.request.verb.to_owned()).collect()
     }
 }
@@ -202,5 +206,88 @@ async fn safe_write_order() {
         let writes: &[&str] = if on { &["create", "update", "update"] } else { &["update", "update"] };
         assert_eq!(world.writes(), writes);
         assert_eq!(world.endpoints().len(), 4);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_repair() {
+    for on in [true, false] {
+        let objects = vec![node("a", "zone-a"), pod(1, "a", true), service(None)];
+        let world = World::of(ControllerName::Endpoints, Gate::EndpointsRepair, on, objects).await;
+        let mut edited = world.server.get("endpoints", "default", "web").unwrap();
+        assert_eq!(edited["subsets"][0]["addresses"][0]["ip"], "10.1.0.1");
+        edited["subsets"] = json!([]);
+        world.load([edited]).await;
+        let now = world.server.get("endpoints", "default", "web").unwrap();
+        assert_eq!(now["subsets"][0]["addresses"][0]["ip"] == "10.1.0.1", on);
+    }
+}
+
+/// How many times Endpoints are written while something changes about the Service that does not matter.
+async fn needless_writes(world: &World, mut service: Value) -> usize {
+    world.writes();
+    for round in 0..3 {
+        service["metadata"]["annotations"]["round"] = round.to_string().into();
+        world.load([service.clone()]).await;
+    }
+    world.writes().len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_keep_truncated() {
+    for on in [true, false] {
+        let mut objects = vec![node("a", "zone-a"), service(None)];
+        objects.extend((0..1001).map(|number| {
+            let mut pod = pod(number, "a", true);
+            let ip = format!("10.1.{}.{}", number / 250, number % 250);
+            pod["status"]["podIP"] = ip.as_str().into();
+            pod["status"]["podIPs"] = json!([{"ip": ip}]);
+            pod
+        }));
+        let world = World::of(ControllerName::Endpoints, Gate::EndpointsKeepTruncated, on, objects).await;
+        assert_eq!(needless_writes(&world, service(None)).await, if on { 0 } else { 3 });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_ignore_reserved_labels() {
+    for on in [true, false] {
+        let mut labelled = service(None);
+        labelled["metadata"]["labels"] = json!({"endpoints.kubernetes.io/managed-by": "somebody"});
+        let objects = vec![node("a", "zone-a"), pod(1, "a", true), labelled.clone()];
+        let gate = Gate::EndpointsIgnoreReservedLabels;
+        let world = World::of(ControllerName::Endpoints, gate, on, objects).await;
+        assert_eq!(needless_writes(&world, labelled).await, if on { 0 } else { 3 });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn orphaned_slice_cleanup() {
+    for on in [true, false] {
+        let mut lost = service(None);
+        lost["metadata"]["uid"] = "uid-of-web".into();
+        lost["spec"].as_object_mut().unwrap().remove("selector");
+        let by_hand = json!({
+            "apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "web"},
+            "subsets": [{"addresses": [{"ip": "10.9.9.9"}], "ports": [{"port": 80, "protocol": "TCP"}]}],
+        });
+        let left = json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+            "metadata": {"name": "web-left", "labels": {
+                "kubernetes.io/service-name": "web",
+                "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+            }, "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Service", "name": "web", "uid": "uid-of-web", "controller": true},
+            ]},
+            "endpoints": [{"addresses": ["10.1.0.1"]}],
+            "ports": [{"name": "", "port": 8080, "protocol": "TCP"}],
+        });
+        let objects = vec![lost, by_hand, left];
+        let world =
+            World::of(ControllerName::EndpointSliceMirroring, Gate::OrphanedSliceCleanup, on, objects).await;
+        world.pass(5).await;
+        let addresses: Vec<Value> = world.endpoints().iter().map(|it| it["addresses"][0].clone()).collect();
+        let stays = addresses.contains(&"10.1.0.1".into());
+        assert!(addresses.contains(&"10.9.9.9".into()) && stays != on, "{addresses:?}");
     }
 }
