@@ -162,7 +162,7 @@ impl TrackedWriter {
         self.tracker.begin(&key);
         match self.writer.create(object).await {
             Ok(written) => {
-                let foreign = self.tracker.wrote(owner, &key, written.version(), position());
+                let foreign = self.tracker.created(owner, &key, written.version(), position());
                 Ok((written, foreign))
             }
             Err(error) => {

@@ -75,11 +75,15 @@ impl Cluster {
     ) {
         store.lane.run(event, |event| {
             let handlers = self.handlers();
+            let is_relist = matches!(event, StreamEvent::Restarted { .. });
             self.store_one(store, event, &mut |change| {
                 for handler in handlers.iter() {
                     call(&**handler, &change);
                 }
             });
+            for handler in handlers.iter().filter(|_| is_relist) {
+                handler.on_relisted(T::KIND);
+            }
         });
     }
 

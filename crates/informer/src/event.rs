@@ -5,6 +5,8 @@ use std::sync::Arc;
 use kube_endpoint_core_model::change::PodChange;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, Pod, ResourceVersion, Service};
 
+use crate::Kind;
+
 /// What a list and watch says about one kind. A store takes a stream of these, wherever it comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StreamEvent<T> {
@@ -111,4 +113,7 @@ pub trait Handler: Send + Sync {
     fn on_endpoint_slice(&self, _change: &Change<EndpointSlice>) {}
     /// An Endpoints object changed.
     fn on_endpoints(&self, _change: &Change<Endpoints>) {}
+    /// The complete state of a kind that has owners or of nodes came anew, and all that it changed has been told. What was
+    /// made and went in between has not.
+    fn on_relisted(&self, _kind: Kind) {}
 }

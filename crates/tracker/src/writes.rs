@@ -72,6 +72,8 @@ struct Object {
     /// The highest version, or the deletion, seen while in flight.
     seen: Option<Seen>,
     written: Option<ResourceVersion>,
+    /// Where it was created, until the cache shows it.
+    created: Option<CachePosition>,
     /// The uid of the object that was deleted.
     deleted: Option<Text>,
 }
@@ -121,6 +123,45 @@ impl WriteTracker {
     /// [`Self::deleted`], [`Self::failed`].
     pub fn begin(&self, object: &ObjectKey) {
         self.state.lock().objects.entry(object.clone()).or_default().in_flight = true;
+    }
+
+    /// As [`Self::wrote`], for an object that the cache has never shown. Somebody may delete it before the cache is filled
+    /// anew, and no event tells; [`Self::unseen_creates`] does.
+    pub fn created(
+        &self,
+        owner: &ObjectKey,
+        object: &ObjectKey,
+        version: ResourceVersion,
+        position: CachePosition,
+    ) -> bool {
+        let changed_meanwhile = self.wrote(owner, object, version, position);
+        let mut state = self.state.lock();
+        let Some(tracked) = state.objects.get_mut(object).filter(|it| it.written == Some(version)) else {
+            // Its echo has come.
+            return changed_meanwhile;
+        };
+        let created = CachePosition { epoch: position.epoch, version };
+        tracked.created = Some(created);
+        changed_meanwhile || !created.is_ahead_of(position)
+    }
+
+    /// Owners of objects that were created and that the cache, though it has read that far, has never shown: they were
+    /// deleted, and between the two the cache was filled anew. They must be synced. To be called each time the cache was
+    /// filled anew, when all that this changed has been observed.
+    pub fn unseen_creates(&self, position: CachePosition) -> Vec<ObjectKey> {
+        let state = self.state.lock();
+        let is_unseen = |key: &ObjectKey| {
+            let created = state.objects.get(key).and_then(|object| object.created);
+            created.is_some_and(|created| !created.is_ahead_of(position))
+        };
+        let mut unseen: Vec<ObjectKey> = state
+            .owners
+            .iter()
+            .filter(|(_, entry)| entry.objects.iter().any(is_unseen))
+            .map(|(owner, _)| owner.clone())
+            .collect();
+        unseen.sort();
+        unseen
     }
 
     /// Says that a create or update was answered with this version. Returns whether somebody else changed the object in

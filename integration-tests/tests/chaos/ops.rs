@@ -138,7 +138,8 @@ fn trouble() -> impl Strategy<Value = Op> {
         2 => refusal.clone(),
         2 => Just(Fault::ApplyAndLoseAnswer),
         1 => Just(Fault::LoseRequest),
-        2 => delay.clone(),
+        1 => delay.clone(),
+        2 => (1..6000u64).prop_map(|milliseconds| Fault::DelayAnswer(Duration::from_millis(milliseconds))),
     ];
     let bad_watch = prop_oneof![
         4 => (1..20u64).prop_map(|seconds| Fault::StallWatch(Duration::from_secs(seconds))),

@@ -1,7 +1,7 @@
 //! What starts a sync.
 
 use kube_endpoint_core_model::{Endpoints, Service};
-use kube_endpoint_informer::{Change, Handler, PodEvent};
+use kube_endpoint_informer::{Change, Handler, Kind, PodEvent};
 use kube_endpoint_tracker::Observation;
 
 use super::Shared;
@@ -39,6 +39,14 @@ impl Handler for Shared {
         self.put_off.cache_moved(&key);
         if sync {
             self.queue.add(key);
+        }
+    }
+
+    fn on_relisted(&self, kind: Kind) {
+        if kind == Kind::Endpoints {
+            for key in self.writer.tracker().unseen_creates(self.position()) {
+                self.queue.add(key);
+            }
         }
     }
 }

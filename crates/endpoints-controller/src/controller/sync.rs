@@ -82,7 +82,7 @@ impl Shared {
     }
 
     /// Up to where the cache shows Endpoints.
-    fn position(&self) -> CachePosition {
+    pub(super) fn position(&self) -> CachePosition {
         let epoch = self.cluster.epoch(Kind::Endpoints);
         CachePosition { epoch, version: self.cluster.position(Kind::Endpoints) }
     }

@@ -83,3 +83,22 @@ async fn edits_made_while_nobody_watched_are_repaired_at_the_start() {
         assert_eq!(ours(&world), ["10.1.0.1"], "{repair}");
     }
 }
+
+/// No event tells of Endpoints that went before the cache had seen them and was then filled anew.
+#[tokio::test(start_paused = true)]
+async fn endpoints_that_were_made_and_deleted_between_two_lists_are_made_anew() {
+    for answer_comes_after in [false, true] {
+        let world = World::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await;
+        world.hold_up("endpoints", Duration::from_secs(5)).await;
+        if answer_comes_after {
+            world.fault(Fault::DelayAnswer(Duration::from_secs(10)), "create", 1);
+        }
+        world.create(&service("web")).await;
+        world.pass(Duration::from_secs(1)).await;
+        world.delete("endpoints", "web").await;
+        world.server.compact();
+        world.pass(Duration::from_secs(60)).await;
+        assert_eq!(ours(&world), ["10.1.0.1"], "{answer_comes_after}");
+        assert_eq!(world.controller.pending(), 0);
+    }
+}

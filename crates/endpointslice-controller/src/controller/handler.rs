@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube_endpoint_core_model::{EndpointSlice, Node, ObjectKey, Service};
-use kube_endpoint_informer::{Change, Handler, PodEvent};
+use kube_endpoint_informer::{Change, Handler, Kind, PodEvent};
 use kube_endpoint_tracker::Observation;
 
 use super::{SLICE_CHANGE_DELAY, Shared};
@@ -71,6 +71,14 @@ impl Handler for Shared {
 
     fn on_node(&self, change: &Change<Node>) {
         self.node_changed(change.old.as_deref(), change.new.as_deref());
+    }
+
+    fn on_relisted(&self, kind: Kind) {
+        if kind == Kind::EndpointSlices {
+            for key in self.writer.tracker().unseen_creates(self.position()) {
+                self.sync_after_slice_change(Some(&key));
+            }
+        }
     }
 }
 

@@ -95,7 +95,7 @@ impl Shared {
     }
 
     /// Up to where the cache shows slices.
-    fn position(&self) -> CachePosition {
+    pub(super) fn position(&self) -> CachePosition {
         let epoch = self.cluster.epoch(Kind::EndpointSlices);
         CachePosition { epoch, version: self.cluster.position(Kind::EndpointSlices) }
     }

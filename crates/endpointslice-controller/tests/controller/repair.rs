@@ -183,3 +183,22 @@ async fn a_slice_that_cannot_go_yet_is_replaced_meanwhile() {
     assert_eq!(world.requests(), [""; 0]);
     assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
 }
+
+/// No event tells of a slice that went before the cache had seen it and was then filled anew.
+#[tokio::test(start_paused = true)]
+async fn a_slice_that_was_made_and_deleted_between_two_lists_is_made_anew() {
+    for answer_comes_after in [false, true] {
+        let world = World::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await;
+        world.hold_up("endpointslices", seconds(5)).await;
+        if answer_comes_after {
+            world.fault(Fault::DelayAnswer(seconds(10)), "create", 1);
+        }
+        world.create(&service("web")).await;
+        world.pass(seconds(1)).await;
+        world.delete("endpointslices", name(&world.slice("web"))).await;
+        world.server.compact();
+        world.pass(seconds(60)).await;
+        assert_eq!(world.endpoints("web"), ["10.1.0.1"], "{answer_comes_after}");
+        assert_eq!(world.controller.pending(), 0);
+    }
+}

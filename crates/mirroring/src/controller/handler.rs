@@ -2,7 +2,7 @@
 
 use kube_endpoint_core_model::well_known::MIRRORING_CONTROLLER;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Service};
-use kube_endpoint_informer::{Change, Handler};
+use kube_endpoint_informer::{Change, Handler, Kind};
 use kube_endpoint_tracker::Observation;
 
 use super::{Shared, orphans};
@@ -59,6 +59,14 @@ impl Handler for Shared {
             self.sync_after_slice_change(Some(&owner));
         }
         self.put_off.cache_moved(&owner);
+    }
+
+    fn on_relisted(&self, kind: Kind) {
+        if kind == Kind::EndpointSlices {
+            for key in self.writer.tracker().unseen_creates(self.position()) {
+                self.sync_after_slice_change(Some(&key));
+            }
+        }
     }
 }
 

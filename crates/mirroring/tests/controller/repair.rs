@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kube_endpoint_embedded_apiserver::Fault;
 use kube_endpoint_mirroring::ControllerOptions;
 use serde_json::json;
 
@@ -92,4 +93,29 @@ async fn a_slice_that_is_handed_to_or_taken_from_the_controller_starts_a_sync() 
     world.patch("endpointslices", &world.slice(), other).await;
     world.moment().await;
     assert!(is_mirrored(&world), "what carries another's name goes, and a new one is made");
+}
+
+/// No event tells of a slice that went before the cache had seen it and was then filled anew.
+#[tokio::test(start_paused = true)]
+async fn a_slice_that_was_made_and_deleted_between_two_lists_is_made_anew() {
+    for answer_comes_after in [false, true] {
+        let world = started(0).await;
+        world.hold_up("endpointslices", Duration::from_secs(5)).await;
+        if answer_comes_after {
+            world.fault(Fault::DelayAnswer(Duration::from_secs(10)), "create", 1);
+        }
+        world.create(&service("late")).await;
+        world.create(&endpoints("late", &["192.0.2.7"])).await;
+        world.pass(Duration::from_secs(1)).await;
+        for slice in world.server.list("endpointslices") {
+            if slice["metadata"]["labels"]["kubernetes.io/service-name"] == "late" {
+                world.delete("endpointslices", slice["metadata"]["name"].as_str().unwrap()).await;
+            }
+        }
+        world.server.compact();
+        world.pass(Duration::from_secs(60)).await;
+        let late = "endpointslicemirroring [192.0.2.7]".to_owned();
+        assert!(world.slices().contains(&late), "{answer_comes_after}");
+        assert_eq!(world.controller.pending(), 0);
+    }
 }

@@ -362,3 +362,27 @@ fn a_write_that_the_cache_shows_before_the_answer_leaves_nothing() {
     assert!(!story.0.wrote(&owner(), &slice("a"), ResourceVersion(10), at(10)));
     assert!(story.0.is_empty());
 }
+
+#[test]
+fn creates_that_a_list_does_not_show_are_told() {
+    let story = Story::new();
+    let create = |name: &str, version: u64, position: u64| {
+        story.0.begin(&slice(name));
+        story.0.created(&owner(), &slice(name), ResourceVersion(version), at(position))
+    };
+    assert!(!create("a", 10, 0));
+    assert!(!create("b", 12, 0));
+    story.write("c", 11);
+    assert_eq!(story.0.unseen_creates(at(9)), []);
+    assert_eq!(story.0.unseen_creates(at(10)), [owner()]);
+    assert_eq!(story.sees("a", 10), Own);
+    assert_eq!(story.0.unseen_creates(at(11)), [], "one that is shown, and one that was there before");
+    let restored = CachePosition { epoch: 1, version: ResourceVersion(5) };
+    assert_eq!(story.0.unseen_creates(restored), [owner()], "the server was restored from a backup");
+    assert!(!story.stale(20, &[]), "a sync sees that it is gone");
+    assert_eq!(story.0.unseen_creates(at(20)), []);
+    assert!(create("d", 30, 31), "the list was there before the answer");
+    story.0.begin(&slice("e"));
+    assert_eq!(story.sees("e", 40), InFlight);
+    assert!(!story.0.created(&owner(), &slice("e"), ResourceVersion(40), at(40)), "its echo was");
+}
