@@ -103,8 +103,9 @@ fn follow(world: &World, flips: &[usize]) -> TestCaseResult {
         let has_hints = |hints: &BTreeMap<Text, Option<Text>>| hints.values().any(Option::is_some);
         if has_hints(&before) && has_hints(&hints) {
             let moved = hints.iter().filter(|(pod, zone)| before.get(*pod) != Some(zone)).count();
-            // The pod itself, one in its stead, and what upstream's rule of a whole endpoint had held back before.
-            prop_assert!(moved <= 1 + 2 * next.nodes.len(), "{moved} hints moved");
+            // The pod itself, one in its stead, and what upstream's rule of a whole endpoint had held back before: in
+            // practice one or two, rarely three.
+            prop_assert!(moved <= 2 + next.nodes.len(), "{moved} hints moved");
             prop_assert!(written <= 1 + next.nodes.len(), "{written} writes");
         }
         now = after;

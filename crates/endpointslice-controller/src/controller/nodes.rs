@@ -48,8 +48,9 @@ impl Shared {
     }
 
     /// Reads all nodes if one has changed, and syncs the Services whose hints no longer fit (upstream
-    /// `checkNodeTopologyDistribution`). With the gate also those which had to do without hints and may have some now: upstream
-    /// leaves these as they are until something else syncs them. Syncs call this too: one that a node started must see what the node changed.
+    /// `checkNodeTopologyDistribution`). With the gate also those which had to do without hints and may have some now:
+    /// upstream leaves these as they are until something else syncs them. Syncs call this too: one that a node started
+    /// must see what the node changed.
     pub(super) fn refresh_topology(&self) {
         let mut outdated = self.topology_outdated.lock();
         if !std::mem::take(&mut *outdated) {
