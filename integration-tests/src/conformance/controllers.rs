@@ -24,7 +24,7 @@ impl Controllers {
 
 /// The settings with which recordings are played: kube-controller-manager's behaviour, and no limit on requests, so that
 /// time goes by for reasons of the controllers' own.
-pub(super) fn settings(parts: Parts) -> Settings {
+pub fn upstream_settings(parts: Parts) -> Settings {
     let writes = |name: &ControllerName| {
         let part = match name {
             ControllerName::Endpoints => Part::Endpoints,
@@ -42,7 +42,8 @@ pub(super) fn settings(parts: Parts) -> Settings {
     }
 }
 
-/// Starts the controllers that write `parts` against the server behind `client`, whose clock reads `now`.
+/// Starts the controllers that write `parts`, with [`upstream_settings`], against the server behind `client`, whose clock
+/// reads `now`.
 ///
 /// # Errors
 ///
@@ -52,13 +53,25 @@ pub async fn start_controllers(
     parts: Parts,
     now: Timestamp,
 ) -> Result<Controllers, ConformanceError> {
+    start_controllers_with(client, &upstream_settings(parts), now).await
+}
+
+/// Starts the controllers that settings name.
+///
+/// # Errors
+///
+/// When a controller does not start.
+pub async fn start_controllers_with(
+    client: Client,
+    settings: &Settings,
+    now: Timestamp,
+) -> Result<Controllers, ConformanceError> {
     let (running, stopped) = oneshot::channel::<()>();
-    let settings = settings(parts);
     if settings.controllers.is_empty() {
         return Ok(Controllers { manager: None, _running: running });
     }
     let failed = |reason: String| ConformanceError::NotStarted { what: "the controllers", reason };
-    let manager = Manager::new(client, &settings, now).map_err(|error| failed(error.to_string()))?;
+    let manager = Manager::new(client, settings, now).map_err(|error| failed(error.to_string()))?;
     let cluster = manager.cluster().clone();
     let manager = tokio::spawn(async move {
         let shutdown = async move {

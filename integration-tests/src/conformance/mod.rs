@@ -18,7 +18,7 @@ mod settle;
 mod snapshot;
 mod world;
 
-pub use controllers::{Controllers, start_controllers};
+pub use controllers::{Controllers, start_controllers, start_controllers_with, upstream_settings};
 pub use diff::unified_diff;
 pub use error::ConformanceError;
 pub use ops::{Api, Kind, Op};

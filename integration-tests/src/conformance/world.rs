@@ -6,8 +6,9 @@ use jiff::Timestamp;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use kube_endpoint_manager_core::Settings;
 
-use super::{ConformanceError, Controllers, Pace, Parts, start_controllers};
+use super::{ConformanceError, Controllers, Pace, Parts, start_controllers_with, upstream_settings};
 
 /// What a server in this process believes the time to be when it starts: after the times that recordings give to
 /// pods at first, before those that they give later.
@@ -30,6 +31,15 @@ impl World {
     ///
     /// When the server or a controller does not start.
     pub async fn in_process(parts: Parts) -> Result<Self, ConformanceError> {
+        Self::in_process_with(&upstream_settings(parts)).await
+    }
+
+    /// A new server in this process, and the controllers that settings name.
+    ///
+    /// # Errors
+    ///
+    /// When the server or a controller does not start.
+    pub async fn in_process_with(settings: &Settings) -> Result<Self, ConformanceError> {
         let server = EmbeddedApiServer::builder()
             .start_time(Timestamp::from_second(START).unwrap_or_default())
             .build()
@@ -38,7 +48,7 @@ impl World {
                 reason: error.to_string(),
             })?;
         let client = Client::new(server.service(), "default");
-        let controllers = start_controllers(client.clone(), parts, server.now()).await?;
+        let controllers = start_controllers_with(client.clone(), settings, server.now()).await?;
         let embedded = Some((server, controllers));
         Ok(Self { client, pace: Pace::IN_PROCESS, outlives_scenarios: false, embedded })
     }
