@@ -214,9 +214,17 @@ impl TrackedWriter {
         uid: &kube_endpoint_core_model::Text,
     ) -> Result<(), FailedWrite> {
         self.tracker.begin(key);
-        match self.writer.delete::<T>(key, Some(uid)).await {
-            // A conflict means that the name now belongs to an object of another uid: ours is gone.
-            Ok(()) | Err(WriteError::NotFound(_) | WriteError::Conflict(_)) => {
+        let mut deleted = self.writer.delete::<T>(key, Some(uid)).await;
+        if let Err(WriteError::Conflict(_)) = deleted {
+            // Most likely the name now belongs to an object of another uid, and ours is gone. But a webhook may say so too.
+            match self.writer.get::<T>(key).await {
+                Ok(found) if found.metadata.uid == *uid => {}
+                Ok(_) => deleted = Ok(()),
+                Err(error) => deleted = Err(error),
+            }
+        }
+        match deleted {
+            Ok(()) | Err(WriteError::NotFound(_)) => {
                 self.tracker.deleted(owner, key, uid);
                 Ok(())
             }
@@ -360,10 +368,24 @@ mod tests {
 
     #[tokio::test]
     async fn a_delete_of_what_is_gone_is_as_good() {
-        let (writer, _) = answering(&[(404, "{}"), (409, "{}"), (403, "{}")]);
         let key = slice("c").key();
-        assert_eq!(writer.delete::<EndpointSlice>(&owner(), &key, &"u".into()).await, Ok(()));
-        assert_eq!(writer.delete::<EndpointSlice>(&owner(), &key, &"u".into()).await, Ok(()));
-        assert!(writer.delete::<EndpointSlice>(&owner(), &key, &"u".into()).await.is_err());
+        const OURS: (u16, &str) = (200, r#"{"metadata":{"uid":"u"}}"#);
+        const THEIRS: (u16, &str) = (200, r#"{"metadata":{"uid":"v"}}"#);
+        let check = |answers: &'static [(u16, &'static str)], gone: bool| {
+            let key = key.clone();
+            async move {
+                let (writer, _) = answering(answers);
+                let deleted = writer.delete::<EndpointSlice>(&owner(), &key, &"u".into()).await;
+                assert_eq!(deleted.is_ok(), gone, "{answers:?}");
+                let waits = writer.tracker().is_stale(&owner(), position(9), [&"u".into()]);
+                assert_eq!(waits, gone, "for the cache: {answers:?}");
+            }
+        };
+        check(&[(404, "{}")], true).await;
+        check(&[(409, "{}"), (404, "{}")], true).await;
+        check(&[(403, "{}")], false).await;
+        check(&[(409, "{}"), (500, "{}")], false).await;
+        check(&[(409, "{}"), THEIRS], true).await;
+        check(&[(409, "{}"), OURS], false).await;
     }
 }
