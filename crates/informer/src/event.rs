@@ -113,7 +113,7 @@ pub trait Handler: Send + Sync {
     fn on_endpoint_slice(&self, _change: &Change<EndpointSlice>) {}
     /// An Endpoints object changed.
     fn on_endpoints(&self, _change: &Change<Endpoints>) {}
-    /// The complete state of a kind that has owners or of nodes came anew, and all that it changed has been told. What was
-    /// made and went in between has not.
+    /// A complete state of nodes, EndpointSlices or Endpoints has come, and all that it changed has been told. Of an object
+    /// that was made and went since the last event nobody hears.
     fn on_relisted(&self, _kind: Kind) {}
 }
