@@ -229,6 +229,31 @@ fn a_list_is_compared_with_what_is_there() {
     assert_eq!(names, ["a".into()]);
 }
 
+#[test]
+fn of_a_list_handlers_hear_after_all_that_it_changed() {
+    #[derive(Default)]
+    struct Relists(Mutex<Vec<String>>);
+
+    impl Handler for Relists {
+        fn on_endpoint_slice(&self, change: &Change<EndpointSlice>) {
+            self.0.lock().push(change.latest().map_or("-".into(), |slice| slice.metadata.name.to_string()));
+        }
+
+        fn on_relisted(&self, kind: Kind) {
+            self.0.lock().push(kind.name().into());
+        }
+    }
+
+    let (cluster, heard) = (Cluster::new(Kinds::ALL), Arc::new(Relists::default()));
+    cluster.add_handler(heard.clone());
+    let slices = || vec![slice("a", 1, "web"), slice("b", 2, "web")];
+    cluster.apply_endpoint_slices(StreamEvent::restarted(slices(), V(2)));
+    cluster.apply_endpoint_slices(StreamEvent::Applied(slice("c", 3, "web")));
+    cluster.apply_endpoint_slices(StreamEvent::Bookmark(V(4)));
+    cluster.apply_endpoint_slices(StreamEvent::restarted(slices(), V(5)));
+    assert_eq!(*heard.0.lock(), ["a", "b", "endpointslices", "c", "c", "endpointslices"]);
+}
+
 #[tokio::test]
 async fn synced_means_that_each_kind_was_listed_and_handlers_heard_of_it() {
     struct NotYet(Cluster, AtomicBool);
