@@ -121,8 +121,7 @@ impl EndpointsController {
 
     /// How many Services wait to be synced, or are being synced.
     pub fn pending(&self) -> usize {
-        let queue = &self.shared.queue;
-        queue.len() + queue.waiting_len() + queue.in_flight_len()
+        self.shared.queue.outstanding()
     }
 }
 

@@ -164,8 +164,7 @@ impl EndpointSliceController {
 
     /// How many Services wait to be synced, or are being synced.
     pub fn pending(&self) -> usize {
-        let queue = &self.shared.queue;
-        queue.len() + queue.waiting_len() + queue.in_flight_len()
+        self.shared.queue.outstanding()
     }
 
     /// How much is remembered of Services: nothing, when there are none.

@@ -157,6 +157,12 @@ impl<K: Key> WorkQueue<K> {
         self.step(|state, _| state.in_flight_len())
     }
 
+    /// How many keys are there to be taken, wait in delay, or are being worked: none when all is done. Counted at one
+    /// moment, so that a key on its way from one to the other is not missed.
+    pub fn outstanding(&self) -> usize {
+        self.step(|state, _| state.len() + state.waiting_len() + state.in_flight_len())
+    }
+
     /// Takes no key any more, from now on. What waits in delay is dropped; what is in the queue is still given
     /// out, and then [`get`](Self::get) answers `None`. Ends the waiting of those who drain the queue.
     pub fn shut_down(&self) {

@@ -109,6 +109,18 @@ async fn orphans_forget_their_owner() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn it_takes_as_long_as_it_is_told_to() {
+    let (server, raw) = start(EmbeddedApiServer::builder().gc_delay(std::time::Duration::from_secs(20)));
+    let web = raw.post(SERVICES, &service("web")).await.expect(201);
+    raw.post(SLICES, &owned_by(&web, "web-1", true)).await.expect(201);
+    raw.delete(&format!("{SERVICES}/web"), &Value::Null).await.expect(200);
+    pass(19).await;
+    assert_eq!(slices(&server), ["web-1"]);
+    pass(2).await;
+    assert!(slices(&server).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn it_can_be_left_out() {
     let (server, raw) = start(EmbeddedApiServer::builder().without_garbage_collector());
     let web = raw.post(SERVICES, &service("web")).await.expect(201);

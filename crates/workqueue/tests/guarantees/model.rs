@@ -168,6 +168,8 @@ proptest! {
                 prop_assert_eq!(queue.len(), model.queued.len());
                 prop_assert_eq!(queue.waiting_len(), model.delayed.len());
                 prop_assert_eq!(queue.in_flight_len(), model.in_work.len());
+                let outstanding = model.queued.len() + model.delayed.len() + model.in_work.len();
+                prop_assert_eq!(queue.outstanding(), outstanding);
                 prop_assert_eq!(queue.is_shutting_down(), model.shut_down);
                 for key in 0..6 {
                     prop_assert_eq!(queue.num_requeues(&key), model.failures.get(&key).copied().unwrap_or(0));
