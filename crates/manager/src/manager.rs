@@ -29,6 +29,10 @@ pub enum ManagerError {
     /// A task panicked; the process should end and be started again.
     #[error("a background task failed: {0}")]
     TaskFailed(#[from] tokio::task::JoinError),
+    /// A controller, a watch or the sending of events ended although nobody asked it to; the process should end and be
+    /// started again.
+    #[error("a background task ended by itself")]
+    TaskEnded,
 }
 
 /// The controllers that a manager runs.
@@ -128,7 +132,8 @@ impl Manager {
     ///
     /// # Errors
     ///
-    /// When a task panics, at once: a manager that lost a part of itself must not go on as if it had not.
+    /// When a task panics, or ends before it is told to, at once: a manager that lost a part of itself must not go on as
+    /// if it had not.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ManagerError> {
         let Self { client, cluster, kinds, seed, controllers, mut tasks } = self;
         let (stop, stopped) = watch::channel(());
@@ -157,8 +162,8 @@ impl Manager {
             tokio::select! {
                 biased;
                 () = &mut shutdown => break,
-                Some(ended) = tasks.join_next() => ended?,
-                Some(ended) = reflectors.join_next() => ended?,
+                Some(ended) = tasks.join_next() => return Err(ended_early(ended)),
+                Some(ended) = reflectors.join_next() => return Err(ended_early(ended)),
                 () = cluster.synced(), if !announced => {
                     tracing::info!("all stores are filled, the controllers work");
                     announced = true;
@@ -176,6 +181,10 @@ impl Manager {
         drop((controllers, cluster));
         finish(tasks).await
     }
+}
+
+fn ended_early(ended: Result<(), tokio::task::JoinError>) -> ManagerError {
+    ended.map_or_else(ManagerError::from, |()| ManagerError::TaskEnded)
 }
 
 /// Waits for the last tasks to end, but not for ever: an API server that is gone takes no last events.

@@ -177,3 +177,16 @@ async fn a_server_that_refuses_everything_stops_nothing_and_is_asked_until_it_an
     assert_eq!(server.list("endpointslices").len(), 2);
     running.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_ends_by_itself_ends_the_whole() {
+    let server = server_with(1).await;
+    let client = Client::new(server.service(), "default");
+    let manager = Manager::new(client, &Settings::default(), server.now()).unwrap();
+    let controllers = manager.controllers().clone();
+    let ended = tokio::spawn(manager.run(std::future::pending()));
+    sleep(seconds(5)).await;
+    assert!(!ended.is_finished());
+    controllers.mirroring.unwrap().shut_down();
+    assert!(matches!(ended.await.unwrap(), Err(ManagerError::TaskEnded)));
+}
