@@ -24,6 +24,7 @@ mod text;
 pub mod time;
 pub mod verdict;
 pub mod well_known;
+mod writes;
 
 pub use address::IpFamily;
 pub use causes::causes;
@@ -38,6 +39,7 @@ pub use slice::{AddressType, Endpoint, EndpointPort, EndpointSlice};
 pub use string_map::StringMap;
 pub use time::Timestamp;
 pub use verdict::{LeftOut, PodVerdict, Verdict};
+pub use writes::Writes;
 
 /// A shared, immutable string. Cloning one copies a pointer.
 pub type Text = std::sync::Arc<str>;

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, VARY};
 use http::{HeaderMap, StatusCode};
-use kube_endpoint_apiserver_presentation::{discovery, openapi};
+use kube_endpoint_apiserver_printers::{discovery, openapi};
 use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_apiserver_rules::strategy;
@@ -153,7 +153,7 @@ fn document(segments: &[&str], accept: &str, incoming: &Incoming<'_>) -> Option<
         ["healthz" | "livez" | "readyz"] | ["healthz" | "livez" | "readyz", "ping" | "log"] => {
             Some(answer::text(StatusCode::OK, "ok"))
         }
-        ["version"] => found(kube_endpoint_apiserver_presentation::version()),
+        ["version"] => found(kube_endpoint_apiserver_printers::version()),
         [root @ ("api" | "apis")] => {
             let core = *root == "api";
             if let Some(version) = discovery::aggregated_version(accept) {

@@ -3,8 +3,8 @@
 
 use bytes::BytesMut;
 use http::HeaderMap;
-use kube_endpoint_apiserver_presentation::represent::{self, MetaVersion, Representation};
-use kube_endpoint_apiserver_presentation::table::{self, IncludeObject};
+use kube_endpoint_apiserver_printers::represent::{self, MetaVersion, Representation};
+use kube_endpoint_apiserver_printers::table::{self, IncludeObject};
 use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::status::Status;
 use serde_json::{Value, json};

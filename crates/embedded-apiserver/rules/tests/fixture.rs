@@ -4,7 +4,7 @@
 use kube_endpoint_apiserver_rules::{resource, strategy};
 use serde_json::Value;
 
-const CLUSTER: &str = include_str!("../../../integration-tests/fixtures/shop-cluster.json");
+const CLUSTER: &str = include_str!("../../../../integration-tests/fixtures/shop-cluster.json");
 
 /// Null and absent are one.
 fn without_nulls(value: &Value) -> Value {
@@ -59,7 +59,7 @@ fn a_real_cluster_can_be_written_again() {
 /// What a real server took from the recordings is taken here: each object that is created, and then its status.
 #[test]
 fn every_object_of_the_recordings_is_taken() {
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../integration-tests/conformance");
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../integration-tests/conformance");
     let mut taken = 0;
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

@@ -45,7 +45,7 @@ async fn objects_are_kept_as_they_are() {
 #[tokio::test(start_paused = true)]
 async fn what_was_loaded_can_be_written_back_unchanged() {
     let cluster: Value =
-        serde_json::from_str(include_str!("../../../../integration-tests/fixtures/shop-cluster.json"))
+        serde_json::from_str(include_str!("../../../../../integration-tests/fixtures/shop-cluster.json"))
             .unwrap();
     for mut objects in [cluster, recorded()] {
         let (server, raw) = start(EmbeddedApiServer::builder().load([objects.clone()]));
