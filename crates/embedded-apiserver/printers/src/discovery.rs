@@ -53,7 +53,7 @@ pub fn resources(group: &str, version: &str) -> Option<Value> {
             entry["categories"] = json!(resource.categories);
         }
         entries.push(entry);
-        if resource.has_status {
+        if resource.has_status() {
             entries.push(json!({
                 "name": format!("{}/status", resource.plural),
                 "singularName": "",
@@ -89,7 +89,7 @@ fn group_names() -> Vec<&'static str> {
 /// The versions of a group, each once, the preferred one first.
 fn versions(group: &str) -> Vec<&'static str> {
     let mut versions = Vec::new();
-    for resource in resource::all().iter().filter(|resource| resource.group == group) {
+    for resource in resource::all().filter(|resource| resource.group == group) {
         if !versions.contains(&resource.version) {
             versions.push(resource.version);
         }
@@ -100,7 +100,7 @@ fn versions(group: &str) -> Vec<&'static str> {
 /// The resources of one version of a group, by name as the real server lists them.
 fn in_version<'a>(group: &'a str, version: &'a str) -> Vec<&'static Resource> {
     let mut resources: Vec<&Resource> =
-        resource::all().iter().filter(|r| r.group == group && r.version == version).collect();
+        resource::all().filter(|r| r.group == group && r.version == version).collect();
     resources.sort_by_key(|resource| resource.plural);
     resources
 }
@@ -127,7 +127,7 @@ mod tests {
                 list["resources"].as_array().unwrap().iter().filter_map(|r| r["name"].as_str()).collect();
             assert!(names.contains(&resource.plural), "{names:?}");
             let status = format!("{}/status", resource.plural);
-            assert_eq!(names.contains(&status.as_str()), resource.has_status, "{names:?}");
+            assert_eq!(names.contains(&status.as_str()), resource.has_status(), "{names:?}");
         }
     }
 

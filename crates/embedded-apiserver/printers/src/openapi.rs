@@ -64,7 +64,7 @@ pub fn v3_index() -> Value {
 pub fn v3(group: &str, version: &str) -> Option<Value> {
     let all = definitions();
     let (mut paths, mut used) = (Map::new(), BTreeSet::new());
-    for resource in resource::all().iter().filter(|r| r.group == group && r.version == version) {
+    for resource in resource::all().filter(|r| r.group == group && r.version == version) {
         add_paths(
             resource,
             &mut paths,
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn every_stored_kind_can_be_patched_with_field_validation() {
         let document = v2_json();
-        for resource in resource::all().iter().filter(|resource| resource.is_stored()) {
+        for resource in resource::all().filter(|resource| resource.is_stored()) {
             let patch = document["paths"]
                 .as_object()
                 .unwrap()

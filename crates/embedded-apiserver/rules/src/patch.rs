@@ -2,7 +2,7 @@
 
 mod definitions;
 mod order;
-mod schema;
+pub(crate) mod schema;
 mod strategic;
 
 pub use definitions::definitions;
@@ -69,7 +69,7 @@ pub fn apply(
                 Value::Object(current) => current.clone(),
                 _ => serde_json::Map::new(),
             };
-            strategic::merge(current, patch, schema::of(resource)).map(Value::Object).map_err(Status::from)
+            strategic::merge(current, patch, resource.patch_schema).map(Value::Object).map_err(Status::from)
         }
     }
 }

@@ -1,8 +1,20 @@
-//! The resources that the server knows, as one static table: what discovery lists, what a path may name and what
-//! rules apply to an object is all read off it.
+//! The resources that the server knows, as one static table. Discovery lists it, paths are looked up in it, and it
+//! refers to everything else that depends on the kind of an object: its fields, its patch schema and its strategy.
+
+use crate::patch::schema as patch;
+use crate::schema::{GoType, core, discovery, node, other, pod};
+use crate::strategy::Strategy;
+use crate::strategy::endpoints::EndpointsStrategy;
+use crate::strategy::endpointslice::EndpointSliceStrategy;
+use crate::strategy::event::EventStrategy;
+use crate::strategy::lease::LeaseStrategy;
+use crate::strategy::namespace::{NamespaceStatusStrategy, NamespaceStrategy};
+use crate::strategy::node::{NodeStatusStrategy, NodeStrategy};
+use crate::strategy::pod::{PodStatusStrategy, PodStrategy};
+use crate::strategy::review::{AccessReviewStrategy, RequiredFieldStrategy};
+use crate::strategy::service::{ServiceStatusStrategy, ServiceStrategy};
 
 /// One resource of one API group and version.
-#[derive(Debug, PartialEq, Eq)]
 pub struct Resource {
     /// API group, empty for the core group.
     pub group: &'static str,
@@ -10,7 +22,7 @@ pub struct Resource {
     pub version: &'static str,
     /// Kind of one object.
     pub kind: &'static str,
-    /// The plural name that stands in paths.
+    /// The plural name that is used in paths.
     pub plural: &'static str,
     /// The singular name that kubectl accepts.
     pub singular: &'static str,
@@ -20,25 +32,28 @@ pub struct Resource {
     pub categories: &'static [&'static str],
     /// Whether objects live in a namespace.
     pub namespaced: bool,
-    /// Whether there is a status subresource, which ordinary writes cannot change.
-    pub has_status: bool,
-    /// Verbs on the main resource. Review kinds are only created and never stored.
+    /// Verbs on the main resource. Reviews are only created and never stored.
     pub verbs: &'static [&'static str],
-    /// The plural under which objects are kept. The two views of an event share one store: `events`.
+    /// The plural under which objects are stored. The two versions of events share one store: `events`.
     pub storage: &'static str,
+    /// The fields of the kind.
+    pub(crate) go_type: &'static GoType,
+    /// The merge keys of the kind's lists.
+    pub(crate) patch_schema: &'static patch::Schema,
+    /// What creates and updates do.
+    pub(crate) strategy: &'static dyn Strategy,
+    /// What updates of the status subresource do, if there is one.
+    pub(crate) status_strategy: Option<&'static dyn Strategy>,
 }
 
-const STORED: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-const REVIEW: &[&str] = &["create"];
-
-const fn core(
+/// A namespaced resource of the core group with objects that are stored.
+const fn stored(
     kind: &'static str,
     plural: &'static str,
     singular: &'static str,
     short_names: &'static [&'static str],
-    categories: &'static [&'static str],
-    namespaced: bool,
-    has_status: bool,
+    go_type: &'static GoType,
+    strategy: &'static dyn Strategy,
 ) -> Resource {
     Resource {
         group: "",
@@ -47,87 +62,136 @@ const fn core(
         plural,
         singular,
         short_names,
-        categories,
-        namespaced,
-        has_status,
-        verbs: STORED,
+        categories: &[],
+        namespaced: true,
+        verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         storage: plural,
+        go_type,
+        patch_schema: &patch::ONLY_METADATA,
+        strategy,
+        status_strategy: None,
     }
 }
-
-const AUTHORIZATION: &str = "authorization.k8s.io";
 
 const fn review(
     group: &'static str,
-    kind: &'static str,
     plural: &'static str,
     singular: &'static str,
+    go_type: &'static GoType,
+    strategy: &'static dyn Strategy,
 ) -> Resource {
-    Resource {
-        group,
-        version: "v1",
-        kind,
-        plural,
-        singular,
-        short_names: &[],
-        categories: &[],
-        namespaced: false,
-        has_status: false,
-        verbs: REVIEW,
-        storage: "",
-    }
+    let stored = stored(go_type.name, plural, singular, &[], go_type, strategy);
+    Resource { group, namespaced: false, verbs: &["create"], storage: "", ..stored }
 }
 
-static RESOURCES: [Resource; 13] = [
-    core("Namespace", "namespaces", "namespace", &["ns"], &[], false, true),
-    core("Node", "nodes", "node", &["no"], &[], false, true),
-    core("Pod", "pods", "pod", &["po"], &["all"], true, true),
-    core("Service", "services", "service", &["svc"], &["all"], true, true),
-    core("Endpoints", "endpoints", "endpoints", &["ep"], &[], true, false),
-    core("Event", "events", "event", &["ev"], &[], true, false),
-    Resource {
-        group: "events.k8s.io",
-        version: "v1",
-        kind: "Event",
-        plural: "events",
-        singular: "event",
-        short_names: &["ev"],
-        categories: &[],
-        namespaced: true,
-        has_status: false,
-        verbs: STORED,
-        storage: "events",
-    },
-    Resource {
-        group: "discovery.k8s.io",
-        version: "v1",
-        kind: "EndpointSlice",
-        plural: "endpointslices",
-        singular: "endpointslice",
-        short_names: &[],
-        categories: &[],
-        namespaced: true,
-        has_status: false,
-        verbs: STORED,
-        storage: "endpointslices",
-    },
-    Resource {
-        group: "coordination.k8s.io",
-        version: "v1",
-        kind: "Lease",
-        plural: "leases",
-        singular: "lease",
-        short_names: &[],
-        categories: &[],
-        namespaced: true,
-        has_status: false,
-        verbs: STORED,
-        storage: "leases",
-    },
-    review("authentication.k8s.io", "TokenReview", "tokenreviews", "tokenreview"),
-    review(AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews", "subjectaccessreview"),
-    review(AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews", "selfsubjectaccessreview"),
-    review(AUTHORIZATION, "SelfSubjectRulesReview", "selfsubjectrulesreviews", "selfsubjectrulesreview"),
+/// Namespaces.
+pub static NAMESPACES: Resource = Resource {
+    namespaced: false,
+    patch_schema: &patch::NAMESPACE,
+    status_strategy: Some(&NamespaceStatusStrategy),
+    ..stored("Namespace", "namespaces", "namespace", &["ns"], &core::Namespace, &NamespaceStrategy)
+};
+
+/// Nodes.
+pub static NODES: Resource = Resource {
+    namespaced: false,
+    patch_schema: &patch::NODE,
+    status_strategy: Some(&NodeStatusStrategy),
+    ..stored("Node", "nodes", "node", &["no"], &node::Node, &NodeStrategy)
+};
+
+/// Pods.
+pub static PODS: Resource = Resource {
+    categories: &["all"],
+    patch_schema: &patch::POD,
+    status_strategy: Some(&PodStatusStrategy),
+    ..stored("Pod", "pods", "pod", &["po"], &pod::Pod, &PodStrategy)
+};
+
+/// Services.
+pub static SERVICES: Resource = Resource {
+    categories: &["all"],
+    patch_schema: &patch::SERVICE,
+    status_strategy: Some(&ServiceStatusStrategy),
+    ..stored("Service", "services", "service", &["svc"], &core::Service, &ServiceStrategy)
+};
+
+/// Endpoints.
+pub static ENDPOINTS: Resource =
+    stored("Endpoints", "endpoints", "endpoints", &["ep"], &core::Endpoints, &EndpointsStrategy);
+
+/// Events of the core group, which is the version in which both are stored.
+pub static EVENTS: Resource =
+    stored("Event", "events", "event", &["ev"], &core::Event, &EventStrategy { events_v1: false });
+
+static EVENTS_V1: Resource = Resource {
+    group: "events.k8s.io",
+    ..stored("Event", "events", "event", &["ev"], &other::Event, &EventStrategy { events_v1: true })
+};
+
+static ENDPOINT_SLICES: Resource = Resource {
+    group: "discovery.k8s.io",
+    ..stored(
+        "EndpointSlice",
+        "endpointslices",
+        "endpointslice",
+        &[],
+        &discovery::EndpointSlice,
+        &EndpointSliceStrategy,
+    )
+};
+
+static LEASES: Resource = Resource {
+    group: "coordination.k8s.io",
+    ..stored("Lease", "leases", "lease", &[], &other::Lease, &LeaseStrategy)
+};
+
+static TOKEN_REVIEWS: Resource = review(
+    "authentication.k8s.io",
+    "tokenreviews",
+    "tokenreview",
+    &other::TokenReview,
+    &RequiredFieldStrategy { field: "token", message: "token is required for TokenReview in authentication" },
+);
+
+static SUBJECT_ACCESS_REVIEWS: Resource = review(
+    "authorization.k8s.io",
+    "subjectaccessreviews",
+    "subjectaccessreview",
+    &other::SubjectAccessReview,
+    &AccessReviewStrategy { names_subject: true },
+);
+
+static SELF_SUBJECT_ACCESS_REVIEWS: Resource = review(
+    "authorization.k8s.io",
+    "selfsubjectaccessreviews",
+    "selfsubjectaccessreview",
+    &other::SelfSubjectAccessReview,
+    &AccessReviewStrategy { names_subject: false },
+);
+
+static SELF_SUBJECT_RULES_REVIEWS: Resource = review(
+    "authorization.k8s.io",
+    "selfsubjectrulesreviews",
+    "selfsubjectrulesreview",
+    &other::SelfSubjectRulesReview,
+    &RequiredFieldStrategy { field: "namespace", message: "no namespace on request" },
+);
+
+static RESOURCES: [&Resource; 13] = [
+    &NAMESPACES,
+    &NODES,
+    &PODS,
+    &SERVICES,
+    &ENDPOINTS,
+    &EVENTS,
+    &EVENTS_V1,
+    &ENDPOINT_SLICES,
+    &LEASES,
+    &TOKEN_REVIEWS,
+    &SUBJECT_ACCESS_REVIEWS,
+    &SELF_SUBJECT_ACCESS_REVIEWS,
+    &SELF_SUBJECT_RULES_REVIEWS,
 ];
 
 impl Resource {
@@ -140,9 +204,19 @@ impl Resource {
         }
     }
 
-    /// Whether objects are kept, as opposed to answered and forgotten.
+    /// Whether there is a status subresource, which ordinary writes cannot change.
+    pub fn has_status(&self) -> bool {
+        self.status_strategy.is_some()
+    }
+
+    /// Whether objects are stored, as reviews are not.
     pub fn is_stored(&self) -> bool {
         !self.storage.is_empty()
+    }
+
+    /// The resource in whose version objects are stored: core v1 for the events of both groups.
+    pub fn storage_resource(&self) -> &Self {
+        if *self == EVENTS_V1 { &EVENTS } else { self }
     }
 
     /// `services` or `endpointslices.discovery.k8s.io`, as in the texts of Status errors.
@@ -151,20 +225,32 @@ impl Resource {
     }
 }
 
+impl PartialEq for Resource {
+    fn eq(&self, other: &Self) -> bool {
+        (self.group, self.version, self.plural) == (other.group, other.version, other.plural)
+    }
+}
+
+impl std::fmt::Debug for Resource {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.group_resource())
+    }
+}
+
 /// All resources, in the order in which discovery lists them.
-pub fn all() -> &'static [Resource] {
-    &RESOURCES
+pub fn all() -> impl ExactSizeIterator<Item = &'static Resource> {
+    RESOURCES.into_iter()
 }
 
 /// The resource that a path names.
 pub fn by_path(group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
-    RESOURCES.iter().find(|r| r.group == group && r.version == version && r.plural == plural)
+    all().find(|r| r.group == group && r.version == version && r.plural == plural)
 }
 
 /// The resource of an object, by its `apiVersion` and `kind`.
 pub fn by_kind(api_version: &str, kind: &str) -> Option<&'static Resource> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    RESOURCES.iter().find(|r| r.group == group && r.version == version && r.kind == kind)
+    all().find(|r| r.group == group && r.version == version && r.kind == kind)
 }
 
 #[cfg(test)]

@@ -41,16 +41,15 @@ fn a_real_cluster_passes_unchanged() {
 #[test]
 fn a_real_cluster_can_be_written_again() {
     let cluster: Value = serde_json::from_str(CLUSTER).unwrap();
-    let now = "2026-11-20T12:30:00Z".parse().unwrap();
     for item in cluster["items"].as_array().unwrap() {
         let kind = item["kind"].as_str().unwrap();
         let resource = resource::by_kind(item["apiVersion"].as_str().unwrap(), kind).unwrap();
         let object = strategy::decode(resource, item.clone()).unwrap().object;
-        let same = strategy::update(resource, &object, object.clone(), strategy::Subresource::None, now);
+        let same = strategy::before_update(resource, &object, object.clone(), strategy::Subresource::None);
         assert_eq!(same.map(|d| d.object), Ok(object.clone()), "{kind}");
-        if resource.has_status {
+        if resource.has_status() {
             let same =
-                strategy::update(resource, &object, object.clone(), strategy::Subresource::Status, now);
+                strategy::before_update(resource, &object, object.clone(), strategy::Subresource::Status);
             assert_eq!(same.map(|d| d.object), Ok(object), "{kind}");
         }
     }
@@ -89,14 +88,13 @@ fn take(object: &Value, ips: &mut strategy::ClusterIps, place: &str) {
     let Some(resource) = resource::by_kind(object["apiVersion"].as_str().unwrap_or_default(), kind) else {
         panic!("{place}: {kind}");
     };
-    let now = jiff::Timestamp::UNIX_EPOCH;
     let mut given = object.clone();
     given["metadata"]["uid"] = "u-1".into();
     given["metadata"]["resourceVersion"] = "1".into();
     if resource.namespaced {
         given["metadata"]["namespace"] = "ns".into();
     }
-    let made = strategy::decode(resource, given).and_then(|d| strategy::create(resource, d.object, now));
+    let made = strategy::decode(resource, given).and_then(|d| strategy::before_create(resource, d.object));
     let mut made = made.unwrap_or_else(|why| panic!("{place}: {kind}: {why}")).object;
     if kind == "Service" {
         ips.allocate(None, &mut made).unwrap_or_else(|why| panic!("{place}: {why}"));
@@ -105,7 +103,7 @@ fn take(object: &Value, ips: &mut strategy::ClusterIps, place: &str) {
         let mut patched = made.clone();
         json_patch::merge(&mut patched, &serde_json::json!({"status": object["status"]}));
         let done = strategy::decode(resource, patched)
-            .and_then(|d| strategy::update(resource, &made, d.object, strategy::Subresource::Status, now));
+            .and_then(|d| strategy::before_update(resource, &made, d.object, strategy::Subresource::Status));
         if let Err(why) = done {
             panic!("{place}: status of {kind}: {why}");
         }

@@ -41,7 +41,7 @@ impl EmbeddedApiServer {
         let status = object.as_object_mut().and_then(|object| object.remove("status"));
         let collection = collection(resource, namespace.as_deref());
         let stored = self.ask(Method::POST, &collection, "application/json", &object).await?;
-        let Some(status) = status.filter(|_| resource.has_status) else { return Ok(stored) };
+        let Some(status) = status.filter(|_| resource.has_status()) else { return Ok(stored) };
         let path = format!("{collection}/{}/status", text(&stored["metadata"], "name"));
         let patch = json!({ "status": status });
         self.ask(Method::PATCH, &path, "application/merge-patch+json", &patch).await

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::clock::Clock;
 use crate::query::Query;
 use crate::store::Stored;
-use crate::view;
+use kube_endpoint_apiserver_rules::strategy;
 
 /// What was negotiated for one request.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ impl Form {
 
     /// Whether stored bytes can be sent as they are.
     pub(crate) fn is_as_stored(self, resource: &Resource) -> bool {
-        self.representation == Representation::Object && view::is_stored_one(resource)
+        self.representation == Representation::Object && resource.storage_resource() == resource
     }
 
     fn table<'a>(
@@ -95,7 +95,7 @@ impl Form {
             out.extend_from_slice(stored.item());
             return;
         }
-        let mut object = view::shown(resource, stored.value());
+        let mut object = strategy::convert_from_storage(resource, stored.value());
         let item = match self.representation {
             Representation::Object => {
                 for field in ["apiVersion", "kind"] {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use kube_endpoint_apiserver_rules::resource::Resource;
+use kube_endpoint_apiserver_rules::resource::{NAMESPACES, Resource};
 use serde_json::Value;
 
 use crate::metadata::{set, unset};
@@ -59,7 +59,7 @@ impl Inner {
 
     /// Called when an object is marked for deletion and stays for now.
     pub(crate) fn marked_later(&self, resource: &Resource, stored: &Stored) {
-        if resource.plural == "namespaces" {
+        if *resource == NAMESPACES {
             self.sweep_later(&stored.key);
         }
         if self.settings.collects_garbage {
@@ -160,7 +160,7 @@ impl Inner {
             finalizers.retain(|name| name != finalizer);
             let still_runs =
                 object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default() > 0;
-            let held = !finalizers.is_empty() || still_runs || resource.plural == "namespaces";
+            let held = !finalizers.is_empty() || still_runs || *resource == NAMESPACES;
             if finalizers.is_empty() {
                 unset(&mut object, "finalizers");
             } else {
@@ -172,7 +172,7 @@ impl Inner {
                 self.erase(resource, &place.1, stored.version).is_ok()
             };
             if done {
-                if resource.plural == "namespaces" {
+                if *resource == NAMESPACES {
                     self.sweep_later(&place.1);
                 }
                 return;

@@ -98,13 +98,13 @@ impl EmbeddedApiServer {
     /// One object, past the protocol, the log and the faults. `plural` is the resource's name; for what lives in no
     /// namespace `namespace` is not looked at.
     pub fn get(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
-        let resource = resource::all().iter().find(|r| r.plural == plural && r.is_stored())?;
+        let resource = resource::all().find(|r| r.plural == plural && r.is_stored())?;
         Some(self.inner.current(resource, &key_of(resource, namespace, name))?.value())
     }
 
     /// All objects of a resource, in the order of their keys, past the protocol, the log and the faults.
     pub fn list(&self, plural: &str) -> Vec<Value> {
-        let Some(resource) = resource::all().iter().find(|r| r.plural == plural && r.is_stored()) else {
+        let Some(resource) = resource::all().find(|r| r.plural == plural && r.is_stored()) else {
             return Vec::new();
         };
         let objects = self.inner.store.lock().table(Store::table_of(resource)).objects.clone();
@@ -113,7 +113,7 @@ impl EmbeddedApiServer {
 
     /// How many objects of a resource there are.
     pub fn count(&self, plural: &str) -> usize {
-        let resource = resource::all().iter().find(|r| r.plural == plural && r.is_stored());
+        let resource = resource::all().find(|r| r.plural == plural && r.is_stored());
         resource.map_or(0, |r| self.inner.store.lock().table(Store::table_of(r)).objects.len())
     }
 

@@ -94,7 +94,6 @@ mod server;
 mod service;
 mod store;
 mod verbs;
-mod view;
 
 pub use body::{Body, Broken};
 pub use builder::{BuildError, Builder};

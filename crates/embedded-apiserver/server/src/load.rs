@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kube_endpoint_apiserver_rules::resource::{self, Resource};
+use kube_endpoint_apiserver_rules::resource::{self, NAMESPACES, Resource, SERVICES};
 use kube_endpoint_apiserver_rules::strategy;
 use serde_json::Value;
 
@@ -10,7 +10,6 @@ use crate::clock::rfc3339;
 use crate::metadata::{set, text};
 use crate::server::{Inner, key_of};
 use crate::store::{Encoded, Store};
-use crate::view;
 
 /// Why objects could not be loaded. Nothing was loaded then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,10 +85,15 @@ impl Inner {
         if text(&object, "creationTimestamp").is_empty() {
             set(&mut object, "creationTimestamp", rfc3339(self.clock.now()));
         }
-        let stored = view::stored_resource(resource);
+        let stored = resource.storage_resource();
         let key = key_of(resource, &namespace, &name);
-        let object = strategy::shown_on_reading(resource, object);
-        Ok(Loaded { resource: stored, key, namespace, object: view::stored(resource, object) })
+        let object = strategy::default_on_read(resource, object);
+        Ok(Loaded {
+            resource: stored,
+            key,
+            namespace,
+            object: strategy::convert_to_storage(resource, object),
+        })
     }
 
     /// Loads objects. `quietly` makes them part of what the server starts from, which no watch replays; else watchers
@@ -101,11 +105,8 @@ impl Inner {
         // The order of the versions that the objects had is kept; what had none comes last, in the order given.
         loaded.sort_by_key(|one| text(&one.object, "resourceVersion").parse().unwrap_or(u64::MAX));
         let count = loaded.len();
-        let named: BTreeSet<String> = loaded
-            .iter()
-            .filter(|one| one.resource.plural == "namespaces")
-            .map(|one| one.key.clone())
-            .collect();
+        let named: BTreeSet<String> =
+            loaded.iter().filter(|one| *one.resource == NAMESPACES).map(|one| one.key.clone()).collect();
         let needed: BTreeSet<String> = loaded.iter().map(|one| one.namespace.clone()).collect();
         for namespace in needed.difference(&named).filter(|namespace| !namespace.is_empty()) {
             self.ensure_namespace(namespace, quietly);
@@ -119,7 +120,7 @@ impl Inner {
     fn put_as_it_is(&self, one: &Loaded, quietly: bool) {
         let encoded = Encoded::of(&one.object);
         let table = Store::table_of(one.resource);
-        if one.resource.plural == "services" {
+        if *one.resource == SERVICES {
             let mut addresses = self.cluster_ips.lock();
             if let Some(previous) = self.current(one.resource, &one.key) {
                 addresses.release(&previous.value());
@@ -137,8 +138,7 @@ impl Inner {
 
     /// Makes a namespace if it is not there.
     pub(crate) fn ensure_namespace(&self, name: &str, quietly: bool) {
-        let Some(namespaces) = resource::by_path("", "v1", "namespaces") else { return };
-        if self.current(namespaces, name).is_some() {
+        if self.current(&NAMESPACES, name).is_some() {
             return;
         }
         let mut object =
@@ -146,10 +146,10 @@ impl Inner {
         set(&mut object, "uid", self.random.lock().uid());
         set(&mut object, "creationTimestamp", rfc3339(self.clock.now()));
         // A name that the rules refuse comes from loaded objects, which are taken as they are.
-        let decided = strategy::create(namespaces, object.clone(), self.clock.now());
+        let decided = strategy::before_create(&NAMESPACES, object.clone());
         let object = decided.map(|decided| decided.object).unwrap_or(object);
         let key = name.to_owned();
-        let one = Loaded { resource: namespaces, key, namespace: String::new(), object };
+        let one = Loaded { resource: &NAMESPACES, key, namespace: String::new(), object };
         self.put_as_it_is(&one, quietly);
     }
 }

@@ -1,7 +1,7 @@
 //! Namespaces: nothing is created where there is none or where one is ending, and the namespace controller, which
 //! empties a namespace that was deleted: its pods first, then the rest, then the namespace itself.
 
-use kube_endpoint_apiserver_rules::resource::{self, Resource};
+use kube_endpoint_apiserver_rules::resource::{self, NAMESPACES, PODS, Resource};
 use kube_endpoint_apiserver_rules::status::{Cause, Status};
 use serde_json::Value;
 
@@ -10,17 +10,13 @@ use crate::server::Inner;
 use crate::store::Store;
 use crate::verbs::DeleteOptions;
 
-fn namespaces() -> Option<&'static Resource> {
-    resource::by_path("", "v1", "namespaces")
-}
-
 /// The resources whose objects live in namespaces, the pods first and each store only once.
 fn contents() -> impl Iterator<Item = &'static Resource> {
     let kept = |resource: &&'static Resource| {
-        resource.namespaced && resource.is_stored() && crate::view::is_stored_one(resource)
+        resource.namespaced && resource.is_stored() && resource.storage_resource() == *resource
     };
-    let all = || resource::all().iter().filter(kept);
-    all().filter(|r| r.plural == "pods").chain(all().filter(|r| r.plural != "pods"))
+    let all = || resource::all().filter(kept);
+    all().filter(|r| **r == PODS).chain(all().filter(|r| **r != PODS))
 }
 
 impl Inner {
@@ -32,9 +28,11 @@ impl Inner {
         namespace: &str,
         object: &Value,
     ) -> Result<(), Status> {
-        let Some(namespaces) = namespaces().filter(|_| resource.namespaced) else { return Ok(()) };
-        let Some(found) = self.current(namespaces, namespace) else {
-            return Err(Status::not_found(namespaces, namespace));
+        if !resource.namespaced {
+            return Ok(());
+        }
+        let Some(found) = self.current(&NAMESPACES, namespace) else {
+            return Err(Status::not_found(&NAMESPACES, namespace));
         };
         if !found.meta.deleting {
             return Ok(());
@@ -62,10 +60,7 @@ impl Inner {
         if namespace.is_empty() {
             return;
         }
-        let ending = namespaces()
-            .and_then(|namespaces| self.current(namespaces, namespace))
-            .is_some_and(|found| found.meta.deleting);
-        if ending {
+        if self.current(&NAMESPACES, namespace).is_some_and(|found| found.meta.deleting) {
             self.sweep_later(namespace);
         }
     }
@@ -96,7 +91,7 @@ impl Inner {
                 }
             }
             left += keys(resource).len();
-            if left > 0 && resource.plural == "pods" {
+            if left > 0 && *resource == PODS {
                 // Pods with grace go when their kubelet says so; the rest waits for them.
                 return;
             }
@@ -108,17 +103,16 @@ impl Inner {
 
     /// Takes the namespace controller's finalizer off and, if nothing else holds it, the namespace away.
     fn finalize(&self, namespace: &str) {
-        let Some(namespaces) = namespaces() else { return };
-        let Some(current) = self.current(namespaces, namespace).filter(|found| found.meta.deleting) else {
+        let Some(current) = self.current(&NAMESPACES, namespace).filter(|found| found.meta.deleting) else {
             return;
         };
         let mut object = current.value();
         let lost = if is_empty(&object["metadata"]["finalizers"]) {
-            self.erase(namespaces, namespace, current.version).is_err()
+            self.erase(&NAMESPACES, namespace, current.version).is_err()
         } else if let Some(spec) = object["spec"].as_object_mut()
             && spec.remove("finalizers").is_some()
         {
-            self.commit(namespaces, namespace, Some(current.version), &object).is_err()
+            self.commit(&NAMESPACES, namespace, Some(current.version), &object).is_err()
         } else {
             false
         };

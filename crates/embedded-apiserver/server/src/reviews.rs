@@ -108,7 +108,7 @@ impl Reviews {
 impl Inner {
     /// Answers a review, which is not stored.
     pub(crate) fn review(&self, call: &Call<'_>, body: Value) -> Result<Answer, Status> {
-        let decoded = strategy::create(call.resource, call.decode(body)?.object, self.clock.now())?;
+        let decoded = strategy::before_create(call.resource, call.decode(body)?.object)?;
         let mut object = decoded.object;
         object["status"] = match call.resource.kind {
             "TokenReview" => self.reviews.token_status(&object["spec"]),

@@ -83,7 +83,7 @@ async fn on_resource(
     let info = incoming.info;
     match info.subresource.as_str() {
         "" => {}
-        "status" if resource.has_status => {}
+        "status" if resource.has_status() => {}
         other => return Err(no_subresource(resource, other)),
     }
     let has_name = !info.name.is_empty();

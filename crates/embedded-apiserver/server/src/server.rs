@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use kube_endpoint_apiserver_rules::resource::{self, Resource};
+use kube_endpoint_apiserver_rules::resource::{ENDPOINTS, Resource, SERVICES};
 use kube_endpoint_apiserver_rules::strategy::ClusterIps;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -100,7 +100,7 @@ impl Inner {
             }
             store.remove(table, key).ok_or(Lost)?
         };
-        if resource.plural == "services" {
+        if *resource == SERVICES {
             self.service_removed(&gone);
         }
         self.owner_removed_later(&gone);
@@ -112,10 +112,9 @@ impl Inner {
     /// does (but not the EndpointSlices, which the garbage collector finds).
     fn service_removed(&self, service: &Stored) {
         self.cluster_ips.lock().release(&service.value());
-        let Some(endpoints) = resource::by_path("", "v1", "endpoints") else { return };
-        while let Some(current) = self.current(endpoints, &service.key) {
+        while let Some(current) = self.current(&ENDPOINTS, &service.key) {
             let options = crate::verbs::DeleteOptions::default();
-            if self.delete(endpoints, &current.key, &options, false).is_ok() {
+            if self.delete(&ENDPOINTS, &current.key, &options, false).is_ok() {
                 return;
             }
         }

@@ -69,7 +69,7 @@ fn entry(resource: &Resource) -> Value {
     if !resource.categories.is_empty() {
         entry["categories"] = json!(resource.categories);
     }
-    if resource.has_status {
+    if resource.has_status() {
         entry["subresources"] =
             json!([{"subresource": "status", "responseKind": kind, "verbs": STATUS_VERBS}]);
     }

@@ -12,7 +12,7 @@ fn options(include: IncludeObject) -> Options {
 
 /// The table of objects as kubectl's `-o wide` lays it out.
 fn wide(plural: &str, objects: &[Value]) -> String {
-    let resource = resource::all().iter().find(|r| r.plural == plural).unwrap();
+    let resource = resource::all().find(|r| r.plural == plural).unwrap();
     let table = of(resource, objects, &options(IncludeObject::None), json!({}));
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let mut lines: Vec<Vec<String>> = vec![

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::schema::{self as merging, Schema};
+use super::schema::Schema;
 use crate::resource::{self, Resource};
-use crate::schema::{self, GoType, Shape};
+use crate::schema::{GoType, Shape};
 
 const REFERENCE: &str = "#/definitions/";
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
@@ -26,7 +26,7 @@ const META: [&str; 6] = [
 pub fn definitions() -> Map<String, Value> {
     let mut walk = Walk::default();
     for resource in resource::all() {
-        let name = walk.visit(schema::of(resource), merging::of(resource), resource);
+        let name = walk.visit(resource.go_type, resource.patch_schema, resource);
         if let Some(definition) = walk.definitions.get_mut(&name) {
             definition["x-kubernetes-group-version-kind"] =
                 json!([{"group": resource.group, "version": resource.version, "kind": resource.kind}]);

@@ -1,19 +1,17 @@
 //! The patchStrategy and patchMergeKey tags of the kinds in the resource table, as in `k8s.io/api` and apimachinery's
 //! `meta/v1`. A field that is not listed is merged when it is an object and replaced when it is a list.
 
-use crate::resource::Resource;
-
 /// The fields of one object type that need saying something about.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Schema(&'static [(&'static str, Field)]);
+pub(crate) struct Schema(&'static [(&'static str, Field)]);
 
 /// What a patch does with one field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Field {
+pub(crate) struct Field {
     /// Lists are merged, by the key that is given (objects) or by value (primitives, key empty).
-    pub(super) merge_key: Option<&'static str>,
+    pub(crate) merge_key: Option<&'static str>,
     /// The type of the field, or of the elements of the list.
-    pub(super) schema: &'static Schema,
+    pub(crate) schema: &'static Schema,
 }
 
 /// Nothing to say: objects are merged, lists replaced, all the way down.
@@ -33,39 +31,28 @@ const fn plain_list(merge_key: &'static str) -> Field {
 
 impl Schema {
     /// What to do with the field `name`.
-    pub(super) fn field(&self, name: &str) -> Field {
+    pub(crate) fn field(&self, name: &str) -> Field {
         let found = self.0.iter().find(|(known, _)| *known == name);
         found.map_or(object(&PLAIN), |(_, field)| *field)
     }
 }
 
-/// The type of a resource's objects.
-pub(super) fn of(resource: &Resource) -> &'static Schema {
-    match (resource.group, resource.kind) {
-        ("", "Pod") => &POD,
-        ("", "Service") => &SERVICE,
-        ("", "Node") => &NODE,
-        ("", "Namespace") => &NAMESPACE,
-        _ => &ONLY_METADATA,
-    }
-}
-
 const METADATA: Schema = Schema(&[("ownerReferences", plain_list("uid")), ("finalizers", plain_list(""))]);
 
-static ONLY_METADATA: Schema = Schema(&[("metadata", object(&METADATA))]);
+pub(crate) static ONLY_METADATA: Schema = Schema(&[("metadata", object(&METADATA))]);
 
 const STATUS_WITH_CONDITIONS: Schema = Schema(&[("conditions", plain_list("type"))]);
 
-static NAMESPACE: Schema =
+pub(crate) static NAMESPACE: Schema =
     Schema(&[("metadata", object(&METADATA)), ("status", object(&STATUS_WITH_CONDITIONS))]);
 
-static SERVICE: Schema = Schema(&[
+pub(crate) static SERVICE: Schema = Schema(&[
     ("metadata", object(&METADATA)),
     ("spec", object(&Schema(&[("ports", plain_list("port"))]))),
     ("status", object(&STATUS_WITH_CONDITIONS)),
 ]);
 
-static NODE: Schema = Schema(&[
+pub(crate) static NODE: Schema = Schema(&[
     ("metadata", object(&METADATA)),
     ("spec", object(&Schema(&[("podCIDRs", plain_list(""))]))),
     ("status", object(&Schema(&[("conditions", plain_list("type")), ("addresses", plain_list("type"))]))),
@@ -78,7 +65,7 @@ const CONTAINER: Schema = Schema(&[
     ("volumeDevices", plain_list("devicePath")),
 ]);
 
-static POD: Schema = Schema(&[
+pub(crate) static POD: Schema = Schema(&[
     ("metadata", object(&METADATA)),
     (
         "spec",
@@ -107,13 +94,12 @@ static POD: Schema = Schema(&[
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::resource;
 
     #[test]
     fn every_kind_merges_owner_references_by_uid_and_finalizers_by_value() {
         for resource in resource::all() {
-            let metadata = of(resource).field("metadata").schema;
+            let metadata = resource.patch_schema.field("metadata").schema;
             assert_eq!(metadata.field("ownerReferences").merge_key, Some("uid"), "{}", resource.kind);
             assert_eq!(metadata.field("finalizers").merge_key, Some(""), "{}", resource.kind);
             assert_eq!(metadata.field("managedFields").merge_key, None, "{}", resource.kind);

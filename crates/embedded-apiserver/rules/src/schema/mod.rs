@@ -5,16 +5,14 @@
 //! `omitempty` fields gone, empty but always printed fields there.
 
 mod container;
-mod core;
-mod discovery;
+pub(crate) mod core;
+pub(crate) mod discovery;
 mod meta;
-mod node;
-mod other;
-mod pod;
+pub(crate) mod node;
+pub(crate) mod other;
+pub(crate) mod pod;
 mod pod_status;
 mod volume;
-
-use crate::resource::Resource;
 
 /// What a value must look like.
 #[derive(Debug)]
@@ -100,25 +98,6 @@ macro_rules! go_types {
 }
 pub(crate) use go_types;
 
-/// The table of a resource's kind.
-pub(crate) fn of(resource: &Resource) -> &'static GoType {
-    match (resource.group, resource.kind) {
-        ("", "Namespace") => &core::Namespace,
-        ("", "Node") => &node::Node,
-        ("", "Pod") => &pod::Pod,
-        ("", "Service") => &core::Service,
-        ("", "Endpoints") => &core::Endpoints,
-        ("", "Event") => &core::Event,
-        ("events.k8s.io", _) => &other::Event,
-        ("discovery.k8s.io", _) => &discovery::EndpointSlice,
-        ("coordination.k8s.io", _) => &other::Lease,
-        ("authentication.k8s.io", _) => &other::TokenReview,
-        (_, "SelfSubjectAccessReview") => &other::SelfSubjectAccessReview,
-        (_, "SelfSubjectRulesReview") => &other::SelfSubjectRulesReview,
-        _ => &other::SubjectAccessReview,
-    }
-}
-
 impl Shape {
     /// The Go type's name, for error texts.
     pub(crate) fn go_name(&self) -> String {
@@ -180,7 +159,7 @@ mod tests {
     /// Checks that another set of bindings knows every field of the tables, under the same name and type.
     fn check<T: serde::Serialize + serde::de::DeserializeOwned>(api_version: &str, kind: &str) {
         let resource = crate::resource::by_kind(api_version, kind).unwrap();
-        let mut full = sample(&Shape::Object(of(resource)), 0);
+        let mut full = sample(&Shape::Object(resource.go_type), 0);
         full["apiVersion"] = api_version.into();
         full["kind"] = kind.into();
         let typed: T = serde_json::from_value(full.clone()).unwrap_or_else(|e| panic!("{kind}: {e}"));
@@ -211,7 +190,7 @@ mod tests {
     fn fields_are_sorted_and_distinct() {
         let mut seen = BTreeSet::new();
         for resource in crate::resource::all() {
-            let go_type = of(resource);
+            let go_type = resource.go_type;
             assert_eq!(go_type.name, resource.kind);
             visit(&Shape::Object(go_type), &mut seen);
         }

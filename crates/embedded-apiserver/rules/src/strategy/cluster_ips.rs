@@ -12,7 +12,6 @@ use crate::value::{Fields, spec};
 
 use super::ranges::{Addresses, Pool, RangeError};
 use super::service_facts::{is_headless, needs_cluster_ip, needs_health_check};
-use super::service_ips;
 
 const NODE_PORTS: (u128, u128) = (30_000, 32_767);
 
@@ -89,17 +88,13 @@ impl ClusterIps {
     }
 
     /// Fills in clusterIP, clusterIPs and node ports of a Service that is to be stored (after
-    /// [`create`](super::create) or [`update`](super::update), which fill in ipFamilies and ipFamilyPolicy), taking
+    /// [`before_create`](super::before_create) or [`before_update`](super::before_update), which fill in ipFamilies and ipFamilyPolicy), taking
     /// addresses; what `old` had and `service` has not is given back. On an error nothing is taken.
     ///
     /// # Errors
     /// 422 for an address or port that is taken or out of range, 500 when a range is full.
     pub fn allocate(&mut self, old: Option<&Value>, service: &mut Value) -> Result<(), Status> {
-        let mut old = old.cloned();
-        if let Some(old) = &mut old {
-            service_ips::default_on_read(old);
-        }
-        let held = old.as_ref().map(Holdings::of).unwrap_or_default();
+        let held = old.map(Holdings::of).unwrap_or_default();
         let mut taken = Holdings::default();
         let done = self
             .allocate_addresses(&held, service, &mut taken)
@@ -281,8 +276,5 @@ fn internal(why: &str) -> Status {
 fn invalid(service: &Value, at: &str, add: impl FnOnce(&mut Errors, &Path<'_>)) -> Status {
     let mut errors = Errors::default();
     add(&mut errors, &Path::Root(at));
-    match resource::by_kind("v1", "Service") {
-        Some(resource) => Status::invalid(resource, service["metadata"].text("name"), errors.into_causes()),
-        None => internal("no Service resource"),
-    }
+    Status::invalid(&resource::SERVICES, service["metadata"].text("name"), errors.into_causes())
 }

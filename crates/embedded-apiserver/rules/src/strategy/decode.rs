@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::quantity::Quantity;
 use crate::resource::Resource;
-use crate::schema::{self, Field, GoType, Presence, Shape};
+use crate::schema::{Field, GoType, Presence, Shape};
 use crate::status::Status;
 use crate::times;
 use crate::value::Fields;
@@ -33,7 +33,7 @@ pub(super) fn decode(resource: &Resource, body: Value) -> Result<Decided, Status
     map.insert("apiVersion".to_owned(), resource.api_version().into());
     map.insert("kind".to_owned(), resource.kind.into());
     let mut walk = Walk { path: Vec::with_capacity(16), unknown: Vec::new() };
-    let object = walk.object(schema::of(resource), map).map_err(|why| {
+    let object = walk.object(resource.go_type, map).map_err(|why| {
         Status::bad_request(format!(
             "{} in version {:?} cannot be handled as a {}: {why}",
             resource.kind, resource.version, resource.kind

@@ -8,29 +8,58 @@ use crate::validation::names::{dns1123_label, dns1123_subdomain, port_number, qu
 use crate::validation::{Errors, Path, ip};
 use crate::value::Fields;
 
-/// The protocols of a port, as error texts list them.
+use super::Strategy;
+
+/// The protocols of a port, in the order of error texts.
 pub(super) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 
-pub(super) fn set_defaults(object: &mut Value) {
-    for subset in object.items_mut("subsets") {
-        for port in subset.items_mut("ports") {
-            port.set_default("protocol", "TCP");
+/// The strategy of Endpoints.
+pub(crate) struct EndpointsStrategy;
+
+impl Strategy for EndpointsStrategy {
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+
+    fn deprecation_warning(&self) -> Option<&'static str> {
+        Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+    }
+
+    fn set_defaults(&self, object: &mut Value) {
+        for subset in object.items_mut("subsets") {
+            for port in subset.items_mut("ports") {
+                port.set_default("protocol", "TCP");
+            }
         }
+    }
+
+    fn validate(&self, object: &Value, errors: &mut Errors) {
+        validate(object, None, errors);
+    }
+
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        warnings(object)
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, errors: &mut Errors) {
+        metadata::validate_update(&new["metadata"], &old["metadata"], errors);
+        validate(new, Some(old), errors);
+    }
+
+    fn warnings_on_update(&self, new: &Value) -> Vec<String> {
+        warnings(new)
     }
 }
 
-pub(super) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
-    if let Some(old) = old {
-        metadata::validate_update(&object["metadata"], &old["metadata"], errors);
-    }
+fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     metadata::validate(&object["metadata"], true, NameRule::Subdomain, errors);
     let mut found = Errors::default();
     for (index, subset) in object.list("subsets").iter().enumerate() {
         validate_subset(subset, &Path::Root("subsets").index(index), &mut found);
     }
-    // What older versions took may stay as long as it is not touched.
+    // Subsets that an older version accepted stay valid until they are changed.
     if !found.is_empty() && old.is_none_or(|old| old.list("subsets") != object.list("subsets")) {
         errors.append(found);
     }
@@ -81,7 +110,7 @@ fn validate_port(port: &Value, needs_name: bool, at: &Path<'_>, errors: &mut Err
     }
 }
 
-/// A port's protocol must be given and known.
+/// Validates the protocol of a port, which is required.
 pub(super) fn validate_protocol(port: &Value, at: &Path<'_>, errors: &mut Errors) {
     let protocol = port.text("protocol");
     if protocol.is_empty() && !port.has("protocol") {
@@ -91,9 +120,9 @@ pub(super) fn validate_protocol(port: &Value, at: &Path<'_>, errors: &mut Errors
     }
 }
 
-pub(super) fn warnings(object: &Value) -> Vec<String> {
+fn warnings(object: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
-    // The controller corrects addresses itself, so upstream saves the time.
+    // The controller writes canonical addresses, so upstream skips its objects.
     if object["metadata"]["labels"].text(MANAGED_BY) == "endpoint-controller" {
         return warnings;
     }

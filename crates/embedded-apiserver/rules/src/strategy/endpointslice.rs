@@ -9,6 +9,7 @@ use crate::validation::names::{dns1123_label, dns1123_subdomain, label_value, qu
 use crate::validation::{Errors, Path, ip};
 use crate::value::Fields;
 
+use super::Strategy;
 use super::endpoints::validate_protocol;
 
 const MAX_ENDPOINTS: usize = 1000;
@@ -21,42 +22,84 @@ const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGERS: [&str; 2] = ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
 const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
 
-pub(super) fn set_defaults(object: &mut Value) {
-    for port in object.items_mut("ports") {
-        port.set_default("name", "");
-        port.set_default("protocol", "TCP");
-    }
-}
+/// The strategy of EndpointSlices.
+pub(crate) struct EndpointSliceStrategy;
 
-pub(super) fn prepare_for_create(object: &mut Value) {
-    if let Some(meta) = object.make("metadata") {
-        meta.insert("generation".to_owned(), 1.into());
-    }
-    drop_topology(None, object);
-}
-
-pub(super) fn prepare_for_update(old: &Value, new: &mut Value) {
-    // The generation rises with anything but metadata, and with labels.
-    let empty = Value::Object(Map::new());
-    let labels = |object: &Value| object["metadata"].get("labels").unwrap_or(&empty).clone();
-    let changed = ["addressType", "endpoints", "ports"].iter().any(|f| !same(&old[*f], &new[*f]));
-    if changed || labels(old) != labels(new) {
-        let generation = old["metadata"].int("generation") + 1;
-        if let Some(meta) = new.make("metadata") {
-            meta.insert("generation".to_owned(), generation.into());
+impl Strategy for EndpointSliceStrategy {
+    fn set_defaults(&self, object: &mut Value) {
+        for port in object.items_mut("ports") {
+            port.set_default("name", "");
+            port.set_default("protocol", "TCP");
         }
     }
-    drop_topology(Some(old), new);
+
+    fn prepare_for_create(&self, object: &mut Value) {
+        if let Some(meta) = object.make("metadata") {
+            meta.insert("generation".to_owned(), 1.into());
+        }
+        drop_topology(None, object);
+    }
+
+    fn validate(&self, object: &Value, errors: &mut Errors) {
+        validate(object, None, errors);
+    }
+
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if object.text("addressType") == "FQDN" {
+            warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
+        }
+        warnings.append(&mut self.warnings_on_update(object));
+        warnings
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, old: &Value) {
+        // The generation is incremented by a change of labels or of anything outside metadata.
+        let empty = Value::Object(Map::new());
+        let labels = |object: &Value| object["metadata"].get("labels").unwrap_or(&empty).clone();
+        let changed = ["addressType", "endpoints", "ports"].iter().any(|f| !same(&old[*f], &new[*f]));
+        if changed || labels(old) != labels(new) {
+            let generation = old["metadata"].int("generation") + 1;
+            if let Some(meta) = new.make("metadata") {
+                meta.insert("generation".to_owned(), generation.into());
+            }
+        }
+        drop_topology(Some(old), new);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, errors: &mut Errors) {
+        validate(new, Some(old), errors);
+        if old.text("addressType") != new.text("addressType") {
+            errors.invalid(&Path::Root("addressType"), new.text("addressType"), "field is immutable");
+        }
+    }
+
+    fn warnings_on_update(&self, new: &Value) -> Vec<String> {
+        let mut warnings = Vec::new();
+        // The controllers write canonical addresses, so upstream skips their objects.
+        if MANAGERS.contains(&new["metadata"]["labels"].text(MANAGED_BY)) {
+            return warnings;
+        }
+        let root = Path::Root("endpoints");
+        for (index, endpoint) in new.list("endpoints").iter().enumerate() {
+            let at = root.index(index);
+            let at = at.child("addresses");
+            for (index, address) in endpoint.texts("addresses").iter().enumerate() {
+                ip::warnings(&mut warnings, &at.index(index), address);
+            }
+        }
+        warnings
+    }
 }
 
-/// Equality in which null and an empty list are one.
+/// Equality that does not distinguish null from an empty list.
 fn same(a: &Value, b: &Value) -> bool {
     let empty = |v: &Value| v.is_null() || v.as_array().is_some_and(Vec::is_empty);
     a == b || empty(a) && empty(b)
 }
 
-/// The field `deprecatedTopology` cannot be written through v1. A node name that an earlier version kept in it
-/// moves to `nodeName`.
+/// Drops the field `deprecatedTopology`, which cannot be written through v1. A node name that an earlier version
+/// stored there moves to `nodeName`.
 fn drop_topology(old: Option<&Value>, new: &mut Value) {
     if !new.list("endpoints").iter().any(|e| e.has("deprecatedTopology"))
         || old.is_some_and(|old| old["endpoints"] == new["endpoints"])
@@ -79,7 +122,7 @@ fn drop_topology(old: Option<&Value>, new: &mut Value) {
     }
 }
 
-pub(super) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
+fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     metadata::validate(&object["metadata"], true, NameRule::Subdomain, errors);
     let address_type = object.text("addressType");
     let at = Path::Root("addressType");
@@ -91,14 +134,9 @@ pub(super) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors)
     validate_ports(object, errors);
     let mut found = Errors::default();
     validate_endpoints(object, address_type, &mut found);
-    // What older versions took may stay as long as it is not touched.
+    // Endpoints that an older version accepted stay valid until they are changed.
     if !found.is_empty() && old.is_none_or(|old| !same(&old["endpoints"], &object["endpoints"])) {
         errors.append(found);
-    }
-    if let Some(old) = old
-        && old.text("addressType") != address_type
-    {
-        errors.invalid(&at, address_type, "field is immutable");
     }
 }
 
@@ -232,24 +270,4 @@ fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.invalid_each(&at, name, wrong);
         }
     }
-}
-
-pub(super) fn warnings(object: &Value, creating: bool) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if creating && object.text("addressType") == "FQDN" {
-        warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
-    }
-    // The controllers correct addresses themselves, so upstream saves the time.
-    if MANAGERS.contains(&object["metadata"]["labels"].text(MANAGED_BY)) {
-        return warnings;
-    }
-    let root = Path::Root("endpoints");
-    for (index, endpoint) in object.list("endpoints").iter().enumerate() {
-        let at = root.index(index);
-        let at = at.child("addresses");
-        for (index, address) in endpoint.texts("addresses").iter().enumerate() {
-            ip::warnings(&mut warnings, &at.index(index), address);
-        }
-    }
-    warnings
 }

@@ -1,15 +1,17 @@
-//! Events: two views, core v1 and events.k8s.io v1, of one stored object, and their validation, after
-//! `pkg/apis/core/validation/events.go` and `pkg/apis/events/v1/conversion.go`. What is stored is the core v1 view.
+//! Events: conversion between their two versions, core v1 (in which they are stored) and events.k8s.io v1, and their
+//! validation, after `pkg/apis/core/validation/events.go` and `pkg/apis/events/v1/conversion.go`.
 
 use serde_json::Value;
 
-use crate::resource::{self, Resource};
+use crate::resource;
 use crate::validation::metadata::{self, NameRule};
 use crate::validation::names::{dns1123_subdomain, qualified_name};
 use crate::validation::{Errors, Path};
 use crate::value::Fields;
 
-/// Names in core v1 and in events.k8s.io v1 of what the two views call differently.
+use super::Strategy;
+
+/// Fields with different names in core v1 and in events.k8s.io v1.
 const RENAMED: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("source", "deprecatedSource"),
@@ -22,23 +24,49 @@ const RENAMED: [(&str, &str); 7] = [
 const CORE: (&str, &str) = ("v1", "Event");
 const EVENTS: (&str, &str) = ("events.k8s.io/v1", "Event");
 
-/// The object as it is stored, from the view that `resource` gives of it. All but events are stored as they are.
-pub fn to_stored(resource: &Resource, object: Value) -> Value {
-    if resource.group == "events.k8s.io" { core_from_events_v1(object) } else { object }
+/// The strategy of events in one of their two versions.
+pub(crate) struct EventStrategy {
+    /// Whether the version is events.k8s.io/v1, which validates more than core v1.
+    pub(crate) events_v1: bool,
 }
 
-/// The view that `resource` gives of a stored object. All but events are shown as they are stored.
-pub fn from_stored(resource: &Resource, object: Value) -> Value {
-    if resource.group == "events.k8s.io" { events_v1_from_core(object) } else { object }
+impl Strategy for EventStrategy {
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+
+    fn convert_to_storage(&self, object: Value) -> Value {
+        if self.events_v1 { core_from_events_v1(object) } else { object }
+    }
+
+    fn convert_from_storage(&self, object: Value) -> Value {
+        if self.events_v1 { events_v1_from_core(object) } else { object }
+    }
+
+    fn validate(&self, object: &Value, errors: &mut Errors) {
+        let event = self.convert_to_storage(object.clone());
+        validate_legacy(&event, self.events_v1, errors);
+        if self.events_v1 {
+            validate_create(&event, errors);
+        }
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, errors: &mut Errors) {
+        let event = self.convert_to_storage(new.clone());
+        validate_legacy(&event, self.events_v1, errors);
+        if self.events_v1 {
+            validate_change(&event, &self.convert_to_storage(old.clone()), errors);
+        }
+    }
 }
 
-/// The core v1 view of an events.k8s.io/v1 Event.
-pub fn core_from_events_v1(event: Value) -> Value {
+/// Converts an events.k8s.io/v1 Event to core v1.
+fn core_from_events_v1(event: Value) -> Value {
     convert(event, CORE, |(core, events)| (events, core))
 }
 
-/// The events.k8s.io/v1 view of a core v1 Event.
-pub fn events_v1_from_core(event: Value) -> Value {
+/// Converts a core v1 Event to events.k8s.io/v1.
+fn events_v1_from_core(event: Value) -> Value {
     convert(event, EVENTS, |(core, events)| (core, events))
 }
 
@@ -53,27 +81,14 @@ fn convert(mut event: Value, target: Names, from_to: impl Fn(Names) -> Names) ->
         }
     }
     map.insert("apiVersion".to_owned(), target.0.into());
-    // The walk gives each view the fields that it always prints; it takes any event that the other view took.
+    // Decoding adds the fields that the target version always has; it accepts every event of the other version.
     match resource::by_kind(target.0, target.1).map(|r| super::decode::decode(r, event.clone())) {
         Some(Ok(decided)) => decided.object,
         _ => event,
     }
 }
 
-pub(super) fn validate(resource: &Resource, object: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let strict = resource.group == "events.k8s.io";
-    let event = to_stored(resource, object.clone());
-    validate_legacy(&event, strict, errors);
-    if !strict {
-        return;
-    }
-    match old {
-        None => validate_new(&event, errors),
-        Some(old) => validate_change(&event, &to_stored(resource, old.clone()), errors),
-    }
-}
-
-/// What every event must keep to.
+/// Validates what holds for events of both versions.
 fn validate_legacy(event: &Value, strict: bool, errors: &mut Errors) {
     let namespace = event["metadata"].text("namespace");
     let of_object = event["involvedObject"].text("namespace");
@@ -114,8 +129,8 @@ fn validate_legacy(event: &Value, strict: bool, errors: &mut Errors) {
     errors.invalid_each(&Path::Root("namespace"), namespace, dns1123_subdomain(namespace));
 }
 
-/// What an event created through events.k8s.io/v1 must keep to.
-fn validate_new(event: &Value, errors: &mut Errors) {
+/// Validates an event created through events.k8s.io/v1.
+fn validate_create(event: &Value, errors: &mut Errors) {
     metadata::validate(&event["metadata"], true, NameRule::Subdomain, errors);
     validate_series(event, errors);
     if !event.has("eventTime") {
@@ -150,7 +165,7 @@ fn validate_series(event: &Value, errors: &mut Errors) {
     }
 }
 
-/// What an update through events.k8s.io/v1 must keep to: only the series may change.
+/// Validates an update through events.k8s.io/v1, which may change only the series.
 fn validate_change(event: &Value, old: &Value, errors: &mut Errors) {
     metadata::validate_update(&event["metadata"], &old["metadata"], errors);
     if event.get("series") != old.get("series") {
@@ -186,7 +201,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn both_views_show_one_event() {
+    fn an_event_converts_to_the_other_version_and_back() {
         let core = json!({
             "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "n"},
             "involvedObject": {"kind": "Service", "name": "s", "namespace": "n"},

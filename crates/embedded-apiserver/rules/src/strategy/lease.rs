@@ -6,8 +6,41 @@ use crate::validation::metadata::{self, NameRule};
 use crate::validation::{Errors, Path};
 use crate::value::{Fields, spec};
 
+use super::Strategy;
+
+/// The strategy of Leases.
+pub(crate) struct LeaseStrategy;
+
+impl Strategy for LeaseStrategy {
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn prepare_for_create(&self, object: &mut Value) {
+        drop_disabled_fields(object, None);
+    }
+
+    fn validate(&self, object: &Value, errors: &mut Errors) {
+        metadata::validate(&object["metadata"], true, NameRule::Subdomain, errors);
+        validate_spec(spec(object), errors);
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, old: &Value) {
+        drop_disabled_fields(new, Some(old));
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, errors: &mut Errors) {
+        metadata::validate_update(&new["metadata"], &old["metadata"], errors);
+        validate_spec(spec(new), errors);
+    }
+}
+
 /// Drops the fields of coordinated leader election, which is off by default, unless the old lease has them.
-pub(super) fn prepare(object: &mut Value, old: Option<&Value>) {
+fn drop_disabled_fields(object: &mut Value, old: Option<&Value>) {
     let Some(now) = object.get_mut("spec") else { return };
     for field in ["strategy", "preferredHolder"] {
         if !old.is_some_and(|old| spec(old).has(field)) {
@@ -16,13 +49,8 @@ pub(super) fn prepare(object: &mut Value, old: Option<&Value>) {
     }
 }
 
-pub(super) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
-    match old {
-        None => metadata::validate(&object["metadata"], true, NameRule::Subdomain, errors),
-        Some(old) => metadata::validate_update(&object["metadata"], &old["metadata"], errors),
-    }
+fn validate_spec(spec: &Value, errors: &mut Errors) {
     let at = Path::Root("spec");
-    let spec = spec(object);
     if let Some(seconds) = spec.opt_int("leaseDurationSeconds").filter(|s| *s <= 0) {
         errors.invalid(&at.child("leaseDurationSeconds"), &seconds, "must be greater than 0");
     }

@@ -10,66 +10,109 @@ use crate::validation::names::{label_value, qualified_name};
 use crate::validation::{Errors, Path, Raw, ip};
 use crate::value::{Fields, spec};
 
-pub(super) fn set_defaults(object: &mut Value) {
-    // The two forms of a node's pod CIDRs are kept in step; the singular one wins, as older clients only know it.
-    if let Some(spec) = object.get_mut("spec") {
-        let single = spec.text("podCIDR").to_owned();
-        let first = spec.texts("podCIDRs").first().map(|c| (*c).to_owned());
-        match first {
-            Some(first) if single.is_empty() => spec.set("podCIDR", first),
-            first if !single.is_empty() && first.as_deref() != Some(single.as_str()) => {
-                spec.set("podCIDRs", vec![single]);
+use super::Strategy;
+
+/// The strategy of Nodes.
+pub(crate) struct NodeStrategy;
+
+impl Strategy for NodeStrategy {
+    fn set_defaults(&self, object: &mut Value) {
+        // podCIDR and podCIDRs are synchronized; podCIDR wins, since older clients know only that.
+        if let Some(spec) = object.get_mut("spec") {
+            let single = spec.text("podCIDR").to_owned();
+            let first = spec.texts("podCIDRs").first().map(|c| (*c).to_owned());
+            match first {
+                Some(first) if single.is_empty() => spec.set("podCIDR", first),
+                first if !single.is_empty() && first.as_deref() != Some(single.as_str()) => {
+                    spec.set("podCIDRs", vec![single]);
+                }
+                _ => {}
             }
-            _ => {}
+        }
+        if let Some(status) = object.get_mut("status")
+            && !status.has("allocatable")
+            && let Some(capacity) = status.get("capacity").cloned()
+        {
+            status.set("allocatable", capacity);
         }
     }
-    if let Some(status) = object.get_mut("status")
-        && !status.has("allocatable")
-        && let Some(capacity) = status.get("capacity").cloned()
-    {
-        status.set("allocatable", capacity);
+
+    fn prepare_for_create(&self, object: &mut Value) {
+        if let Some(spec) = object.get_mut("spec") {
+            spec.drop_field("configSource");
+        }
+        if let Some(status) = object.get_mut("status") {
+            status.drop_field("config");
+        }
+    }
+
+    fn validate(&self, object: &Value, errors: &mut Errors) {
+        metadata::validate(&object["metadata"], false, NameRule::Subdomain, errors);
+        validate_taints(object, errors);
+        validate_resources(object, errors);
+        let at = Path::Root("spec.podCIDRs");
+        let cidrs = spec(object).texts("podCIDRs");
+        for (index, cidr) in cidrs.iter().enumerate() {
+            ip::legacy_cidr(errors, &at.index(index), cidr, &[]);
+        }
+        if cidrs.len() > 1 && (cidrs.len() > 2 || !ip::is_dual_stack_cidrs(&cidrs)) {
+            let why = "may specify no more than one CIDR for each IP family";
+            errors.invalid(&at, cidrs.as_slice(), why);
+        }
+    }
+
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        let spec = spec(object);
+        let mut warnings = Vec::new();
+        if spec.has("configSource") {
+            warnings.push("spec.configSource: the feature is removed".to_owned());
+        }
+        if !spec.text("externalID").is_empty() {
+            let text = "spec.externalID: this field is deprecated, and is unused by Kubernetes";
+            warnings.push(text.to_owned());
+        }
+        for (index, cidr) in spec.texts("podCIDRs").iter().enumerate() {
+            ip::cidr_warnings(&mut warnings, &Path::Root("spec.podCIDRs").index(index), cidr);
+        }
+        warnings
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, old: &Value) {
+        new.copy("status", old);
+        if !spec(old).has("configSource")
+            && let Some(spec) = new.get_mut("spec")
+        {
+            spec.drop_field("configSource");
+        }
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, errors: &mut Errors) {
+        self.validate(new, errors);
+        validate_change(new, old, errors);
+        metadata::validate_update(&new["metadata"], &old["metadata"], errors);
+    }
+
+    fn warnings_on_update(&self, new: &Value) -> Vec<String> {
+        self.warnings_on_create(new)
     }
 }
 
-pub(super) fn prepare_for_create(object: &mut Value) {
-    if let Some(spec) = object.get_mut("spec") {
-        spec.drop_field("configSource");
+/// The strategy of the status of Nodes.
+pub(crate) struct NodeStatusStrategy;
+
+impl Strategy for NodeStatusStrategy {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value) {
+        new.copy("spec", old);
     }
-    if let Some(status) = object.get_mut("status") {
-        status.drop_field("config");
+
+    fn validate_update(&self, new: &Value, old: &Value, errors: &mut Errors) {
+        metadata::validate_update(&new["metadata"], &old["metadata"], errors);
+        validate_change(new, old, errors);
     }
 }
 
-pub(super) fn prepare_for_update(old: &Value, new: &mut Value) {
-    new.copy("status", old);
-    if !spec(old).has("configSource")
-        && let Some(spec) = new.get_mut("spec")
-    {
-        spec.drop_field("configSource");
-    }
-}
-
-pub(super) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
-    metadata::validate(&object["metadata"], false, NameRule::Subdomain, errors);
-    validate_taints(object, errors);
-    validate_resources(object, errors);
-    let at = Path::Root("spec.podCIDRs");
-    let cidrs = spec(object).texts("podCIDRs");
-    for (index, cidr) in cidrs.iter().enumerate() {
-        ip::legacy_cidr(errors, &at.index(index), cidr, &[]);
-    }
-    if cidrs.len() > 1 && (cidrs.len() > 2 || !ip::is_dual_stack_cidrs(&cidrs)) {
-        let why = "may specify no more than one CIDR for each IP family";
-        errors.invalid(&at, cidrs.as_slice(), why);
-    }
-    if let Some(old) = old {
-        validate_change(object, old, errors);
-        metadata::validate_update(&object["metadata"], &old["metadata"], errors);
-    }
-}
-
-/// What both an update of a node and one of its status must keep to.
-pub(super) fn validate_change(object: &Value, old: &Value, errors: &mut Errors) {
+/// Validates an update of a node or of its status.
+fn validate_change(object: &Value, old: &Value, errors: &mut Errors) {
     validate_resources(object, errors);
     let mut seen = Vec::new();
     for (index, address) in object["status"].list("addresses").iter().enumerate() {
@@ -144,20 +187,4 @@ fn validate_resources(object: &Value, errors: &mut Errors) {
             }
         }
     }
-}
-
-pub(super) fn warnings(object: &Value) -> Vec<String> {
-    let spec = spec(object);
-    let mut warnings = Vec::new();
-    if spec.has("configSource") {
-        warnings.push("spec.configSource: the feature is removed".to_owned());
-    }
-    if !spec.text("externalID").is_empty() {
-        let text = "spec.externalID: this field is deprecated, and is unused by Kubernetes";
-        warnings.push(text.to_owned());
-    }
-    for (index, cidr) in spec.texts("podCIDRs").iter().enumerate() {
-        ip::cidr_warnings(&mut warnings, &Path::Root("spec.podCIDRs").index(index), cidr);
-    }
-    warnings
 }

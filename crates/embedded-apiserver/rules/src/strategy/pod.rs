@@ -6,30 +6,115 @@ use serde_json::{Value, json};
 
 use crate::quantity::Quantity;
 use crate::validation::names::dns1123_label;
-use crate::validation::{Errors, Path, ip, pod, pod_change};
+use crate::validation::{Errors, Path, ip, metadata, pod, pod_change, pod_status};
 use crate::value::{Fields, spec};
 
-use super::pod_defaults::{CONTAINER_LISTS, sync_pod_ips};
+use super::Strategy;
+use super::pod_defaults::{self, CONTAINER_LISTS, sync_pod_ips};
 
-pub(super) use crate::validation::pod_status::validate as validate_status;
+/// The strategy of Pods.
+pub(crate) struct PodStrategy;
 
-pub(super) fn prepare_for_create(object: &mut Value) {
-    tolerate_for_a_while(object, AWAY.into_iter());
-    if let Some(meta) = object.make("metadata") {
-        meta.insert("generation".to_owned(), 1.into());
+impl Strategy for PodStrategy {
+    fn set_defaults(&self, object: &mut Value) {
+        pod_defaults::set_defaults(object);
     }
-    let mut status = json!({"phase": "Pending", "qosClass": qos_class(object)});
-    if !spec(object).list("schedulingGates").is_empty() {
-        status["conditions"] = json!([{
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": "SchedulingGated",
-            "message": "Scheduling is blocked due to non-empty scheduling gates",
-            "lastProbeTime": null,
-            "lastTransitionTime": null,
-        }]);
+
+    fn prepare_for_create(&self, object: &mut Value) {
+        tolerate_for_a_while(object, AWAY.into_iter());
+        if let Some(meta) = object.make("metadata") {
+            meta.insert("generation".to_owned(), 1.into());
+        }
+        let mut status = json!({"phase": "Pending", "qosClass": qos_class(object)});
+        if !spec(object).list("schedulingGates").is_empty() {
+            status["conditions"] = json!([{
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+                "lastProbeTime": null,
+                "lastTransitionTime": null,
+            }]);
+        }
+        object.set("status", status);
     }
-    object.set("status", status);
+
+    fn validate(&self, object: &Value, errors: &mut Errors) {
+        pod::validate_new(object, errors);
+    }
+
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        warnings(object)
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, old: &Value) {
+        new.copy("status", old);
+        // The plugin acts on updates too. A pod that was loaded without these tolerations is left alone.
+        tolerate_for_a_while(new, AWAY.into_iter().filter(|taint| tolerates(old, taint)));
+        if spec(old) != spec(new) {
+            let generation = old["metadata"].int("generation") + 1;
+            if let Some(meta) = new.make("metadata") {
+                meta.insert("generation".to_owned(), generation.into());
+            }
+        }
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, errors: &mut Errors) {
+        pod_change::validate(new, old, errors);
+    }
+}
+
+/// The strategy of the status of Pods.
+pub(crate) struct PodStatusStrategy;
+
+impl Strategy for PodStatusStrategy {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value) {
+        new.copy("spec", old);
+        if let Some(meta) = new.get_mut("metadata") {
+            // Old kubelets spoil owner references.
+            meta.copy("ownerReferences", &old["metadata"]);
+            meta.copy("deletionTimestamp", &old["metadata"]);
+        }
+        new.make("status");
+        let Some(status) = new.get_mut("status") else { return };
+        let before = &old["status"];
+        sync_pod_ips(status);
+        for field in ["qosClass", "observedGeneration"] {
+            if !status.has(field) {
+                status.copy(field, before);
+            }
+        }
+        let mut generations: BTreeMap<&str, std::collections::VecDeque<i64>> = BTreeMap::new();
+        for condition in before.list("conditions") {
+            generations
+                .entry(condition.text("type"))
+                .or_default()
+                .push_back(condition.int("observedGeneration"));
+        }
+        for condition in status.items_mut("conditions") {
+            let known = generations.get_mut(condition.text("type")).and_then(|g| g.pop_front()).unwrap_or(0);
+            if known != 0 {
+                condition.set_default("observedGeneration", known);
+            }
+        }
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, errors: &mut Errors) {
+        metadata::validate_update(&new["metadata"], &old["metadata"], errors);
+        pod_status::validate(new, old, errors);
+    }
+
+    fn warnings_on_update(&self, new: &Value) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for list in ["podIPs", "hostIPs"] {
+            let root = Path::Root("status");
+            let at = root.child(list);
+            for (index, item) in new["status"].list(list).iter().enumerate() {
+                ip::warnings(&mut warnings, &at.index(index).child("ip"), item.text("ip"));
+            }
+        }
+        warnings
+    }
 }
 
 /// Taints of a node that is away.
@@ -55,53 +140,6 @@ fn tolerate_for_a_while(object: &mut Value, taints: impl Iterator<Item = &'stati
     let all = [spec(object).list("tolerations"), &added].concat();
     if let Some(spec) = object.make("spec") {
         spec.insert("tolerations".to_owned(), all.into());
-    }
-}
-
-pub(super) fn prepare_for_update(old: &Value, new: &mut Value) {
-    new.copy("status", old);
-    // The plugin acts on updates too. A pod that was loaded without these tolerations is left alone.
-    tolerate_for_a_while(new, AWAY.into_iter().filter(|taint| tolerates(old, taint)));
-    if spec(old) != spec(new) {
-        let generation = old["metadata"].int("generation") + 1;
-        if let Some(meta) = new.make("metadata") {
-            meta.insert("generation".to_owned(), generation.into());
-        }
-    }
-}
-
-pub(super) fn prepare_for_status_update(old: &Value, new: &mut Value) {
-    new.copy("spec", old);
-    if let Some(meta) = new.get_mut("metadata") {
-        // Old kubelets spoil owner references.
-        meta.copy("ownerReferences", &old["metadata"]);
-        meta.copy("deletionTimestamp", &old["metadata"]);
-    }
-    new.make("status");
-    let Some(status) = new.get_mut("status") else { return };
-    let before = &old["status"];
-    sync_pod_ips(status);
-    for field in ["qosClass", "observedGeneration"] {
-        if !status.has(field) {
-            status.copy(field, before);
-        }
-    }
-    let mut generations: BTreeMap<&str, std::collections::VecDeque<i64>> = BTreeMap::new();
-    for condition in before.list("conditions") {
-        generations.entry(condition.text("type")).or_default().push_back(condition.int("observedGeneration"));
-    }
-    for condition in status.items_mut("conditions") {
-        let known = generations.get_mut(condition.text("type")).and_then(|g| g.pop_front()).unwrap_or(0);
-        if known != 0 {
-            condition.set_default("observedGeneration", known);
-        }
-    }
-}
-
-pub(super) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
-    match old {
-        None => pod::validate_new(object, errors),
-        Some(old) => pod_change::validate(object, old, errors),
     }
 }
 
@@ -141,7 +179,38 @@ fn qos_class(object: &Value) -> &'static str {
     }
 }
 
-pub(super) fn warnings(object: &Value) -> Vec<String> {
+fn warn_of_container(container: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
+    for resource in ["memory", "ephemeral-storage"] {
+        for list in ["limits", "requests"] {
+            let amount = container["resources"][list].text(resource);
+            if Quantity::parse(amount).is_some_and(|q| !q.is_whole()) {
+                let at = at.child("resources");
+                let at = at.child(list);
+                warnings.push(format!(
+                    "{}: fractional byte value {amount:?} is invalid, must be an integer",
+                    at.key(resource)
+                ));
+            }
+        }
+    }
+    let mut seen = Vec::new();
+    for (index, variable) in container.list("env").iter().enumerate() {
+        let name = variable.text("name");
+        let reference = format!("$({name})");
+        let value = variable.text("value");
+        if seen.contains(&name)
+            && (variable.has("valueFrom") || value == reference || !value.contains(&reference))
+        {
+            warnings.push(format!(
+                "{}: hides previous definition of {name:?}, which may be dropped when using apply",
+                at.child("env").index(index)
+            ));
+        }
+        seen.push(name);
+    }
+}
+
+fn warnings(object: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     let wrong = dns1123_label(object["metadata"].text("name"));
     if !wrong.is_empty() {
@@ -189,49 +258,6 @@ pub(super) fn warnings(object: &Value) -> Vec<String> {
                 }
                 others.push((at, port));
             }
-        }
-    }
-    warnings
-}
-
-fn warn_of_container(container: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
-    for resource in ["memory", "ephemeral-storage"] {
-        for list in ["limits", "requests"] {
-            let amount = container["resources"][list].text(resource);
-            if Quantity::parse(amount).is_some_and(|q| !q.is_whole()) {
-                let at = at.child("resources");
-                let at = at.child(list);
-                warnings.push(format!(
-                    "{}: fractional byte value {amount:?} is invalid, must be an integer",
-                    at.key(resource)
-                ));
-            }
-        }
-    }
-    let mut seen = Vec::new();
-    for (index, variable) in container.list("env").iter().enumerate() {
-        let name = variable.text("name");
-        let reference = format!("$({name})");
-        let value = variable.text("value");
-        if seen.contains(&name)
-            && (variable.has("valueFrom") || value == reference || !value.contains(&reference))
-        {
-            warnings.push(format!(
-                "{}: hides previous definition of {name:?}, which may be dropped when using apply",
-                at.child("env").index(index)
-            ));
-        }
-        seen.push(name);
-    }
-}
-
-pub(super) fn status_warnings(object: &Value) -> Vec<String> {
-    let mut warnings = Vec::new();
-    for list in ["podIPs", "hostIPs"] {
-        let root = Path::Root("status");
-        let at = root.child(list);
-        for (index, item) in object["status"].list(list).iter().enumerate() {
-            ip::warnings(&mut warnings, &at.index(index).child("ip"), item.text("ip"));
         }
     }
     warnings

@@ -5,15 +5,16 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use crate::status::Status;
 use crate::validation::names::dns1123_subdomain;
-use crate::validation::{Errors, Path, ip};
+use crate::validation::{Errors, Path, ip, metadata, service};
 use crate::value::{Fields, spec};
 
-pub(super) use crate::validation::service::validate;
-
+use super::Strategy;
 use super::service_facts::{
     TOPOLOGY_HINTS, TOPOLOGY_MODE, is_externally_accessible, needs_cluster_ip, needs_health_check,
 };
+use super::service_ips;
 
 const LOAD_BALANCER: &str = "LoadBalancer";
 
@@ -21,57 +22,151 @@ fn has_node_port_type(service: &Value) -> bool {
     matches!(spec(service).text("type"), LOAD_BALANCER | "NodePort")
 }
 
-pub(super) fn set_defaults(object: &mut Value) {
-    object.make("spec");
-    let Some(spec) = object.get_mut("spec") else { return };
-    spec.set_default("sessionAffinity", "None");
-    match spec.text("sessionAffinity") {
-        "None" => spec.drop_field("sessionAffinityConfig"),
-        "ClientIP" if !spec["sessionAffinityConfig"]["clientIP"].has("timeoutSeconds") => {
-            spec.set("sessionAffinityConfig", json!({"clientIP": {"timeoutSeconds": 10800}}));
+/// The strategy of Services.
+pub(crate) struct ServiceStrategy;
+
+impl Strategy for ServiceStrategy {
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+
+    fn set_defaults(&self, object: &mut Value) {
+        object.make("spec");
+        let Some(spec) = object.get_mut("spec") else { return };
+        spec.set_default("sessionAffinity", "None");
+        match spec.text("sessionAffinity") {
+            "None" => spec.drop_field("sessionAffinityConfig"),
+            "ClientIP" if !spec["sessionAffinityConfig"]["clientIP"].has("timeoutSeconds") => {
+                spec.set("sessionAffinityConfig", json!({"clientIP": {"timeoutSeconds": 10800}}));
+            }
+            _ => {}
         }
-        _ => {}
-    }
-    spec.set_default("type", "ClusterIP");
-    for port in spec.items_mut("ports") {
-        port.set_default("protocol", "TCP");
-        if matches!(port.get("targetPort"), None | Some(Value::Null))
-            || port["targetPort"] == 0
-            || port["targetPort"] == ""
-        {
-            let number = port.int("port");
-            port.set("targetPort", number);
+        spec.set_default("type", "ClusterIP");
+        for port in spec.items_mut("ports") {
+            port.set_default("protocol", "TCP");
+            if matches!(port.get("targetPort"), None | Some(Value::Null))
+                || port["targetPort"] == 0
+                || port["targetPort"] == ""
+            {
+                let number = port.int("port");
+                port.set("targetPort", number);
+            }
         }
-    }
-    let kind = spec.text("type").to_owned();
-    let external = matches!(kind.as_str(), LOAD_BALANCER | "NodePort")
-        || kind == "ClusterIP" && !spec.list("externalIPs").is_empty();
-    if external {
-        spec.set_default("externalTrafficPolicy", "Cluster");
-    }
-    if matches!(kind.as_str(), LOAD_BALANCER | "NodePort" | "ClusterIP") {
-        spec.set_default("internalTrafficPolicy", "Cluster");
-    } else if kind == "ExternalName" {
-        // It was set by default once and is dropped on reading since.
-        spec.drop_field("internalTrafficPolicy");
-    }
-    if kind == LOAD_BALANCER {
-        spec.set_default("allocateLoadBalancerNodePorts", true);
-        for ingress in object["status"]["loadBalancer"].items_mut("ingress") {
-            if !ingress.text("ip").is_empty() {
-                ingress.set_default("ipMode", "VIP");
+        let kind = spec.text("type").to_owned();
+        let external = matches!(kind.as_str(), LOAD_BALANCER | "NodePort")
+            || kind == "ClusterIP" && !spec.list("externalIPs").is_empty();
+        if external {
+            spec.set_default("externalTrafficPolicy", "Cluster");
+        }
+        if matches!(kind.as_str(), LOAD_BALANCER | "NodePort" | "ClusterIP") {
+            spec.set_default("internalTrafficPolicy", "Cluster");
+        } else if kind == "ExternalName" {
+            // It was set by default once and is dropped on reading since.
+            spec.drop_field("internalTrafficPolicy");
+        }
+        if kind == LOAD_BALANCER {
+            spec.set_default("allocateLoadBalancerNodePorts", true);
+            for ingress in object["status"]["loadBalancer"].items_mut("ingress") {
+                if !ingress.text("ip").is_empty() {
+                    ingress.set_default("ipMode", "VIP");
+                }
             }
         }
     }
+
+    fn default_on_read(&self, object: &mut Value) {
+        service_ips::default_on_read(object);
+    }
+
+    fn begin_create(&self, object: &mut Value, errors: &mut Errors) -> Result<(), Status> {
+        service_ips::init_on_create(object, errors);
+        Ok(())
+    }
+
+    fn prepare_for_create(&self, object: &mut Value) {
+        object.set("status", json!({"loadBalancer": {}}));
+    }
+
+    fn validate(&self, object: &Value, errors: &mut Errors) {
+        service::validate(object, None, errors);
+    }
+
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        warnings(object)
+    }
+
+    fn begin_update(&self, new: &mut Value, old: &Value, errors: &mut Errors) {
+        service_ips::init_on_update(new, old, errors);
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, old: &Value) {
+        new.copy("status", old);
+        drop_type_dependent_fields(old, new);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, errors: &mut Errors) {
+        service::validate(new, Some(old), errors);
+    }
+
+    fn warnings_on_update(&self, new: &Value) -> Vec<String> {
+        warnings(new)
+    }
 }
 
-pub(super) fn prepare_for_create(object: &mut Value) {
-    object.set("status", json!({"loadBalancer": {}}));
-}
+/// The strategy of the status of Services.
+pub(crate) struct ServiceStatusStrategy;
 
-pub(super) fn prepare_for_update(old: &Value, new: &mut Value) {
-    new.copy("status", old);
-    drop_type_dependent_fields(old, new);
+impl Strategy for ServiceStatusStrategy {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value) {
+        new.copy("spec", old);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, errors: &mut Errors) {
+        metadata::validate_update(&new["metadata"], &old["metadata"], errors);
+        let root = Path::Root("status.loadBalancer.ingress");
+        let ingresses = new["status"]["loadBalancer"].list("ingress");
+        if spec(new).text("type") != LOAD_BALANCER && !ingresses.is_empty() {
+            errors.forbidden(&root, "may only be used when `spec.type` is 'LoadBalancer'");
+            return;
+        }
+        let before: Vec<&str> =
+            old["status"]["loadBalancer"].list("ingress").iter().map(|i| i.text("ip")).collect();
+        for (index, ingress) in ingresses.iter().enumerate() {
+            let at = root.index(index);
+            let address = ingress.text("ip");
+            if !address.is_empty() {
+                ip::legacy(errors, &at.child("ip"), address, &before);
+            }
+            match ingress.opt_text("ipMode") {
+                None if !address.is_empty() => {
+                    errors.required(&at.child("ipMode"), "must be specified when `ip` is set");
+                }
+                Some(_) if address.is_empty() => {
+                    errors.forbidden(&at.child("ipMode"), "may not be specified when `ip` is not set");
+                }
+                Some(mode) if !matches!(mode, "VIP" | "Proxy") => {
+                    errors.not_supported(&at.child("ipMode"), mode, &["Proxy", "VIP"]);
+                }
+                _ => {}
+            }
+            let hostname = ingress.text("hostname");
+            if !hostname.is_empty() {
+                errors.invalid_each(&at.child("hostname"), hostname, dns1123_subdomain(hostname));
+                if ip::parse_sloppy(hostname).is_some() {
+                    errors.invalid(&at.child("hostname"), hostname, "must be a DNS name, not an IP address");
+                }
+            }
+        }
+    }
+
+    fn warnings_on_update(&self, new: &Value) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (index, ingress) in new["status"]["loadBalancer"].list("ingress").iter().enumerate() {
+            let at = Path::Root("status.loadBalancer.ingress");
+            ip::warnings(&mut warnings, &at.index(index), ingress.text("ip"));
+        }
+        warnings
+    }
 }
 
 /// Wipes what no longer applies to the type, was perhaps set automatically, and was not changed by the client.
@@ -117,44 +212,7 @@ fn drop_type_dependent_fields(old: &Value, new: &mut Value) {
     }
 }
 
-pub(super) fn validate_status(object: &Value, old: &Value, errors: &mut Errors) {
-    let root = Path::Root("status.loadBalancer.ingress");
-    let ingresses = object["status"]["loadBalancer"].list("ingress");
-    if spec(object).text("type") != LOAD_BALANCER && !ingresses.is_empty() {
-        errors.forbidden(&root, "may only be used when `spec.type` is 'LoadBalancer'");
-        return;
-    }
-    let before: Vec<&str> =
-        old["status"]["loadBalancer"].list("ingress").iter().map(|i| i.text("ip")).collect();
-    for (index, ingress) in ingresses.iter().enumerate() {
-        let at = root.index(index);
-        let address = ingress.text("ip");
-        if !address.is_empty() {
-            ip::legacy(errors, &at.child("ip"), address, &before);
-        }
-        match ingress.opt_text("ipMode") {
-            None if !address.is_empty() => {
-                errors.required(&at.child("ipMode"), "must be specified when `ip` is set");
-            }
-            Some(_) if address.is_empty() => {
-                errors.forbidden(&at.child("ipMode"), "may not be specified when `ip` is not set");
-            }
-            Some(mode) if !matches!(mode, "VIP" | "Proxy") => {
-                errors.not_supported(&at.child("ipMode"), mode, &["Proxy", "VIP"]);
-            }
-            _ => {}
-        }
-        let hostname = ingress.text("hostname");
-        if !hostname.is_empty() {
-            errors.invalid_each(&at.child("hostname"), hostname, dns1123_subdomain(hostname));
-            if ip::parse_sloppy(hostname).is_some() {
-                errors.invalid(&at.child("hostname"), hostname, "must be a DNS name, not an IP address");
-            }
-        }
-    }
-}
-
-pub(super) fn warnings(service: &Value) -> Vec<String> {
+fn warnings(service: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     let spec = spec(service);
     let root = Path::Root("spec");
@@ -205,15 +263,6 @@ pub(super) fn warnings(service: &Value) -> Vec<String> {
     if spec.text("trafficDistribution") == "PreferClose" {
         let text = "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"";
         warnings.push(text.to_owned());
-    }
-    warnings
-}
-
-pub(super) fn status_warnings(service: &Value) -> Vec<String> {
-    let mut warnings = Vec::new();
-    for (index, ingress) in service["status"]["loadBalancer"].list("ingress").iter().enumerate() {
-        let at = Path::Root("status.loadBalancer.ingress");
-        ip::warnings(&mut warnings, &at.index(index), ingress.text("ip"));
     }
     warnings
 }

@@ -4,7 +4,7 @@ use kube_endpoint_apiserver_rules::strategy::{self, ClusterIps, Subresource};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{base, create, merge, now, resource};
+use super::{base, create, merge, resource};
 
 fn made(ips: &mut ClusterIps, fields: &str) -> Value {
     let mut service = create("Service", &format!(r#"{{"spec": {fields}}}"#)).unwrap().object;
@@ -23,7 +23,7 @@ fn changed(ips: &mut ClusterIps, old: &Value, fields: &str) -> Value {
     old["metadata"]["resourceVersion"] = "1".into();
     let new = strategy::decode(resource("Service"), merge(old.clone(), &format!(r#"{{"spec": {fields}}}"#)));
     let decided =
-        strategy::update(resource("Service"), &old, new.unwrap().object, Subresource::None, now()).unwrap();
+        strategy::before_update(resource("Service"), &old, new.unwrap().object, Subresource::None).unwrap();
     let mut new = decided.object;
     ips.allocate(Some(&old), &mut new).unwrap();
     new

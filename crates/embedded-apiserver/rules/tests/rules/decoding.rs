@@ -1,9 +1,9 @@
 //! Decoding: what is dropped, what is filled in, what is refused.
 
-use kube_endpoint_apiserver_rules::strategy::{create, decode, strict_decoding_error};
+use kube_endpoint_apiserver_rules::strategy::{before_create, decode, strict_decoding_error};
 use serde_json::{Value, json};
 
-use super::{base, merge, now, resource};
+use super::{base, merge, resource};
 
 fn message(kind: &str, body: Value) -> String {
     let status = decode(resource(kind), body).unwrap_err();
@@ -163,7 +163,7 @@ fn reviews_are_decoded() {
 fn reviews_that_cannot_be_answered_are_refused() {
     let refusal = |kind: &str, spec: Value| {
         let object = decode(resource(kind), json!({"spec": spec})).unwrap().object;
-        create(resource(kind), object, now()).unwrap_err()
+        before_create(resource(kind), object).unwrap_err()
     };
     let status = refusal("TokenReview", json!({}));
     assert_eq!(

@@ -1,6 +1,6 @@
 //! Events and leases: what is refused, and what comes of the rest.
 
-use kube_endpoint_apiserver_rules::strategy::event;
+use kube_endpoint_apiserver_rules::strategy::{convert_from_storage, convert_to_storage};
 
 use super::{change_refused, create, refused, resource};
 
@@ -64,11 +64,11 @@ fn the_error_of_a_new_event_names_the_kind_without_its_group() {
 #[test]
 fn an_event_is_stored_as_core_shows_it() {
     let created = create("NewEvent", "{}").unwrap().object;
-    let stored = event::to_stored(resource("NewEvent"), created.clone());
+    let stored = convert_to_storage(resource("NewEvent"), created.clone());
     assert_eq!(stored["apiVersion"], "v1");
     assert_eq!(stored["involvedObject"]["name"], "p");
-    assert_eq!(event::from_stored(resource("NewEvent"), stored.clone()), created);
-    assert_eq!(event::from_stored(resource("Event"), stored.clone()), stored);
+    assert_eq!(convert_from_storage(resource("NewEvent"), stored.clone()), created);
+    assert_eq!(convert_from_storage(resource("Event"), stored.clone()), stored);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use kube_endpoint_apiserver_rules::strategy::{self, ClusterIps, Subresource};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{base, now, resource};
+use super::{base, resource};
 
 const KINDS: [&str; 9] =
     ["Namespace", "Node", "Pod", "Service", "Endpoints", "EndpointSlice", "Event", "NewEvent", "Lease"];
@@ -116,7 +116,7 @@ proptest! {
         let mut given = base(kind);
         json_patch::merge(&mut given, &first);
         let made = strategy::decode(resource, given)
-            .and_then(|decided| strategy::create(resource, decided.object, now()))
+            .and_then(|decided| strategy::before_create(resource, decided.object))
             .and_then(|mut decided| {
                 if kind == "Service" {
                     ips.allocate(None, &mut decided.object)?;
@@ -134,7 +134,7 @@ proptest! {
         json_patch::merge(&mut given, &second);
         let part = if status { Subresource::Status } else { Subresource::None };
         let changed = strategy::decode(resource, given)
-            .and_then(|decided| strategy::update(resource, &old, decided.object, part, now()))
+            .and_then(|decided| strategy::before_update(resource, &old, decided.object, part))
             .and_then(|mut decided| {
                 if kind == "Service" {
                     ips.allocate(Some(&old), &mut decided.object)?;

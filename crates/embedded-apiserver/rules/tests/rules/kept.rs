@@ -3,7 +3,7 @@
 use kube_endpoint_apiserver_rules::strategy::{self, Subresource};
 use serde_json::{Value, json};
 
-use super::{base, merge, now, resource, update};
+use super::{base, merge, resource, update};
 
 fn changed(kind: &str, first: &str, second: &str) -> Value {
     update(kind, first, Subresource::None, second).unwrap().object
@@ -21,7 +21,7 @@ fn what_was_made_is_canonical_and_can_be_written_again_without_a_change() {
         let made = changed(kind, "{}", "{}");
         let decoded = strategy::decode(resource(kind), made.clone()).unwrap();
         assert_eq!((&decoded.object, decoded.warnings.len()), (&made, 0), "{kind}");
-        let again = strategy::update(resource(kind), &made, made.clone(), Subresource::None, now());
+        let again = strategy::before_update(resource(kind), &made, made.clone(), Subresource::None);
         assert_eq!(again.unwrap().object, made, "{kind}");
     }
 }
@@ -117,10 +117,10 @@ fn old_addresses_may_stay() {
     old["metadata"]["resourceVersion"] = "7".into();
     let old = strategy::decode(slices, old).unwrap().object;
     let same = merge(old.clone(), r#"{"metadata": {"labels": {"a": "b"}}}"#);
-    assert!(strategy::update(slices, &old, same, Subresource::None, now()).is_ok());
+    assert!(strategy::before_update(slices, &old, same, Subresource::None).is_ok());
     let other =
         merge(old.clone(), r#"{"endpoints": [{"addresses": ["010.0.0.1"], "conditions": {}, "zone": "z"}]}"#);
-    assert!(strategy::update(slices, &old, other, Subresource::None, now()).is_err());
+    assert!(strategy::before_update(slices, &old, other, Subresource::None).is_err());
 }
 
 #[test]

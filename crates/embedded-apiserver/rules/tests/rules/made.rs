@@ -2,7 +2,8 @@
 
 use kube_endpoint_apiserver_rules::resource;
 use kube_endpoint_apiserver_rules::strategy::{
-    allows_create_on_update, allows_unconditional_update, deprecation_warning, generation_after_deletion_mark,
+    allow_create_on_update, allow_unconditional_update, deprecation_warning,
+    increment_generation_for_deletion,
 };
 use serde_json::{Value, json};
 
@@ -133,19 +134,19 @@ fn warnings() {
 #[test]
 fn rules_by_kind() {
     let of = |test: fn(&resource::Resource) -> bool| -> Vec<&str> {
-        resource::all().iter().filter(|r| r.is_stored() && test(r)).map(|r| r.plural).collect()
+        resource::all().filter(|r| r.is_stored() && test(r)).map(|r| r.plural).collect()
     };
-    assert_eq!(of(allows_create_on_update), ["services", "endpoints", "events", "events", "leases"]);
-    assert_eq!(of(|r| !allows_unconditional_update(r)), ["leases"]);
+    assert_eq!(of(allow_create_on_update), ["services", "endpoints", "events", "events", "leases"]);
+    assert_eq!(of(|r| !allow_unconditional_update(r)), ["leases"]);
     assert_eq!(of(|r| deprecation_warning(r).is_some()), ["endpoints"]);
 }
 
 #[test]
 fn a_deletion_mark_raises_the_generation_where_there_is_one() {
     let mut pod = create("Pod", "{}").unwrap().object;
-    generation_after_deletion_mark(super::resource("Pod"), &mut pod);
+    increment_generation_for_deletion(&mut pod);
     assert_eq!(pod["metadata"]["generation"], 2);
     let mut service = base("Service");
-    generation_after_deletion_mark(super::resource("Service"), &mut service);
+    increment_generation_for_deletion(&mut service);
     assert!(service["metadata"].get("generation").is_none());
 }

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 fn resource(kind: &str) -> &'static Resource {
     let (kind, group) = if kind == "NewEvent" { ("Event", "events.k8s.io") } else { (kind, "") };
     let in_group = |r: &&Resource| r.kind == kind && (group.is_empty() || r.group == group);
-    all().iter().find(in_group).unwrap()
+    all().find(in_group).unwrap()
 }
 
 /// A small valid object.
@@ -66,15 +66,11 @@ fn merge(mut object: Value, patch: &str) -> Value {
     object
 }
 
-fn now() -> jiff::Timestamp {
-    "2024-01-01T00:00:00Z".parse().unwrap()
-}
-
 /// Creates the base of a kind with some fields changed.
 fn create(kind: &str, patch: &str) -> Result<Decided, Status> {
     let resource = resource(kind);
     let object = strategy::decode(resource, merge(base(kind), patch))?.object;
-    strategy::create(resource, object, now())
+    strategy::before_create(resource, object)
 }
 
 /// Creates with `first` changed, then changes what came of it by `second`.
@@ -86,7 +82,7 @@ fn update(kind: &str, first: &str, subresource: Subresource, second: &str) -> Re
     }
     old["metadata"]["resourceVersion"] = "7".into();
     let new = strategy::decode(resource, merge(old.clone(), second))?.object;
-    strategy::update(resource, &old, new, subresource, now())
+    strategy::before_update(resource, &old, new, subresource)
 }
 
 /// The causes of a refusal, one a line: reason, field, message.

@@ -72,7 +72,7 @@ pub(crate) struct Store {
 /// The names under which objects are kept, in the order of the tables.
 static STORAGES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let mut names: Vec<&'static str> = Vec::new();
-    for resource in resource::all().iter().filter(|r| r.is_stored()) {
+    for resource in resource::all().filter(|r| r.is_stored()) {
         if !names.contains(&resource.storage) {
             names.push(resource.storage);
         }
@@ -84,7 +84,7 @@ static STORAGES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
 pub(crate) fn resource_of_table(table: usize) -> &'static Resource {
     let name = STORAGES.get(table).copied().unwrap_or_default();
     // The table of resources is never empty, and every table was made from one of its rows.
-    resource::all().iter().find(|r| r.storage == name).unwrap_or(&resource::all()[0])
+    resource::all().find(|r| r.storage == name).unwrap_or(&resource::NAMESPACES)
 }
 
 impl Store {

@@ -1,7 +1,7 @@
 //! `create`: names, uids and times are given here; what else becomes of the object the rules decide.
 
 use jiff::Timestamp;
-use kube_endpoint_apiserver_rules::resource::Resource;
+use kube_endpoint_apiserver_rules::resource::{self, Resource};
 use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_apiserver_rules::strategy;
 use serde_json::Value;
@@ -11,7 +11,6 @@ use crate::answer::Answer;
 use crate::clock::rfc3339;
 use crate::metadata::{set, text, unset};
 use crate::server::{Inner, key_of};
-use crate::view;
 
 /// How often another generated name is tried when one is taken, as upstream does.
 const NAME_ATTEMPTS: usize = 8;
@@ -75,13 +74,13 @@ impl Inner {
     ) -> Result<Done, Status> {
         let now = self.clock.now();
         self.fill_system_fields(&mut object, now);
-        let mut decided = strategy::create(resource, object, now)?;
+        let mut decided = strategy::before_create(resource, object)?;
         let name = text(&decided.object, "name").to_owned();
         let key = key_of(resource, namespace, &name);
         if self.current(resource, &key).is_some() {
             return Err(Status::already_exists(resource, &name));
         }
-        let mut addresses = (resource.plural == "services").then(|| self.cluster_ips.lock());
+        let mut addresses = (*resource == resource::SERVICES).then(|| self.cluster_ips.lock());
         if let Some(addresses) = &mut addresses {
             if dry_run {
                 addresses.clone().allocate(None, &mut decided.object)?;
@@ -92,8 +91,8 @@ impl Inner {
         let outcome = if dry_run {
             Ok(Outcome::Shown(decided.object))
         } else {
-            let kept = view::stored(resource, decided.object);
-            let stored = self.commit(view::stored_resource(resource), &key, None, &kept);
+            let kept = strategy::convert_to_storage(resource, decided.object);
+            let stored = self.commit(resource.storage_resource(), &key, None, &kept);
             if let (Err(_), Some(addresses)) = (&stored, &mut addresses) {
                 addresses.release(&kept);
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube_endpoint_apiserver_rules::resource::Resource;
+use kube_endpoint_apiserver_rules::resource::{NAMESPACES, PODS, Resource, SERVICES};
 use kube_endpoint_apiserver_rules::status::{Details, Status};
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use crate::query::ListOptions;
 use crate::selection::Selection;
 use crate::server::Inner;
 use crate::store::{Store, Stored};
-use crate::view;
+use kube_endpoint_apiserver_rules::strategy;
 
 /// How often a deletion that meets other writers is tried.
 const ATTEMPTS: usize = 5;
@@ -43,12 +43,11 @@ impl Inner {
         let key = call.key();
         let deleted = self.delete(call.resource, &key, &options, dry_run)?;
         // Upstream shows the object only for these kinds, and for all that are not gone yet.
-        let shows_object =
-            matches!(call.resource.plural, "pods" | "services" | "namespaces") || !deleted.gone;
+        let shows_object = !deleted.gone || [&NAMESPACES, &PODS, &SERVICES].contains(&call.resource);
         match deleted.outcome {
             Outcome::Stored(stored) if shows_object => Ok(call.object(http::StatusCode::OK, &stored)),
             Outcome::Shown(value) if shows_object => {
-                Ok(call.value(http::StatusCode::OK, view::shown(call.resource, value)))
+                Ok(call.value(http::StatusCode::OK, strategy::convert_from_storage(call.resource, value)))
             }
             Outcome::Stored(stored) => Ok(success(call.resource, &stored.value())),
             Outcome::Shown(value) => Ok(success(call.resource, &value)),
@@ -87,7 +86,7 @@ impl Inner {
         dry_run: bool,
     ) -> Result<Deleted, Status> {
         let name = key.rsplit('/').next().unwrap_or_default();
-        if resource.plural == "namespaces" && matches!(name, "default" | "kube-system" | "kube-public") {
+        if *resource == NAMESPACES && matches!(name, "default" | "kube-system" | "kube-public") {
             let message = format!("namespaces {name:?} is forbidden: this namespace may not be deleted");
             let mut status = Status::new(403, "Forbidden", message);
             status.details = Status::not_found(resource, name).details;

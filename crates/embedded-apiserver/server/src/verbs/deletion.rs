@@ -1,7 +1,7 @@
 //! What a deletion asks for, and what it means for an object: its grace, its finalizers, its marks.
 
 use jiff::{SignedDuration, Timestamp};
-use kube_endpoint_apiserver_rules::resource::Resource;
+use kube_endpoint_apiserver_rules::resource::{NAMESPACES, PODS, Resource};
 use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_apiserver_rules::strategy;
 use serde_json::{Value, json};
@@ -109,16 +109,16 @@ pub(super) fn decide(
     options: &DeleteOptions,
     now: Timestamp,
 ) -> Decision {
-    if resource.plural == "namespaces" {
+    if *resource == NAMESPACES {
         return decide_namespace(object, options, now);
     }
     let mut grace = None;
-    if resource.plural == "pods" {
+    if *resource == PODS {
         match pod_grace(&object, options, now) {
             Grace::Pending => return Decision::Pending,
             Grace::AlreadyOver => {}
             Grace::Until(time, seconds) => {
-                mark(resource, &mut object, &time, seconds);
+                mark(&mut object, &time, seconds);
                 grace = Some(seconds);
             }
         }
@@ -131,16 +131,16 @@ pub(super) fn decide(
         (None, true) => {
             let earlier =
                 text(&object, "deletionTimestamp").parse::<Timestamp>().ok().filter(|time| *time <= now);
-            mark(resource, &mut object, &rfc3339(earlier.unwrap_or(now)), 0);
+            mark(&mut object, &rfc3339(earlier.unwrap_or(now)), 0);
             Decision::Mark(object)
         }
     }
 }
 
 /// Sets the deletion marks. The first of them counts as a change of the desired state.
-fn mark(resource: &Resource, object: &mut Value, time: &str, seconds: i64) {
+fn mark(object: &mut Value, time: &str, seconds: i64) {
     if text(object, "deletionTimestamp").is_empty() {
-        strategy::generation_after_deletion_mark(resource, object);
+        strategy::increment_generation_for_deletion(object);
     }
     set(object, "deletionTimestamp", time);
     set(object, "deletionGracePeriodSeconds", seconds);

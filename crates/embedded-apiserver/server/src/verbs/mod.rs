@@ -28,7 +28,6 @@ use crate::protobuf;
 use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::store::Stored;
-use crate::view;
 
 /// One request as the verbs see it.
 pub(crate) struct Call<'a> {
@@ -128,7 +127,7 @@ impl Call<'_> {
         if self.form.is_as_stored(self.resource) {
             answer::json_bytes(status, stored.bytes())
         } else {
-            self.value(status, view::shown(self.resource, stored.value()))
+            self.value(status, strategy::convert_from_storage(self.resource, stored.value()))
         }
     }
 

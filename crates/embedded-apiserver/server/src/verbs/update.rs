@@ -1,7 +1,7 @@
 //! `update`, and the part of `patch` that comes after the new object is known: optimistic concurrency, preconditions,
 //! no-ops, and the removal of an object whose last finalizer went.
 
-use kube_endpoint_apiserver_rules::resource::Resource;
+use kube_endpoint_apiserver_rules::resource::{self, Resource};
 use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_apiserver_rules::strategy::{self, Decided, Subresource};
 use serde_json::Value;
@@ -12,7 +12,6 @@ use crate::answer::Answer;
 use crate::metadata::{is_empty, set, text};
 use crate::server::{Inner, key_of};
 use crate::store::Stored;
-use crate::view;
 
 /// How often a write that named no version is tried again when others write in between, as upstream does.
 const ATTEMPTS: usize = 5;
@@ -50,7 +49,7 @@ pub(super) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
 pub(crate) fn subresource(call: &Call<'_>) -> Result<Subresource, Status> {
     match call.info.subresource.as_str() {
         "" => Ok(Subresource::None),
-        "status" if call.resource.has_status => Ok(Subresource::Status),
+        "status" if call.resource.has_status() => Ok(Subresource::Status),
         _ => Err(Status::new(404, "NotFound", "the server could not find the requested resource")),
     }
 }
@@ -69,7 +68,7 @@ impl Inner {
             name,
             subresource,
             dry_run: call.query.dry_run()?,
-            may_create: subresource == Subresource::None && strategy::allows_create_on_update(call.resource),
+            may_create: subresource == Subresource::None && strategy::allow_create_on_update(call.resource),
             uid_is_precondition: true,
         };
         let mut done = self.update(&update, |_| Ok(object.clone()))?;
@@ -117,7 +116,7 @@ impl Inner {
         make: &impl Fn(Option<&Value>) -> Result<Value, Status>,
     ) -> Result<Option<Done>, Status> {
         let resource = update.resource;
-        let old = view::shown(resource, current.value());
+        let old = strategy::convert_from_storage(resource, current.value());
         let mut new = make(Some(&old))?;
         check_version(update, &old, &new)?;
         let uid = text(&new, "uid");
@@ -129,9 +128,8 @@ impl Inner {
             return Err(Status::conflict(resource, update.name, &why));
         }
         keep_system_fields(resource, &old, &mut new);
-        let now = self.clock.now();
-        let mut decided = strategy::update(resource, &old, new, update.subresource, now)?;
-        let mut addresses = (resource.plural == "services").then(|| self.cluster_ips.lock());
+        let mut decided = strategy::before_update(resource, &old, new, update.subresource)?;
+        let mut addresses = (*resource == resource::SERVICES).then(|| self.cluster_ips.lock());
         if let Some(addresses) = &mut addresses {
             addresses.allocate(Some(&old), &mut decided.object)?;
         }
@@ -143,8 +141,8 @@ impl Inner {
             drop(addresses.take());
             self.erase(resource, key, current.version).map(|_| Outcome::Shown(decided.object.clone()))
         } else {
-            let kept = view::stored(resource, decided.object.clone());
-            let stored = self.commit(view::stored_resource(resource), key, Some(current.version), &kept);
+            let kept = strategy::convert_to_storage(resource, decided.object.clone());
+            let stored = self.commit(resource.storage_resource(), key, Some(current.version), &kept);
             stored.map(Outcome::Stored)
         };
         if let Some(addresses) = &mut addresses
@@ -173,7 +171,7 @@ fn check_version(update: &Update<'_>, old: &Value, new: &Value) -> Result<(), St
 /// Puts back what a writer may leave out and cannot change.
 fn keep_system_fields(resource: &Resource, old: &Value, new: &mut Value) {
     let given = !matches!(text(new, "resourceVersion"), "" | "0");
-    if given || strategy::allows_unconditional_update(resource) {
+    if given || strategy::allow_unconditional_update(resource) {
         set(new, "resourceVersion", text(old, "resourceVersion"));
     }
     for field in ["uid", "creationTimestamp"] {

@@ -24,7 +24,7 @@ use crate::query::ListOptions;
 use crate::selection::Selection;
 use crate::server::Inner;
 use crate::store::{Cursor, EventKind, Store, Stored};
-use crate::view;
+use kube_endpoint_apiserver_rules::strategy;
 
 /// How many changes are taken out of the history under one lock.
 const BATCH: usize = 128;
@@ -293,7 +293,7 @@ impl Watcher {
             object.event(kind, |bytes| self.queue.push_back(bytes));
             return;
         }
-        let shown = view::shown(self.resource, object.value());
+        let shown = strategy::convert_from_storage(self.resource, object.value());
         let shown = self.form.of_object(self.resource, shown, std::mem::take(&mut self.headers));
         let mut text = json!({"type": kind.name(), "object": shown}).to_string();
         text.push('\n');

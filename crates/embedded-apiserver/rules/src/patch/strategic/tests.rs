@@ -4,13 +4,12 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::patch::schema;
 use crate::resource::by_path;
 
 fn patched(plural: &str, original: Value, patch: Value) -> Result<Value, Error> {
     let resource = by_path("", "v1", plural).unwrap();
     let (Value::Object(original), Value::Object(patch)) = (original, patch) else { unreachable!() };
-    merge(original, patch, schema::of(resource)).map(Value::Object)
+    merge(original, patch, resource.patch_schema).map(Value::Object)
 }
 
 #[track_caller]
