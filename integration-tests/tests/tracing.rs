@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::Request;
-use kube::Client;
 use kube::client::Body;
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_integration_tests::conformance::{Part, Parts, start_controllers};
+use kube_endpoint_manager_core::ApiClient;
 use opentelemetry::{Value, global};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
@@ -43,7 +43,7 @@ async fn each_write_carries_the_trace_of_its_sync() {
         })
         .service(server.service());
     let slices = Parts::NONE.and(Part::Slices);
-    let controllers = start_controllers(Client::new(watched, "default"), slices, server.now()).await.unwrap();
+    let controllers = start_controllers(ApiClient::for_tests(watched), slices, server.now()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(server.count("endpointslices"), 1);
     drop(controllers);

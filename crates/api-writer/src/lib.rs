@@ -7,7 +7,7 @@ pub mod clock;
 pub mod error;
 pub mod events;
 pub mod limiter;
-pub mod names;
+pub mod name_generator;
 mod put_off;
 pub mod tracked;
 pub mod writer;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use kube_endpoint_workqueue::{Bucket, InvalidRate};
+use kube_endpoint_workqueue::{InvalidRate, TokenBucket};
 
 /// Spaces out the requests of one controller. Cloning shares the bucket.
 #[derive(Clone, Debug, Default)]
 pub struct RequestLimiter {
-    bucket: Option<Arc<Bucket>>,
+    bucket: Option<Arc<TokenBucket>>,
 }
 
 impl RequestLimiter {
@@ -20,7 +20,7 @@ impl RequestLimiter {
         if qps < 0.0 {
             return Ok(Self::unlimited());
         }
-        Ok(Self { bucket: Some(Arc::new(Bucket::new(qps, burst)?)) })
+        Ok(Self { bucket: Some(Arc::new(TokenBucket::new(qps, burst)?)) })
     }
 
     /// No limit.

@@ -8,7 +8,7 @@ use kube_endpoint_core_model::{EndpointSlice, ObjectKey};
 use kube_endpoint_tracker::{CachePosition, WriteTracker};
 
 use crate::error::WriteError;
-use crate::names::NameMaker;
+use crate::name_generator::NameGenerator;
 use crate::writer::{ApiWriter, Writable, Written};
 
 /// A writer and what it has written. One for each controller.
@@ -16,7 +16,7 @@ use crate::writer::{ApiWriter, Writable, Written};
 pub struct TrackedWriter {
     writer: ApiWriter,
     tracker: WriteTracker,
-    names: NameMaker,
+    names: NameGenerator,
 }
 
 /// What a plan wants written: creates first, then updates in order, then deletes.
@@ -72,7 +72,7 @@ impl fmt::Display for FailedWrite {
 impl TrackedWriter {
     /// A writer that has written nothing yet; the seed is that of the names that it makes.
     pub fn new(writer: ApiWriter, seed: u64) -> Self {
-        Self { writer, tracker: WriteTracker::default(), names: NameMaker::new(seed) }
+        Self { writer, tracker: WriteTracker::default(), names: NameGenerator::new(seed) }
     }
 
     /// What it has written.
@@ -122,7 +122,7 @@ impl TrackedWriter {
         position: impl Fn() -> CachePosition,
     ) -> Result<bool, FailedWrite> {
         let lost = self.tracker.take_unresolved(owner);
-        slice.metadata.name = lost.unwrap_or_else(|| self.names.make(&slice.metadata.generate_name));
+        slice.metadata.name = lost.unwrap_or_else(|| self.names.generate_name(&slice.metadata.generate_name));
         let key = slice.key();
         match self.create(owner, &slice, &position).await {
             Ok((_, foreign)) => Ok(foreign),
@@ -293,7 +293,11 @@ mod tests {
                     .map_err(std::io::Error::other)
             }
         });
-        let writer = ApiWriter::new(kube::Client::new(service, "n"), RequestLimiter::unlimited(), "test");
+        let writer = ApiWriter::new(
+            kube_endpoint_informer::ApiClient::for_tests(service),
+            RequestLimiter::unlimited(),
+            "test",
+        );
         (TrackedWriter::new(writer, 1), asked)
     }
 

@@ -9,6 +9,7 @@ use kube::client::Body;
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, ObjectKey, ObjectMeta, ResourceVersion, Service, Text, causes,
 };
+use kube_endpoint_informer::ApiClient;
 use opentelemetry::propagation::Injector;
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +75,7 @@ impl Written {
 /// Writes objects through one client, at the pace of one limiter. Cloning shares both.
 #[derive(Clone)]
 pub struct ApiWriter {
-    client: kube::Client,
+    client: ApiClient,
     limiter: RequestLimiter,
     user_agent: Arc<str>,
 }
@@ -96,8 +97,8 @@ struct Typed<'a, T> {
 
 impl ApiWriter {
     /// A writer. The user agent tells the controllers apart in the server's audit log and managedFields, as upstream's
-    /// do. The client must not retry by itself: a retried create may be carried out twice.
-    pub fn new(client: kube::Client, limiter: RequestLimiter, user_agent: impl Into<Arc<str>>) -> Self {
+    /// do.
+    pub fn new(client: ApiClient, limiter: RequestLimiter, user_agent: impl Into<Arc<str>>) -> Self {
         Self { client, limiter, user_agent: user_agent.into() }
     }
 

@@ -9,43 +9,43 @@ use std::sync::Arc;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, ResourceVersion};
 
 use crate::cluster::Store;
-use crate::table::{Owned, Table};
+use crate::table::{StoredByName, Table};
 use crate::{Change, Cluster, Handler, Object, StreamEvent};
 
-/// A view that came in, beside the one in the store.
-pub(crate) enum Arrival<T> {
-    /// Nothing is new, not even the version.
-    Same(Arc<T>),
-    /// The store must take it, but handlers need not hear of it.
-    Quiet(Arc<T>),
-    /// Handlers must hear of it.
-    News(Arc<T>),
+/// A received view, compared with the one in the store.
+pub(crate) enum Update<T> {
+    /// The store holds it already, in the same version.
+    Unchanged(Arc<T>),
+    /// The store must hold it, but handlers are not called: only its version is new.
+    StoreOnly(Arc<T>),
+    /// The store must hold it, and handlers are called.
+    Notify(Arc<T>),
 }
 
-impl<T: Object> Arrival<T> {
+impl<T: Object> Update<T> {
     pub(crate) fn of(mut new: T, old: Option<&Arc<T>>) -> Self {
         match old {
             Some(old) if new.same_but_version(old) => {
                 if new.resource_version() == old.resource_version() {
-                    Self::Same(Arc::clone(old))
-                } else if T::EVERY_VERSION_COUNTS {
-                    Self::News(Arc::new(new))
+                    Self::Unchanged(Arc::clone(old))
+                } else if T::NOTIFY_EVERY_VERSION {
+                    Self::Notify(Arc::new(new))
                 } else {
-                    Self::Quiet(Arc::new(new))
+                    Self::StoreOnly(Arc::new(new))
                 }
             }
-            _ => Self::News(Arc::new(new)),
+            _ => Self::Notify(Arc::new(new)),
         }
     }
 
     pub(crate) fn item(&self) -> &Arc<T> {
         match self {
-            Self::Same(item) | Self::Quiet(item) | Self::News(item) => item,
+            Self::Unchanged(item) | Self::StoreOnly(item) | Self::Notify(item) => item,
         }
     }
 
-    pub(crate) fn is_news(&self) -> bool {
-        matches!(self, Self::News(_))
+    pub(crate) fn notifies(&self) -> bool {
+        matches!(self, Self::Notify(_))
     }
 }
 
@@ -67,13 +67,13 @@ impl Cluster {
         self.store_event(&self.inner.endpoints, event, |handler, change| handler.on_endpoints(change));
     }
 
-    fn store_event<T: Owned>(
+    fn store_event<T: StoredByName>(
         &self,
         store: &Store<T>,
         event: StreamEvent<T>,
         call: impl Fn(&dyn Handler, &Change<T>),
     ) {
-        store.lane.run(event, |event| {
+        store.queue.run(event, |event| {
             let handlers = self.handlers();
             let is_relist = matches!(event, StreamEvent::Restarted { .. });
             self.store_one(store, event, &mut |change| {
@@ -87,7 +87,7 @@ impl Cluster {
         });
     }
 
-    fn store_one<T: Owned>(
+    fn store_one<T: StoredByName>(
         &self,
         store: &Store<T>,
         event: StreamEvent<T>,
@@ -99,18 +99,18 @@ impl Cluster {
             StreamEvent::Applied(new) => {
                 let (key, version) = (new.key(), new.resource_version());
                 let old = get(&key);
-                let arrival = Arrival::of(new, old.as_ref());
-                store.table.write().put(key, Arc::clone(arrival.item()));
+                let update = Update::of(new, old.as_ref());
+                store.table.write().put(key, Arc::clone(update.item()));
                 metrics.applied.increment(1);
                 self.moved::<T>(version);
-                if arrival.is_news() {
-                    deliver(Change { old, new: Some(Arc::clone(arrival.item())) });
+                if update.notifies() {
+                    deliver(Change { old, new: Some(Arc::clone(update.item())) });
                 }
             }
             StreamEvent::Deleted(last) => {
                 self.remove::<T>(store, &last.key(), last.resource_version(), deliver);
             }
-            StreamEvent::Gone { key, resource_version } => {
+            StreamEvent::DeletedFinalStateUnknown { key, resource_version } => {
                 self.remove::<T>(store, &key, resource_version, deliver);
             }
             StreamEvent::Restarted { items, undecodable, resource_version } => {
@@ -129,7 +129,7 @@ impl Cluster {
         }
     }
 
-    fn remove<T: Owned>(
+    fn remove<T: StoredByName>(
         &self,
         store: &Store<T>,
         key: &ObjectKey,
@@ -159,13 +159,13 @@ impl Cluster {
     /// The store of a kind holds a complete state, and handlers have heard of it.
     pub(crate) fn complete<T: Object>(&self) {
         self.metrics(T::KIND).synced.set(1.0);
-        self.inner.progress.complete(T::KIND);
+        self.inner.progress.mark_synced(T::KIND);
     }
 }
 
 /// The table that a list makes of the one before, and what handlers must hear. Objects that nothing changed about keep
 /// their place in memory; those that could not be decoded keep their last view.
-fn rebuilt<T: Owned>(
+fn rebuilt<T: StoredByName>(
     before: &Table<T>,
     items: Vec<T>,
     undecodable: Vec<ObjectKey>,
@@ -175,11 +175,11 @@ fn rebuilt<T: Owned>(
     for new in items {
         let key = new.key();
         let old = before.get(&key.namespace, &key.name);
-        let arrival = Arrival::of(new, old);
-        if arrival.is_news() {
-            changes.push(Change { old: old.cloned(), new: Some(Arc::clone(arrival.item())) });
+        let update = Update::of(new, old);
+        if update.notifies() {
+            changes.push(Change { old: old.cloned(), new: Some(Arc::clone(update.item())) });
         }
-        table.put(key, Arc::clone(arrival.item()));
+        table.put(key, Arc::clone(update.item()));
     }
     for key in undecodable.into_iter().collect::<BTreeSet<_>>() {
         if let Some(old) = before.get(&key.namespace, &key.name)

@@ -7,10 +7,10 @@ use kube_endpoint_core_model::{
 };
 use parking_lot::RwLock;
 
-use crate::lane::Lane;
-use crate::membership::Membership;
 use crate::metrics::{KindMetrics, describe};
+use crate::pod_service_index::PodServiceIndex;
 use crate::progress::Progress;
+use crate::serial_queue::SerialQueue;
 use crate::table::Table;
 use crate::{Handler, Kind, Kinds, Object, StreamEvent};
 
@@ -25,8 +25,8 @@ pub struct Cluster {
 }
 
 pub(crate) struct Inner {
-    pub(crate) membership: RwLock<Membership>,
-    pub(crate) membership_lane: Lane<MembershipEvent>,
+    pub(crate) index: RwLock<PodServiceIndex>,
+    pub(crate) pod_service_queue: SerialQueue<PodServiceEvent>,
     pub(crate) nodes: Store<Node>,
     pub(crate) endpoint_slices: Store<EndpointSlice>,
     pub(crate) endpoints: Store<Endpoints>,
@@ -35,20 +35,20 @@ pub(crate) struct Inner {
     metrics: [KindMetrics; Kind::ALL.len()],
 }
 
-/// Pods and Services share an index, hence a lane.
-pub(crate) enum MembershipEvent {
+/// Pods and Services share an index, hence a queue.
+pub(crate) enum PodServiceEvent {
     Pod(StreamEvent<Pod>),
     Service(StreamEvent<Service>),
 }
 
 pub(crate) struct Store<T> {
     pub(crate) table: RwLock<Table<T>>,
-    pub(crate) lane: Lane<StreamEvent<T>>,
+    pub(crate) queue: SerialQueue<StreamEvent<T>>,
 }
 
 impl<T> Default for Store<T> {
     fn default() -> Self {
-        Self { table: RwLock::default(), lane: Lane::default() }
+        Self { table: RwLock::default(), queue: SerialQueue::default() }
     }
 }
 
@@ -64,16 +64,16 @@ impl std::fmt::Debug for Cluster {
 
 impl Cluster {
     /// Empty stores that count as synced once each of `kinds` has had a complete list.
-    pub fn new(kinds: Kinds) -> Self {
+    pub fn new(kinds: impl Into<Kinds>) -> Self {
         describe();
         Self {
             inner: Arc::new(Inner {
-                membership: RwLock::default(),
-                membership_lane: Lane::default(),
+                index: RwLock::default(),
+                pod_service_queue: SerialQueue::default(),
                 nodes: Store::default(),
                 endpoint_slices: Store::default(),
                 endpoints: Store::default(),
-                progress: Progress::new(kinds),
+                progress: Progress::new(kinds.into()),
                 handlers: RwLock::new(Arc::new([])),
                 metrics: Kind::ALL.map(KindMetrics::new),
             }),
@@ -108,12 +108,12 @@ impl Cluster {
 
     /// A pod.
     pub fn pod(&self, key: &ObjectKey) -> Option<Arc<Pod>> {
-        self.inner.membership.read().pod(key).cloned()
+        self.inner.index.read().pod(key).cloned()
     }
 
     /// A Service.
     pub fn service(&self, key: &ObjectKey) -> Option<Arc<Service>> {
-        self.inner.membership.read().service(key).cloned()
+        self.inner.index.read().service(key).cloned()
     }
 
     /// The node of a name.
@@ -134,7 +134,7 @@ impl Cluster {
     /// The pods that a Service selects, sorted by name. None for a Service that is not known, has no selector or is an
     /// ExternalName; an empty selector selects all pods of its namespace.
     pub fn pods_of(&self, service: &ObjectKey) -> Vec<Arc<Pod>> {
-        let list = self.inner.membership.read().pods_of(service);
+        let list = self.inner.index.read().pods_of(service);
         // Only now, with no lock held, is each pod's pointer copied.
         let mut pods = Vec::with_capacity(list.len());
         pods.extend(list.iter().cloned());
@@ -143,12 +143,12 @@ impl Cluster {
 
     /// The Services that select a pod, sorted.
     pub fn services_of_pod(&self, pod: &ObjectKey) -> Vec<ObjectKey> {
-        self.inner.membership.read().services_of_pod(pod)
+        self.inner.index.read().services_of_pod(pod)
     }
 
     /// The Services that select a pod on a node, sorted: those that a change of the node may touch.
     pub fn services_on_node(&self, node: &str) -> Vec<ObjectKey> {
-        self.inner.membership.read().services_on_node(node)
+        self.inner.index.read().services_on_node(node)
     }
 
     /// The EndpointSlices whose label names a Service, whoever manages them, sorted by name. The Service need not exist.
@@ -158,7 +158,7 @@ impl Cluster {
 
     /// All Services, sorted.
     pub fn services(&self) -> Vec<ObjectKey> {
-        self.inner.membership.read().services().map(|service| service.key.clone()).collect()
+        self.inner.index.read().services().map(|service| service.key.clone()).collect()
     }
 
     /// All Endpoints objects, sorted.
@@ -174,8 +174,8 @@ impl Cluster {
     /// How many objects of a kind there are.
     pub fn count(&self, kind: Kind) -> usize {
         match kind {
-            Kind::Pods => self.inner.membership.read().pod_count(),
-            Kind::Services => self.inner.membership.read().service_count(),
+            Kind::Pods => self.inner.index.read().pod_count(),
+            Kind::Services => self.inner.index.read().service_count(),
             Kind::Nodes => self.inner.nodes.table.read().len(),
             Kind::EndpointSlices => self.inner.endpoint_slices.table.read().len(),
             Kind::Endpoints => self.inner.endpoints.table.read().len(),

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::Object;
-use crate::failure::{Failure, excerpt};
+use crate::error::{ListWatchError, excerpt};
 
 /// An object that cannot be decoded: as much of it as can be read all the same.
 #[derive(Debug, PartialEq)]
@@ -100,7 +100,7 @@ pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 /// Reads a page of a list.
-pub(crate) fn page<T: Object>(text: &str) -> Result<Page<'_>, Failure> {
+pub(crate) fn page<T: Object>(text: &str) -> Result<Page<'_>, ListWatchError> {
     let page: RawPage<'_> = serde_json::from_str(text).map_err(|error| unintelligible(&error, text))?;
     let list_kind = T::RESOURCE.list_kind;
     if page.kind == "Status" {
@@ -108,20 +108,20 @@ pub(crate) fn page<T: Object>(text: &str) -> Result<Page<'_>, Failure> {
     }
     if page.kind != list_kind {
         let kind = page.kind;
-        return Err(Failure::Unintelligible(format!(
+        return Err(ListWatchError::Unintelligible(format!(
             "{kind:?} was answered where {list_kind:?} was asked for"
         )));
     }
     let resource_version = page.metadata.resource_version;
     if resource_version.is_none() {
-        return Err(Failure::Unintelligible(format!("the {list_kind} has no resourceVersion")));
+        return Err(ListWatchError::Unintelligible(format!("the {list_kind} has no resourceVersion")));
     }
     let next = page.metadata.r#continue.filter(|token| !token.is_empty());
     Ok(Page { resource_version, next, items: page.items.unwrap_or_default() })
 }
 
 /// Reads a line of a watch. A line that tells of an error is one.
-pub(crate) fn line(text: &str) -> Result<Line<'_>, Failure> {
+pub(crate) fn line(text: &str) -> Result<Line<'_>, ListWatchError> {
     let RawLine { r#type, object } = match serde_json::from_str(text) {
         Ok(line) => line,
         // Some errors come without the envelope.
@@ -142,7 +142,9 @@ pub(crate) fn line(text: &str) -> Result<Line<'_>, Failure> {
             let ends = metadata.annotations.and_then(|annotations| annotations.ends_initial_events);
             let ends_initial_events = ends.as_deref() == Some("true");
             if ends_initial_events && metadata.resource_version.is_none() {
-                return Err(Failure::Unintelligible("the complete state has no resourceVersion".to_owned()));
+                return Err(ListWatchError::Unintelligible(
+                    "the complete state has no resourceVersion".to_owned(),
+                ));
             }
             Line::Bookmark { resource_version: metadata.resource_version, ends_initial_events }
         }
@@ -172,14 +174,14 @@ pub(crate) fn object<T: Object>(raw: &RawValue, interner: &mut Interner) -> Resu
 }
 
 /// The error that a `Status` tells of; one that gives no code counts as `code`.
-fn status(text: &str, code: u16) -> Failure {
+fn status(text: &str, code: u16) -> ListWatchError {
     match serde_json::from_str::<Status>(text) {
-        Ok(status) if status.code == 0 => Failure::of_status(Status { code, ..status }, None),
-        Ok(status) => Failure::of_status(status, None),
+        Ok(status) if status.code == 0 => ListWatchError::of_status(Status { code, ..status }, None),
+        Ok(status) => ListWatchError::of_status(status, None),
         Err(error) => unintelligible(&error, text),
     }
 }
 
-fn unintelligible(error: &serde_json::Error, text: &str) -> Failure {
-    Failure::Unintelligible(format!("{error}: {}", excerpt(text.as_bytes())))
+fn unintelligible(error: &serde_json::Error, text: &str) -> ListWatchError {
+    ListWatchError::Unintelligible(format!("{error}: {}", excerpt(text.as_bytes())))
 }

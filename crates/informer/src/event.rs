@@ -15,7 +15,7 @@ pub enum StreamEvent<T> {
     /// An object is gone; this is its last state, at the version of its deletion.
     Deleted(T),
     /// An object is gone whose last state could not be decoded.
-    Gone {
+    DeletedFinalStateUnknown {
         /// Which one.
         key: ObjectKey,
         /// The version of its deletion.

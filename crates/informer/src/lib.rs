@@ -4,33 +4,33 @@
 //! well ([`feed`]). Controllers read the [`Cluster`] and hear of changes as [`Handler`]s.
 
 mod apply;
-mod apply_membership;
+mod apply_pods_and_services;
 mod backoff;
 mod client;
 pub mod client_metrics;
 mod cluster;
-mod collected;
 mod decode;
+mod error;
 mod event;
-mod failure;
-mod lane;
-mod lines;
-mod membership;
-pub mod metrics;
 #[cfg(test)]
-mod model_tests;
+mod index_model_tests;
+mod line_splitter;
+mod list_builder;
+pub mod metrics;
 mod namespace;
 mod object;
 mod pod_list;
+mod pod_service_index;
 mod progress;
 mod reflector;
 mod request;
 mod run;
-mod selection;
+mod selector_index;
+mod serial_queue;
 mod table;
 
 pub use backoff::Backoff;
-pub use client::client_from_config;
+pub use client::{ApiClient, client_from_config};
 pub use cluster::Cluster;
 pub use event::{Change, Handler, PodEvent, StreamEvent};
 pub use object::{Kind, Kinds, Object, Resource};

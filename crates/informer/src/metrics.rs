@@ -32,7 +32,7 @@ pub enum RelistReason {
     /// The server no longer keeps the version that the watch stopped at (410).
     Expired,
     /// The server has not reached the version that the watch stopped at, as after a restore of its storage.
-    FromTheFuture,
+    TooLargeResourceVersion,
     /// The watch said something that makes no sense, so that events may have been missed.
     Unintelligible,
     /// The watch fails each time that it is resumed from where it stopped.
@@ -41,14 +41,14 @@ pub enum RelistReason {
 
 impl RelistReason {
     const ALL: [Self; 5] =
-        [Self::Start, Self::Expired, Self::FromTheFuture, Self::Unintelligible, Self::Stuck];
+        [Self::Start, Self::Expired, Self::TooLargeResourceVersion, Self::Unintelligible, Self::Stuck];
 
     /// As the label says it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start",
             Self::Expired => "expired",
-            Self::FromTheFuture => "from_the_future",
+            Self::TooLargeResourceVersion => "from_the_future",
             Self::Unintelligible => "unintelligible",
             Self::Stuck => "stuck",
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::{Pod, Service, StringMap, Text};
 
 use crate::pod_list::PodList;
-use crate::selection::{Selection, SetId};
+use crate::selector_index::{SelectorIndex, SetId};
 
 #[derive(Debug, Default)]
 pub(crate) struct Namespace {
@@ -17,7 +17,7 @@ pub(crate) struct Namespace {
     services: BTreeMap<Text, ServiceEntry>,
     sets: HashMap<SetId, LabelSet>,
     by_labels: HashMap<StringMap, SetId>,
-    selection: Selection,
+    selector_index: SelectorIndex,
     next_set: SetId,
 }
 
@@ -31,7 +31,7 @@ struct PodEntry {
 struct ServiceEntry {
     service: Arc<Service>,
     /// The pair that its selector is filed under.
-    filed_under: Option<(Text, Text)>,
+    index_pair: Option<(Text, Text)>,
     pods: PodList,
 }
 
@@ -124,7 +124,7 @@ impl Namespace {
                 }
             }
             if set.pods.is_empty() {
-                self.selection.remove_set(id, &set.labels);
+                self.selector_index.remove_set(id, &set.labels);
                 self.by_labels.remove(&set.labels);
                 self.sets.remove(&id);
             }
@@ -150,7 +150,7 @@ impl Namespace {
         }
         let id = self.next_set;
         self.next_set += 1;
-        let candidates = self.selection.candidate_services(labels);
+        let candidates = self.selector_index.candidate_services(labels);
         let selects = |name: &&Text| {
             let entry = self.services.get(*name);
             entry
@@ -160,7 +160,7 @@ impl Namespace {
         let mut services: Vec<Text> = candidates.filter(selects).cloned().collect();
         services.sort_unstable();
         services.shrink_to_fit();
-        self.selection.add_set(id, labels);
+        self.selector_index.add_set(id, labels);
         self.by_labels.insert(labels.clone(), id);
         self.sets.insert(id, LabelSet { labels: labels.clone(), pods: PodList::default(), services });
         id
@@ -183,21 +183,21 @@ impl Namespace {
     fn sets_of(&self, selector: Option<&StringMap>) -> Vec<SetId> {
         let Some(selector) = selector else { return Vec::new() };
         let selected = |id: &SetId| self.sets.get(id).is_some_and(|set| selector.selects(&set.labels));
-        self.selection.candidate_sets(selector).filter(selected).collect()
+        self.selector_index.candidate_sets(selector).filter(selected).collect()
     }
 
     /// Adds a Service or replaces it, with what [`Namespace::reselect`] found for it. Returns the pods that it had listed,
     /// for the caller to drop once he holds no lock.
     pub(crate) fn put_service(&mut self, service: Arc<Service>, change: Option<Reselection>) -> PodList {
         let name = service.key.name.clone();
-        let mut filed_under = None;
+        let mut index_pair = None;
         let mut pods = PodList::default();
         let mut dropped = PodList::default();
         match change {
             Some(change) => {
                 dropped = self.unselect(&name, &change.left);
                 if let Some(selector) = selector_of(&service) {
-                    filed_under = self.selection.add_selector(&name, selector);
+                    index_pair = self.selector_index.add_selector(&name, selector);
                 }
                 for id in change.joined {
                     let Some(set) = self.sets.get_mut(&id) else { continue };
@@ -209,11 +209,11 @@ impl Namespace {
             }
             None => {
                 if let Some(entry) = self.services.remove(&name) {
-                    (filed_under, pods) = (entry.filed_under, entry.pods);
+                    (index_pair, pods) = (entry.index_pair, entry.pods);
                 }
             }
         }
-        self.services.insert(name, ServiceEntry { service, filed_under, pods });
+        self.services.insert(name, ServiceEntry { service, index_pair, pods });
         dropped
     }
 
@@ -234,7 +234,7 @@ impl Namespace {
         }
         let Some(entry) = self.services.get_mut(name) else { return PodList::default() };
         if selector_of(&entry.service).is_some() {
-            self.selection.remove_selector(name, entry.filed_under.as_ref());
+            self.selector_index.remove_selector(name, entry.index_pair.as_ref());
         }
         std::mem::take(&mut entry.pods)
     }
@@ -248,6 +248,6 @@ impl Namespace {
             && self.sets.values().map(|set| set.pods.len()).sum::<usize>() == self.pods.len()
             && (!self.pods.is_empty()
                 || self.services().any(|service| service.selects_pods())
-                || self.selection.is_empty())
+                || self.selector_index.is_empty())
     }
 }

@@ -39,36 +39,38 @@ impl Kind {
     }
 }
 
-/// Which kinds a [`Cluster`] waits for before it counts as synced. Somebody must feed each of them, usually
-/// [`run`](crate::run).
+/// A set of kinds, usually written as an array: `[Kind::Pods, Kind::Services]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kinds {
-    /// Pods.
-    pub pods: bool,
-    /// Services.
-    pub services: bool,
-    /// Nodes.
-    pub nodes: bool,
-    /// EndpointSlices.
-    pub endpoint_slices: bool,
-    /// Endpoints.
-    pub endpoints: bool,
+    /// One bit for each kind.
+    bits: u8,
 }
 
 impl Kinds {
-    /// Every kind.
-    pub const ALL: Self =
-        Self { pods: true, services: true, nodes: true, endpoint_slices: true, endpoints: true };
-
-    /// Whether a kind is among them.
+    /// Whether a kind is in the set.
     pub fn contains(self, kind: Kind) -> bool {
-        match kind {
-            Kind::Pods => self.pods,
-            Kind::Services => self.services,
-            Kind::Nodes => self.nodes,
-            Kind::EndpointSlices => self.endpoint_slices,
-            Kind::Endpoints => self.endpoints,
-        }
+        self.bits & bit(kind) != 0
+    }
+
+    /// Whether the set is empty.
+    pub fn is_empty(self) -> bool {
+        self.bits == 0
+    }
+}
+
+fn bit(kind: Kind) -> u8 {
+    1 << kind as u8
+}
+
+impl FromIterator<Kind> for Kinds {
+    fn from_iter<I: IntoIterator<Item = Kind>>(kinds: I) -> Self {
+        Self { bits: kinds.into_iter().fold(0, |bits, kind| bits | bit(kind)) }
+    }
+}
+
+impl<const N: usize> From<[Kind; N]> for Kinds {
+    fn from(kinds: [Kind; N]) -> Self {
+        kinds.into_iter().collect()
     }
 }
 
@@ -89,7 +91,7 @@ pub trait Object: DeserializeOwned + Intern + Clone + PartialEq + Send + Sync + 
     const RESOURCE: Resource;
     /// Whether handlers want to hear of an event that changed nothing but the version. Controllers count the versions
     /// of what they write themselves; of pods and nodes, which others write all the time, they read only the view.
-    const EVERY_VERSION_COUNTS: bool;
+    const NOTIFY_EVERY_VERSION: bool;
 
     /// Namespace and name.
     fn key(&self) -> ObjectKey;
@@ -117,7 +119,7 @@ macro_rules! object {
         impl Object for $view {
             const KIND: Kind = Kind::$kind;
             const RESOURCE: Resource = Resource { path: $path, list_kind: $list_kind };
-            const EVERY_VERSION_COUNTS: bool = $every_version;
+            const NOTIFY_EVERY_VERSION: bool = $every_version;
 
             fn key(&self) -> ObjectKey {
                 let $view_of = self;

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kube::Client;
 use kube_endpoint_core_model::{Interner, ObjectKey, ResourceVersion};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -12,16 +11,17 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
 use crate::backoff::{Backoff, Failures};
-use crate::collected::Collected;
 use crate::decode::{self, Line, Undecodable};
-use crate::failure::Failure;
-use crate::lines::Lines;
+use crate::error::ListWatchError;
+use crate::line_splitter::LineSplitter;
+use crate::list_builder::ListBuilder;
 use crate::metrics::{KindMetrics, RelistReason};
 use crate::request::{collect, list_path, open, piece, watch_path};
-use crate::{Cluster, Object, StreamEvent};
+use crate::{ApiClient, Cluster, Object, StreamEvent};
 
 /// How a kind is listed and watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReflectorOptions {
     /// Whether to ask for the complete state as the beginning of a watch, before listing by pages.
     pub streaming_list: bool,
@@ -32,22 +32,47 @@ pub struct ReflectorOptions {
     /// A watch is asked to last between this and twice as long.
     pub watch_timeout: Duration,
     /// How long nothing at all may come before a connection counts as dead. Servers send bookmarks every minute.
-    pub patience: Duration,
-    /// Seed of all that is random: waiting times and lengths of watches. Kinds of one seed still differ.
+    pub idle_timeout: Duration,
+    /// Seed of the random numbers: backoff jitter and watch durations. Each kind draws from its own stream.
     pub seed: u64,
 }
 
-impl Default for ReflectorOptions {
-    /// Upstream's numbers, where it has them.
-    fn default() -> Self {
+impl ReflectorOptions {
+    /// Upstream's values where it has them. There is no default seed: processes that share one would retry in step.
+    pub fn new(seed: u64) -> Self {
         Self {
             streaming_list: true,
             page_size: 500,
             backoff: Backoff::default(),
             watch_timeout: Duration::from_secs(5 * 60),
-            patience: Duration::from_secs(150),
-            seed: 0,
+            idle_timeout: Duration::from_secs(150),
+            seed,
         }
+    }
+
+    /// Sets [`streaming_list`](Self::streaming_list).
+    pub fn streaming_list(self, streaming_list: bool) -> Self {
+        Self { streaming_list, ..self }
+    }
+
+    /// Sets [`page_size`](Self::page_size).
+    pub fn page_size(self, page_size: u32) -> Self {
+        Self { page_size, ..self }
+    }
+
+    /// Sets [`backoff`](Self::backoff).
+    pub fn backoff(self, backoff: Backoff) -> Self {
+        Self { backoff, ..self }
+    }
+
+    /// Sets [`watch_timeout`](Self::watch_timeout).
+    pub fn watch_timeout(self, watch_timeout: Duration) -> Self {
+        Self { watch_timeout, ..self }
+    }
+
+    /// Sets [`idle_timeout`](Self::idle_timeout).
+    pub fn idle_timeout(self, idle_timeout: Duration) -> Self {
+        Self { idle_timeout, ..self }
     }
 }
 
@@ -64,7 +89,7 @@ pub(crate) enum ListMode {
 
 /// The state of the loop.
 pub(crate) struct Reflector<'a, T> {
-    client: Client,
+    client: ApiClient,
     pub(crate) cluster: &'a Cluster,
     pub(crate) options: ReflectorOptions,
     pub(crate) random: ChaCha8Rng,
@@ -77,7 +102,7 @@ pub(crate) struct Reflector<'a, T> {
     /// Whether to list all at once instead of by pages, this time: the rest of the list was not kept for long enough.
     pub(crate) whole: bool,
     /// What has come of the list, and the token of its next page. It survives failures between pages.
-    pub(crate) listing: Option<(Collected<T>, String)>,
+    pub(crate) listing: Option<(ListBuilder<T>, String)>,
     /// Since when the watch is open and past its beginning, and whether it has said anything since.
     pub(crate) watching: Option<Instant>,
     pub(crate) heard: bool,
@@ -99,7 +124,7 @@ pub(crate) enum Step {
 }
 
 impl<'a, T: Object> Reflector<'a, T> {
-    pub(crate) fn new(client: Client, cluster: &'a Cluster, options: ReflectorOptions) -> Self {
+    pub(crate) fn new(client: ApiClient, cluster: &'a Cluster, options: ReflectorOptions) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(options.seed);
         random.set_stream(T::KIND as u64);
         let mode = if options.streaming_list { ListMode::Stream } else { ListMode::Pages };
@@ -135,7 +160,7 @@ impl<'a, T: Object> Reflector<'a, T> {
     }
 
     /// Does what comes next: a page of a list, or a watch for as long as it lasts.
-    pub(crate) async fn step(&mut self) -> Result<Step, Failure> {
+    pub(crate) async fn step(&mut self) -> Result<Step, ListWatchError> {
         (self.watching, self.heard) = (None, false);
         match (self.position, self.mode) {
             (Some(_), _) | (None, ListMode::Stream) => self.watch().await,
@@ -143,12 +168,12 @@ impl<'a, T: Object> Reflector<'a, T> {
         }
     }
 
-    async fn page(&mut self) -> Result<Step, Failure> {
+    async fn page(&mut self) -> Result<Step, ListWatchError> {
         let limit = if self.whole { 0 } else { self.options.page_size };
         let token = self.listing.as_ref().map(|(_, token)| &**token);
         let path = list_path(&T::RESOURCE, limit, token);
-        let mut body = open(&self.client, &path, self.options.patience).await?;
-        let text = collect(&mut body, self.options.patience).await?;
+        let mut body = open(&self.client, &path, self.options.idle_timeout).await?;
+        let text = collect(&mut body, self.options.idle_timeout).await?;
         let text = decode::text(&text);
         let page = decode::page::<T>(&text)?;
         let mut collected = self.listing.take().map(|(collected, _)| collected).unwrap_or_default();
@@ -166,26 +191,26 @@ impl<'a, T: Object> Reflector<'a, T> {
         Ok(Step::Listed)
     }
 
-    async fn watch(&mut self) -> Result<Step, Failure> {
-        let patience = self.options.patience;
+    async fn watch(&mut self) -> Result<Step, ListWatchError> {
+        let idle_timeout = self.options.idle_timeout;
         let timeout = self.options.watch_timeout.mul_f64(self.random.random_range(1.0..2.0));
         let path = watch_path(&T::RESOURCE, self.position, timeout);
-        let mut body = open(&self.client, &path, patience).await?;
+        let mut body = open(&self.client, &path, idle_timeout).await?;
         // What has come of the complete state, until it is complete.
         let mut beginning = match self.position {
             Some(_) => {
                 self.watching = Some(Instant::now());
                 None
             }
-            None => Some(Collected::default()),
+            None => Some(ListBuilder::default()),
         };
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         loop {
-            let piece = match piece(&mut body, patience).await {
-                Err(Failure::Silent(_)) if beginning.is_none() => return Ok(Step::FellSilent),
+            let piece = match piece(&mut body, idle_timeout).await {
+                Err(ListWatchError::Silent(_)) if beginning.is_none() => return Ok(Step::FellSilent),
                 Err(failure) => return Err(failure),
                 Ok(None) if beginning.is_none() => return Ok(Step::Ended),
-                Ok(None) => return Err(Failure::Cut("the state was not complete".to_owned())),
+                Ok(None) => return Err(ListWatchError::Cut("the state was not complete".to_owned())),
                 Ok(Some(piece)) => piece,
             };
             lines.push(piece);
@@ -206,7 +231,7 @@ impl<'a, T: Object> Reflector<'a, T> {
     }
 
     /// Takes a line of the beginning of a watch. Returns what has come so far, or none once it is complete.
-    fn begin(&mut self, mut collected: Collected<T>, line: Line<'_>) -> Option<Collected<T>> {
+    fn begin(&mut self, mut collected: ListBuilder<T>, line: Line<'_>) -> Option<ListBuilder<T>> {
         match line {
             Line::Bookmark { resource_version, ends_initial_events: true } => {
                 self.went_well();
@@ -270,7 +295,7 @@ impl<'a, T: Object> Reflector<'a, T> {
             // Of what is gone, the name is enough.
             Err(Undecodable { key: Some(key), resource_version, .. }) => {
                 self.forget(&key);
-                (Some(StreamEvent::Gone { key, resource_version }), resource_version)
+                (Some(StreamEvent::DeletedFinalStateUnknown { key, resource_version }), resource_version)
             }
             Err(object) => {
                 self.report(&object);
@@ -280,7 +305,7 @@ impl<'a, T: Object> Reflector<'a, T> {
     }
 
     /// The complete state has come.
-    fn listed(&mut self, collected: Collected<T>, version: ResourceVersion) {
+    fn listed(&mut self, collected: ListBuilder<T>, version: ResourceVersion) {
         tracing::debug!(resource = T::KIND.name(), %version, "listed all objects");
         self.undecodable.retain(|key| collected.undecodable().contains(key));
         self.metrics().undecodable_objects.set(self.undecodable.len() as f64);

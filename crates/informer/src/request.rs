@@ -9,12 +9,11 @@ use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
-use kube::Client;
 use kube::client::Body;
 use kube_endpoint_core_model::ResourceVersion;
 
-use crate::Resource;
-use crate::failure::Failure;
+use crate::error::ListWatchError;
+use crate::{ApiClient, Resource};
 
 /// The path of one page of a list; `limit` zero asks for all of it, where there is no token. No version is named, so that the list is never older
 /// than what has been seen before.
@@ -53,30 +52,34 @@ fn escape(out: &mut String, value: &str) {
 }
 
 /// Sends a request and returns the body of a good answer, still to come.
-pub(crate) async fn open(client: &Client, path: &str, patience: Duration) -> Result<Body, Failure> {
+pub(crate) async fn open(
+    client: &ApiClient,
+    path: &str,
+    idle_timeout: Duration,
+) -> Result<Body, ListWatchError> {
     let request = Request::get(path)
         .header(ACCEPT, "application/json")
         // A compressed watch would be held back until a block is full.
         .header(ACCEPT_ENCODING, "identity")
         .body(Body::empty())
-        .map_err(|error| Failure::Unreachable(Box::new(kube::Error::HttpError(error))))?;
-    let answer = within(patience, client.send(request)).await?;
-    let answer = answer.map_err(|error| Failure::Unreachable(Box::new(error)))?;
+        .map_err(|error| ListWatchError::Unreachable(Box::new(kube::Error::HttpError(error))))?;
+    let answer = within(idle_timeout, client.send(request)).await?;
+    let answer = answer.map_err(|error| ListWatchError::Unreachable(Box::new(error)))?;
     let (head, mut body) = answer.into_parts();
     if head.status == StatusCode::OK {
         return Ok(body);
     }
     // The status is known already; an explanation that cannot be read changes nothing about it.
-    let explanation = collect(&mut body, patience).await.unwrap_or_default();
-    Err(Failure::of_answer(head.status.as_u16(), &head.headers, &explanation))
+    let explanation = collect(&mut body, idle_timeout).await.unwrap_or_default();
+    Err(ListWatchError::of_answer(head.status.as_u16(), &head.headers, &explanation))
 }
 
 /// The next piece of a body, or none at its end.
-pub(crate) async fn piece(body: &mut Body, patience: Duration) -> Result<Option<Bytes>, Failure> {
+pub(crate) async fn piece(body: &mut Body, idle_timeout: Duration) -> Result<Option<Bytes>, ListWatchError> {
     loop {
-        match within(patience, body.frame()).await? {
+        match within(idle_timeout, body.frame()).await? {
             None => return Ok(None),
-            Some(Err(error)) => return Err(Failure::Cut(error.to_string())),
+            Some(Err(error)) => return Err(ListWatchError::Cut(error.to_string())),
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {
                     return Ok(Some(data));
@@ -87,16 +90,16 @@ pub(crate) async fn piece(body: &mut Body, patience: Duration) -> Result<Option<
 }
 
 /// All of a body.
-pub(crate) async fn collect(body: &mut Body, patience: Duration) -> Result<Vec<u8>, Failure> {
+pub(crate) async fn collect(body: &mut Body, idle_timeout: Duration) -> Result<Vec<u8>, ListWatchError> {
     let mut all = Vec::new();
-    while let Some(piece) = piece(body, patience).await? {
+    while let Some(piece) = piece(body, idle_timeout).await? {
         all.extend_from_slice(&piece);
     }
     Ok(all)
 }
 
-async fn within<F: Future>(patience: Duration, future: F) -> Result<F::Output, Failure> {
-    tokio::time::timeout(patience, future).await.map_err(|_| Failure::Silent(patience))
+async fn within<F: Future>(idle_timeout: Duration, future: F) -> Result<F::Output, ListWatchError> {
+    tokio::time::timeout(idle_timeout, future).await.map_err(|_| ListWatchError::Silent(idle_timeout))
 }
 
 #[cfg(test)]

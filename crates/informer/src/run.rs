@@ -4,12 +4,10 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use kube::Client;
-
-use crate::failure::Failure;
+use crate::error::ListWatchError;
 use crate::metrics::RelistReason;
 use crate::reflector::{ListMode, Reflector, ReflectorOptions, Step};
-use crate::{Cluster, Object};
+use crate::{ApiClient, Cluster, Object};
 
 /// A watch that ended sooner and said nothing counts as a failure.
 const TOO_SHORT: Duration = Duration::from_secs(1);
@@ -18,10 +16,9 @@ const LONG_ENOUGH: Duration = Duration::from_secs(10);
 
 /// Lists and watches one kind, and feeds a cluster, until `shutdown` is ready. It never gives up: while the API server
 /// cannot be reached or refuses, it says so, waits and tries again, and the cluster keeps what it has; one that has never
-/// been listed stays unsynced. `client` must not send requests again by itself, see
-/// [`client_from_config`](crate::client_from_config).
+/// been listed stays unsynced.
 pub async fn run<T: Object>(
-    client: Client,
+    client: ApiClient,
     cluster: Cluster,
     options: ReflectorOptions,
     shutdown: impl Future<Output = ()>,
@@ -63,7 +60,7 @@ impl<T: Object> Reflector<'_, T> {
                 Duration::ZERO
             }
             Step::Ended | Step::FellSilent => {
-                self.try_again(&Failure::Cut("the watch ended before it had begun".to_owned()))
+                self.try_again(&ListWatchError::Cut("the watch ended before it had begun".to_owned()))
             }
         }
     }
@@ -74,25 +71,27 @@ impl<T: Object> Reflector<'_, T> {
     }
 
     /// Returns how long to wait before the next step.
-    fn after_failure(&mut self, failure: Failure) -> Duration {
+    fn after_failure(&mut self, failure: ListWatchError) -> Duration {
         let is_beginning = self.position.is_none() && self.mode == ListMode::Stream;
         match &failure {
-            Failure::Cut(_) if self.watching.is_some() && self.lasted() => {
+            ListWatchError::Cut(_) if self.watching.is_some() && self.lasted() => {
                 self.metrics().failure(failure.reason());
                 tracing::debug!(resource = T::KIND.name(), error = %failure, "the watch was cut");
                 Duration::ZERO
             }
-            Failure::Expired(_) if self.listing.is_some() => {
+            ListWatchError::Expired(_) if self.listing.is_some() => {
                 // By pages it may never work: the rest of the list is not kept for as long as it takes to read.
                 self.whole = true;
                 self.anew(&failure, RelistReason::Expired)
             }
-            Failure::Expired(_) => self.anew(&failure, RelistReason::Expired),
-            Failure::FromTheFuture(_) => self.anew(&failure, RelistReason::FromTheFuture),
-            Failure::Unintelligible(_) if self.watching.is_some() => {
+            ListWatchError::Expired(_) => self.anew(&failure, RelistReason::Expired),
+            ListWatchError::TooLargeResourceVersion(_) => {
+                self.anew(&failure, RelistReason::TooLargeResourceVersion)
+            }
+            ListWatchError::Unintelligible(_) if self.watching.is_some() => {
                 self.anew(&failure, RelistReason::Unintelligible)
             }
-            Failure::Refused { code, .. } if is_beginning && says_unsupported(*code) => {
+            ListWatchError::Refused { code, .. } if is_beginning && says_unsupported(*code) => {
                 tracing::info!(
                     resource = T::KIND.name(),
                     error = %failure,
@@ -103,19 +102,21 @@ impl<T: Object> Reflector<'_, T> {
             }
             // A watch that told of an error, was resumed, and told of it again before anything else, has met something
             // that it cannot get past.
-            Failure::Refused { retry_after: None, .. }
+            ListWatchError::Refused { retry_after: None, .. }
                 if self.watching.is_some() && !self.heard && !self.failures.is_none() =>
             {
                 self.anew(&failure, RelistReason::Stuck)
             }
-            Failure::Refused { retry_after: Some(wait), .. } => {
+            ListWatchError::Refused { retry_after: Some(wait), .. } => {
                 self.metrics().failure(failure.reason());
                 self.warn(&failure, *wait);
                 *wait
             }
-            Failure::Unreachable(_) => self.try_again(&failure),
+            ListWatchError::Unreachable(_) => self.try_again(&failure),
             // Whatever it is that goes wrong with the complete state as a stream, it may not go wrong with pages.
-            _ if is_beginning && !matches!(failure, Failure::Refused { code: 401 | 403 | 429, .. }) => {
+            _ if is_beginning
+                && !matches!(failure, ListWatchError::Refused { code: 401 | 403 | 429, .. }) =>
+            {
                 self.mode = ListMode::PagesOnce;
                 self.try_again(&failure)
             }
@@ -124,7 +125,7 @@ impl<T: Object> Reflector<'_, T> {
     }
 
     /// One more failure in a row.
-    fn try_again(&mut self, failure: &Failure) -> Duration {
+    fn try_again(&mut self, failure: &ListWatchError) -> Duration {
         self.metrics().failure(failure.reason());
         let wait = self.failures.another(&mut self.random);
         self.warn(failure, wait);
@@ -132,20 +133,20 @@ impl<T: Object> Reflector<'_, T> {
     }
 
     /// The kind must be listed anew: at once, unless that happened a moment ago.
-    fn anew(&mut self, failure: &Failure, reason: RelistReason) -> Duration {
+    fn anew(&mut self, failure: &ListWatchError, reason: RelistReason) -> Duration {
         self.metrics().failure(failure.reason());
         let is_first = self.relists.is_none();
         let wait = self.relists.another(&mut self.random);
         let wait = if is_first { Duration::ZERO } else { wait };
         // That versions expire is the ordinary course of things.
-        if !matches!(failure, Failure::Expired(_)) {
+        if !matches!(failure, ListWatchError::Expired(_)) {
             self.warn(failure, wait);
         }
         self.relist(reason);
         wait
     }
 
-    fn warn(&self, failure: &Failure, wait: Duration) {
+    fn warn(&self, failure: &ListWatchError, wait: Duration) {
         let doing = if self.position.is_some() { "watch" } else { "list" };
         // Nobody reads a pause to the nanosecond.
         let retry_in = Duration::from_millis(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));

@@ -8,24 +8,24 @@ use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, Text};
 use crate::Object;
 
 /// An object that can be looked up by the object that it belongs to.
-pub(crate) trait Owned: Object {
+pub(crate) trait StoredByName: Object {
     /// What it belongs to.
     fn owner(&self) -> Option<ObjectKey>;
 }
 
-impl Owned for EndpointSlice {
+impl StoredByName for EndpointSlice {
     fn owner(&self) -> Option<ObjectKey> {
         self.service_key()
     }
 }
 
-impl Owned for Endpoints {
+impl StoredByName for Endpoints {
     fn owner(&self) -> Option<ObjectKey> {
         None
     }
 }
 
-impl Owned for Node {
+impl StoredByName for Node {
     fn owner(&self) -> Option<ObjectKey> {
         None
     }
@@ -45,7 +45,7 @@ impl<T> Default for Table<T> {
     }
 }
 
-impl<T: Owned> Table<T> {
+impl<T: StoredByName> Table<T> {
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
         self.items.get(namespace)?.get(name)
     }

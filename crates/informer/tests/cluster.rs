@@ -7,7 +7,7 @@ use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, Node, NodeLookup, ObjectKey, ObjectMeta, Pod, ResourceVersion, Service,
 };
-use kube_endpoint_informer::{Change, Cluster, Handler, Kind, Kinds, PodEvent, StreamEvent, feed};
+use kube_endpoint_informer::{Change, Cluster, Handler, Kind, PodEvent, StreamEvent, feed};
 use parking_lot::Mutex;
 
 const V: fn(u64) -> ResourceVersion = ResourceVersion;
@@ -96,7 +96,7 @@ impl Handler for Heard {
 }
 
 fn cluster() -> (Cluster, Arc<Heard>) {
-    let (cluster, heard) = (Cluster::new(Kinds::ALL), Arc::new(Heard::default()));
+    let (cluster, heard) = (Cluster::new(Kind::ALL), Arc::new(Heard::default()));
     cluster.add_handler(heard.clone());
     (cluster, heard)
 }
@@ -168,7 +168,7 @@ fn a_pod_that_changes_its_labels_leaves_joins_and_stays() {
     assert_eq!(cluster.pods_of(&key("a1")).len(), 1);
     cluster.apply_pods(StreamEvent::Deleted(pod("p", 6, &[])));
     assert_eq!(heard.take(), "pod 4..-; left a1+a2+all+b1 joined  stayed ");
-    cluster.apply_pods(StreamEvent::Gone { key: key("p"), resource_version: V(7) });
+    cluster.apply_pods(StreamEvent::DeletedFinalStateUnknown { key: key("p"), resource_version: V(7) });
     assert_eq!((heard.take(), cluster.position(Kind::Pods)), (String::new(), V(7)));
 }
 
@@ -244,7 +244,7 @@ fn of_a_list_handlers_hear_after_all_that_it_changed() {
         }
     }
 
-    let (cluster, heard) = (Cluster::new(Kinds::ALL), Arc::new(Relists::default()));
+    let (cluster, heard) = (Cluster::new(Kind::ALL), Arc::new(Relists::default()));
     cluster.add_handler(heard.clone());
     let slices = || vec![slice("a", 1, "web"), slice("b", 2, "web")];
     cluster.apply_endpoint_slices(StreamEvent::restarted(slices(), V(2)));
@@ -262,7 +262,7 @@ async fn synced_means_that_each_kind_was_listed_and_handlers_heard_of_it() {
             self.1.store(!self.0.has_synced(), Ordering::SeqCst);
         }
     }
-    let cluster = Cluster::new(Kinds { nodes: true, pods: true, ..Kinds::default() });
+    let cluster = Cluster::new([Kind::Nodes, Kind::Pods]);
     let handler = Arc::new(NotYet(cluster.clone(), AtomicBool::new(false)));
     cluster.add_handler(handler.clone());
     let waiting = tokio::spawn({
@@ -280,7 +280,7 @@ async fn synced_means_that_each_kind_was_listed_and_handlers_heard_of_it() {
     assert_eq!((cluster.position(Kind::Nodes), cluster.count(Kind::Nodes)), (V(6), 1));
     waiting.await.unwrap();
     cluster.synced().await;
-    assert!(Cluster::new(Kinds::default()).has_synced());
+    assert!(Cluster::new([]).has_synced());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use kube::{Api, Client};
 use kube_endpoint_core_model::{ObjectKey, Pod, Service};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
 use kube_endpoint_informer::{
-    Change, Cluster, Handler, Kind, Kinds, Object, PodEvent, ReflectorOptions, client_from_config, run,
+    ApiClient, Change, Cluster, Handler, Kind, Object, PodEvent, ReflectorOptions, client_from_config, run,
 };
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -54,7 +54,7 @@ struct World {
 impl World {
     fn new(options: ReflectorOptions, history: usize) -> Self {
         let server = EmbeddedApiServer::builder().history(history).build().unwrap();
-        let cluster = Cluster::new(Kinds { pods: true, services: true, ..Kinds::default() });
+        let cluster = Cluster::new([Kind::Pods, Kind::Services]);
         let told = Arc::new(Told::default());
         cluster.add_handler(told.clone());
         let world = Self { client: Client::new(server.service(), "default"), server, cluster, told };
@@ -64,7 +64,7 @@ impl World {
     }
 
     fn watch<T: Object>(&self, options: ReflectorOptions) {
-        let client = Client::new(self.server.service(), "default");
+        let client = ApiClient::for_tests(self.server.service());
         tokio::spawn(run::<T>(client, self.cluster.clone(), options, std::future::pending()));
     }
 
@@ -159,7 +159,7 @@ proptest! {
     fn the_stores_end_up_as_the_server(steps in prop::collection::vec(step(), 1..60), streaming_list: bool, history in 3..30usize) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let options = ReflectorOptions { streaming_list, page_size: 3, ..ReflectorOptions::default() };
+            let options = ReflectorOptions::new(0).streaming_list(streaming_list).page_size(3);
             let world = World::new(options, history);
             for step in steps {
                 match step {
@@ -185,7 +185,7 @@ proptest! {
 
 #[tokio::test(start_paused = true)]
 async fn the_complete_state_comes_as_a_stream() {
-    let world = World::new(ReflectorOptions::default(), 100);
+    let world = World::new(ReflectorOptions::new(0), 100);
     world.put_pod(1, 1);
     world.put_service(1, 1);
     world.cluster.synced().await;
@@ -203,7 +203,7 @@ async fn the_complete_state_comes_as_a_stream() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kinds_are_fed_by_several_threads_at_once() {
-    let world = World::new(ReflectorOptions::default(), 10_000);
+    let world = World::new(ReflectorOptions::new(0), 10_000);
     for number in 0..200 {
         world.put_pod(number, number % 3);
         world.put_service(number % 20, number % 2);

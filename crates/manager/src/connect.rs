@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube_endpoint_core_model::causes;
+use kube_endpoint_informer::ApiClient;
 
 /// Why no client could be made. Nothing has been started then.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +35,7 @@ pub enum ConnectError {
 /// # Errors
 ///
 /// When there is no configuration, or one that makes no sense. Whether a server answers is not tried.
-pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> {
+pub async fn connect(kubeconfig: Option<&Path>) -> Result<ApiClient, ConnectError> {
     let config = match kubeconfig {
         Some(path) => read(path).await?,
         None => Config::infer().await.map_err(ConnectError::NotFound)?,

@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use kube::Client;
 use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_embedded_apiserver::{BuildError, EmbeddedApiServer, ListenError, ListenOptions, Listener};
+use kube_endpoint_informer::ApiClient;
 use serde_json::Value;
 
 use crate::options::Options;
@@ -99,8 +99,8 @@ impl Embedded {
     }
 
     /// A client that talks to the server without a socket between.
-    pub fn client(&self) -> Client {
-        Client::new(self.server.service(), "default")
+    pub fn client(&self) -> ApiClient {
+        ApiClient::for_tests(self.server.service())
     }
 }
 

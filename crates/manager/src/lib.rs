@@ -20,6 +20,7 @@ mod telemetry;
 pub use connect::{ConnectError, connect};
 pub use controller_name::ControllerName;
 pub use gates::{Gate, Gates};
+pub use kube_endpoint_informer::{ApiClient, client_from_config};
 pub use manager::{Manager, ManagerError, RunningControllers};
 pub use metrics::metrics_recorder;
 pub use options::Options;

@@ -6,10 +6,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::Client;
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, Pod, Service, Timestamp};
-use kube_endpoint_informer::{Cluster, Handler, Kinds, ReflectorOptions};
+use kube_endpoint_informer::{ApiClient, Cluster, Handler, Kind, Kinds, ReflectorOptions};
 use kube_endpoint_workqueue::InvalidRate;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -51,7 +50,7 @@ pub struct RunningControllers {
 
 /// Controllers over one informer layer, ready to run.
 pub struct Manager {
-    client: Client,
+    client: ApiClient,
     cluster: Cluster,
     kinds: Kinds,
     seed: u64,
@@ -77,20 +76,21 @@ impl Manager {
     /// # Errors
     ///
     /// When the rate limit makes no sense.
-    pub fn new(client: Client, settings: &Settings, now: Timestamp) -> Result<Self, ManagerError> {
+    pub fn new(client: ApiClient, settings: &Settings, now: Timestamp) -> Result<Self, ManagerError> {
         let runs = |name: ControllerName| settings.controllers.contains(&name) && name.is_built_in();
         let (endpoints, slices, mirroring) = (
             runs(ControllerName::Endpoints),
             runs(ControllerName::EndpointSlice),
             runs(ControllerName::EndpointSliceMirroring),
         );
-        let kinds = Kinds {
-            pods: endpoints || slices,
-            services: endpoints || slices || mirroring,
-            nodes: slices,
-            endpoint_slices: slices || mirroring,
-            endpoints: endpoints || mirroring,
-        };
+        let needed = [
+            (Kind::Pods, endpoints || slices),
+            (Kind::Services, endpoints || slices || mirroring),
+            (Kind::Nodes, slices),
+            (Kind::EndpointSlices, slices || mirroring),
+            (Kind::Endpoints, endpoints || mirroring),
+        ];
+        let kinds: Kinds = needed.into_iter().filter_map(|(kind, needed)| needed.then_some(kind)).collect();
         let mut build = Build {
             client: client.clone(),
             cluster: Cluster::new(kinds),
@@ -139,19 +139,19 @@ impl Manager {
         let (stop, stopped) = watch::channel(());
         let reflect = Reflect { client, cluster: cluster.clone(), seed, stopped };
         let mut reflectors = JoinSet::new();
-        if kinds.pods {
+        if kinds.contains(Kind::Pods) {
             reflect.start::<Pod>(&mut reflectors, 1);
         }
-        if kinds.services {
+        if kinds.contains(Kind::Services) {
             reflect.start::<Service>(&mut reflectors, 2);
         }
-        if kinds.nodes {
+        if kinds.contains(Kind::Nodes) {
             reflect.start::<Node>(&mut reflectors, 3);
         }
-        if kinds.endpoint_slices {
+        if kinds.contains(Kind::EndpointSlices) {
             reflect.start::<EndpointSlice>(&mut reflectors, 4);
         }
-        if kinds.endpoints {
+        if kinds.contains(Kind::Endpoints) {
             reflect.start::<Endpoints>(&mut reflectors, 5);
         }
         drop(reflect);
@@ -205,7 +205,7 @@ async fn finish(mut tasks: JoinSet<()>) -> Result<(), ManagerError> {
 }
 
 struct Reflect {
-    client: Client,
+    client: ApiClient,
     cluster: Cluster,
     seed: u64,
     stopped: watch::Receiver<()>,
@@ -213,8 +213,7 @@ struct Reflect {
 
 impl Reflect {
     fn start<T: kube_endpoint_informer::Object>(&self, tasks: &mut JoinSet<()>, number: u64) {
-        let options =
-            ReflectorOptions { seed: self.seed.wrapping_add(number), ..ReflectorOptions::default() };
+        let options = ReflectorOptions::new(self.seed.wrapping_add(number));
         let (client, cluster, mut stopped) =
             (self.client.clone(), self.cluster.clone(), self.stopped.clone());
         tasks.spawn(async move {
@@ -260,7 +259,7 @@ impl RunningControllers {
 
 /// What the controllers are built from.
 struct Build<'a> {
-    client: Client,
+    client: ApiClient,
     cluster: Cluster,
     clock: Clock,
     seeds: Seeds,

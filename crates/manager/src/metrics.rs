@@ -42,8 +42,8 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;
 
-    use kube::Client;
     use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+    use kube_endpoint_informer::ApiClient;
     use kube_endpoint_informer::client_metrics::CountRequests;
     use tower::Layer;
 
@@ -58,7 +58,7 @@ mod tests {
         let recorder = metrics_recorder().unwrap();
         let _current = ::metrics::set_default_local_recorder(&recorder);
         let counted = CountRequests::new("192.0.2.1:6443").layer(server.service());
-        let client = Client::new(counted, "default");
+        let client = ApiClient::for_tests(counted);
         let manager = Manager::new(client, &Settings::default(), now).unwrap();
         manager.run(tokio::time::sleep(Duration::from_secs(10))).await.unwrap();
         recorder.handle().run_upkeep();

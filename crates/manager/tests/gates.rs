@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use kube::Client;
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use kube_endpoint_manager_core::ApiClient;
 use kube_endpoint_manager_core::{ControllerName, Gate, Gates, Manager, Settings};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -71,8 +71,7 @@ impl World {
             topology_node_tolerance: 0.5,
             ..Settings::default()
         };
-        let manager =
-            Manager::new(Client::new(server.service(), "default"), &settings, server.now()).unwrap();
+        let manager = Manager::new(ApiClient::for_tests(server.service()), &settings, server.now()).unwrap();
         let (running, stopped) = oneshot::channel::<()>();
         tokio::spawn(manager.run(async move {
             let _ = stopped.await;

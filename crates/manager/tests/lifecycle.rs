@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kube::Client;
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, LoggedRequest};
+use kube_endpoint_manager_core::ApiClient;
 use kube_endpoint_manager_core::{ControllerName, Manager, ManagerError, Settings};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -39,7 +39,7 @@ struct Running {
 
 impl Running {
     fn start(server: &EmbeddedApiServer, settings: &Settings) -> Self {
-        let client = Client::new(server.service(), "default");
+        let client = ApiClient::for_tests(server.service());
         let manager = Manager::new(client, settings, server.now()).unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let ended = tokio::spawn(manager.run(async move {
@@ -181,7 +181,7 @@ async fn a_server_that_refuses_everything_stops_nothing_and_is_asked_until_it_an
 #[tokio::test(start_paused = true)]
 async fn a_part_that_ends_by_itself_ends_the_whole() {
     let server = server_with(1).await;
-    let client = Client::new(server.service(), "default");
+    let client = ApiClient::for_tests(server.service());
     let manager = Manager::new(client, &Settings::default(), server.now()).unwrap();
     let controllers = manager.controllers().clone();
     let ended = tokio::spawn(manager.run(std::future::pending()));

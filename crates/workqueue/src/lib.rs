@@ -9,7 +9,7 @@
 //! - keys come in the order in which they became ready;
 //! - a key waiting in delay keeps the earliest of the times that were asked for.
 //!
-//! Start with [`WorkQueue`], then [`run_workers`]; [`MaxOf`] and its neighbours say how long a failed key waits.
+//! Start with [`WorkQueue`], then [`run_workers`]; [`MaxOfRateLimiter`] and its neighbours say how long a failed key waits.
 //! All time is tokio's, so that everything here runs under a paused clock; the order of everything is the order of
 //! the calls, so that a run can be repeated. A queue needs no task of its own: whoever waits in
 //! [`WorkQueue::get`] also waits for the next delayed key.
@@ -29,20 +29,20 @@
 //! # }
 //! ```
 
-mod bucket;
 mod limiter;
 mod metrics;
 mod queue;
 mod span;
 mod state;
+mod token_bucket;
 mod waiting;
 mod worker;
 
-pub use bucket::{Bucket, InvalidRate, TokioClock, TokioInstant};
 pub use limiter::{
-    ItemExponential, MaxOf, RateLimiter, controller_rate_limiter, default_controller_rate_limiter,
-    endpoint_slice_mirroring_rate_limiter, endpoint_slice_rate_limiter,
+    ItemExponentialFailureRateLimiter, MaxOfRateLimiter, RateLimiter, controller_rate_limiter,
+    default_controller_rate_limiter, endpoint_slice_mirroring_rate_limiter, endpoint_slice_rate_limiter,
 };
 pub use metrics::{HISTOGRAM_BUCKETS, HISTOGRAM_NAMES, names};
 pub use queue::{Key, WorkQueue};
+pub use token_bucket::{InvalidRate, TokenBucket, TokioClock, TokioInstant};
 pub use worker::{Attempt, Disposition, RetryPolicy, UPDATE_PERIOD, run_workers, run_workers_observed};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::{Bucket, Key};
+use crate::{Key, TokenBucket};
 
 /// Decides how long a key waits before it is worked again.
 pub trait RateLimiter<K>: Send + Sync {
@@ -25,13 +25,13 @@ pub trait RateLimiter<K>: Send + Sync {
 
 /// Waits `base` after the first failure of a key, twice as long after each further one, and never above `max`.
 #[derive(Debug)]
-pub struct ItemExponential<K> {
+pub struct ItemExponentialFailureRateLimiter<K> {
     base: Duration,
     max: Duration,
     failures: Mutex<HashMap<K, u32>>,
 }
 
-impl<K: Key> ItemExponential<K> {
+impl<K: Key> ItemExponentialFailureRateLimiter<K> {
     /// A limiter that knows of no failure yet. A `base` above `max` counts as `max`.
     pub fn new(base: Duration, max: Duration) -> Self {
         Self { base, max, failures: Mutex::new(HashMap::new()) }
@@ -46,7 +46,7 @@ impl<K: Key> ItemExponential<K> {
     }
 }
 
-impl<K: Key> RateLimiter<K> for ItemExponential<K> {
+impl<K: Key> RateLimiter<K> for ItemExponentialFailureRateLimiter<K> {
     fn when(&self, key: &K) -> Duration {
         let mut failures = self.failures.lock();
         let count = failures.entry(key.clone()).or_insert(0);
@@ -65,7 +65,7 @@ impl<K: Key> RateLimiter<K> for ItemExponential<K> {
 }
 
 /// The bucket limits all keys together, and remembers nothing of any of them.
-impl<K> RateLimiter<K> for Bucket {
+impl<K> RateLimiter<K> for TokenBucket {
     fn when(&self, _key: &K) -> Duration {
         self.reserve()
     }
@@ -80,18 +80,18 @@ impl<K> RateLimiter<K> for Bucket {
 /// Asks every one of its limiters and waits for as long as the slowest says.
 ///
 /// As in client-go, a key that waits long for its own sake has taken its token from the bucket all the same.
-pub struct MaxOf<K> {
+pub struct MaxOfRateLimiter<K> {
     limiters: Vec<Box<dyn RateLimiter<K>>>,
 }
 
-impl<K> MaxOf<K> {
+impl<K> MaxOfRateLimiter<K> {
     /// A limiter of these limiters. Without any, it never delays.
     pub fn new(limiters: Vec<Box<dyn RateLimiter<K>>>) -> Self {
         Self { limiters }
     }
 }
 
-impl<K> RateLimiter<K> for MaxOf<K> {
+impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
     fn when(&self, key: &K) -> Duration {
         self.limiters.iter().map(|limiter| limiter.when(key)).max().unwrap_or_default()
     }
@@ -121,22 +121,25 @@ pub fn controller_rate_limiter<K: Key>(
     max: Duration,
     qps: NonZeroU32,
     burst: NonZeroU32,
-) -> MaxOf<K> {
-    MaxOf::new(vec![Box::new(ItemExponential::new(base, max)), Box::new(Bucket::per_second(qps, burst))])
+) -> MaxOfRateLimiter<K> {
+    MaxOfRateLimiter::new(vec![
+        Box::new(ItemExponentialFailureRateLimiter::new(base, max)),
+        Box::new(TokenBucket::per_second(qps, burst)),
+    ])
 }
 
 /// client-go's default, which the endpoints controller uses: 5 ms up to 1000 s for each key, and 10 a second with
 /// 100 at once for all of them.
-pub fn default_controller_rate_limiter<K: Key>() -> MaxOf<K> {
+pub fn default_controller_rate_limiter<K: Key>() -> MaxOfRateLimiter<K> {
     controller_rate_limiter(Duration::from_millis(5), LONG_MAX, BUCKET_QPS, BUCKET_BURST)
 }
 
 /// The EndpointSlice controller's: 1 s up to 1000 s for each key, and 10 a second with 100 at once for all of them.
-pub fn endpoint_slice_rate_limiter<K: Key>() -> MaxOf<K> {
+pub fn endpoint_slice_rate_limiter<K: Key>() -> MaxOfRateLimiter<K> {
     controller_rate_limiter(Duration::from_secs(1), LONG_MAX, BUCKET_QPS, BUCKET_BURST)
 }
 
 /// The mirroring controller's: 1 s up to 100 s for each key, and 10 a second with 100 at once for all of them.
-pub fn endpoint_slice_mirroring_rate_limiter<K: Key>() -> MaxOf<K> {
+pub fn endpoint_slice_mirroring_rate_limiter<K: Key>() -> MaxOfRateLimiter<K> {
     controller_rate_limiter(Duration::from_secs(1), Duration::from_secs(100), BUCKET_QPS, BUCKET_BURST)
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_endpoint_workqueue::{ItemExponential, RetryPolicy, WorkQueue, run_workers};
+use kube_endpoint_workqueue::{ItemExponentialFailureRateLimiter, RetryPolicy, WorkQueue, run_workers};
 use parking_lot::Mutex;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -38,7 +38,7 @@ async fn a_dropped_key_leaves_an_error_in_the_log() {
     let subscriber =
         tracing_subscriber::fmt().with_writer(log.clone()).without_time().with_ansi(false).finish();
     let _guard = tracing::subscriber::set_default(subscriber);
-    let limiter = ItemExponential::new(Duration::from_secs(1), Duration::from_secs(60));
+    let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_secs(1), Duration::from_secs(60));
     let queue = WorkQueue::new("endpoint_slice", limiter);
     queue.add("default/web");
     let policy = RetryPolicy { max_retries: 2 };

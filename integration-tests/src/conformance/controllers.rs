@@ -1,8 +1,7 @@
 //! Starts this project's controllers in this process, for a world whose server is in this process too.
 
 use jiff::Timestamp;
-use kube::Client;
-use kube_endpoint_manager_core::{ControllerName, Gates, Manager, Settings};
+use kube_endpoint_manager_core::{ApiClient, ControllerName, Gates, Manager, Settings};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -49,7 +48,7 @@ pub fn upstream_settings(parts: Parts) -> Settings {
 ///
 /// When a controller does not start.
 pub async fn start_controllers(
-    client: Client,
+    client: ApiClient,
     parts: Parts,
     now: Timestamp,
 ) -> Result<Controllers, ConformanceError> {
@@ -62,7 +61,7 @@ pub async fn start_controllers(
 ///
 /// When a controller does not start.
 pub async fn start_controllers_with(
-    client: Client,
+    client: ApiClient,
     settings: &Settings,
     now: Timestamp,
 ) -> Result<Controllers, ConformanceError> {

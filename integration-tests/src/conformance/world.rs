@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
-use kube_endpoint_manager_core::Settings;
+use kube_endpoint_manager_core::{ApiClient, Settings};
 
 use super::{ConformanceError, Controllers, Pace, Parts, start_controllers_with, upstream_settings};
 
@@ -47,10 +47,15 @@ impl World {
                 what: "the server",
                 reason: error.to_string(),
             })?;
-        let client = Client::new(server.service(), "default");
+        let client = ApiClient::for_tests(server.service());
         let controllers = start_controllers_with(client.clone(), settings, server.now()).await?;
         let embedded = Some((server, controllers));
-        Ok(Self { client, pace: Pace::IN_PROCESS, outlives_scenarios: false, embedded })
+        Ok(Self {
+            client: client.kube().clone(),
+            pace: Pace::IN_PROCESS,
+            outlives_scenarios: false,
+            embedded,
+        })
     }
 
     /// The cluster that a kubeconfig's current context names, at which controllers run already.

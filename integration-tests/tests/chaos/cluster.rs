@@ -7,7 +7,7 @@ use http::Request;
 use kube::Client;
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, FaultRule, RequestInfo};
 use kube_endpoint_integration_tests::conformance::{Compare, Snapshot, normal::normal_form, unified_diff};
-use kube_endpoint_manager_core::{Gate, Gates, Manager, RunningControllers, Settings};
+use kube_endpoint_manager_core::{ApiClient, Gate, Gates, Manager, RunningControllers, Settings};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -54,7 +54,7 @@ fn settings(seed: u64) -> Settings {
 }
 
 fn start_manager(server: &EmbeddedApiServer, seed: u64) -> (RunningControllers, JoinHandle<()>) {
-    let client = Client::new(server.service(), "default");
+    let client = ApiClient::for_tests(server.service());
     let settings = settings(seed);
     let manager = Manager::new(client, &settings, server.now()).unwrap();
     let controllers = manager.controllers().clone();

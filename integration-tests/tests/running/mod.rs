@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use kube::Client;
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
-use kube_endpoint_manager_core::{Gates, Manager, Settings};
+use kube_endpoint_manager_core::{ApiClient, Gates, Manager, Settings};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -21,7 +20,7 @@ pub(crate) fn settings(gates: Gates) -> Settings {
 
 /// Starts a manager.
 pub(crate) fn start(server: &EmbeddedApiServer, settings: &Settings) -> Running {
-    let manager = Manager::new(Client::new(server.service(), "default"), settings, server.now()).unwrap();
+    let manager = Manager::new(ApiClient::for_tests(server.service()), settings, server.now()).unwrap();
     let (stop, stopped) = oneshot::channel();
     let manager = tokio::spawn(async move {
         let shutdown = async move {

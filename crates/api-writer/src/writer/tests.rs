@@ -21,7 +21,7 @@ fn answering(code: u16, body: &'static str) -> (ApiWriter, Seen) {
                 .body(Body::from(body.as_bytes().to_vec()))
         }
     });
-    let client = kube::Client::new(service, "default");
+    let client = ApiClient::for_tests(service);
     (ApiWriter::new(client, RequestLimiter::unlimited(), "test"), seen)
 }
 
@@ -114,7 +114,7 @@ async fn an_answer_that_never_comes_is_unknown() {
     let service = tower::service_fn(|_: Request<Body>| {
         std::future::pending::<Result<Response<Body>, std::io::Error>>()
     });
-    let writer = ApiWriter::new(kube::Client::new(service, "default"), RequestLimiter::unlimited(), "test");
+    let writer = ApiWriter::new(ApiClient::for_tests(service), RequestLimiter::unlimited(), "test");
     let error = writer.create(&slice()).await.unwrap_err();
     assert_eq!(
         error,

@@ -5,13 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::Request;
-use kube::Client;
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
 use kube_endpoint_core_model::{Endpoints, Pod, Service};
 use kube_endpoint_embedded_apiserver::{Builder, EmbeddedApiServer, Fault, FaultRule, RequestInfo};
 use kube_endpoint_endpoints_controller::controller::EVENT_COMPONENT;
 use kube_endpoint_endpoints_controller::{ControllerOptions, EndpointsController};
-use kube_endpoint_informer::{Cluster, Kinds, Object, ReflectorOptions};
+use kube_endpoint_informer::{ApiClient, Cluster, Kind, Object, ReflectorOptions};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tracing::span::{Attributes, Id, Record};
@@ -25,7 +24,7 @@ pub(crate) struct World {
     pub(crate) server: EmbeddedApiServer,
     pub(crate) controller: EndpointsController,
     cluster: Cluster,
-    client: Client,
+    client: ApiClient,
     tasks: JoinSet<()>,
 }
 
@@ -41,8 +40,8 @@ pub(crate) fn build(builder: Builder) -> EmbeddedApiServer {
 impl World {
     /// A controller on a server; it has had time to do all that it wants to do at the start.
     pub(crate) async fn start(server: &EmbeddedApiServer, options: ControllerOptions) -> Self {
-        let client = Client::new(server.service(), "default");
-        let cluster = Cluster::new(Kinds { pods: true, services: true, endpoints: true, ..Kinds::default() });
+        let client = ApiClient::for_tests(server.service());
+        let cluster = Cluster::new([Kind::Pods, Kind::Services, Kind::Endpoints]);
         let writer = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), AGENT);
         let clock = Clock::starting_at(server.now());
         let (events, sending) = EventRecorder::new(EVENT_COMPONENT, writer.clone(), clock, 1);
@@ -78,7 +77,7 @@ impl World {
     pub(crate) async fn send(&self, method: &str, path: &str, content_type: &str, body: &Value) -> Value {
         let request = Request::builder().method(method).uri(path).header("content-type", content_type);
         let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-        self.client.request(request.body(body).unwrap()).await.unwrap()
+        self.client.kube().request(request.body(body).unwrap()).await.unwrap()
     }
 
     pub(crate) async fn create(&self, object: &Value) -> Value {
@@ -151,12 +150,12 @@ impl World {
     }
 }
 
-fn watch<T: Object>(tasks: &mut JoinSet<()>, client: &Client, cluster: &Cluster) {
+fn watch<T: Object>(tasks: &mut JoinSet<()>, client: &ApiClient, cluster: &Cluster) {
     let (client, cluster) = (client.clone(), cluster.clone());
     tasks.spawn(kube_endpoint_informer::run::<T>(
         client,
         cluster,
-        ReflectorOptions::default(),
+        ReflectorOptions::new(1),
         std::future::pending(),
     ));
 }

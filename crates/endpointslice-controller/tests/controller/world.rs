@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::Request;
-use kube::Client;
 use kube::client::Body;
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
 use kube_endpoint_core_model::{EndpointSlice, Node, Pod, Service};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, LoggedRequest, RequestInfo};
 use kube_endpoint_endpointslice_controller::controller::EVENT_COMPONENT;
 use kube_endpoint_endpointslice_controller::{ControllerOptions, EndpointSliceController, buckets};
-use kube_endpoint_informer::{Cluster, Kinds, Object, ReflectorOptions};
+use kube_endpoint_informer::{ApiClient, Cluster, Kind, Object, ReflectorOptions};
 use kube_endpoint_workqueue::{HISTOGRAM_BUCKETS, HISTOGRAM_NAMES};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use serde_json::{Value, json};
@@ -32,7 +31,7 @@ pub(crate) struct World {
     answers_late: Arc<AtomicU64>,
     metrics: PrometheusHandle,
     cluster: Cluster,
-    client: Client,
+    client: ApiClient,
     /// Watches and events.
     helpers: JoinSet<()>,
     running: JoinSet<()>,
@@ -84,10 +83,8 @@ impl World {
                 builder.set_buckets_for_metric(Matcher::Full(name.to_owned()), &buckets).unwrap()
             })
             .build_recorder();
-        let client = Client::new(server.service(), "default");
-        let kinds =
-            Kinds { pods: true, services: true, nodes: true, endpoint_slices: true, ..Kinds::default() };
-        let cluster = Cluster::new(kinds);
+        let client = ApiClient::for_tests(server.service());
+        let cluster = Cluster::new([Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices]);
         let answers_late = Arc::new(AtomicU64::new(0));
         let writer = ApiWriter::new(
             slow_to_answer(server, Arc::clone(&answers_late)),
@@ -138,7 +135,7 @@ impl World {
     pub(crate) async fn send(&self, method: &str, path: &str, content_type: &str, body: &Value) -> Value {
         let request = Request::builder().method(method).uri(path).header("content-type", content_type);
         let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-        self.client.request(request.body(body).unwrap()).await.unwrap()
+        self.client.kube().request(request.body(body).unwrap()).await.unwrap()
     }
 
     pub(crate) async fn create(&self, object: &Value) -> Value {
@@ -268,7 +265,7 @@ impl World {
 }
 
 /// A client whose answers are held back.
-fn slow_to_answer(server: &EmbeddedApiServer, by: Arc<AtomicU64>) -> Client {
+fn slow_to_answer(server: &EmbeddedApiServer, by: Arc<AtomicU64>) -> ApiClient {
     let service = server.service();
     let slow = tower::service_fn(move |request: Request<Body>| {
         let (mut service, by) = (service.clone(), Arc::clone(&by));
@@ -281,12 +278,12 @@ fn slow_to_answer(server: &EmbeddedApiServer, by: Arc<AtomicU64>) -> Client {
             answer
         }
     });
-    Client::new(slow, "default")
+    ApiClient::for_tests(slow)
 }
 
-fn watch<T: Object>(tasks: &mut JoinSet<()>, client: &Client, cluster: &Cluster) {
+fn watch<T: Object>(tasks: &mut JoinSet<()>, client: &ApiClient, cluster: &Cluster) {
     let (client, cluster) = (client.clone(), cluster.clone());
-    let options = ReflectorOptions::default();
+    let options = ReflectorOptions::new(1);
     tasks.spawn(kube_endpoint_informer::run::<T>(client, cluster, options, std::future::pending()));
 }
 

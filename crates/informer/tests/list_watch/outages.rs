@@ -84,7 +84,7 @@ async fn answers_that_are_no_lists_are_errors() {
 #[tokio::test(start_paused = true)]
 async fn one_seed_waits_alike_and_another_does_not() {
     let outage = |seed| {
-        let options = kube_endpoint_informer::ReflectorOptions { seed, ..Default::default() };
+        let options = kube_endpoint_informer::ReflectorOptions::new(seed);
         play_for(20, options, vec![Answer::Unreachable, Answer::Unreachable, Answer::Unreachable])
     };
     assert_eq!(outage(1).await, outage(1).await);

@@ -12,10 +12,9 @@ use futures::StreamExt;
 use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
-use kube::Client;
 use kube::client::Body;
 use kube_endpoint_core_model::Endpoints;
-use kube_endpoint_informer::{Change, Cluster, Handler, Kind, Kinds, ReflectorOptions, run};
+use kube_endpoint_informer::{ApiClient, Change, Cluster, Handler, Kind, ReflectorOptions, run};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -85,7 +84,7 @@ pub(crate) fn no_streaming() -> Answer {
     Answer::Status(422, None, status(422, "Invalid"))
 }
 
-/// Lines with the time in seconds since the start.
+/// LineSplitter with the time in seconds since the start.
 #[derive(Clone)]
 pub(crate) struct Transcript(Arc<Mutex<String>>, Instant);
 
@@ -134,7 +133,7 @@ fn watch_body(pieces: Vec<Piece>, transcript: Transcript) -> AnyBody {
     StreamBody::new(stream).boxed_unsync()
 }
 
-fn client(script: Vec<Answer>, transcript: Transcript) -> Client {
+fn client(script: Vec<Answer>, transcript: Transcript) -> ApiClient {
     let script = Arc::new(Mutex::new(VecDeque::from(script)));
     let service = tower::service_fn(move |request: Request<Body>| {
         let (script, transcript) = (script.clone(), transcript.clone());
@@ -163,13 +162,13 @@ fn client(script: Vec<Answer>, transcript: Transcript) -> Client {
             Ok(answer)
         }
     });
-    Client::new(service, "default")
+    ApiClient::for_tests(service)
 }
 
 /// Lets the loop run against a script for some seconds. Returns the transcript, and what the cluster holds in the end.
 pub(crate) async fn play_for(seconds: u64, options: ReflectorOptions, script: Vec<Answer>) -> String {
     let transcript = Transcript(Arc::default(), Instant::now());
-    let cluster = Cluster::new(Kinds { endpoints: true, ..Kinds::default() });
+    let cluster = Cluster::new([Kind::Endpoints]);
     cluster.add_handler(Arc::new(transcript.clone()));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let shutdown = async {
@@ -201,11 +200,11 @@ pub(crate) async fn play_for(seconds: u64, options: ReflectorOptions, script: Ve
 
 /// As [`play_for`], with the complete state listed by pages of two.
 pub(crate) async fn play_pages(seconds: u64, script: Vec<Answer>) -> String {
-    let options = ReflectorOptions { streaming_list: false, page_size: 2, ..ReflectorOptions::default() };
+    let options = ReflectorOptions::new(0).streaming_list(false).page_size(2);
     play_for(seconds, options, script).await
 }
 
 /// As [`play_for`], with the complete state as a stream where the script has it.
 pub(crate) async fn play(seconds: u64, script: Vec<Answer>) -> String {
-    play_for(seconds, ReflectorOptions::default(), script).await
+    play_for(seconds, ReflectorOptions::new(0), script).await
 }

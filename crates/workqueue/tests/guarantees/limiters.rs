@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use governor::clock::{Clock, Reference};
 use kube_endpoint_workqueue::{
-    Bucket, InvalidRate, ItemExponential, MaxOf, RateLimiter, TokioClock, controller_rate_limiter,
-    default_controller_rate_limiter, endpoint_slice_mirroring_rate_limiter, endpoint_slice_rate_limiter,
+    InvalidRate, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, RateLimiter, TokenBucket, TokioClock,
+    controller_rate_limiter, default_controller_rate_limiter, endpoint_slice_mirroring_rate_limiter,
+    endpoint_slice_rate_limiter,
 };
 use proptest::prelude::*;
 use tokio::time::advance;
@@ -24,14 +25,14 @@ fn waits(limiter: &impl RateLimiter<&'static str>, failures: usize) -> Vec<Durat
 
 #[test]
 fn the_wait_of_a_key_doubles_up_to_the_maximum() {
-    let limiter = ItemExponential::new(millis(5), millis(100));
+    let limiter = ItemExponentialFailureRateLimiter::new(millis(5), millis(100));
     assert_eq!(waits(&limiter, 7), [5, 10, 20, 40, 80, 100, 100].map(millis));
     assert_eq!(limiter.num_requeues(&"a"), 7);
 }
 
 #[test]
 fn keys_are_counted_apart_and_forgotten_apart() {
-    let limiter = ItemExponential::new(secs(1), secs(60));
+    let limiter = ItemExponentialFailureRateLimiter::new(secs(1), secs(60));
     assert_eq!(waits(&limiter, 2), [secs(1), secs(2)]);
     assert_eq!(limiter.when(&"b"), secs(1));
     limiter.forget(&"a");
@@ -49,7 +50,7 @@ fn no_number_of_failures_overflows() {
         (Duration::from_nanos(1), secs(1000)),
         (secs(10), secs(1)),
     ] {
-        let limiter = ItemExponential::new(base, max);
+        let limiter = ItemExponentialFailureRateLimiter::new(base, max);
         let all = waits(&limiter, 200);
         assert_eq!(all[0], base.min(max));
         assert!(all.is_sorted(), "{base:?} {max:?}");
@@ -59,13 +60,13 @@ fn no_number_of_failures_overflows() {
 
 #[test]
 fn without_a_base_no_key_waits() {
-    let limiter = ItemExponential::new(Duration::ZERO, secs(1));
+    let limiter = ItemExponentialFailureRateLimiter::new(Duration::ZERO, secs(1));
     assert_eq!(waits(&limiter, 150), [Duration::ZERO; 150]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_bucket_gives_100_at_once_and_then_one_every_100_ms() {
-    let bucket = Bucket::per_second(nonzero(10), nonzero(100));
+    let bucket = TokenBucket::per_second(nonzero(10), nonzero(100));
     for place in 1..=100 {
         assert_eq!(bucket.reserve(), Duration::ZERO, "place {place}");
     }
@@ -76,7 +77,7 @@ async fn the_bucket_gives_100_at_once_and_then_one_every_100_ms() {
 
 #[tokio::test(start_paused = true)]
 async fn the_bucket_counts_reservations_down_as_time_passes() {
-    let bucket = Bucket::per_second(nonzero(10), nonzero(2));
+    let bucket = TokenBucket::per_second(nonzero(10), nonzero(2));
     assert_eq!([bucket.reserve(), bucket.reserve(), bucket.reserve()], [millis(0), millis(0), millis(100)]);
     advance(millis(30)).await;
     assert_eq!(bucket.reserve(), millis(170));
@@ -86,7 +87,7 @@ async fn the_bucket_counts_reservations_down_as_time_passes() {
 
 #[tokio::test(start_paused = true)]
 async fn the_bucket_gains_parts_of_tokens() {
-    let bucket = Bucket::per_second(nonzero(10), nonzero(1));
+    let bucket = TokenBucket::per_second(nonzero(10), nonzero(1));
     assert_eq!(bucket.reserve(), Duration::ZERO);
     advance(millis(60)).await;
     assert_eq!(bucket.reserve(), millis(40));
@@ -94,7 +95,7 @@ async fn the_bucket_gains_parts_of_tokens() {
 
 #[tokio::test(start_paused = true)]
 async fn the_bucket_never_holds_more_than_its_burst() {
-    let bucket = Bucket::per_second(nonzero(10), nonzero(3));
+    let bucket = TokenBucket::per_second(nonzero(10), nonzero(3));
     advance(secs(3600)).await;
     let waits: Vec<_> = (0..5).map(|_| bucket.reserve().as_millis()).collect();
     assert_eq!(waits, [0, 0, 0, 100, 200]);
@@ -105,15 +106,15 @@ async fn the_bucket_never_holds_more_than_its_burst() {
 
 #[tokio::test(start_paused = true)]
 async fn the_bucket_takes_rates_that_are_not_whole() {
-    let bucket = Bucket::new(0.5, 1).unwrap();
+    let bucket = TokenBucket::new(0.5, 1).unwrap();
     assert_eq!([bucket.reserve(), bucket.reserve(), bucket.reserve()], [secs(0), secs(2), secs(4)]);
-    let unlimited = Bucket::new(f64::INFINITY, 1).unwrap();
+    let unlimited = TokenBucket::new(f64::INFINITY, 1).unwrap();
     assert!((0..100).all(|_| unlimited.reserve() < millis(1)));
 }
 
 #[test]
 fn the_bucket_refuses_rates_that_are_none() {
-    let check = |qps: f64, burst: u32, expected: &str| match Bucket::new(qps, burst) {
+    let check = |qps: f64, burst: u32, expected: &str| match TokenBucket::new(qps, burst) {
         Ok(_) => panic!("{qps} {burst} was taken"),
         Err(error) => assert_eq!(error.to_string(), expected),
     };
@@ -121,13 +122,13 @@ fn the_bucket_refuses_rates_that_are_none() {
     check(-1.0, 1, "-1 tokens per second is no rate: it must be a positive number");
     check(f64::NAN, 1, "NaN tokens per second is no rate: it must be a positive number");
     check(1.0, 0, "a burst of 0 lets nothing through: it must be at least 1");
-    assert!(matches!(Bucket::new(f64::MIN_POSITIVE, 1), Err(InvalidRate::Rate(_))), "one token in ages");
-    assert!(matches!(Bucket::new(1e-9, 1000), Err(InvalidRate::Rate(_))), "one bucket in ages");
+    assert!(matches!(TokenBucket::new(f64::MIN_POSITIVE, 1), Err(InvalidRate::Rate(_))), "one token in ages");
+    assert!(matches!(TokenBucket::new(1e-9, 1000), Err(InvalidRate::Rate(_))), "one bucket in ages");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_bucket_remembers_no_key() {
-    let bucket = Bucket::per_second(nonzero(1), nonzero(1));
+    let bucket = TokenBucket::per_second(nonzero(1), nonzero(1));
     assert_eq!((bucket.when(&"a"), bucket.when(&"a"), bucket.when(&"b")), (secs(0), secs(1), secs(2)));
     RateLimiter::<&str>::forget(&bucket, &"a");
     assert_eq!(RateLimiter::<&str>::num_requeues(&bucket, &"a"), 0);
@@ -161,12 +162,12 @@ async fn the_slowest_of_several_limiters_wins() {
 
 #[test]
 fn no_limiter_at_all_never_delays() {
-    let limiter = MaxOf::<&str>::new(Vec::new());
+    let limiter = MaxOfRateLimiter::<&str>::new(Vec::new());
     assert_eq!((limiter.when(&"a"), limiter.num_requeues(&"a")), (Duration::ZERO, 0));
 }
 
 /// First wait, last wait, and the wait of the 101st of 101 keys that fail at once under a controller's limiter.
-fn check_controller(limiter: &MaxOf<u32>, base: Duration, max: Duration) {
+fn check_controller(limiter: &MaxOfRateLimiter<u32>, base: Duration, max: Duration) {
     assert_eq!(limiter.when(&0), base);
     assert_eq!(limiter.when(&0), base * 2);
     for _ in 0..30 {
@@ -199,7 +200,7 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let bucket = Bucket::per_second(nonzero(qps), nonzero(burst));
+            let bucket = TokenBucket::per_second(nonzero(qps), nonzero(burst));
             // In nanoseconds of filling time, so that everything is a whole number.
             let token = i64::from(1_000_000_000 / qps);
             let full = token * i64::from(burst);

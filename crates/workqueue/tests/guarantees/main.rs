@@ -12,12 +12,15 @@ mod workers;
 use std::time::Duration;
 
 use futures::FutureExt;
-use kube_endpoint_workqueue::{ItemExponential, Key, WorkQueue};
+use kube_endpoint_workqueue::{ItemExponentialFailureRateLimiter, Key, WorkQueue};
 use tokio::time::{Instant, advance};
 
 /// A queue whose failed keys wait 1 s, 2 s, 4 s and so on up to 60 s, without a bucket.
 fn queue<K: Key>() -> WorkQueue<K> {
-    WorkQueue::new("test", ItemExponential::new(Duration::from_secs(1), Duration::from_secs(60)))
+    WorkQueue::new(
+        "test",
+        ItemExponentialFailureRateLimiter::new(Duration::from_secs(1), Duration::from_secs(60)),
+    )
 }
 
 /// What a getter is given without waiting: `None` as well when there is nothing as when the queue is shut down.

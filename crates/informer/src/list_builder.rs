@@ -8,20 +8,20 @@ use crate::{Object, StreamEvent};
 
 /// Objects of a list, or of the first part of a watch that begins with the complete state.
 #[derive(Debug)]
-pub(crate) struct Collected<T> {
+pub(crate) struct ListBuilder<T> {
     items: Vec<T>,
     /// Where each object is. Made only once an object changes while the state comes in, which is rare.
     index: Option<HashMap<ObjectKey, usize>>,
     undecodable: BTreeSet<ObjectKey>,
 }
 
-impl<T> Default for Collected<T> {
+impl<T> Default for ListBuilder<T> {
     fn default() -> Self {
         Self { items: Vec::new(), index: None, undecodable: BTreeSet::new() }
     }
 }
 
-impl<T: Object> Collected<T> {
+impl<T: Object> ListBuilder<T> {
     /// Takes an object that has not come before, or has gone since.
     pub(crate) fn add(&mut self, item: T) {
         if self.index.is_some() || !self.undecodable.is_empty() {
@@ -86,7 +86,7 @@ mod tests {
     proptest! {
         #[test]
         fn is_the_state_after_all_that_came(steps in prop::collection::vec((0u8..12, 0u8..5), 0..60)) {
-            let mut collected = Collected::default();
+            let mut collected = ListBuilder::default();
             let mut items: BTreeMap<String, u64> = BTreeMap::new();
             let mut broken: BTreeSet<String> = BTreeSet::new();
             for (step, (number, what)) in steps.into_iter().enumerate() {

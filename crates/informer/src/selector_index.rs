@@ -11,7 +11,7 @@ type Pair = (Text, Text);
 
 /// Finds label sets for a selector, and Services for a label set, by the pairs that they have in common.
 #[derive(Debug, Default)]
-pub(crate) struct Selection {
+pub(crate) struct SelectorIndex {
     /// The label sets that contain a pair.
     sets: HashMap<Pair, Ids>,
     /// All label sets, for selectors that match everything.
@@ -70,7 +70,7 @@ fn pair((key, value): (&Text, &Text)) -> Pair {
     (key.clone(), value.clone())
 }
 
-impl Selection {
+impl SelectorIndex {
     /// Makes a label set known.
     pub(crate) fn add_set(&mut self, id: SetId, labels: &StringMap) {
         self.all_sets.insert(id);
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn selectors_that_share_a_pair_are_found_by_the_other() {
-        let mut selection = Selection::default();
+        let mut selection = SelectorIndex::default();
         let selectors: Vec<StringMap> = (0..100)
             .map(|id| {
                 [("app".to_owned(), "web".to_owned()), ("id".to_owned(), id.to_string())]
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn sets_are_looked_up_by_the_rarest_pair() {
-        let mut selection = Selection::default();
+        let mut selection = SelectorIndex::default();
         let sets: Vec<StringMap> = (0..50u64)
             .map(|id| {
                 [("app".to_owned(), "db".to_owned()), ("pod".to_owned(), id.to_string())]

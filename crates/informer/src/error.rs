@@ -12,7 +12,7 @@ use crate::metrics::FailureReason;
 
 /// Why a list or a watch failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum ListWatchError {
     /// No answer. To be tried again later.
     #[error("the API server cannot be reached: {}", innermost(.0))]
     Unreachable(#[source] Box<kube::Error>),
@@ -36,7 +36,7 @@ pub(crate) enum Failure {
     Expired(String),
     /// The version asked for has not come yet and may never. To be listed anew.
     #[error("the API server does not know this version yet: {0}")]
-    FromTheFuture(String),
+    TooLargeResourceVersion(String),
     /// The answer is not what was asked for; what it left out is not known.
     #[error("the API server's answer makes no sense: {0}")]
     Unintelligible(String),
@@ -50,7 +50,7 @@ fn innermost(error: &kube::Error) -> String {
     causes(error.source().unwrap_or(error))
 }
 
-impl Failure {
+impl ListWatchError {
     /// Reads a `Status` that stands for an error.
     pub(crate) fn of_status(status: Status, retry_after: Option<Duration>) -> Self {
         let Status { code, reason, message, details, .. } = status;
@@ -60,7 +60,7 @@ impl Failure {
         let causes = details.as_ref().map_or(&[][..], |details| &details.causes);
         let too_large = causes.iter().any(|cause| cause.reason == "ResourceVersionTooLarge");
         if too_large || message.contains("Too large resource version") {
-            return Self::FromTheFuture(message);
+            return Self::TooLargeResourceVersion(message);
         }
         let seconds = details.map_or(0, |details| u64::from(details.retry_after_seconds));
         let retry_after = retry_after.or((seconds > 0).then(|| Duration::from_secs(seconds)));
@@ -81,7 +81,9 @@ impl Failure {
         match self {
             Self::Unreachable(_) => FailureReason::Unreachable,
             Self::Silent(_) => FailureReason::Silent,
-            Self::Refused { .. } | Self::Expired(_) | Self::FromTheFuture(_) => FailureReason::Refused,
+            Self::Refused { .. } | Self::Expired(_) | Self::TooLargeResourceVersion(_) => {
+                FailureReason::Refused
+            }
             Self::Unintelligible(_) => FailureReason::Unintelligible,
             Self::Cut(_) => FailureReason::Cut,
         }
@@ -115,7 +117,7 @@ mod tests {
         if let Some(value) = retry_after {
             headers.insert(RETRY_AFTER, value.parse().unwrap());
         }
-        format!("{:?}", Failure::of_answer(code, &headers, body.as_bytes()))
+        format!("{:?}", ListWatchError::of_answer(code, &headers, body.as_bytes()))
     }
 
     #[test]
@@ -151,7 +153,7 @@ mod tests {
                     json!({"causes": [{"reason": "ResourceVersionTooLarge", "message": ""}]}),
                 ),
             ),
-            r#"FromTheFuture("m")"#,
+            r#"TooLargeResourceVersion("m")"#,
         );
     }
 

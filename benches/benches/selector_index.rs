@@ -3,14 +3,14 @@
 use criterion::{BenchmarkId, Criterion};
 use kube_endpoint_benches::{flipped, pods, service};
 use kube_endpoint_core_model::{ObjectKey, Pod, ResourceVersion};
-use kube_endpoint_informer::{Cluster, Kinds, StreamEvent};
+use kube_endpoint_informer::{Cluster, Kind, StreamEvent};
 
 /// Pods of the workload whose pod changes.
 const PODS: usize = 100;
 
 /// A namespace with so many Services, of which one selects pods.
 fn cluster(services: usize) -> (Cluster, Pod) {
-    let cluster = Cluster::new(Kinds { pods: true, services: true, ..Kinds::default() });
+    let cluster = Cluster::new([Kind::Pods, Kind::Services]);
     let all = (0..services).map(|number| service(&format!("web-{number}"))).collect();
     cluster.apply(StreamEvent::restarted(all, ResourceVersion(1)));
     let pods: Vec<Pod> = pods("web-0", PODS).iter().map(|pod| Pod::clone(pod)).collect();

@@ -7,10 +7,10 @@ use kube_endpoint_core_model::{ObjectKey, Pod, Service, Text};
 
 use crate::namespace::{Namespace, Place, Reselection};
 use crate::pod_list::PodList;
-use crate::selection::SetId;
+use crate::selector_index::SetId;
 
 #[derive(Debug, Default)]
-pub(crate) struct Membership {
+pub(crate) struct PodServiceIndex {
     namespaces: BTreeMap<Text, Namespace>,
     /// How many pods of which label set run on a node. Pods on a node are few, label sets fewer.
     nodes: HashMap<Text, BTreeMap<(Text, SetId), u32>>,
@@ -18,7 +18,7 @@ pub(crate) struct Membership {
     services: usize,
 }
 
-impl Membership {
+impl PodServiceIndex {
     /// Builds the index from scratch.
     pub(crate) fn of(
         services: impl Iterator<Item = Arc<Service>>,

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 /// his piece there and goes. So nobody ever waits, the lock covers only the queue, and the worker is the only writer of
 /// what it works on.
 #[derive(Debug)]
-pub(crate) struct Lane<W> {
+pub(crate) struct SerialQueue<W> {
     queue: Mutex<Queue<W>>,
 }
 
@@ -18,14 +18,14 @@ struct Queue<W> {
     busy: bool,
 }
 
-impl<W> Default for Lane<W> {
+impl<W> Default for SerialQueue<W> {
     fn default() -> Self {
         Self { queue: Mutex::new(Queue { waiting: VecDeque::new(), busy: false }) }
     }
 }
 
-/// Leaves the lane open for others if the work panics.
-struct AtWork<'a, W>(&'a Lane<W>);
+/// Leaves the queue open for others if the work panics.
+struct AtWork<'a, W>(&'a SerialQueue<W>);
 
 impl<W> Drop for AtWork<'_, W> {
     fn drop(&mut self) {
@@ -33,7 +33,7 @@ impl<W> Drop for AtWork<'_, W> {
     }
 }
 
-impl<W> Lane<W> {
+impl<W> SerialQueue<W> {
     /// Does one piece of work, and whatever is put in meanwhile; or leaves it to the one at work.
     pub(crate) fn run(&self, work: W, mut perform: impl FnMut(W)) {
         {
@@ -50,7 +50,7 @@ impl<W> Lane<W> {
         std::mem::forget(at_work);
     }
 
-    /// The next piece. With the last one the lane is left in the same breath, so that no piece is left behind.
+    /// The next piece. With the last one the queue is left in the same breath, so that no piece is left behind.
     fn next(&self) -> Option<W> {
         let mut queue = self.queue.lock();
         let next = queue.waiting.pop_front();
@@ -67,40 +67,40 @@ mod tests {
 
     #[test]
     fn work_put_in_by_work_comes_after_it() {
-        let lane = Lane::default();
+        let queue = SerialQueue::default();
         let done = Mutex::new(Vec::new());
-        lane.run(1, |work| {
+        queue.run(1, |work| {
             if work == 1 {
-                lane.run(2, |_| unreachable!("somebody is at work"));
-                lane.run(3, |_| unreachable!("somebody is at work"));
+                queue.run(2, |_| unreachable!("somebody is at work"));
+                queue.run(3, |_| unreachable!("somebody is at work"));
             }
             done.lock().push(work);
         });
-        lane.run(4, |work| done.lock().push(work));
+        queue.run(4, |work| done.lock().push(work));
         assert_eq!(*done.lock(), [1, 2, 3, 4]);
     }
 
     #[test]
     fn a_panic_does_not_close_the_lane() {
-        let lane = Lane::default();
+        let queue = SerialQueue::default();
         let outcome =
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lane.run((), |()| panic!("!"))));
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| queue.run((), |()| panic!("!"))));
         assert!(outcome.is_err());
         let mut done = false;
-        lane.run((), |()| done = true);
+        queue.run((), |()| done = true);
         assert!(done);
     }
 
     #[test]
     fn nothing_is_lost_or_done_twice_between_threads() {
-        let (lane, done, at_once) = (Lane::default(), AtomicUsize::new(0), AtomicUsize::new(0));
-        let shared = Arc::new((lane, done, at_once));
+        let (queue, done, at_once) = (SerialQueue::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        let shared = Arc::new((queue, done, at_once));
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let (lane, done, at_once) = &*shared;
+                    let (queue, done, at_once) = &*shared;
                     for _ in 0..1000 {
-                        lane.run((), |()| {
+                        queue.run((), |()| {
                             assert_eq!(at_once.fetch_add(1, Ordering::SeqCst), 0);
                             done.fetch_add(1, Ordering::SeqCst);
                             at_once.fetch_sub(1, Ordering::SeqCst);

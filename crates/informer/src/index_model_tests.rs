@@ -9,14 +9,14 @@ use kube_endpoint_core_model::{ObjectKey, Pod, ResourceVersion, Service, StringM
 use parking_lot::Mutex;
 use proptest::prelude::*;
 
-use crate::{Change, Cluster, Handler, Kind, Kinds, PodEvent, StreamEvent};
+use crate::{Change, Cluster, Handler, Kind, PodEvent, StreamEvent};
 
 #[derive(Clone, Debug)]
 enum Step {
     Pod(Pod),
-    PodGone(ObjectKey),
+    DeletePod(ObjectKey),
     Service(Service),
-    ServiceGone(ObjectKey),
+    DeleteService(ObjectKey),
     /// All pods anew: the given ones, those of the store where the flag says so, and some that cannot be decoded.
     Pods(Vec<Pod>, Vec<bool>, Vec<ObjectKey>),
     Services(Vec<Service>, Vec<bool>, Vec<ObjectKey>),
@@ -61,9 +61,9 @@ fn step() -> impl Strategy<Value = Step> {
     let broken = || prop::collection::vec(key(), 0..4);
     prop_oneof![
         8 => pod().prop_map(Step::Pod),
-        4 => key().prop_map(Step::PodGone),
+        4 => key().prop_map(Step::DeletePod),
         4 => service().prop_map(Step::Service),
-        2 => key().prop_map(Step::ServiceGone),
+        2 => key().prop_map(Step::DeleteService),
         1 => (prop::collection::vec(pod(), 0..6), kept(), broken()).prop_map(|(pods, kept, broken)| Step::Pods(pods, kept, broken)),
         1 => (prop::collection::vec(service(), 0..4), kept(), broken())
             .prop_map(|(services, kept, broken)| Step::Services(services, kept, broken)),
@@ -123,7 +123,7 @@ fn check_reads(cluster: &Cluster, pods: &Pods, services: &Services) {
         let want: BTreeSet<_> = on_node.flat_map(|pod| services_of(services, Some(pod))).collect();
         assert_eq!(cluster.services_on_node(node), want.into_iter().collect::<Vec<_>>());
     }
-    assert!(cluster.inner.membership.read().is_clean());
+    assert!(cluster.inner.index.read().is_clean());
 }
 
 fn same_but_version(one: &Pod, other: &Pod) -> bool {
@@ -196,7 +196,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
     #[test]
     fn the_index_agrees_with_a_scan(steps in prop::collection::vec(step(), 1..60)) {
-        let cluster = Cluster::new(Kinds { pods: true, services: true, ..Kinds::default() });
+        let cluster = Cluster::new([Kind::Pods, Kind::Services]);
         let heard = Arc::new(Heard::default());
         cluster.add_handler(heard.clone());
         let (mut pods, mut services) = (Pods::new(), Services::new());
@@ -210,10 +210,10 @@ proptest! {
                     cluster.apply_pods(StreamEvent::Applied(pod));
                     Kind::Pods
                 }
-                Step::PodGone(key) => {
+                Step::DeletePod(key) => {
                     pods.remove(&key);
                     match number % 2 {
-                        0 => cluster.apply_pods(StreamEvent::Gone { key, resource_version: version }),
+                        0 => cluster.apply_pods(StreamEvent::DeletedFinalStateUnknown { key, resource_version: version }),
                         _ => cluster.apply_pods(StreamEvent::Deleted(Pod { key, resource_version: version, ..Pod::default() })),
                     }
                     Kind::Pods
@@ -224,9 +224,9 @@ proptest! {
                     cluster.apply_services(StreamEvent::Applied(service));
                     Kind::Services
                 }
-                Step::ServiceGone(key) => {
+                Step::DeleteService(key) => {
                     services.remove(&key);
-                    cluster.apply_services(StreamEvent::Gone { key, resource_version: version });
+                    cluster.apply_services(StreamEvent::DeletedFinalStateUnknown { key, resource_version: version });
                     Kind::Services
                 }
                 Step::Pods(new, kept, undecodable) => {

@@ -82,12 +82,12 @@ type Limiter = governor::RateLimiter<NotKeyed, InMemoryState, SetClock, NoOpMidd
 
 /// A token bucket that starts full and hands out places in the future once it is empty.
 #[derive(Debug)]
-pub struct Bucket {
+pub struct TokenBucket {
     // The lock covers setting the clock together with the question that is asked of it.
     limiter: Mutex<Limiter>,
 }
 
-impl Bucket {
+impl TokenBucket {
     /// A bucket of `burst` tokens that gains `qps` tokens a second.
     pub fn per_second(qps: NonZeroU32, burst: NonZeroU32) -> Self {
         Self::from_quota(Quota::per_second(qps).allow_burst(burst))

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use kube_endpoint_core_model::change::PodChange;
 use kube_endpoint_core_model::{ObjectKey, Pod, ResourceVersion, Service};
 
-use crate::apply::Arrival;
-use crate::cluster::MembershipEvent;
-use crate::membership::Membership;
+use crate::apply::Update;
+use crate::cluster::PodServiceEvent;
+use crate::pod_service_index::PodServiceIndex;
 use crate::{Change, Cluster, Object, PodEvent, StreamEvent};
 
 /// A pod that is new altogether, or gone.
@@ -17,18 +17,18 @@ const EVERYTHING: PodChange = PodChange { endpoint: true, membership: true };
 impl Cluster {
     /// Takes an event about pods.
     pub fn apply_pods(&self, event: StreamEvent<Pod>) {
-        self.membership_event(MembershipEvent::Pod(event));
+        self.pod_service_event(PodServiceEvent::Pod(event));
     }
 
     /// Takes an event about Services.
     pub fn apply_services(&self, event: StreamEvent<Service>) {
-        self.membership_event(MembershipEvent::Service(event));
+        self.pod_service_event(PodServiceEvent::Service(event));
     }
 
-    fn membership_event(&self, event: MembershipEvent) {
-        self.inner.membership_lane.run(event, |event| match event {
-            MembershipEvent::Pod(event) => self.pod_event(event),
-            MembershipEvent::Service(event) => self.service_event(event),
+    fn pod_service_event(&self, event: PodServiceEvent) {
+        self.inner.pod_service_queue.run(event, |event| match event {
+            PodServiceEvent::Pod(event) => self.pod_event(event),
+            PodServiceEvent::Service(event) => self.service_event(event),
         });
     }
 
@@ -37,7 +37,9 @@ impl Cluster {
         match event {
             StreamEvent::Applied(new) => self.put_pod(new),
             StreamEvent::Deleted(last) => self.remove_pod(&last.key, last.resource_version),
-            StreamEvent::Gone { key, resource_version } => self.remove_pod(&key, resource_version),
+            StreamEvent::DeletedFinalStateUnknown { key, resource_version } => {
+                self.remove_pod(&key, resource_version);
+            }
             StreamEvent::Restarted { items, undecodable, resource_version } => {
                 self.restart_pods(items, &undecodable, resource_version);
             }
@@ -49,30 +51,30 @@ impl Cluster {
     }
 
     fn put_pod(&self, new: Pod) {
-        let membership = &self.inner.membership;
+        let index = &self.inner.index;
         let version = new.resource_version;
-        let old = membership.read().pod(&new.key).cloned();
-        let arrival = Arrival::of(new, old.as_ref());
-        let new = arrival.item();
+        let old = index.read().pod(&new.key).cloned();
+        let update = Update::of(new, old.as_ref());
+        let new = update.item();
         let changed = changed(old.as_deref(), Some(new));
-        let hears = arrival.is_news() && !changed.is_none();
-        let before = if hears { membership.read().services_of_pod(&new.key) } else { Vec::new() };
-        membership.write().put_pod(new);
-        let now = if hears { membership.read().services_of_pod(&new.key) } else { Vec::new() };
+        let hears = update.notifies() && !changed.is_none();
+        let before = if hears { index.read().services_of_pod(&new.key) } else { Vec::new() };
+        index.write().put_pod(new);
+        let now = if hears { index.read().services_of_pod(&new.key) } else { Vec::new() };
         self.metrics(Pod::KIND).applied.increment(1);
         self.moved::<Pod>(version);
-        if arrival.is_news() {
+        if update.notifies() {
             self.tell_pod(pod_event(Change { old, new: Some(Arc::clone(new)) }, changed, before, now));
         }
     }
 
     fn remove_pod(&self, key: &ObjectKey, version: ResourceVersion) {
-        let membership = &self.inner.membership;
+        let index = &self.inner.index;
         let (old, before) = {
-            let membership = membership.read();
-            (membership.pod(key).cloned(), membership.services_of_pod(key))
+            let index = index.read();
+            (index.pod(key).cloned(), index.services_of_pod(key))
         };
-        membership.write().remove_pod(key);
+        index.write().remove_pod(key);
         self.metrics(Pod::KIND).deleted.increment(1);
         self.moved::<Pod>(version);
         if old.is_some() {
@@ -81,18 +83,18 @@ impl Cluster {
     }
 
     fn restart_pods(&self, items: Vec<Pod>, undecodable: &[ObjectKey], version: ResourceVersion) {
-        let membership = &self.inner.membership;
+        let index = &self.inner.index;
         let (now, changes) = {
             // Nobody else writes, and readers do not mind another reader, however long it reads.
-            let before = membership.read();
+            let before = index.read();
             let (pods, mut changes) = compared(items, undecodable, |key| before.pod(key).cloned());
-            let now = Membership::of(before.services().cloned(), pods.into_iter());
+            let now = PodServiceIndex::of(before.services().cloned(), pods.into_iter());
             for old in before.pods().filter(|old| now.pod(&old.key).is_none()) {
                 changes.push(Change { old: Some(Arc::clone(old)), new: None });
             }
             (now, changes)
         };
-        let before = std::mem::replace(&mut *membership.write(), now);
+        let before = std::mem::replace(&mut *index.write(), now);
         self.metrics(Pod::KIND).restarted.increment(1);
         self.moved::<Pod>(version);
         for change in changes {
@@ -102,7 +104,7 @@ impl Cluster {
                 && let Some(pod) = change.latest()
             {
                 left = before.services_of_pod(&pod.key);
-                joined = membership.read().services_of_pod(&pod.key);
+                joined = index.read().services_of_pod(&pod.key);
             }
             self.tell_pod(pod_event(change, changed, left, joined));
         }
@@ -120,7 +122,9 @@ impl Cluster {
         match event {
             StreamEvent::Applied(new) => self.put_service(new),
             StreamEvent::Deleted(last) => self.remove_service(&last.key, last.resource_version),
-            StreamEvent::Gone { key, resource_version } => self.remove_service(&key, resource_version),
+            StreamEvent::DeletedFinalStateUnknown { key, resource_version } => {
+                self.remove_service(&key, resource_version);
+            }
             StreamEvent::Restarted { items, undecodable, resource_version } => {
                 self.restart_services(items, &undecodable, resource_version);
             }
@@ -132,29 +136,29 @@ impl Cluster {
     }
 
     fn put_service(&self, new: Service) {
-        let membership = &self.inner.membership;
+        let index = &self.inner.index;
         let version = new.resource_version;
         let (old, selection) = {
-            let membership = membership.read();
-            (membership.service(&new.key).cloned(), membership.reselect(&new.key, Some(&new)))
+            let index = index.read();
+            (index.service(&new.key).cloned(), index.reselect(&new.key, Some(&new)))
         };
-        let arrival = Arrival::of(new, old.as_ref());
-        let dropped = membership.write().put_service(Arc::clone(arrival.item()), selection);
+        let update = Update::of(new, old.as_ref());
+        let dropped = index.write().put_service(Arc::clone(update.item()), selection);
         drop(dropped);
         self.metrics(Service::KIND).applied.increment(1);
         self.moved::<Service>(version);
-        if arrival.is_news() {
-            self.tell_service(&Change { old, new: Some(Arc::clone(arrival.item())) });
+        if update.notifies() {
+            self.tell_service(&Change { old, new: Some(Arc::clone(update.item())) });
         }
     }
 
     fn remove_service(&self, key: &ObjectKey, version: ResourceVersion) {
-        let membership = &self.inner.membership;
+        let index = &self.inner.index;
         let (old, selection) = {
-            let membership = membership.read();
-            (membership.service(key).cloned(), membership.reselect(key, None))
+            let index = index.read();
+            (index.service(key).cloned(), index.reselect(key, None))
         };
-        let dropped = membership.write().remove_service(key, selection);
+        let dropped = index.write().remove_service(key, selection);
         drop(dropped);
         self.metrics(Service::KIND).deleted.increment(1);
         self.moved::<Service>(version);
@@ -164,17 +168,17 @@ impl Cluster {
     }
 
     fn restart_services(&self, items: Vec<Service>, undecodable: &[ObjectKey], version: ResourceVersion) {
-        let membership = &self.inner.membership;
+        let index = &self.inner.index;
         let (now, changes) = {
-            let before = membership.read();
+            let before = index.read();
             let (services, mut changes) = compared(items, undecodable, |key| before.service(key).cloned());
-            let now = Membership::of(services.into_iter(), before.pods().cloned());
+            let now = PodServiceIndex::of(services.into_iter(), before.pods().cloned());
             for old in before.services().filter(|old| now.service(&old.key).is_none()) {
                 changes.push(Change { old: Some(Arc::clone(old)), new: None });
             }
             (now, changes)
         };
-        let before = std::mem::replace(&mut *membership.write(), now);
+        let before = std::mem::replace(&mut *index.write(), now);
         self.metrics(Service::KIND).restarted.increment(1);
         self.moved::<Service>(version);
         for change in &changes {
@@ -204,10 +208,10 @@ fn compared<T: Object>(
     kept.extend(undecodable.iter().filter_map(&get));
     for new in items {
         let old = get(&new.key());
-        let arrival = Arrival::of(new, old.as_ref());
-        kept.push(Arc::clone(arrival.item()));
-        if arrival.is_news() {
-            changes.push(Change { old, new: Some(Arc::clone(arrival.item())) });
+        let update = Update::of(new, old.as_ref());
+        kept.push(Arc::clone(update.item()));
+        if update.notifies() {
+            changes.push(Change { old, new: Some(Arc::clone(update.item())) });
         }
     }
     (kept, changes)

@@ -2,17 +2,17 @@
 
 use bytes::{Buf, Bytes};
 
-/// Takes pieces and hands out lines. Lines that lie within one piece are not copied, others once; no byte is looked at
+/// Takes pieces and hands out lines. LineSplitter that lie within one piece are not copied, others once; no byte is looked at
 /// twice, however long a line is.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub(crate) struct LineSplitter {
     /// The beginning of a line whose end has not come yet.
     begun: Vec<u8>,
     /// What is left of the last piece.
     piece: Bytes,
 }
 
-impl Lines {
+impl LineSplitter {
     /// Takes the next piece. All lines of the one before must have been taken.
     pub(crate) fn push(&mut self, piece: Bytes) {
         self.begun.extend_from_slice(&self.piece);
@@ -49,7 +49,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn all(pieces: &[&[u8]]) -> Vec<String> {
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         let mut out = Vec::new();
         for piece in pieces {
             lines.push(Bytes::copy_from_slice(piece));
