@@ -9,6 +9,8 @@ pub mod change;
 pub mod endpoints;
 pub mod event;
 pub mod intern;
+#[cfg(feature = "k8s-openapi")]
+pub mod k8s;
 pub mod meta;
 pub mod node;
 pub mod pod;

@@ -49,44 +49,49 @@ impl Intern for Node {
 
 impl<'de> Deserialize<'de> for Node {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let RawNode { metadata, status } = RawNode::deserialize(deserializer)?;
-        Ok(Self {
+        Ok(RawNode::deserialize(deserializer)?.into())
+    }
+}
+
+impl From<RawNode> for Node {
+    fn from(RawNode { metadata, status }: RawNode) -> Self {
+        Self {
             zone: metadata.labels.get(LABEL_ZONE).filter(|zone| !zone.is_empty()).cloned(),
             control_plane: LABELS_CONTROL_PLANE.iter().any(|label| metadata.labels.contains_key(label)),
             ready: ready_condition(&status.conditions).is_some_and(|condition| condition.is_true),
             allocatable_cpu_nano: status.allocatable.nano(),
             name: metadata.name,
             resource_version: metadata.resource_version,
-        })
+        }
     }
 }
 
 #[derive(Deserialize)]
-struct RawNode {
-    metadata: RawMeta,
+pub(crate) struct RawNode {
+    pub(crate) metadata: RawMeta,
     #[serde(default, deserialize_with = "or_default")]
-    status: RawStatus,
+    pub(crate) status: RawStatus,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct RawStatus {
+pub(crate) struct RawStatus {
     #[serde(deserialize_with = "or_default")]
-    conditions: Vec<RawCondition>,
+    pub(crate) conditions: Vec<RawCondition>,
     #[serde(deserialize_with = "or_default")]
-    allocatable: RawAllocatable,
+    pub(crate) allocatable: RawAllocatable,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct RawAllocatable {
-    cpu: Option<RawQuantity>,
+pub(crate) struct RawAllocatable {
+    pub(crate) cpu: Option<RawQuantity>,
 }
 
 /// A quantity may be written as a bare number. One that makes no sense is no reason to do without the node.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum RawQuantity {
+pub(crate) enum RawQuantity {
     Text(Text),
     Number(f64),
     Other(IgnoredAny),

@@ -158,12 +158,12 @@ impl<'de> Deserialize<'de> for Pod {
 }
 
 #[derive(Deserialize)]
-struct RawPod {
-    metadata: RawMeta,
+pub(crate) struct RawPod {
+    pub(crate) metadata: RawMeta,
     #[serde(default, deserialize_with = "or_default")]
-    spec: RawSpec,
+    pub(crate) spec: RawSpec,
     #[serde(default, deserialize_with = "or_default")]
-    status: RawStatus,
+    pub(crate) status: RawStatus,
 }
 
 #[derive(Deserialize)]
@@ -185,30 +185,30 @@ pub(crate) struct RawMeta {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct RawSpec {
+pub(crate) struct RawSpec {
     #[serde(deserialize_with = "text::non_empty")]
-    node_name: Option<Text>,
+    pub(crate) node_name: Option<Text>,
     #[serde(deserialize_with = "text::non_empty")]
-    hostname: Option<Text>,
+    pub(crate) hostname: Option<Text>,
     #[serde(deserialize_with = "text::non_empty")]
-    subdomain: Option<Text>,
+    pub(crate) subdomain: Option<Text>,
     #[serde(deserialize_with = "or_default")]
-    containers: Vec<RawContainer>,
+    pub(crate) containers: Vec<RawContainer>,
     #[serde(deserialize_with = "or_default")]
-    init_containers: Vec<RawContainer>,
+    pub(crate) init_containers: Vec<RawContainer>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawContainer {
+pub(crate) struct RawContainer {
     #[serde(default, deserialize_with = "or_default")]
-    ports: Vec<ContainerPort>,
+    pub(crate) ports: Vec<ContainerPort>,
     #[serde(default)]
-    restart_policy: Option<RestartPolicy>,
+    pub(crate) restart_policy: Option<RestartPolicy>,
 }
 
 #[derive(PartialEq, Deserialize)]
-enum RestartPolicy {
+pub(crate) enum RestartPolicy {
     Always,
     #[serde(other)]
     Other,
@@ -216,20 +216,20 @@ enum RestartPolicy {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct RawStatus {
-    phase: Option<PodPhase>,
+pub(crate) struct RawStatus {
+    pub(crate) phase: Option<PodPhase>,
     #[serde(rename = "podIP", deserialize_with = "text::non_empty")]
-    pod_ip: Option<Text>,
+    pub(crate) pod_ip: Option<Text>,
     #[serde(rename = "podIPs", deserialize_with = "or_default")]
-    pod_ips: Vec<RawIp>,
+    pub(crate) pod_ips: Vec<RawIp>,
     #[serde(deserialize_with = "or_default")]
-    conditions: Vec<RawCondition>,
+    pub(crate) conditions: Vec<RawCondition>,
 }
 
 #[derive(Deserialize)]
-struct RawIp {
+pub(crate) struct RawIp {
     #[serde(default, deserialize_with = "text::or_empty")]
-    ip: Text,
+    pub(crate) ip: Text,
 }
 
 /// A condition of a pod or a node.

@@ -170,7 +170,7 @@ impl Service {
     }
 }
 
-fn is_read(annotation: &str) -> bool {
+pub(crate) fn is_read(annotation: &str) -> bool {
     matches!(
         annotation,
         ANNOTATION_TOPOLOGY_MODE | ANNOTATION_TOPOLOGY_AWARE_HINTS | ANNOTATION_TOLERATE_UNREADY
@@ -199,31 +199,31 @@ impl<'de> Deserialize<'de> for Service {
 }
 
 #[derive(Deserialize)]
-struct RawService {
-    metadata: RawMeta,
+pub(crate) struct RawService {
+    pub(crate) metadata: RawMeta,
     #[serde(default, deserialize_with = "or_default")]
-    spec: RawSpec,
+    pub(crate) spec: RawSpec,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawMeta {
+pub(crate) struct RawMeta {
     #[serde(deserialize_with = "text::or_empty")]
-    name: Text,
+    pub(crate) name: Text,
     #[serde(default, deserialize_with = "text::or_empty")]
-    namespace: Text,
+    pub(crate) namespace: Text,
     #[serde(default, deserialize_with = "text::or_empty")]
-    uid: Text,
+    pub(crate) uid: Text,
     #[serde(default)]
-    resource_version: ResourceVersion,
+    pub(crate) resource_version: ResourceVersion,
     #[serde(default, deserialize_with = "time::optional")]
-    creation_timestamp: Option<Timestamp>,
+    pub(crate) creation_timestamp: Option<Timestamp>,
     #[serde(default, deserialize_with = "time::optional")]
-    deletion_timestamp: Option<Timestamp>,
+    pub(crate) deletion_timestamp: Option<Timestamp>,
     #[serde(default)]
-    labels: StringMap,
+    pub(crate) labels: StringMap,
     #[serde(default, deserialize_with = "only_read")]
-    annotations: StringMap,
+    pub(crate) annotations: StringMap,
 }
 
 fn only_read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<StringMap, D::Error> {
@@ -232,20 +232,20 @@ fn only_read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<StringMap, D:
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct RawSpec {
-    selector: Option<StringMap>,
+pub(crate) struct RawSpec {
+    pub(crate) selector: Option<StringMap>,
     #[serde(rename = "type")]
-    service_type: Option<ServiceType>,
+    pub(crate) service_type: Option<ServiceType>,
     #[serde(rename = "clusterIP", deserialize_with = "text::or_empty")]
-    cluster_ip: Text,
+    pub(crate) cluster_ip: Text,
     #[serde(deserialize_with = "or_default")]
-    ip_families: Vec<IpFamily>,
+    pub(crate) ip_families: Vec<IpFamily>,
     #[serde(deserialize_with = "or_default")]
-    ports: Vec<ServicePort>,
+    pub(crate) ports: Vec<ServicePort>,
     #[serde(deserialize_with = "or_default")]
-    publish_not_ready_addresses: bool,
+    pub(crate) publish_not_ready_addresses: bool,
     #[serde(deserialize_with = "text::non_empty")]
-    traffic_distribution: Option<Text>,
+    pub(crate) traffic_distribution: Option<Text>,
 }
 
 impl From<RawService> for Service {
