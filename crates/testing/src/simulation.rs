@@ -1,0 +1,266 @@
+//! A controller on the embedded API server, in this process and under tokio's paused clock.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::{HeaderValue, Method, Request, header};
+use kube::Client;
+use kube::client::Body;
+use kube_endpoint_core_model::Timestamp;
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, RequestInfo};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tokio::task::JoinSet;
+use tower::Service as _;
+
+use crate::{Cluster, MetricsPage, START_TIME};
+
+mod objects;
+mod requests;
+
+/// The user agent of a controller's requests, by which they are told from the test's.
+pub const USER_AGENT: &str = "controller-under-test";
+/// Nothing is asked of the server for so long before a controller counts as settled.
+const QUIET: Duration = Duration::from_secs(5);
+/// No controller is waited for longer.
+const LONGEST_SETTLING: Duration = Duration::from_secs(600);
+
+/// A controller that runs against the embedded API server.
+///
+/// Start it under a paused clock (`#[tokio::test(start_paused = true)]`): waiting takes no time then, and a run is the
+/// same every time. `C` is what the test wants to keep of the controller. Dropping a simulation ends its tasks.
+pub struct Simulation<C = ()> {
+    /// What the closure returned that started the controller.
+    pub controller: C,
+    environment: Environment,
+}
+
+/// What a controller is started with.
+pub struct Environment {
+    server: EmbeddedApiServer,
+    client: Client,
+    metrics: PrometheusHandle,
+    /// Milliseconds by which answers to writes are late.
+    lateness: Arc<AtomicU64>,
+    controllers: JoinSet<()>,
+    helpers: JoinSet<()>,
+    on_crash: Vec<Box<dyn FnOnce() + Send>>,
+}
+
+impl Cluster {
+    /// A server that holds the objects of this cluster. Its time starts at [`START_TIME`].
+    ///
+    /// # Panics
+    ///
+    /// When the server cannot read an object.
+    #[track_caller]
+    pub fn server(&self) -> EmbeddedApiServer {
+        let start = match START_TIME.parse() {
+            Ok(start) => start,
+            Err(error) => panic!("{START_TIME}: {error}"),
+        };
+        let builder = EmbeddedApiServer::builder().seed(1).start_time(start);
+        match builder.load(self.objects().iter().cloned()).build() {
+            Ok(server) => server,
+            Err(error) => panic!("the server cannot hold this cluster: {error}"),
+        }
+    }
+}
+
+impl Simulation {
+    /// Starts a controller and waits until it has settled. The closure gets clients, a clock and a place for its tasks;
+    /// metrics that it registers are read by [`Simulation::metrics`].
+    pub async fn start<C>(
+        server: &EmbeddedApiServer,
+        start: impl FnOnce(&mut Environment) -> C,
+    ) -> Simulation<C> {
+        let simulation = Self::begin(server, &[], start);
+        simulation.settle().await;
+        simulation
+    }
+
+    /// Starts a controller, which does nothing before the test waits for something. `buckets` are the upper bounds of
+    /// histograms, by name of the metric; other distributions are rendered as summaries.
+    ///
+    /// # Panics
+    ///
+    /// When a histogram has no buckets.
+    pub fn begin<C>(
+        server: &EmbeddedApiServer,
+        buckets: &[(&str, &[f64])],
+        start: impl FnOnce(&mut Environment) -> C,
+    ) -> Simulation<C> {
+        let recorder = buckets
+            .iter()
+            .fold(PrometheusBuilder::new(), |builder, (name, bounds)| {
+                match builder.set_buckets_for_metric(Matcher::Full((*name).to_owned()), bounds) {
+                    Ok(builder) => builder,
+                    Err(error) => panic!("buckets of {name}: {error}"),
+                }
+            })
+            .build_recorder();
+        let lateness = Arc::new(AtomicU64::new(0));
+        let mut environment = Environment {
+            server: server.clone(),
+            client: client_of_controller(server, Arc::clone(&lateness)),
+            metrics: recorder.handle(),
+            lateness,
+            controllers: JoinSet::new(),
+            helpers: JoinSet::new(),
+            on_crash: Vec::new(),
+        };
+        let controller = metrics::with_local_recorder(&recorder, || start(&mut environment));
+        Simulation { controller, environment }
+    }
+}
+
+impl<C> Simulation<C> {
+    /// Lets time pass.
+    pub async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    /// Lets a moment pass in which everything happens that is not delayed.
+    pub async fn moment(&self) {
+        self.pass(Duration::from_millis(2)).await;
+    }
+
+    /// Waits until the controller has asked nothing of the server for five seconds, watches and leases aside.
+    ///
+    /// # Panics
+    ///
+    /// When it does not come to rest within ten minutes.
+    pub async fn settle(&self) {
+        let requests =
+            || self.environment.server.request_log().iter().filter(|it| counts(&it.request)).count();
+        let mut waited = Duration::ZERO;
+        loop {
+            let before = requests();
+            self.pass(QUIET).await;
+            if requests() == before {
+                return;
+            }
+            waited += QUIET;
+            assert!(waited < LONGEST_SETTLING, "the controller still makes requests after {waited:?}");
+        }
+    }
+
+    /// Waits until all tasks given to [`Environment::run`] have ended.
+    ///
+    /// # Panics
+    ///
+    /// When one of them panicked.
+    pub async fn stopped(&mut self) {
+        while let Some(ended) = self.environment.controllers.join_next().await {
+            if let Err(error) = ended {
+                panic!("a controller failed: {error}");
+            }
+        }
+    }
+
+    /// Ends the controller in the middle of what it does, as a crash would. The server stays, without its faults.
+    pub async fn crash(mut self) -> EmbeddedApiServer {
+        for end in std::mem::take(&mut self.environment.on_crash) {
+            end();
+        }
+        self.environment.controllers.shutdown().await;
+        self.environment.helpers.shutdown().await;
+        self.environment.server.clear_faults();
+        self.environment.server.clone()
+    }
+
+    /// The server.
+    pub fn server(&self) -> &EmbeddedApiServer {
+        &self.environment.server
+    }
+
+    /// The page of metrics that the controller registered while it was started.
+    pub fn metrics(&self) -> MetricsPage {
+        self.environment.metrics.run_upkeep();
+        MetricsPage::new(self.environment.metrics.render())
+    }
+
+    /// From now on the controller's writes are carried out at once and answered so much later.
+    pub fn answer_late(&self, by: Duration) {
+        let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        self.environment.lateness.store(millis, Ordering::Relaxed);
+    }
+}
+
+impl<C> Deref for Simulation<C> {
+    type Target = C;
+
+    fn deref(&self) -> &C {
+        &self.controller
+    }
+}
+
+impl<C: fmt::Debug> fmt::Debug for Simulation<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Simulation").field("controller", &self.controller).finish_non_exhaustive()
+    }
+}
+
+impl Environment {
+    /// A client on the server, in process, that never tries again by itself.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// The server.
+    pub fn server(&self) -> &EmbeddedApiServer {
+        &self.server
+    }
+
+    /// The server's time; tokio's clock moves it on.
+    pub fn now(&self) -> Timestamp {
+        self.server.now()
+    }
+
+    /// Runs the controller. [`Simulation::stopped`] waits for it.
+    pub fn run(&mut self, controller: impl Future<Output = ()> + Send + 'static) {
+        self.controllers.spawn(controller);
+    }
+
+    /// Runs something that the controller needs and that may run longer than it, such as watches.
+    pub fn spawn(&mut self, helper: impl Future<Output = ()> + Send + 'static) {
+        self.helpers.spawn(helper);
+    }
+
+    /// Does something at a [crash](Simulation::crash), before the tasks end.
+    pub fn on_crash(&mut self, end: impl FnOnce() + Send + 'static) {
+        self.on_crash.push(Box::new(end));
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Environment").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+/// A client with its own user agent, whose writes are answered late.
+fn client_of_controller(server: &EmbeddedApiServer, lateness: Arc<AtomicU64>) -> Client {
+    let service = server.service();
+    let agent = HeaderValue::from_static(USER_AGENT);
+    let late = tower::service_fn(move |mut request: Request<Body>| {
+        let (mut service, lateness) = (service.clone(), Arc::clone(&lateness));
+        request.headers_mut().entry(header::USER_AGENT).or_insert(agent.clone());
+        let is_write = request.method() != Method::GET;
+        async move {
+            let answer = service.call(request).await;
+            let late = lateness.load(Ordering::Relaxed);
+            if late > 0 && is_write {
+                tokio::time::sleep(Duration::from_millis(late)).await;
+            }
+            answer
+        }
+    });
+    Client::new(late, "default")
+}
+
+fn counts(request: &RequestInfo) -> bool {
+    request.verb != "watch" && request.plural() != "leases"
+}

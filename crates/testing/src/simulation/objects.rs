@@ -1,0 +1,128 @@
+//! What a test does to the objects of a running cluster, and reads of them.
+
+use http::Request;
+use kube::Client;
+use serde_json::{Value, json};
+
+use super::Simulation;
+use crate::Redacted;
+
+impl<C> Simulation<C> {
+    /// Sends a request as the test, and returns the answer.
+    ///
+    /// # Panics
+    ///
+    /// When the server refuses it.
+    pub async fn send(&self, method: &str, path: &str, content_type: &str, body: &Value) -> Value {
+        let request = Request::builder().method(method).uri(path).header("content-type", content_type);
+        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        let request = match request.body(body) {
+            Ok(request) => request,
+            Err(error) => panic!("{method} {path}: {error}"),
+        };
+        let client = Client::new(self.environment.server.service(), "default");
+        match client.request(request).await {
+            Ok(answer) => answer,
+            Err(error) => panic!("{method} {path}: {error}"),
+        }
+    }
+
+    /// Creates an object; returns what the server made of it.
+    pub async fn create(&self, object: &Value) -> Value {
+        let plural = plural(object["kind"].as_str().unwrap_or_default());
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
+        self.send("POST", &collection(&plural, namespace), "application/json", object).await
+    }
+
+    /// Replaces an object in the namespace `default`.
+    pub async fn put(&self, plural: &str, object: &Value) -> Value {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        self.send("PUT", &path(plural, name), "application/json", object).await
+    }
+
+    /// Changes an object in the namespace `default` by a merge patch.
+    pub async fn patch(&self, plural: &str, name: &str, patch: Value) -> Value {
+        self.send("PATCH", &path(plural, name), "application/merge-patch+json", &patch).await
+    }
+
+    /// Deletes an object in the namespace `default`, pods without a grace period.
+    pub async fn delete(&self, plural: &str, name: &str) -> Value {
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
+        self.send("DELETE", &path(plural, name), "application/json", &options).await
+    }
+
+    /// Stores objects as they are, without validation.
+    ///
+    /// # Panics
+    ///
+    /// When the server cannot read one.
+    pub fn load(&self, objects: impl IntoIterator<Item = Value>) {
+        if let Err(error) = self.environment.server.load(objects) {
+            panic!("an object that cannot be loaded: {error}");
+        }
+    }
+
+    /// An object in the namespace `default`.
+    pub fn get(&self, plural: &str, name: &str) -> Option<Value> {
+        self.environment.server.get(plural, "default", name)
+    }
+
+    /// All objects of a resource.
+    pub fn list(&self, plural: &str) -> Vec<Value> {
+        self.environment.server.list(plural)
+    }
+
+    /// Endpoints, EndpointSlices and events, ordered and redacted.
+    pub fn snapshot(&self) -> Redacted {
+        let kinds = [("endpoints", "Endpoints"), ("endpointslices", "EndpointSlice"), ("events", "Event")];
+        let objects = kinds.iter().flat_map(|(plural, kind)| {
+            self.list(plural).into_iter().map(|mut object| {
+                object["kind"] = (*kind).into();
+                object
+            })
+        });
+        Redacted::new(objects.collect::<Vec<_>>())
+    }
+
+    /// What the events say, sorted: `KIND NAMESPACE/NAME: REASON (xCOUNT) MESSAGE`.
+    ///
+    /// # Panics
+    ///
+    /// When an event comes from another component.
+    #[track_caller]
+    pub fn events(&self, component: &str) -> Vec<String> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let event = |event: Value| {
+            assert_eq!(event["source"]["component"], component);
+            let about = &event["involvedObject"];
+            let count = event["count"].as_i64().filter(|count| *count != 1);
+            let count = count.map(|count| format!(" (x{count})")).unwrap_or_default();
+            let (kind, namespace, name) =
+                (text(&about["kind"]), text(&about["namespace"]), text(&about["name"]));
+            let (reason, message) = (text(&event["reason"]), text(&event["message"]));
+            format!("{kind} {namespace}/{name}: {reason}{count} {message}")
+        };
+        let mut events: Vec<String> = self.list("events").into_iter().map(event).collect();
+        events.sort();
+        events
+    }
+}
+
+fn plural(kind: &str) -> String {
+    let kind = kind.to_lowercase();
+    if kind.ends_with('s') { kind } else { format!("{kind}s") }
+}
+
+fn collection(plural: &str, namespace: &str) -> String {
+    match plural {
+        "namespaces" | "nodes" => format!("/api/v1/{plural}"),
+        "endpointslices" => format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/{plural}"),
+        "leases" => format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/{plural}"),
+        plural => format!("/api/v1/namespaces/{namespace}/{plural}"),
+    }
+}
+
+/// The path of an object, in the namespace `default` if it lives in one.
+fn path(plural: &str, name: &str) -> String {
+    format!("{}/{name}", collection(plural, "default"))
+}

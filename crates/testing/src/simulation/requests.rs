@@ -1,0 +1,68 @@
+//! What a controller asked of the server, and faults that it meets.
+
+use std::time::Duration;
+
+use kube_endpoint_embedded_apiserver::{Fault, FaultRule, LoggedRequest, RequestInfo};
+
+use super::{Simulation, USER_AGENT};
+
+impl<C> Simulation<C> {
+    /// The controller's requests other than lists, watches and events, as `VERB RESOURCE STATUS`. The log is empty
+    /// afterwards.
+    pub fn requests(&self) -> Vec<String> {
+        self.timed_requests().into_iter().map(|(_, request)| request).collect()
+    }
+
+    /// [`requests`](Self::requests), each with the milliseconds since the server started.
+    pub fn timed_requests(&self) -> Vec<(u128, String)> {
+        self.take_log(|request| is_ours(request) && !matches!(request.verb, "list" | "watch"))
+    }
+
+    /// The controller's writes other than events, as `VERB RESOURCE STATUS`. The log is empty afterwards.
+    pub fn writes(&self) -> Vec<String> {
+        self.timed_writes().into_iter().map(|(_, request)| request).collect()
+    }
+
+    /// [`writes`](Self::writes), each with the milliseconds since the server started.
+    pub fn timed_writes(&self) -> Vec<(u128, String)> {
+        self.take_log(|request| is_ours(request) && is_write(request))
+    }
+
+    fn take_log(&self, wanted: impl Fn(&RequestInfo) -> bool) -> Vec<(u128, String)> {
+        let log = self.environment.server.request_log();
+        self.environment.server.clear_request_log();
+        let line = |it: &LoggedRequest| {
+            (it.at.as_millis(), format!("{} {} {}", it.request.verb, it.request.plural(), it.status))
+        };
+        log.iter().filter(|it| wanted(&it.request)).map(line).collect()
+    }
+
+    /// The controller's next requests of one verb, events aside, meet a fault.
+    pub fn fault(&self, fault: Fault, verb: &'static str, times: usize) {
+        let matches = move |request: &RequestInfo| is_ours(request) && request.verb == verb;
+        self.environment.server.add_fault(FaultRule::new(fault, matches).times(times));
+    }
+
+    /// The next lists and watches of one resource meet a fault.
+    pub fn fault_watch(&self, fault: Fault, plural: &'static str, times: usize) {
+        let matches = move |it: &RequestInfo| it.plural() == plural && matches!(it.verb, "list" | "watch");
+        self.environment.server.add_fault(FaultRule::new(fault, matches).times(times));
+    }
+
+    /// The watch of one resource delivers nothing for so long.
+    pub async fn hold_up(&self, plural: &'static str, time: Duration) {
+        let server = &self.environment.server;
+        server.add_fault(FaultRule::on(Fault::StallWatch(time), "watch", plural).times(1));
+        server.close_watches();
+        self.pass(Duration::from_millis(50)).await;
+    }
+}
+
+/// Whether a request is the controller's own, and not about an event.
+fn is_ours(request: &RequestInfo) -> bool {
+    request.user_agent == USER_AGENT && request.plural() != "events"
+}
+
+fn is_write(request: &RequestInfo) -> bool {
+    matches!(request.verb, "create" | "update" | "patch" | "delete")
+}
