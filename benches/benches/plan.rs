@@ -6,9 +6,7 @@ use std::sync::Arc;
 use criterion::Criterion;
 use kube_endpoint_benches::{flipped, nodes, pods, read_back, service};
 use kube_endpoint_core_model::{EndpointSlice, Node, Pod, ResourceVersion, Service, Text};
-use kube_endpoint_endpointslice_controller::{
-    HintedState, Plan, PlanInputs, PlanOptions, TopologyState, plan,
-};
+use kube_endpoint_endpointslice_controller::{Plan, PlanInputs, TopologyState, plan};
 
 const PODS: usize = 5_000;
 const WORKLOAD: &str = "web";
@@ -17,21 +15,15 @@ struct World {
     service: Service,
     nodes: BTreeMap<Text, Arc<Node>>,
     topology: TopologyState,
-    options: PlanOptions,
 }
 
 impl World {
     fn plan(&self, pods: &[Arc<Pod>], existing_slices: &[Arc<EndpointSlice>]) -> Plan {
-        plan(&PlanInputs {
-            service: &self.service,
-            pods,
-            nodes: &self.nodes,
-            existing_slices,
-            trigger_time: None,
-            options: &self.options,
-            topology: &self.topology,
-            hinted: HintedState::default(),
-        })
+        plan(
+            &PlanInputs::new(&self.service, pods, &self.nodes)
+                .with_existing_slices(existing_slices)
+                .with_topology(&self.topology),
+        )
     }
 }
 
@@ -44,7 +36,8 @@ fn carried_out(plan: Plan) -> Vec<Arc<EndpointSlice>> {
         slice.metadata.generation = 1;
         slice
     };
-    read_back(plan.create.into_iter().enumerate().map(made).collect())
+    let create = plan.sub_plans.into_iter().flat_map(|sub_plan| sub_plan.writes.create);
+    read_back(create.enumerate().map(made).collect())
 }
 
 fn plans(criterion: &mut Criterion) {
@@ -53,15 +46,14 @@ fn plans(criterion: &mut Criterion) {
         service: service(WORKLOAD),
         topology: TopologyState::from_nodes(nodes.iter().map(Arc::as_ref), 0.0),
         nodes: nodes.into_iter().map(|node| (node.name.clone(), node)).collect(),
-        options: PlanOptions::default(),
     };
     let pods = pods(WORKLOAD, PODS);
     let slices = carried_out(world.plan(&pods, &[]));
     assert_eq!(slices.iter().map(|slice| slice.endpoints.len()).sum::<usize>(), PODS);
-    assert!(world.plan(&pods, &slices).writes_nothing());
+    assert!(world.plan(&pods, &slices).is_empty());
     let mut one_flipped = pods.clone();
     one_flipped[PODS / 2] = Arc::new(flipped(&pods[PODS / 2], WORKLOAD, PODS / 2, false));
-    assert_eq!(world.plan(&one_flipped, &slices).writes(), 1);
+    assert_eq!(world.plan(&one_flipped, &slices).write_count(), 1);
 
     let mut group = criterion.benchmark_group("endpointslice plan, 5,000 pods");
     group.bench_function("cold", |bencher| bencher.iter(|| world.plan(&pods, &[])));

@@ -1,8 +1,8 @@
-//! Errors in one line, for logs and for people.
+//! Errors on one line, for logs and for people.
 
 use std::error::Error;
 
-/// An error and everything that is behind it, in one line. What a cause repeats of another is said once.
+/// Formats an error and its sources on one line. A source whose text the line already contains is not repeated.
 pub fn causes(error: &dyn Error) -> String {
     let mut line = error.to_string();
     let mut next = error.source();
@@ -28,7 +28,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cause_is_said_once_and_in_one_line() {
+    fn each_source_is_printed_once_on_one_line() {
         let check = |text, want| {
             let source = std::io::Error::other("connection\n  refused");
             assert_eq!(causes(&Outer { text, source }), want);

@@ -1,7 +1,11 @@
-//! Events as data: a plan returns them, somebody else sends them.
+//! Events as data: a plan returns them, and the controller records them.
 
-/// Whether an event is news or trouble.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+use std::fmt;
+
+use serde::Serialize;
+
+/// The type of a Kubernetes event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum EventType {
     /// `Normal`
     Normal,
@@ -10,7 +14,7 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// As the API writes it.
+    /// The type as the API spells it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -19,31 +23,38 @@ impl EventType {
     }
 }
 
-/// An event about the object that was synced.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+impl fmt::Display for EventType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An event about the object that was synced. Prints as `Warning REASON message`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct PlannedEvent {
     /// Normal or Warning.
+    #[serde(rename = "type")]
     pub event_type: EventType,
     /// Machine-readable reason.
     pub reason: &'static str,
-    /// For people, worded as upstream words it.
+    /// Message for people, in upstream's words.
     pub message: String,
 }
 
 impl PlannedEvent {
-    /// A warning.
+    /// Returns an event of type `Warning`.
     pub fn warning(reason: &'static str, message: impl Into<String>) -> Self {
         Self { event_type: EventType::Warning, reason, message: message.into() }
     }
 
-    /// News.
+    /// Returns an event of type `Normal`.
     pub fn normal(reason: &'static str, message: impl Into<String>) -> Self {
         Self { event_type: EventType::Normal, reason, message: message.into() }
     }
 }
 
-impl std::fmt::Display for PlannedEvent {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {} {}", self.event_type.as_str(), self.reason, self.message)
+impl fmt::Display for PlannedEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.event_type, self.reason, self.message)
     }
 }

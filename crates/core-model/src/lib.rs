@@ -6,6 +6,7 @@
 pub mod address;
 mod causes;
 pub mod change;
+pub mod display;
 pub mod endpoints;
 pub mod event;
 pub mod intern;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::{StringMap, Text, Timestamp, text, time};
 
 /// Namespace and name of an object; the namespace is empty for cluster-wide ones. Prints as `namespace/name`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct ObjectKey {
     /// The namespace, or empty.
     pub namespace: Text,

@@ -2,15 +2,17 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use crate::well_known::ANNOTATION_TOLERATE_UNREADY;
 use crate::{Service, Text};
 
-/// An annotation whose value could not be read, and which is ignored therefore. Prints as a sentence for people.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// An annotation that is ignored because its value is not a boolean. Prints as a sentence.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct UnreadableAnnotation {
     /// The annotation.
     pub annotation: &'static str,
-    /// What it says.
+    /// Its value.
     pub value: Text,
 }
 
@@ -20,11 +22,10 @@ impl fmt::Display for UnreadableAnnotation {
     }
 }
 
-/// Whether pods that are not ready, or being deleted, are published as `spec.publishNotReadyAddresses` says.
+/// Returns true if pods that are not ready, or are being deleted, are published as ready: `spec.publishNotReadyAddresses`.
 ///
-/// With `tolerate_annotation` the annotation that came before that field, [`ANNOTATION_TOLERATE_UNREADY`], decides where
-/// it is set and readable, both ways. One that is not readable is handed back
-/// as a warning.
+/// With `tolerate_annotation`, the annotation that this field replaced, [`ANNOTATION_TOLERATE_UNREADY`], overrides the
+/// field in both directions. If its value is not a boolean, the field counts and the annotation is returned as a warning.
 pub fn publish_not_ready(
     service: &Service,
     tolerate_annotation: bool,
@@ -42,7 +43,7 @@ pub fn publish_not_ready(
     }
 }
 
-/// Reads a boolean as Go's `strconv.ParseBool` does.
+/// Parses a boolean as Go's `strconv.ParseBool` does.
 fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
@@ -64,10 +65,10 @@ mod tests {
     }
 
     #[test]
-    fn the_annotation_decides_where_it_is_asked_and_readable() {
-        let check = |field: bool, annotation: Option<&str>, asked: bool, want: bool, warns: bool| {
-            let (publish, warning) = publish_not_ready(&service(field, annotation), asked);
-            assert_eq!((publish, warning.is_some()), (want, warns), "{field} {annotation:?} {asked}");
+    fn the_annotation_overrides_the_field_only_if_enabled_and_readable() {
+        let check = |field: bool, annotation: Option<&str>, enabled: bool, want: bool, warns: bool| {
+            let (publish, warning) = publish_not_ready(&service(field, annotation), enabled);
+            assert_eq!((publish, warning.is_some()), (want, warns), "{field} {annotation:?} {enabled}");
         };
         for field in [false, true] {
             check(field, None, true, field, false);

@@ -1,30 +1,32 @@
-//! The canonical form of v1 Endpoints: what the subsets say, said in one way only.
+//! The canonical form of v1 Endpoints: of all lists of subsets with the same meaning, one.
 
 use std::collections::BTreeMap;
 
 use crate::endpoints::{EndpointAddress, EndpointSubset, EndpointsPort};
 
 /// Brings subsets into canonical form (upstream `RepackSubsets`): ports that are served by the same addresses in the
-/// same state share a subset, each address stands once under each port, and not ready wins over ready.
+/// same state share a subset, each address is listed once for each port, and not ready wins over ready.
 ///
-/// Addresses are the same when IP and target uid are; the first one found gives hostname, node and target. They are
-/// sorted by IP text, then uid; ports and subsets are sorted by port, where upstream sorts them by hash. A subset without
-/// addresses says nothing and vanishes; so does one without ports whose addresses serve ports elsewhere in the same state.
+/// Two addresses are the same if IP and target uid are; hostname, node and target are taken from the first one found.
+/// Addresses are sorted by IP text, then uid; ports and subsets are sorted by port, where upstream sorts them by hash. A
+/// subset without addresses is dropped. So is a subset without ports if its addresses serve ports in the same state
+/// elsewhere.
 pub fn repack(subsets: &[EndpointSubset]) -> Vec<EndpointSubset> {
     repack_by(subsets, |_, _| 0)
 }
 
-/// As [`repack`], but ports with an application protocol that stand in two places are two ports, even where they are
-/// equal. Upstream does so with objects that it has read, because it compares pointers. Whoever wants the same subsets
-/// as upstream must do so too; subsets with the same ports may come out of it.
+/// Like [`repack`], but two ports with an application protocol are never the same port, even if they are equal. Upstream
+/// does this with objects that it has read, because it compares pointers to the protocol, so a caller that needs
+/// upstream's subsets must do the same. Several subsets of the result can have the same ports.
 pub fn repack_by_place(subsets: &[EndpointSubset]) -> Vec<EndpointSubset> {
     repack_by(subsets, |port, place| if port.app_protocol.is_some() { place } else { 0 })
 }
 
-/// Places of addresses among the different ones, and whether they are ready.
+/// Ranks of addresses among the distinct ones, each with whether the address is ready.
 type Ranked = Vec<(usize, bool)>;
 
-/// Ports are the same where they are equal and `distinction` of port and place is.
+/// Two ports are the same if they are equal and `distinction` returns the same number for both. `distinction` gets a port
+/// and its position among all ports.
 fn repack_by(
     subsets: &[EndpointSubset],
     distinction: impl Fn(&EndpointsPort, usize) -> usize,
@@ -57,11 +59,11 @@ fn repack_by(
 
     let mut by_addresses: BTreeMap<Ranked, Vec<EndpointsPort>> = BTreeMap::new();
     for (port, mut own) in by_port {
-        // Not ready sorts before ready, so that it is what stays.
+        // False sorts before true, so that not ready is kept.
         own.sort_unstable();
         own.dedup_by_key(|(rank, _)| *rank);
         let ports = by_addresses.entry(own).or_default();
-        // Equal ports of two places with the same addresses are one after all; a server refuses duplicates.
+        // Equal ports of two places that have the same addresses are merged: the API server refuses duplicate ports.
         ports.extend(port.map(|(port, _)| port).filter(|port| ports.last() != Some(port)).cloned());
     }
 
@@ -81,7 +83,7 @@ fn repack_by(
     packed
 }
 
-/// The different addresses in order, and the place of each address found among them.
+/// Returns the distinct addresses in order, and for each address found its rank among them.
 fn rank<'a>(found: &[&'a EndpointAddress]) -> (Vec<&'a EndpointAddress>, Vec<usize>) {
     // The sort is stable: of equal addresses the one found first stays first.
     let mut order: Vec<(usize, &'a EndpointAddress)> = found.iter().copied().enumerate().collect();
@@ -100,13 +102,13 @@ fn rank<'a>(found: &[&'a EndpointAddress]) -> (Vec<&'a EndpointAddress>, Vec<usi
 }
 
 impl EndpointAddress {
-    /// What makes it the same one within Endpoints: the IP as written, and the target's uid or the empty string.
+    /// Returns what identifies the address within Endpoints: the IP as written, and the target's uid or the empty string.
     pub fn identity(&self) -> (&str, &str) {
         (&self.ip, self.target_ref.as_ref().map_or("", |target| &target.uid))
     }
 
-    /// Whether two addresses say the same, whatever version of the target they saw. No node and an empty one are the
-    /// same.
+    /// Returns true if two addresses are equal except for the resource version of the target. A missing node name equals an
+    /// empty one.
     pub fn same_but_version(&self, other: &Self) -> bool {
         self.ip == other.ip
             && self.hostname == other.hostname
@@ -119,7 +121,7 @@ impl EndpointAddress {
     }
 }
 
-/// Whether two lists of subsets in canonical form say the same, whatever versions of the targets they saw (upstream
+/// Returns true if two lists of subsets in canonical form are equal except for resource versions of targets (upstream
 /// `endpointSubsetsEqualIgnoreResourceVersion`).
 pub fn same_but_versions(one: &[EndpointSubset], two: &[EndpointSubset]) -> bool {
     let same = |one: &[EndpointAddress], two: &[EndpointAddress]| {
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thing_is_said_in_one_way() {
+    fn subsets_with_the_same_meaning_have_one_canonical_form() {
         let check =
             |given: &[&str], want: &[&str]| assert_eq!(repack(&subsets(given)), subsets(want), "{given:?}");
         check(&[], &[]);
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn subsets_without_ports_stay() {
+    fn subsets_without_ports_are_kept() {
         let check =
             |given: &[&str], want: &[&str]| assert_eq!(repack(&subsets(given)), subsets(want), "{given:?}");
         check(&["1 :"], &["1 :"]);
@@ -210,7 +212,7 @@ mod tests {
         given[0].ports[0].app_protocol = Some("h2c".into());
         given[1].ports[0].app_protocol = Some("h2c".into());
         assert_eq!(repack(&given).len(), 1);
-        assert_eq!(repack_by_place(&given).len(), 2, "unless place matters");
+        assert_eq!(repack_by_place(&given).len(), 2, "by place they differ");
         given[1].ports[0].app_protocol = None;
         assert_eq!(repack(&given).len(), 2);
         assert_eq!(repack_by_place(&given).len(), 2);
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_ports_of_two_places_do_not_stand_twice_in_one_subset() {
+    fn a_subset_does_not_list_equal_ports_of_two_places_twice() {
         let mut given = subsets(&["1 : a=1", "1 : a=1 b=2"]);
         for subset in &mut given {
             subset.ports[0].app_protocol = Some("h2c".into());

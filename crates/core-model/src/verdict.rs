@@ -1,67 +1,118 @@
-//! Why a pod is published, or why it is not: what every plan says about every pod of its Service.
+//! Verdicts: for each pod of a Service, whether it is published, and if not the first reason why.
 
 use std::fmt;
 
+use serde::Serialize;
+
 use crate::{IpFamily, ObjectKey, Text};
 
-/// What a plan decided about one pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a plan decided about one pod. Prints as `pod NAME: VERDICT`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PodVerdict {
     /// The pod.
     pub pod: ObjectKey,
-    /// What became of it, and in which family where a Service has two.
+    /// The decision. A pod of a dual-stack Service is published if it is published for at least one address family.
+    #[serde(flatten)]
     pub verdict: Verdict,
 }
 
-/// Published, or the first reason why not.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Published, or the first reason why not. Serialises with the tag `verdict`: `published` or `left-out`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "verdict", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum Verdict {
-    /// It is published with these conditions.
+    /// The pod is published with these conditions.
     Published {
-        /// May get traffic.
+        /// The condition `ready`: the endpoint may receive traffic.
         ready: bool,
-        /// Would answer.
+        /// The condition `serving`: the pod is ready, whether or not it is being deleted.
         serving: bool,
-        /// On its way out.
+        /// The condition `terminating`: the pod is being deleted.
         terminating: bool,
-        /// Names of the Service's ports that the pod lacks, so that it is not published under them.
+        /// Names of the Service's ports that the pod lacks. It is not published under these.
         missing_ports: Vec<Text>,
     },
-    /// It is not published.
+    /// The pod is not published.
     LeftOut(LeftOut),
 }
 
-/// The first reason why a pod is not published.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// The first reason why a pod is not published. Serialises with the tag `reason`, which holds [`LeftOut::code`].
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(tag = "reason", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+#[non_exhaustive]
 pub enum LeftOut {
-    /// It has ended for good.
+    /// The pod's phase is `Succeeded` or `Failed`.
     Terminal,
-    /// It has no address yet.
+    /// The pod has no address yet.
     NoAddress,
-    /// It is being deleted, and v1 Endpoints hold no such pods.
+    /// The pod is being deleted, and v1 Endpoints hold no such pods.
     Terminating,
-    /// Its node is not known (yet).
+    /// The informer does not know the pod's node, or does not know it yet.
     NodeNotFound {
-        /// The node that it names.
+        /// The node that the pod names.
         node: Text,
     },
-    /// Its address is no address.
+    /// The text of the pod's address is not an IP address.
     InvalidAddress {
-        /// What it says instead.
+        /// That text.
         address: Text,
     },
-    /// It has no address of the wanted family.
+    /// The pod has no address of the wanted family.
     NoAddressOfFamily {
         /// The wanted family.
         family: IpFamily,
     },
-    /// It has none of the Service's ports.
+    /// The pod has none of the Service's ports.
     NoPort {
-        /// The names that were looked for; none when the Service has no ports at all.
+        /// Names of the container ports that the Service asks for; empty if the Service has no ports.
         wanted: Vec<Text>,
     },
-    /// There are more addresses than an Endpoints object may hold.
+    /// The Endpoints object would hold more addresses than it may.
     OverCapacity,
+}
+
+impl LeftOut {
+    /// Returns the stable code of the reason, in kebab case; it never changes once released.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Terminal => "terminal",
+            Self::NoAddress => "no-address",
+            Self::Terminating => "terminating",
+            Self::NodeNotFound { .. } => "node-not-found",
+            Self::InvalidAddress { .. } => "invalid-address",
+            Self::NoAddressOfFamily { .. } => "no-address-of-family",
+            Self::NoPort { .. } => "no-port",
+            Self::OverCapacity => "over-capacity",
+        }
+    }
+}
+
+impl fmt::Display for PodVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pod {}: {}", self.pod.name, self.verdict)
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LeftOut(reason) => write!(f, "left out: {reason}"),
+            Self::Published { ready, serving, terminating, missing_ports } => {
+                write!(f, "published as {}", if *ready { "ready" } else { "not ready" })?;
+                if ready != serving {
+                    write!(f, ", though {}", if *serving { "serving" } else { "not serving" })?;
+                }
+                if *terminating {
+                    write!(f, ", being deleted")?;
+                }
+                if !missing_ports.is_empty() {
+                    let named = |name: &Text| if name.is_empty() { "(unnamed)".into() } else { name.clone() };
+                    let names: Vec<Text> = missing_ports.iter().map(named).collect();
+                    write!(f, ", without port {}", names.join(", "))?;
+                }
+                Ok(())
+            }
+        }
+    }
 }
 
 impl fmt::Display for LeftOut {
@@ -91,9 +142,8 @@ impl fmt::Display for LeftOut {
 mod tests {
     use super::*;
 
-    #[test]
-    fn reasons_read_well() {
-        let all = [
+    fn reasons() -> [LeftOut; 9] {
+        [
             LeftOut::Terminal,
             LeftOut::NoAddress,
             LeftOut::Terminating,
@@ -103,7 +153,40 @@ mod tests {
             LeftOut::NoPort { wanted: vec!["http".into(), "https".into()] },
             LeftOut::NoPort { wanted: vec![] },
             LeftOut::OverCapacity,
-        ];
-        insta::assert_snapshot!(all.map(|reason| reason.to_string()).join("\n"));
+        ]
+    }
+
+    #[test]
+    fn reasons_are_sentences() {
+        insta::assert_snapshot!(reasons().map(|reason| reason.to_string()).join("\n"));
+    }
+
+    #[test]
+    fn serialised_verdicts_carry_stable_codes() {
+        let verdict = |verdict| PodVerdict { pod: ObjectKey::new("ns", "web-0"), verdict };
+        let lines = reasons().map(|reason| {
+            let code = reason.code();
+            let json = serde_json::to_value(verdict(Verdict::LeftOut(reason))).unwrap();
+            assert_eq!(json["reason"], code);
+            json.to_string()
+        });
+        let (ready, serving, terminating, missing_ports) = (false, true, true, vec!["http".into()]);
+        let published = verdict(Verdict::Published { ready, serving, terminating, missing_ports });
+        let published = serde_json::to_value(published).unwrap().to_string();
+        insta::assert_snapshot!(lines.join("\n") + "\n" + &published);
+    }
+
+    #[test]
+    fn published_pods_print_their_conditions() {
+        let check = |ready, serving, terminating, missing: &[&str], want: &str| {
+            let missing_ports = missing.iter().map(|name| Text::from(*name)).collect();
+            let verdict = Verdict::Published { ready, serving, terminating, missing_ports };
+            assert_eq!(verdict.to_string(), want);
+        };
+        check(true, true, false, &[], "published as ready");
+        check(false, false, false, &[], "published as not ready");
+        check(true, false, false, &[], "published as ready, though not serving");
+        check(false, true, true, &[], "published as not ready, though serving, being deleted");
+        check(true, true, false, &["a", ""], "published as ready, without port a, (unnamed)");
     }
 }

@@ -2,9 +2,14 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
+
 /// The writes to objects of one kind that a plan asks for, in the order in which they are carried out: creates, then
-/// updates, then deletes, each list front to back. The first write that fails ends the list.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// updates, then deletes, each list front to back. The first write that fails ends the list: the writes after it are
+/// not tried in that sync.
+///
+/// `Display` prints one line for each write, followed by the content of what is written, indented.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Writes<T> {
     /// Objects to create. An object without a name is named from its `generateName`.
     pub create: Vec<T>,

@@ -4,4 +4,4 @@ pub mod controller;
 pub mod plan;
 
 pub use controller::{ControllerOptions, EndpointsController};
-pub use plan::{Action, Plan, PlanInputs, PlanOptions, plan};
+pub use plan::{Plan, PlanInputs, PlanOptions, plan};

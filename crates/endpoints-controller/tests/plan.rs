@@ -12,11 +12,13 @@ use kube_endpoint_core_model::well_known::{
     ANNOTATION_OVER_CAPACITY, ANNOTATION_TOLERATE_UNREADY, ANNOTATION_TRIGGER_TIME,
     LABEL_ENDPOINTS_MANAGED_BY, LABEL_HEADLESS, TRUNCATED,
 };
-use kube_endpoint_core_model::{Endpoints, IpFamily, LeftOut, OwnerReference, Pod, Service, Verdict};
-use kube_endpoint_endpoints_controller::plan::{Action, PlanInputs, PlanOptions, plan, render};
+use kube_endpoint_core_model::{
+    Endpoints, IpFamily, LeftOut, OwnerReference, Pod, Service, Timestamp, Verdict,
+};
+use kube_endpoint_endpoints_controller::plan::{PlanInputs, PlanOptions, plan};
 
 fn rendered(service: &Service, pods: impl IntoIterator<Item = Pod>) -> String {
-    render(&run(service, &arcs(pods), None, &PlanOptions::default()))
+    run(service, &arcs(pods), None, &PlanOptions::default()).to_string()
 }
 
 /// The object that is there after a first sync.
@@ -107,21 +109,17 @@ fn foreign_metadata_stay() {
     existing.metadata.finalizers = vec!["example.com/hold".into()];
     existing.metadata.owner_references = vec![OwnerReference { name: "owner".into(), ..Default::default() }];
     let pods = arcs([pod("a", &["10.0.0.1"]), pod("b", &["10.0.0.2"])]);
-    let planned = plan(&PlanInputs {
-        service: &web,
-        pods: &pods,
-        existing: Some(&existing),
-        trigger_time: Some("2024-01-01T00:00:00.25Z".parse().unwrap()),
-        options: &options,
-    });
-    assert_snapshot!(render(&planned));
-    let Action::Update(updated) = planned.action else { panic!("an update") };
+    let trigger_time: Timestamp = "2024-01-01T00:00:00.25Z".parse().unwrap();
+    let inputs = PlanInputs::new(&web, &pods).with_existing(&existing).with_trigger_time(trigger_time);
+    let planned = plan(&inputs);
+    assert_snapshot!(planned);
+    let updated = &planned.writes.update[0];
     assert_eq!(updated.metadata.finalizers, existing.metadata.finalizers);
     assert_eq!(updated.metadata.owner_references, existing.metadata.owner_references);
     assert_eq!(updated.metadata.uid, existing.metadata.uid);
-    let Action::Update(updated) = run(&web, &pods, Some(&existing), &options).action else { panic!() };
+    let again = run(&web, &pods, Some(&existing), &options);
     assert!(
-        !updated.metadata.annotations.contains_key(ANNOTATION_TRIGGER_TIME),
+        !again.writes.update[0].metadata.annotations.contains_key(ANNOTATION_TRIGGER_TIME),
         "no new time clears the old"
     );
 }
@@ -129,21 +127,21 @@ fn foreign_metadata_stay() {
 #[test]
 fn too_many_addresses() {
     let web = service(&[("http", "80")]);
-    let options = PlanOptions { capacity: 3, ..PlanOptions::default() };
+    let options = PlanOptions::default().with_capacity(3);
     let pods = arcs([
         pod("a", &["10.0.0.1"]),
         unready(pod("b", &["10.0.0.2"])),
         pod("c", &["10.0.0.3"]),
         unready(pod("d", &["10.0.0.4"])),
     ]);
-    assert_snapshot!(render(&run(&web, &pods, None, &options)));
+    assert_snapshot!(run(&web, &pods, None, &options));
 }
 
 /// Each subset gets its share, rounded up, and the last in upstream's order what is left.
 #[test]
 fn too_many_addresses_in_several_subsets() {
     let web = service(&[("http", "web")]);
-    let options = PlanOptions { capacity: 4, ..PlanOptions::default() };
+    let options = PlanOptions::default().with_capacity(4);
     let serving = |name: &str, ip: &str, port: i32| with_ports(pod(name, &[ip]), &[("web", port)]);
     let pods = arcs([
         serving("a1", "10.0.0.1", 8080),
@@ -154,23 +152,20 @@ fn too_many_addresses_in_several_subsets() {
         serving("c2", "10.0.0.6", 8082),
         unready(serving("c3", "10.0.0.7", 8082)),
     ]);
-    assert_snapshot!(render(&run(&web, &pods, None, &options)));
+    assert_snapshot!(run(&web, &pods, None, &options));
     let there = settled(&web, &pods, &options);
-    assert_eq!(run(&web, &pods, Some(&there), &options).action, Action::None);
+    assert!(run(&web, &pods, Some(&there), &options).is_empty());
 }
 
 /// Below the capacity the mark goes.
 #[test]
 fn no_longer_too_many_addresses() {
     let web = service(&[("http", "80")]);
-    let options = PlanOptions { capacity: 2, ..PlanOptions::default() };
+    let options = PlanOptions::default().with_capacity(2);
     let all = arcs([pod("a", &["10.0.0.1"]), pod("b", &["10.0.0.2"]), pod("c", &["10.0.0.3"])]);
-    for options in [options.clone(), PlanOptions { keep_equal_truncated: false, ..options }] {
+    for options in [options.clone(), options.with_keep_equal_truncated(false)] {
         let there = settled(&web, &all, &options);
-        assert_snapshot!(
-            "no_longer_too_many_addresses",
-            render(&run(&web, &all[..2], Some(&there), &options))
-        );
+        assert_snapshot!("no_longer_too_many_addresses", run(&web, &all[..2], Some(&there), &options));
     }
 }
 
@@ -179,8 +174,8 @@ fn an_unreadable_annotation_is_a_warning() {
     let mut web = service(&[("http", "80")]);
     web.annotations = [(ANNOTATION_TOLERATE_UNREADY, "yes")].into_iter().collect();
     let pods = arcs([unready(pod("a", &["10.0.0.1"]))]);
-    let options = PlanOptions { tolerate_unready_annotation: true, ..PlanOptions::default() };
-    assert_snapshot!(render(&run(&web, &pods, None, &options)));
+    let options = PlanOptions::default().with_tolerate_unready_annotation(true);
+    assert_snapshot!(run(&web, &pods, None, &options));
 }
 
 #[test]
@@ -188,7 +183,7 @@ fn the_old_annotation_counts_only_where_asked() {
     let check = |field: bool, annotation: &str, asked: bool, want: (usize, usize)| {
         let mut web = Service { publish_not_ready_addresses: field, ..service(&[("http", "80")]) };
         web.annotations = [(ANNOTATION_TOLERATE_UNREADY, annotation)].into_iter().collect();
-        let options = PlanOptions { tolerate_unready_annotation: asked, ..PlanOptions::default() };
+        let options = PlanOptions::default().with_tolerate_unready_annotation(asked);
         let plan = run(&web, &arcs([unready(pod("a", &["10.0.0.1"]))]), None, &options);
         assert_eq!((plan.ready, plan.not_ready), want, "{field} {annotation} {asked}");
     };
@@ -202,7 +197,7 @@ fn the_old_annotation_counts_only_where_asked() {
 fn services_of_others_are_let_alone() {
     let check = |web: Service| {
         let plan = run(&web, &arcs([pod("a", &["10.0.0.1"])]), None, &PlanOptions::default());
-        assert_eq!((plan.action, plan.verdicts), (Action::None, vec![]));
+        assert_eq!((plan.is_empty(), plan.verdicts), (true, vec![]));
     };
     check(Service { selector: None, ..service(&[("http", "80")]) });
     let kind = kube_endpoint_core_model::service::ServiceType::ExternalName;
@@ -224,7 +219,7 @@ fn what_counts_as_a_change() {
             let mut existing = there.clone();
             change(&mut existing);
             let plan = run(&web, &pods, Some(&existing), &options);
-            assert_eq!(plan.action != Action::None, writes, "{what} {options:?}");
+            assert_eq!(!plan.is_empty(), writes, "{what} {options:?}");
         }
     };
     check("nothing", |_| {}, false);
@@ -285,11 +280,11 @@ fn a_truncated_object_is_written_once() {
         let held: usize = there.subsets.iter().map(|subset| subset.addresses.len()).sum();
         assert_eq!(held, 1000);
         let again = run(&web, &pods, Some(&there), &options);
-        assert_eq!(again.action != Action::None, writes);
+        assert_eq!(!again.is_empty(), writes);
         let unannotated = Endpoints { metadata: Default::default(), ..there.clone() }.metadata.annotations;
         let mut there = there;
         there.metadata.annotations = unannotated;
-        assert_ne!(run(&web, &pods, Some(&there), &options).action, Action::None);
+        assert!(!run(&web, &pods, Some(&there), &options).is_empty());
     };
     check(PlanOptions::default(), false);
     check(PlanOptions::upstream(), true);
@@ -298,19 +293,18 @@ fn a_truncated_object_is_written_once() {
 #[test]
 fn below_capacity_again_the_annotation_goes() {
     let web = service(&[("http", "80")]);
-    let options = PlanOptions { capacity: 2, ..PlanOptions::default() };
+    let options = PlanOptions::default().with_capacity(2);
     let pods = arcs(["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(|ip| pod(ip, &[ip])));
     let there = settled(&web, &pods, &options);
     let fewer = run(&web, &pods[..2], Some(&there), &options);
-    let Action::Update(updated) = fewer.action else { panic!("an update") };
-    assert!(!updated.metadata.annotations.contains_key(ANNOTATION_OVER_CAPACITY));
+    assert!(!fewer.writes.update[0].metadata.annotations.contains_key(ANNOTATION_OVER_CAPACITY));
     assert!(!fewer.truncated);
 }
 
 #[test]
 fn a_pod_is_over_capacity_when_no_subset_holds_it() {
     let web = service(&[("http", "80")]);
-    let options = PlanOptions { capacity: 1, ..PlanOptions::default() };
+    let options = PlanOptions::default().with_capacity(1);
     let plan = run(&web, &arcs(["10.0.0.1", "10.0.0.2"].map(|ip| pod(ip, &[ip]))), None, &options);
     assert!(matches!(plan.verdicts[0].verdict, Verdict::Published { .. }));
     assert_eq!(plan.verdicts[1].verdict, Verdict::LeftOut(LeftOut::OverCapacity));
@@ -324,7 +318,7 @@ fn a_reserved_label_of_the_service_is_no_reason_to_write() {
         web.labels = web.labels.with(label, value);
         let pods = arcs([pod("a", &["10.0.0.1"])]);
         let there = settled(&web, &pods, &PlanOptions::default());
-        let writes = |options| run(&web, &pods, Some(&there), &options).action != Action::None;
+        let writes = |options| !run(&web, &pods, Some(&there), &options).is_empty();
         assert!(!writes(PlanOptions::default()), "{label}");
         assert!(writes(PlanOptions::upstream()), "{label}");
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use flate2::read::GzDecoder;
 use kube_endpoint_core_model::well_known::ANNOTATION_TRIGGER_TIME;
-use kube_endpoint_core_model::{Endpoints, Pod, Service};
-use kube_endpoint_endpoints_controller::plan::{Action, PlanInputs, PlanOptions, plan};
+use kube_endpoint_core_model::{Endpoints, Pod, Service, Writes};
+use kube_endpoint_endpoints_controller::plan::{PlanInputs, PlanOptions, plan};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -33,17 +33,15 @@ fn lines() -> Vec<Line> {
 }
 
 fn planned(line: &Line, options: &PlanOptions) -> (&'static str, Option<Endpoints>) {
-    let inputs = PlanInputs {
-        service: &line.service,
-        pods: &line.pods,
-        existing: line.existing_endpoints.as_ref(),
-        trigger_time: None,
-        options,
-    };
-    match plan(&inputs).action {
-        Action::None => ("none", None),
-        Action::Create(endpoints) => ("create", Some(endpoints)),
-        Action::Update(endpoints) => ("update", Some(endpoints)),
+    let inputs = PlanInputs::new(&line.service, &line.pods)
+        .with_existing(line.existing_endpoints.as_ref())
+        .with_options(options);
+    let Writes { mut create, mut update, delete } = plan(&inputs).writes;
+    assert!(create.len() + update.len() <= 1 && delete.is_empty(), "{}", line.id);
+    match (create.pop(), update.pop()) {
+        (Some(created), _) => ("create", Some(created)),
+        (None, Some(updated)) => ("update", Some(updated)),
+        (None, None) => ("none", None),
     }
 }
 

@@ -7,5 +7,7 @@ pub mod topology;
 
 pub use controller::{ControllerOptions, EndpointSliceController, Remembered};
 pub use metrics::buckets;
-pub use plan::{Plan, PlanError, PlanInputs, PlanOptions, PlanStats, plan};
+pub use plan::{
+    AddressTypeStats, GroupStats, Plan, PlanError, PlanInputs, PlanOptions, PlanStats, SubPlan, plan,
+};
 pub use topology::{HintedState, TopologyState};

@@ -5,14 +5,14 @@
 use std::collections::{BTreeMap, HashMap};
 
 use kube_endpoint_api_writer::Operation;
-use kube_endpoint_core_model::{AddressType, ObjectKey};
+use kube_endpoint_core_model::ObjectKey;
 use metrics::{
     Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
     histogram,
 };
 use parking_lot::Mutex;
 
-use crate::PlanStats;
+use crate::{AddressTypeStats, Plan, PlanStats};
 
 const ADDED: &str = "endpoint_slice_controller_endpoints_added_per_sync";
 const REMOVED: &str = "endpoint_slice_controller_endpoints_removed_per_sync";
@@ -146,27 +146,25 @@ impl Metrics {
     }
 
     /// Counts what a plan found, before it is carried out.
-    pub(crate) fn planned(&self, service: &ObjectKey, stats: &PlanStats, max_endpoints_per_slice: usize) {
-        for address_type in &stats.address_types {
+    pub(crate) fn planned(&self, service: &ObjectKey, plan: &Plan, max_endpoints_per_slice: usize) {
+        for address_type in plan.address_type_stats() {
             self.added.record(address_type.endpoints_added as f64);
             self.removed.record(address_type.endpoints_removed as f64);
         }
-        let traffic = traffic_index(stats);
+        let traffic = traffic_index(&plan.stats);
         let share = Share {
-            endpoints: stats.endpoints(),
-            slices: stats.slices(),
-            desired_slices: stats.desired_slices(max_endpoints_per_slice),
+            endpoints: plan.endpoints(),
+            slices: plan.slices(),
+            desired_slices: plan.desired_slices(max_endpoints_per_slice),
             traffic_distribution: (traffic > 0).then_some(traffic),
         };
         self.replace(service, Some(share));
     }
 
-    /// Counts the writes of a plan that were carried out for one address type, if the Service has that.
-    pub(crate) fn carried_out(&self, stats: &PlanStats, address_type: AddressType) {
+    /// Counts the writes of a sub-plan whose writes all succeeded.
+    pub(crate) fn carried_out(&self, stats: &PlanStats, address_type: &AddressTypeStats) {
         let by_traffic = &self.changed_per_sync[usize::from(stats.topology_auto)];
-        for one in stats.address_types.iter().filter(|one| one.address_type == address_type) {
-            by_traffic[traffic_index(stats)].record(one.slices_changed as f64);
-        }
+        by_traffic[traffic_index(stats)].record(address_type.slices_changed as f64);
     }
 
     /// Takes a Service that is gone out of the gauges.
@@ -215,20 +213,20 @@ fn traffic_index(stats: &PlanStats) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{AddressTypeStats, GroupStats};
+    use crate::plan::{AddressTypeStats, GroupStats, SubPlan};
     use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
-    fn stats(endpoints: usize, slices: usize, traffic: Option<&str>) -> PlanStats {
+    fn plan(endpoints: usize, slices: usize, traffic: Option<&str>) -> Plan {
         let group = GroupStats { endpoints, slices, ..GroupStats::default() };
-        let address_type = AddressTypeStats {
+        let stats = AddressTypeStats {
             endpoints_added: endpoints,
             groups: vec![group],
             ..AddressTypeStats::default()
         };
-        PlanStats {
-            address_types: vec![address_type],
-            traffic_distribution: traffic.map(Into::into),
-            ..PlanStats::default()
+        Plan {
+            sub_plans: vec![SubPlan { stats: Some(stats), ..SubPlan::default() }],
+            stats: PlanStats { traffic_distribution: traffic.map(Into::into), ..PlanStats::default() },
+            ..Plan::default()
         }
     }
 
@@ -258,10 +256,10 @@ mod tests {
         metrics::with_local_recorder(&recorder, || {
             let metrics = Metrics::new();
             let (one, two) = (ObjectKey::new("n", "a"), ObjectKey::new("n", "b"));
-            metrics.planned(&one, &stats(150, 3, Some("PreferClose")), 100);
-            metrics.planned(&two, &stats(0, 1, None), 100);
+            metrics.planned(&one, &plan(150, 3, Some("PreferClose")), 100);
+            metrics.planned(&two, &plan(0, 1, None), 100);
             insta::assert_debug_snapshot!(gauges());
-            metrics.planned(&one, &stats(50, 1, None), 100);
+            metrics.planned(&one, &plan(50, 1, None), 100);
             metrics.forget(&two);
             insta::assert_debug_snapshot!(gauges());
             metrics.forget(&one);

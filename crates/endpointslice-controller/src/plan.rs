@@ -16,18 +16,17 @@ mod outcome;
 mod packing;
 mod placing;
 mod pods;
-mod render;
 mod topology_hints;
 
 pub use inputs::{DEFAULT_MAX_ENDPOINTS_PER_SLICE, PlanInputs, PlanOptions};
-pub use outcome::{AddressTypeStats, GroupStats, Plan, PlanError, PlanStats};
+pub use outcome::{AddressTypeStats, GroupStats, Plan, PlanError, PlanStats, SubPlan};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::time::rfc3339;
 use kube_endpoint_core_model::well_known::ANNOTATION_TRIGGER_TIME;
-use kube_endpoint_core_model::{AddressType, EndpointSlice, StringMap};
+use kube_endpoint_core_model::{AddressType, EndpointSlice, StringMap, Writes};
 
 use hints::Strategy;
 use pods::Candidates;
@@ -54,36 +53,35 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
                 Strategy::Traffic { .. } => service.traffic_distribution.clone(),
                 Strategy::Topology | Strategy::Off => None,
             },
-            ..PlanStats::default()
         },
         ..Plan::default()
     };
     let families = service.slice_families();
-    let supported: Vec<AddressType> = families.iter().map(|family| AddressType::from(*family)).collect();
-    let unsupported: Vec<Arc<EndpointSlice>> = by_type
-        .iter()
-        .filter(|(address_type, _)| !supported.contains(address_type))
-        .flat_map(|(address_type, slices)| {
-            plan.hinted.remove(*address_type);
-            slices.iter().map(|slice| Arc::clone(slice))
-        })
-        .collect();
+    let has = |address_type| families.iter().any(|family| AddressType::from(*family) == address_type);
+    let (mut by_type, obsolete): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        by_type.into_iter().partition(|(address_type, _)| has(*address_type));
+    obsolete.keys().for_each(|address_type| plan.hinted.remove(*address_type));
     let mut extra_writes = 0;
     for family in families {
         let slices = by_type.remove(&family.into()).unwrap_or_default();
         family::plan(inputs, &candidates, family, slices, strategy, &mut extra_writes, &mut plan);
     }
-    plan.delete.extend(unsupported);
+    for (address_type, slices) in obsolete {
+        let delete = slices.into_iter().map(Arc::clone).collect();
+        let writes = Writes { delete, ..Writes::default() };
+        plan.sub_plans.push(SubPlan { address_type, writes, stats: None });
+    }
     stamp(inputs, &mut plan);
     plan
 }
 
-/// Sets the trigger time on all that is written, or takes an old one away (upstream `addTriggerTimeAnnotation`).
+/// Sets the trigger time on all slices that are written, or removes an old one (upstream `addTriggerTimeAnnotation`).
 fn stamp(inputs: &PlanInputs<'_>, plan: &mut Plan) {
     let time = inputs.trigger_time.map(rfc3339);
-    // Slices tend to have the same annotations, which then share one map.
+    // Most slices have the same annotations: they then share one map.
     let mut last: Option<(StringMap, StringMap)> = None;
-    for slice in plan.create.iter_mut().chain(&mut plan.update) {
+    let writes = plan.sub_plans.iter_mut().map(|sub_plan| &mut sub_plan.writes);
+    for slice in writes.flat_map(|writes| writes.create.iter_mut().chain(&mut writes.update)) {
         let annotations = &mut slice.metadata.annotations;
         let stamped = match &last {
             Some((before, after)) if before == annotations => after.clone(),

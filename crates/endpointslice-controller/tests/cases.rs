@@ -11,7 +11,8 @@ use kube_endpoint_core_model::{IpFamily, Pod, Service};
 /// Creates, updates and deletes of a plan.
 fn check(world: &World, creates: usize, updates: usize, deletes: usize) {
     let plan = world.plan();
-    let got = (plan.create.len(), plan.update.len(), plan.delete.len());
+    let writes = common::writes(&plan);
+    let got = (writes.create.len(), writes.update.len(), writes.delete.len());
     assert_eq!(got, (creates, updates, deletes), "\n{plan}");
     assert_eq!(common::missed(world, &plan), None, "\n{plan}");
 }
@@ -63,7 +64,7 @@ fn a_slice_above_a_lowered_maximum_is_not_split() {
     };
     check(&lowered(settled(3)), 0, 0, 0);
     check(&lowered(settled(3).pod(0, unready)), 0, 1, 0);
-    assert_eq!(lowered(settled(3).pod(0, unready)).plan().update[0].endpoints.len(), 3);
+    assert_eq!(common::writes(&lowered(settled(3).pod(0, unready)).plan()).update[0].endpoints.len(), 3);
     check(&lowered(settled(3).pods(&[("a", 1)])), 1, 0, 0);
 }
 
@@ -126,7 +127,8 @@ fn a_copy_goes_only_when_the_pod_is_ready_elsewhere() {
     let world = world.slice(0, |slice| slice.endpoints[2] = copy);
     check(&world, 0, 2, 0);
     let plan = world.plan();
-    let names: Vec<&str> = plan.update.iter().map(|slice| &*slice.metadata.name).collect();
+    let writes = common::writes(&plan);
+    let names: Vec<&str> = writes.update.iter().map(|slice| &*slice.metadata.name).collect();
     assert_eq!(names, ["web-00001", "web-00000"]);
 }
 
@@ -138,15 +140,15 @@ fn what_others_wrote_on_a_slice_stays() {
         slice.metadata.finalizers = vec!["theirs".into()];
         slice.metadata.resource_version.0 = 7;
     });
-    let plan = world.clone().pod(0, unready).plan();
-    assert_eq!(plan.update[0].metadata.annotations, [("theirs", "x")].into_iter().collect());
-    assert_eq!(plan.update[0].metadata.resource_version.0, 7);
+    let writes = common::writes(&world.clone().pod(0, unready).plan());
+    assert_eq!(writes.update[0].metadata.annotations, [("theirs", "x")].into_iter().collect());
+    assert_eq!(writes.update[0].metadata.resource_version.0, 7);
     // A recycled slice is a new one under an old name, as upstream has it.
     let other = |pod: &mut Pod| pod.ports = [http(9090)].into_iter().collect();
-    let plan = world.pod(0, other).pod(1, other).plan();
-    assert!(plan.update[0].metadata.annotations.is_empty());
+    let writes = common::writes(&world.pod(0, other).pod(1, other).plan());
+    assert!(writes.update[0].metadata.annotations.is_empty());
     assert_eq!(
-        (plan.update[0].metadata.resource_version.0, plan.update[0].metadata.finalizers.len()),
+        (writes.update[0].metadata.resource_version.0, writes.update[0].metadata.finalizers.len()),
         (7, 1)
     );
 }
@@ -158,7 +160,7 @@ fn unready_pods_are_tolerated_by_an_annotation_if_the_gate_is_on() {
             service.annotations = [(ANNOTATION_TOLERATE_UNREADY, value)].into_iter().collect();
         });
         world.options.tolerate_unready_annotation = gate;
-        let ready = world.plan().create[0].endpoints[0].conditions.ready;
+        let ready = common::writes(&world.plan()).create[0].endpoints[0].conditions.ready;
         assert_eq!(ready, Some(want), "{gate} {value}");
     };
     check(false, "true", false);

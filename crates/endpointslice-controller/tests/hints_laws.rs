@@ -49,7 +49,7 @@ fn world((cpu, zone_of_pod, not_ready, max): &Spec) -> World {
         pods: zone_of_pod.iter().enumerate().map(pod).map(Arc::new).collect(),
         existing_slices: None,
         trigger_time: None,
-        options: PlanOptions { max_endpoints_per_slice: *max, ..PlanOptions::default() },
+        options: PlanOptions::default().with_max_endpoints_per_slice(*max),
         hinted: Default::default(),
     }
 }
@@ -89,7 +89,7 @@ fn settled(world: &World) -> Result<World, TestCaseError> {
     let plan = world.plan();
     let after = world.after(&plan);
     let again = after.plan();
-    prop_assert!(again.writes_nothing(), "first\n{plan}\nthen\n{again}");
+    prop_assert!(again.is_empty(), "first\n{plan}\nthen\n{again}");
     Ok(after)
 }
 
@@ -97,7 +97,7 @@ fn follow(world: &World, flips: &[usize]) -> TestCaseResult {
     let mut now = settled(world)?;
     for pod in flips {
         let next = flipped(&now, *pod);
-        let written = next.plan().writes();
+        let written = next.plan().write_count();
         let after = settled(&next)?;
         let (before, hints) = (hints(&now), hints(&after));
         let has_hints = |hints: &BTreeMap<Text, Option<Text>>| hints.values().any(Option::is_some);

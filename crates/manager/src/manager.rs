@@ -298,19 +298,15 @@ impl Build<'_> {
         let component = kube_endpoint_endpointslice_controller::controller::EVENT_COMPONENT;
         let (writer, events) = self.writer(ControllerName::EndpointSlice, component)?;
         let settings = self.settings;
+        let tolerates_nodes = settings.gates.is_on(Gate::TopologyNodeTolerance);
+        let topology_node_tolerance = if tolerates_nodes { settings.topology_node_tolerance } else { 0.0 };
         let options = ControllerOptions {
-            plan: PlanOptions {
-                max_endpoints_per_slice: settings.max_endpoints_per_slice,
-                tolerate_unready_annotation: settings.gates.is_on(Gate::TolerateUnreadyAnnotation),
-                safe_write_order: settings.gates.is_on(Gate::SafeWriteOrder),
-                slice_compaction: settings.gates.is_on(Gate::SliceCompaction),
-                topology_node_tolerance: if settings.gates.is_on(Gate::TopologyNodeTolerance) {
-                    settings.topology_node_tolerance
-                } else {
-                    0.0
-                },
-                ..PlanOptions::default()
-            },
+            plan: PlanOptions::default()
+                .with_max_endpoints_per_slice(settings.max_endpoints_per_slice)
+                .with_tolerate_unready_annotation(settings.gates.is_on(Gate::TolerateUnreadyAnnotation))
+                .with_safe_write_order(settings.gates.is_on(Gate::SafeWriteOrder))
+                .with_slice_compaction(settings.gates.is_on(Gate::SliceCompaction))
+                .with_topology_node_tolerance(topology_node_tolerance),
             workers: settings.endpoint_slice_workers,
             batch_period: settings.endpoint_slice_batch_period,
             node_zone_resync: settings.gates.is_on(Gate::NodeZoneResync),
@@ -331,12 +327,10 @@ impl Build<'_> {
         let (writer, events) = self.writer(ControllerName::Endpoints, component)?;
         let gates = &self.settings.gates;
         let options = ControllerOptions {
-            plan: PlanOptions {
-                keep_equal_truncated: gates.is_on(Gate::EndpointsKeepTruncated),
-                ignore_reserved_labels: gates.is_on(Gate::EndpointsIgnoreReservedLabels),
-                tolerate_unready_annotation: gates.is_on(Gate::TolerateUnreadyAnnotation),
-                ..PlanOptions::default()
-            },
+            plan: PlanOptions::default()
+                .with_keep_equal_truncated(gates.is_on(Gate::EndpointsKeepTruncated))
+                .with_ignore_reserved_labels(gates.is_on(Gate::EndpointsIgnoreReservedLabels))
+                .with_tolerate_unready_annotation(gates.is_on(Gate::TolerateUnreadyAnnotation)),
             workers: self.settings.endpoints_workers,
             batch_period: self.settings.endpoints_batch_period,
             repair: gates.is_on(Gate::EndpointsRepair),
@@ -353,7 +347,8 @@ impl Build<'_> {
         let component = kube_endpoint_mirroring::controller::EVENT_COMPONENT;
         let (writer, events) = self.writer(ControllerName::EndpointSliceMirroring, component)?;
         let options = ControllerOptions {
-            plan: PlanOptions { max_endpoints_per_subset: self.settings.mirroring_max_endpoints_per_subset },
+            plan: PlanOptions::default()
+                .with_max_endpoints_per_subset(self.settings.mirroring_max_endpoints_per_subset),
             workers: self.settings.mirroring_workers,
             batch_period: self.settings.mirroring_batch_period,
             orphaned_slice_cleanup: self.settings.gates.is_on(Gate::OrphanedSliceCleanup),

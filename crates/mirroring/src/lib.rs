@@ -6,4 +6,6 @@ pub mod plan;
 
 pub use controller::{ControllerOptions, MirroringController};
 pub use metrics::buckets;
-pub use plan::{NotMirrored, Plan, PlanInputs, PlanOptions, plan};
+pub use plan::{
+    AddressVerdict, MirrorVerdict, NotMirrored, Plan, PlanInputs, PlanOptions, PlanStats, SkipReason, plan,
+};

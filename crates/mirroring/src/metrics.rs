@@ -13,7 +13,7 @@ use metrics::{
 };
 use parking_lot::Mutex;
 
-use crate::plan::Stats;
+use crate::PlanStats;
 
 const ADDED: &str = "endpoint_slice_mirroring_controller_endpoints_added_per_sync";
 const UPDATED: &str = "endpoint_slice_mirroring_controller_endpoints_updated_per_sync";
@@ -107,7 +107,7 @@ impl Metrics {
     }
 
     /// Counts what a plan found, before it is carried out.
-    pub(crate) fn planned(&self, endpoints: &ObjectKey, stats: &Stats) {
+    pub(crate) fn planned(&self, endpoints: &ObjectKey, stats: &PlanStats) {
         self.added.record(stats.added as f64);
         self.updated.record(stats.updated as f64);
         self.removed.record(stats.removed as f64);
@@ -162,11 +162,11 @@ mod tests {
                 value.0
             })
         };
-        let stats = |endpoints_desired, slices, slices_desired| Stats {
+        let stats = |endpoints_desired, slices, slices_desired| PlanStats {
             endpoints_desired,
             slices,
             slices_desired,
-            ..Stats::default()
+            ..PlanStats::default()
         };
         metrics::with_local_recorder(&recorder, || {
             let metrics = Metrics::new();

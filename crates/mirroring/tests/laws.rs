@@ -128,13 +128,8 @@ fn slices() -> impl Strategy<Value = Vec<Arc<EndpointSlice>>> {
 
 fn run(endpoints: &Endpoints, existing: &[Arc<EndpointSlice>], max: usize) -> Plan {
     let service = Service::default();
-    let options = PlanOptions { max_endpoints_per_subset: max };
-    plan(&PlanInputs {
-        service: Some(&service),
-        endpoints: Some(endpoints),
-        existing_slices: existing,
-        options: &options,
-    })
+    let options = PlanOptions::default().with_max_endpoints_per_subset(max);
+    plan(&PlanInputs::new(&service, endpoints).with_existing_slices(existing).with_options(&options))
 }
 
 proptest! {
@@ -182,7 +177,7 @@ proptest! {
 
     #[test]
     fn no_slice_holds_more_than_the_maximum_nor_an_endpoint_twice(given in endpoints(), max in 0..6usize) {
-        for slice in run(&given, &[], max).create {
+        for slice in run(&given, &[], max).writes.create {
             prop_assert!(!slice.endpoints.is_empty() && slice.endpoints.len() <= max);
             let mut identities: Vec<_> = slice.endpoints.iter().map(Endpoint::identity).collect();
             identities.sort();

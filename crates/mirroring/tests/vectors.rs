@@ -90,19 +90,18 @@ fn the_outcome_is_upstreams_with_no_more_writes() {
     assert_eq!(lines.len(), 350);
     let mut less = Vec::new();
     for line in &lines {
-        let options = PlanOptions { max_endpoints_per_subset: line.max_endpoints_per_subset };
+        let options = PlanOptions::default().with_max_endpoints_per_subset(line.max_endpoints_per_subset);
         let existing = line.existing_slices.clone().unwrap_or_default();
-        let plan = plan(&PlanInputs {
-            service: line.service.as_ref(),
-            endpoints: line.endpoints.as_ref(),
-            existing_slices: &existing,
-            options: &options,
-        });
+        let plan = plan(
+            &PlanInputs::new(line.service.as_ref(), line.endpoints.as_ref())
+                .with_existing_slices(&existing)
+                .with_options(&options),
+        );
         let after = groups(&apply(existing, &plan));
         let want = sorted(line.expect.groups.clone().unwrap_or_default());
         let mut events: Vec<String> = plan.events.iter().map(ToString::to_string).collect();
         events.sort();
-        let writes = plan.create.len() + plan.update.len() + plan.delete.len();
+        let writes = plan.writes.len();
         let upstream = line.expect.creates + line.expect.updates + line.expect.deletes;
         assert_eq!(after, want, "{}", line.id);
         assert_eq!(events, line.expect.events.clone().unwrap_or_default(), "{}", line.id);

@@ -9,7 +9,7 @@ use kube_endpoint_informer::Kind;
 use kube_endpoint_tracker::CachePosition;
 
 use super::Shared;
-use crate::plan::{Action, Plan, PlanInputs, plan};
+use crate::plan::{Plan, PlanInputs, plan};
 
 /// The cache does not show our own last write yet: the sync was put off.
 struct Stale;
@@ -64,13 +64,12 @@ impl Shared {
         let Ok(existing) = self.current(key) else { return Ok(()) };
         let pods = self.cluster.pods_of(key);
         let trigger_time = self.triggers.compute(service, &pods);
-        let plan = plan(&PlanInputs {
-            service,
-            pods: &pods,
-            existing: existing.as_deref(),
-            trigger_time,
-            options: &self.options.plan,
-        });
+        let plan = plan(
+            &PlanInputs::new(service, &pods)
+                .with_existing(existing.as_deref())
+                .with_trigger_time(trigger_time)
+                .with_options(&self.options.plan),
+        );
         if let Some(warning) = &plan.warning {
             self.warn_once(service, warning);
         }
@@ -108,10 +107,10 @@ impl Shared {
 
     async fn carry_out(&self, service: &Service, plan: &Plan) -> Result<(), FailedWrite> {
         let key = &service.key;
-        let (written, object) = match &plan.action {
-            Action::None => return Ok(()),
-            Action::Create(object) => (self.writer.create(key, object, || self.position()).await, object),
-            Action::Update(object) => (self.writer.update(key, object, || self.position()).await, object),
+        let (written, object) = match (plan.writes.create.first(), plan.writes.update.first()) {
+            (Some(object), _) => (self.writer.create(key, object, || self.position()).await, object),
+            (None, Some(object)) => (self.writer.update(key, object, || self.position()).await, object),
+            (None, None) => return Ok(()),
         };
         match written {
             Ok((_, changed_meanwhile)) => {

@@ -8,7 +8,7 @@ use kube_endpoint_core_model::service::{ServicePort, TargetPort};
 use kube_endpoint_core_model::{
     Endpoints, IpFamily, ObjectKey, Pod, ResourceVersion, Service, Timestamp, address,
 };
-use kube_endpoint_endpoints_controller::plan::{Action, Plan, PlanInputs, PlanOptions, plan};
+use kube_endpoint_endpoints_controller::plan::{Plan, PlanInputs, PlanOptions, plan};
 
 /// A running pod `n/NAME` on node `node-a`, ready, with these addresses.
 pub(crate) fn pod(name: &str, ips: &[&str]) -> Pod {
@@ -74,7 +74,7 @@ pub(crate) fn run(
     existing: Option<&Endpoints>,
     options: &PlanOptions,
 ) -> Plan {
-    plan(&PlanInputs { service, pods, existing, trigger_time: None, options })
+    plan(&PlanInputs::new(service, pods).with_existing(existing).with_options(options))
 }
 
 pub(crate) fn arcs(pods: impl IntoIterator<Item = Pod>) -> Vec<Arc<Pod>> {
@@ -83,16 +83,16 @@ pub(crate) fn arcs(pods: impl IntoIterator<Item = Pod>) -> Vec<Arc<Pod>> {
 
 /// What is there after a plan has been carried out.
 pub(crate) fn apply(existing: Option<Endpoints>, plan: &Plan) -> Option<Endpoints> {
-    match &plan.action {
-        Action::None => existing,
-        Action::Create(created) => {
+    match (plan.writes.create.as_slice(), plan.writes.update.as_slice()) {
+        ([], []) => existing,
+        ([created], []) => {
             assert!(created.metadata.resource_version.is_none());
             let mut created = created.clone();
             created.metadata.resource_version = ResourceVersion(1);
             created.metadata.uid = "made".into();
             Some(created)
         }
-        Action::Update(updated) => {
+        ([], [updated]) => {
             let existing = existing.expect("an update replaces something");
             assert_eq!(updated.metadata.resource_version, existing.metadata.resource_version);
             assert_eq!(updated.metadata.uid, existing.metadata.uid);
@@ -100,5 +100,6 @@ pub(crate) fn apply(existing: Option<Endpoints>, plan: &Plan) -> Option<Endpoint
             updated.metadata.resource_version.0 += 1;
             Some(updated)
         }
+        _ => panic!("more than one write: {plan}"),
     }
 }

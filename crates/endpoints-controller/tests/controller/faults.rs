@@ -114,7 +114,7 @@ async fn a_namespace_on_its_way_out_gets_nothing_and_nobody_is_told() {
 async fn an_unreadable_annotation_is_told_once_for_each_version_of_the_service() {
     let warnings = crate::world::Warnings::default();
     let _guard = tracing::subscriber::set_default(warnings.clone());
-    let plan = PlanOptions { tolerate_unready_annotation: true, ..PlanOptions::default() };
+    let plan = PlanOptions::default().with_tolerate_unready_annotation(true);
     let world = World::start(&server([]), ControllerOptions { plan, ..ControllerOptions::default() }).await;
     let mut annotated = service("web");
     annotated["metadata"]["annotations"] =

@@ -131,7 +131,7 @@ async fn a_sync_waits_until_the_cache_shows_our_own_last_write() {
 /// kubernetes#127370, kubernetes#126578.
 #[tokio::test(start_paused = true)]
 async fn an_update_that_changed_nothing_leaves_the_service_free_for_the_next() {
-    let plan = PlanOptions { capacity: 2, ..PlanOptions::upstream() };
+    let plan = PlanOptions::upstream().with_capacity(2);
     let options = ControllerOptions { plan, repair: false, ..ControllerOptions::default() };
     let pods = [pod("a", 1, true), pod("b", 2, true), pod("c", 3, true)];
     let world = World::start(&server(pods), options).await;

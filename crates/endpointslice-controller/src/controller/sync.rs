@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use kube_endpoint_api_writer::{EventSubject, FailedWrite, SliceWrites, WriteError};
-use kube_endpoint_core_model::{AddressType, EndpointSlice, ObjectKey, PlannedEvent, Service, Timestamp};
+use kube_endpoint_core_model::{EndpointSlice, ObjectKey, PlannedEvent, Service, Timestamp};
 use kube_endpoint_informer::Kind;
 use kube_endpoint_tracker::CachePosition;
 
 use super::Shared;
-use crate::plan::{Plan, PlanError, PlanInputs, plan};
+use crate::plan::{Plan, PlanError, PlanInputs, SubPlan, plan};
 
 /// How a sync ended that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,17 +78,15 @@ impl Shared {
         }
         let topology = Arc::clone(&self.topology.read());
         let hinted = self.hinted.lock().get(key).cloned().unwrap_or_default();
-        let mut plan = plan(&PlanInputs {
-            service: &service,
-            pods: &pods,
-            nodes: &self.cluster,
-            existing_slices: &existing,
-            trigger_time,
-            options: &self.options.plan,
-            topology: &topology,
-            hinted,
-        });
-        let wants_writes = !plan.writes_nothing();
+        let mut plan = plan(
+            &PlanInputs::new(&service, &pods, &self.cluster)
+                .with_existing_slices(&existing)
+                .with_trigger_time(trigger_time)
+                .with_options(&self.options.plan)
+                .with_topology(&topology)
+                .with_hinted(hinted),
+        );
+        let wants_writes = !plan.is_empty();
         let failed = self.carry_out(&service, &mut plan, trigger_time).await;
         self.remember_hints(key, std::mem::take(&mut plan.hinted), &topology);
         self.report(&service, plan, wants_writes, failed)
@@ -111,8 +109,8 @@ impl Shared {
         (!self.writer.tracker().is_stale(key, position, uids)).then_some(slices)
     }
 
-    /// Carries a plan out, one address type after the other, in that of the Service's order first: a write that fails ends
-    /// those of its address type and of no other, as upstream has it.
+    /// Carries out the sub-plans in order. A write that fails ends its sub-plan; the others are still carried out, as
+    /// upstream does, unless the API server is too busy: that ends the sync.
     async fn carry_out(
         &self,
         service: &Service,
@@ -120,27 +118,18 @@ impl Shared {
         trigger_time: Option<Timestamp>,
     ) -> Vec<FailedWrite> {
         let key = &service.key;
-        self.metrics.planned(key, &plan.stats, self.options.plan.max_endpoints_per_slice);
-        let wants_writes = !plan.writes_nothing();
-        let mut create = std::mem::take(&mut plan.create);
+        self.metrics.planned(key, plan, self.options.plan.max_endpoints_per_slice);
+        let wants_writes = !plan.is_empty();
         let mut failures = Vec::new();
-        for address_type in address_types(plan, &create) {
-            let of_type = |slice: &mut EndpointSlice| slice.address_type == address_type;
-            let delete: Vec<Arc<EndpointSlice>> =
-                plan.delete.iter().filter(|slice| slice.address_type == address_type).cloned().collect();
-            let update = plan
-                .update
-                .chunk_by(|one, two| one.address_type == two.address_type)
-                .find(|chunk| chunk.first().is_some_and(|slice| slice.address_type == address_type));
-            let writes = SliceWrites {
-                create: create.extract_if(.., of_type).collect(),
-                update: update.unwrap_or_default(),
-                delete: &delete,
-            };
+        for SubPlan { writes, stats, .. } in std::mem::take(&mut plan.sub_plans) {
+            let writes =
+                SliceWrites { create: writes.create, update: &writes.update, delete: &writes.delete };
             let wrote = |operation| self.metrics.wrote(operation);
             match self.writer.carry_out(key, writes, || self.position(), wrote).await {
                 Ok(changed_meanwhile) => {
-                    self.metrics.carried_out(&plan.stats, address_type);
+                    if let Some(stats) = stats {
+                        self.metrics.carried_out(&plan.stats, &stats);
+                    }
                     if changed_meanwhile {
                         self.sync_after_slice_change(Some(key));
                     }
@@ -218,16 +207,4 @@ impl Shared {
         self.put_off.forget(key);
         self.metrics.forget(key);
     }
-}
-
-/// The address types of a plan, each once: those of the Service, then those that it no longer has.
-fn address_types(plan: &Plan, create: &[EndpointSlice]) -> Vec<AddressType> {
-    let mut all: Vec<AddressType> = plan.stats.address_types.iter().map(|one| one.address_type).collect();
-    let written = create.iter().chain(&plan.update).chain(plan.delete.iter().map(|slice| &**slice));
-    for slice in written {
-        if !all.contains(&slice.address_type) {
-            all.push(slice.address_type);
-        }
-    }
-    all
 }

@@ -1,20 +1,21 @@
-//! The plan of one family of addresses (upstream `reconcileByAddressType`).
+//! The sub-plan of one address family (upstream `reconcileByAddressType`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{AddressType, EndpointPort, EndpointSlice, IpFamily, PlannedEvent};
+use kube_endpoint_core_model::{AddressType, EndpointPort, EndpointSlice, IpFamily, PlannedEvent, Writes};
 
 use super::drafts::Drafter;
 use super::hints::{Slices, Strategy};
 use super::inputs::PlanInputs;
-use super::outcome::{AddressTypeStats, GroupStats, Plan};
+use super::outcome::{AddressTypeStats, GroupStats, Plan, SubPlan};
 use super::packing::{Fate, Packing};
 use super::pods::{Candidates, PortGroup};
 use super::topology_hints::assign_topology_hints;
 use crate::topology::{EVENT_DISABLED, for_address_type};
 
-/// Adds the writes, events and numbers of one family to a plan. `slices` are those of the family, by name.
+/// Adds the sub-plan and the events of one family to a plan, and updates its hints state. `slices` are those of the family,
+/// by name; `extra_writes` counts the writes that merging slices has added so far.
 pub(super) fn plan<'a>(
     inputs: &PlanInputs<'a>,
     candidates: &Candidates<'a>,
@@ -25,7 +26,7 @@ pub(super) fn plan<'a>(
     plan: &mut Plan,
 ) {
     let service = inputs.service;
-    // The garbage collector deletes the slices of a Service that goes; new ones would race against it.
+    // The garbage collector deletes the slices of a Service that is being deleted; new slices would race against it.
     let may_create = service.deletion_timestamp.is_none();
     let mut packing = Packing::new(candidates, family, service, slices, inputs.capacity());
     let added = packing.unplaced.iter().map(Vec::len).sum();
@@ -54,7 +55,6 @@ pub(super) fn plan<'a>(
     let (written, rehinted) = hinting.rehinted();
 
     let mut stats = AddressTypeStats {
-        address_type: family.into(),
         endpoints_added: added,
         endpoints_removed: packing.removed,
         slices_changed: written.len() + rehinted.len(),
@@ -65,22 +65,23 @@ pub(super) fn plan<'a>(
         .enumerate()
         .filter_map(|(position, index)| Some((&*packing.current.get(*index)?.slice.metadata.name, position)))
         .collect();
+    let mut writes = Writes::default();
     let mut updates = Vec::with_capacity(order.len());
     for draft in written {
         match draft.replaces {
             Some(replaced) => updates.push((position.get(&*replaced.metadata.name).copied(), draft.slice)),
-            None if may_create => plan.create.push(draft.slice),
+            None if may_create => writes.create.push(draft.slice),
             None => {}
         }
     }
     updates.sort_by_key(|(position, _)| *position);
-    plan.update.extend(updates.into_iter().map(|(_, slice)| slice));
-    plan.update.extend(rehinted.into_iter().map(|draft| draft.slice));
+    writes.update.extend(updates.into_iter().map(|(_, slice)| slice));
+    writes.update.extend(rehinted.into_iter().map(|draft| draft.slice));
     for one in packing.current.iter().filter(|one| one.fate == Fate::Delete) {
         stats.slices_changed += 1;
-        plan.delete.push(Arc::clone(one.slice));
+        writes.delete.push(Arc::clone(one.slice));
     }
-    plan.stats.address_types.push(stats);
+    plan.sub_plans.push(SubPlan { address_type: family.into(), writes, stats: Some(stats) });
 }
 
 fn apply_hints(

@@ -1,53 +1,132 @@
-//! What a plan is made from.
+//! The inputs of a plan.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, LazyLock};
 
 use kube_endpoint_core_model::well_known::{ANNOTATION_TOLERATE_UNREADY, ENDPOINTSLICE_CONTROLLER};
 use kube_endpoint_core_model::{EndpointSlice, NodeLookup, Pod, Service, Text, Timestamp};
 
 use crate::topology::{HintedState, TopologyState};
 
-/// How many endpoints a slice holds at most when nobody says otherwise (`--max-endpoints-per-slice`).
+/// The default of [`PlanOptions::max_endpoints_per_slice`] (`--max-endpoints-per-slice`).
 pub const DEFAULT_MAX_ENDPOINTS_PER_SLICE: usize = 100;
+
+static DEFAULT_OPTIONS: LazyLock<PlanOptions> = LazyLock::new(PlanOptions::default);
+static UNKNOWN_TOPOLOGY: TopologyState = TopologyState::unknown();
 
 /// Everything that one sync of a Service depends on.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct PlanInputs<'a> {
     /// The Service.
     pub service: &'a Service,
     /// The pods that it selects, in any order; sorted by name is fastest.
     pub pods: &'a [Arc<Pod>],
-    /// Where the nodes of the pods are looked up.
+    /// Looks up the pods' nodes by name.
     pub nodes: &'a dyn NodeLookup,
-    /// The slices that carry the Service's and the manager's label and are not being deleted, in any order.
+    /// The slices that carry the label with the Service's name and the label with the manager's name and are not being
+    /// deleted, in any order.
     pub existing_slices: &'a [Arc<EndpointSlice>],
-    /// When the change happened that this sync is about; none when it is not known.
+    /// Time of the change that led to this sync; none if it is not known.
     pub trigger_time: Option<Timestamp>,
     /// Options of the controller.
     pub options: &'a PlanOptions,
     /// How the cluster's CPU is spread over zones.
     pub topology: &'a TopologyState,
-    /// What the last sync of this Service left, [`Plan::hinted`](crate::Plan::hinted); empty at first.
+    /// [`Plan::hinted`](crate::Plan::hinted) of the last sync of this Service; empty at the first sync.
     pub hinted: HintedState,
 }
 
-/// Options that do not change from sync to sync.
+impl<'a> PlanInputs<'a> {
+    /// Returns the inputs for a Service that has no slices yet, with default options, no trigger time and unknown zones.
+    pub fn new(service: &'a Service, pods: &'a [Arc<Pod>], nodes: &'a dyn NodeLookup) -> Self {
+        Self {
+            service,
+            pods,
+            nodes,
+            existing_slices: &[],
+            trigger_time: None,
+            options: &DEFAULT_OPTIONS,
+            topology: &UNKNOWN_TOPOLOGY,
+            hinted: HintedState::default(),
+        }
+    }
+
+    /// Sets [`existing_slices`](Self::existing_slices).
+    pub fn with_existing_slices(self, existing_slices: &'a [Arc<EndpointSlice>]) -> Self {
+        Self { existing_slices, ..self }
+    }
+
+    /// Sets [`trigger_time`](Self::trigger_time).
+    pub fn with_trigger_time(self, trigger_time: impl Into<Option<Timestamp>>) -> Self {
+        Self { trigger_time: trigger_time.into(), ..self }
+    }
+
+    /// Sets [`options`](Self::options).
+    pub fn with_options(self, options: &'a PlanOptions) -> Self {
+        Self { options, ..self }
+    }
+
+    /// Sets [`topology`](Self::topology).
+    pub fn with_topology(self, topology: &'a TopologyState) -> Self {
+        Self { topology, ..self }
+    }
+
+    /// Sets [`hinted`](Self::hinted).
+    pub fn with_hinted(self, hinted: HintedState) -> Self {
+        Self { hinted, ..self }
+    }
+
+    /// Returns true if pods that are not ready are published as ready.
+    pub(crate) fn publishes_unready(&self) -> bool {
+        // The annotation was read with Go's ParseBool.
+        let tolerates = |value: &Text| matches!(&**value, "1" | "t" | "T" | "true" | "TRUE" | "True");
+        self.service.publish_not_ready_addresses
+            || (self.options.tolerate_unready_annotation
+                && self.service.annotations.get(ANNOTATION_TOLERATE_UNREADY).is_some_and(tolerates))
+    }
+
+    /// Returns the maximum number of endpoints of a slice.
+    pub(crate) fn capacity(&self) -> usize {
+        self.options.max_endpoints_per_slice.max(1)
+    }
+}
+
+impl fmt::Debug for PlanInputs<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PlanInputs")
+            .field("service", &self.service.key)
+            .field("pods", &self.pods.len())
+            .field("existing_slices", &self.existing_slices.len())
+            .field("trigger_time", &self.trigger_time)
+            .field("options", self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Options of a plan, the same for all syncs. To change some, start from the default:
+///
+/// ```
+/// # use kube_endpoint_endpointslice_controller::PlanOptions;
+/// let options = PlanOptions::default().with_max_endpoints_per_slice(500);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct PlanOptions {
-    /// How many endpoints a slice holds at most; zero counts as one.
+    /// Maximum number of endpoints of a slice; zero counts as one.
     pub max_endpoints_per_slice: usize,
     /// The value of the managed-by label.
     pub manager: Text,
-    /// Gate: the annotation `service.alpha.kubernetes.io/tolerate-unready-endpoints` publishes unready pods, as
+    /// Gate: the annotation `service.alpha.kubernetes.io/tolerate-unready-endpoints` publishes pods that are not ready, as
     /// `publishNotReadyAddresses` does. Upstream no longer reads it; off by default.
     pub tolerate_unready_annotation: bool,
-    /// Gate: where no order of updates keeps every ready pod in some slice after each of them, a slice is created first.
+    /// Gate: if no order of updates keeps every ready pod in some slice after each of them, a slice is created first.
     /// Upstream makes fewer writes then, in any order. On by default.
     pub safe_write_order: bool,
-    /// Gate: syncs that write anyway also merge sparse slices, with at most one write more. Off by default.
+    /// Gate: a sync that writes anyway also merges sparse slices, with at most one more write. Off by default.
     pub slice_compaction: bool,
-    /// Gate: up to this share (0 to 1) of the nodes may lack zone or CPU and be left out of the ratios, where upstream
-    /// withdraws all hints for the first such node. Zero by default.
+    /// Gate: up to this share (0 to 1) of the nodes may lack zone or CPU and are left out of the ratios. Upstream removes
+    /// all hints for the first such node. Zero by default.
     pub topology_node_tolerance: f64,
 }
 
@@ -64,18 +143,34 @@ impl Default for PlanOptions {
     }
 }
 
-impl PlanInputs<'_> {
-    /// Whether unready pods are published as ready.
-    pub(crate) fn publishes_unready(&self) -> bool {
-        // The annotation was read with Go's ParseBool.
-        let tolerates = |value: &Text| matches!(&**value, "1" | "t" | "T" | "true" | "TRUE" | "True");
-        self.service.publish_not_ready_addresses
-            || (self.options.tolerate_unready_annotation
-                && self.service.annotations.get(ANNOTATION_TOLERATE_UNREADY).is_some_and(tolerates))
+impl PlanOptions {
+    /// Sets [`max_endpoints_per_slice`](Self::max_endpoints_per_slice).
+    pub fn with_max_endpoints_per_slice(self, max_endpoints_per_slice: usize) -> Self {
+        Self { max_endpoints_per_slice, ..self }
     }
 
-    /// The capacity of a slice.
-    pub(crate) fn capacity(&self) -> usize {
-        self.options.max_endpoints_per_slice.max(1)
+    /// Sets [`manager`](Self::manager).
+    pub fn with_manager(self, manager: impl Into<Text>) -> Self {
+        Self { manager: manager.into(), ..self }
+    }
+
+    /// Sets [`tolerate_unready_annotation`](Self::tolerate_unready_annotation).
+    pub fn with_tolerate_unready_annotation(self, tolerate_unready_annotation: bool) -> Self {
+        Self { tolerate_unready_annotation, ..self }
+    }
+
+    /// Sets [`safe_write_order`](Self::safe_write_order).
+    pub fn with_safe_write_order(self, safe_write_order: bool) -> Self {
+        Self { safe_write_order, ..self }
+    }
+
+    /// Sets [`slice_compaction`](Self::slice_compaction).
+    pub fn with_slice_compaction(self, slice_compaction: bool) -> Self {
+        Self { slice_compaction, ..self }
+    }
+
+    /// Sets [`topology_node_tolerance`](Self::topology_node_tolerance).
+    pub fn with_topology_node_tolerance(self, topology_node_tolerance: f64) -> Self {
+        Self { topology_node_tolerance, ..self }
     }
 }

@@ -1,56 +1,77 @@
-//! What a plan says: writes, events, verdicts, numbers.
+//! The result of a plan: writes for each address type, events, verdicts, errors and numbers.
 
-use std::sync::Arc;
+use std::fmt::{self, Display, Formatter};
 
+use kube_endpoint_core_model::display::{Ports, fmt_lines};
 use kube_endpoint_core_model::{
-    AddressType, EndpointPort, EndpointSlice, ObjectKey, PlannedEvent, PodVerdict, Text,
+    AddressType, EndpointPort, EndpointSlice, ObjectKey, PlannedEvent, PodVerdict, Text, Writes,
 };
+use serde::Serialize;
 
 use crate::topology::HintedState;
 
-/// What is to be written, and all else that a sync has to say. Carried out as: creates, then updates in order, then
-/// deletes in order; the first error ends it. Whoever watches sees each pod that is ready before and after in some slice
-/// after every single write.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The result of a plan.
+///
+/// The sub-plans are carried out in order. A write that fails ends its sub-plan; the sub-plans of the other address types
+/// are still carried out. If the API server is too busy to answer, the sync ends there, and so do all sub-plans.
+///
+/// After each single write, each pod that is ready before the sub-plan and after it is a ready endpoint of some slice.
+///
+/// `Display` prints all of it, for people. `Serialize` writes all of it, for programs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Plan {
-    /// New slices: `generateName` is set, `name` is not.
-    pub create: Vec<EndpointSlice>,
-    /// Slices as they shall be, with the name, uid and version of what they replace.
-    pub update: Vec<EndpointSlice>,
-    /// Slices to delete, as they are.
-    pub delete: Vec<Arc<EndpointSlice>>,
+    /// One sub-plan for each address type of the Service, IPv4 first, then one for each address type that the Service no
+    /// longer has but of which there are slices. A sub-plan may have nothing to write.
+    pub sub_plans: Vec<SubPlan>,
     /// Events about the Service.
     pub events: Vec<PlannedEvent>,
-    /// What became of each pod, by pod name.
+    /// A verdict on each pod, sorted by pod name.
     pub verdicts: Vec<PodVerdict>,
-    /// What went wrong without stopping the rest; the Service is to be synced again later.
+    /// Problems that did not prevent the rest of the plan. The Service has to be synced again later.
     pub errors: Vec<PlanError>,
-    /// What the next sync of this Service has to be given.
+    /// State that the next sync of this Service takes as [`PlanInputs::hinted`](crate::PlanInputs::hinted).
     pub hinted: HintedState,
     /// Numbers for metrics.
     pub stats: PlanStats,
 }
 
-/// Something that a later sync may find mended.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// The writes to the slices of one address type.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SubPlan {
+    /// The address type.
+    pub address_type: AddressType,
+    /// The writes. `update` is in the order that keeps every ready pod published.
+    pub writes: Writes<EndpointSlice>,
+    /// Numbers for metrics; none if the Service no longer has the address type, in which case all slices are deleted.
+    pub stats: Option<AddressTypeStats>,
+}
+
+/// A problem that may be gone at a later sync.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize)]
+#[serde(tag = "error", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+#[non_exhaustive]
 pub enum PlanError {
-    /// A pod's node is not known (yet), so that the pod is left out. May be retried.
+    /// The informer does not know the pod's node, or does not know it yet, so that the pod is left out.
     #[error("skipping Pod {pod} for Service {service}: Node {node} Not Found")]
     NodeNotFound {
         /// Name of the pod.
         pod: Text,
         /// The Service.
         service: ObjectKey,
-        /// Name of the node, empty when the pod has none.
+        /// Name of the node, empty if the pod has none.
         node: Text,
     },
 }
 
-/// Numbers for metrics, of this sync alone.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Labels for the metrics of one sync.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct PlanStats {
-    /// One entry for each address type of the Service, IPv4 first.
-    pub address_types: Vec<AddressTypeStats>,
     /// Whether a topology annotation asks for hints: label `topology`, `Auto` or `Disabled`.
     pub topology_auto: bool,
     /// The value of `trafficDistribution` that is in force: label `traffic_distribution`.
@@ -58,74 +79,130 @@ pub struct PlanStats {
 }
 
 /// Numbers of one address type.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct AddressTypeStats {
-    /// The address type.
-    pub address_type: AddressType,
-    /// Endpoints that were in no slice of their group before.
+    /// Endpoints that were in no slice with their ports before.
     pub endpoints_added: usize,
-    /// Endpoints that are no longer wanted where they were.
+    /// Endpoints that are removed from the slice that held them.
     pub endpoints_removed: usize,
-    /// Creates, updates and deletes; creates also while the Service is being deleted, as upstream counts.
+    /// Creates, updates and deletes. Counts creates even if the Service is being deleted, as upstream does.
     pub slices_changed: usize,
     /// One entry for each set of ports, sorted by ports.
     pub groups: Vec<GroupStats>,
 }
 
-/// Numbers of the slices that share a set of ports.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Numbers of the slices that have the same ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct GroupStats {
     /// The ports.
     pub ports: Vec<EndpointPort>,
-    /// Endpoints wanted.
+    /// Endpoints that should exist.
     pub endpoints: usize,
     /// Slices after the sync.
     pub slices: usize,
 }
 
 impl AddressTypeStats {
-    /// Endpoints wanted.
+    /// Returns the number of endpoints that should exist.
     pub fn endpoints(&self) -> usize {
         self.groups.iter().map(|group| group.endpoints).sum()
     }
 
-    /// Slices after the sync.
+    /// Returns the number of slices after the sync.
     pub fn slices(&self) -> usize {
         self.groups.iter().map(|group| group.slices).sum()
     }
 
-    /// How many slices would do if all were full (upstream `numDesiredSlices`); never less than the placeholder.
+    /// Returns the number of slices if all were full (upstream `numDesiredSlices`), at least one for the placeholder.
     pub fn desired_slices(&self, max_endpoints_per_slice: usize) -> usize {
         let capacity = max_endpoints_per_slice.max(1);
         self.groups.iter().map(|group| group.endpoints.div_ceil(capacity)).sum::<usize>().max(1)
     }
 }
 
-impl PlanStats {
-    /// Endpoints wanted, over all address types.
+impl Plan {
+    /// Returns true if there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.sub_plans.iter().all(|sub_plan| sub_plan.writes.is_empty())
+    }
+
+    /// Returns the number of writes of all sub-plans.
+    pub fn write_count(&self) -> usize {
+        self.sub_plans.iter().map(|sub_plan| sub_plan.writes.len()).sum()
+    }
+
+    /// Returns the numbers of each address type that the Service has.
+    pub fn address_type_stats(&self) -> impl Iterator<Item = &AddressTypeStats> {
+        self.sub_plans.iter().filter_map(|sub_plan| sub_plan.stats.as_ref())
+    }
+
+    /// Returns the number of endpoints that should exist, over all address types.
     pub fn endpoints(&self) -> usize {
-        self.address_types.iter().map(AddressTypeStats::endpoints).sum()
+        self.address_type_stats().map(AddressTypeStats::endpoints).sum()
     }
 
-    /// Slices after the sync, over all address types.
+    /// Returns the number of slices after the sync, over all address types.
     pub fn slices(&self) -> usize {
-        self.address_types.iter().map(AddressTypeStats::slices).sum()
+        self.address_type_stats().map(AddressTypeStats::slices).sum()
     }
 
-    /// How many slices would do if all were full, over all address types.
+    /// Returns the number of slices if all were full, over all address types.
     pub fn desired_slices(&self, max_endpoints_per_slice: usize) -> usize {
-        self.address_types.iter().map(|one| one.desired_slices(max_endpoints_per_slice)).sum()
+        self.address_type_stats().map(|stats| stats.desired_slices(max_endpoints_per_slice)).sum()
     }
 }
 
-impl Plan {
-    /// Whether nothing is to be written.
-    pub fn writes_nothing(&self) -> bool {
-        self.create.is_empty() && self.update.is_empty() && self.delete.is_empty()
+impl Display for Plan {
+    /// Prints writes, events, errors, verdicts and numbers, in this order. Ends with a newline.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            writeln!(f, "nothing to write")?;
+        }
+        let with_writes = self.sub_plans.iter().filter(|sub_plan| !sub_plan.writes.is_empty());
+        with_writes.map(|sub_plan| &sub_plan.writes).try_for_each(|writes| writes.fmt(f))?;
+        fmt_lines(f, "event ", &self.events)?;
+        fmt_lines(f, "retry: ", &self.errors)?;
+        fmt_lines(f, "", &self.verdicts)?;
+        fmt_lines(f, "", self.sub_plans.iter().filter_map(SubPlan::numbers))
     }
+}
 
-    /// How many writes there are.
-    pub fn writes(&self) -> usize {
-        self.create.len() + self.update.len() + self.delete.len()
+impl SubPlan {
+    fn numbers(&self) -> Option<String> {
+        self.stats.as_ref().map(|stats| format!("{}: {stats}", self.address_type))
+    }
+}
+
+impl Display for SubPlan {
+    /// Prints the writes, then the numbers. Ends with a newline.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.writes.fmt(f)?;
+        fmt_lines(f, "", self.numbers())
+    }
+}
+
+impl Display for AddressTypeStats {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { endpoints_added, endpoints_removed, slices_changed, .. } = self;
+        write!(f, "endpoints {} ({endpoints_added} added, {endpoints_removed} removed)", self.endpoints())?;
+        write!(f, ", slices {} ({slices_changed} changed)", self.slices())
+    }
+}
+
+impl Display for GroupStats {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: endpoints {}, slices {}", Ports(&self.ports), self.endpoints, self.slices)
+    }
+}
+
+impl Display for PlanStats {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let topology = if self.topology_auto { "Auto" } else { "Disabled" };
+        let traffic_distribution = self.traffic_distribution.as_deref().unwrap_or("none");
+        write!(f, "topology {topology}, traffic distribution {traffic_distribution}")
     }
 }

@@ -1,27 +1,34 @@
-//! Immutable facts about zones: ratios of CPU from nodes, and what a Service's hints were spread like.
+//! How the cluster's CPU is spread over zones, and how the hints of a Service are spread over them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use kube_endpoint_core_model::{AddressType, Node, Text};
+use serde::Serialize;
 
 use super::allocation::allocate;
 
-/// The smallest share of its fair load that an endpoint may exceed (upstream `overloadThreshold`).
+/// The share of its fair load by which an endpoint may exceed it (upstream `overloadThreshold`).
 pub(crate) const OVERLOAD_THRESHOLD: f64 = 0.2;
 
-/// How the cluster's CPU is spread over zones. Computed anew from all nodes whenever one of them changes.
+/// How the cluster's CPU is spread over zones. Immutable: computed from all nodes whenever one of them changes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TopologyState {
-    /// Share of the CPU by zone, two zones at least; empty when the nodes do not say enough.
+    /// Share of the CPU by zone, for at least two zones; empty if the nodes lack the information.
     pub(super) ratios: BTreeMap<Text, f64>,
-    /// Whether some nodes without a zone were tolerated, so that endpoints there may be lent to any zone.
+    /// Whether nodes without a zone are tolerated, so that endpoints on them may be hinted for any zone.
     pub(super) tolerant: bool,
 }
 
 impl TopologyState {
-    /// Reads ratios from nodes (upstream `SetNodes`), in any order. Nodes of the control plane and nodes that are not
-    /// ready are left out. The first node without zone or CPU makes the whole insufficient, but up to `tolerance` (a share
-    /// of the nodes that count, 0 to 1) of such nodes are left out instead.
+    /// Returns the state of a cluster whose zones are unknown: no Service gets topology hints.
+    pub const fn unknown() -> Self {
+        Self { ratios: BTreeMap::new(), tolerant: false }
+    }
+
+    /// Computes the ratios from nodes in any order (upstream `SetNodes`). Nodes of the control plane and nodes that are not
+    /// ready do not count. If a node lacks zone or CPU there are no ratios, unless the share of such nodes among those that
+    /// count is at most `tolerance` (0 to 1): they are then left out.
     pub fn from_nodes<'a>(nodes: impl IntoIterator<Item = &'a Node>, tolerance: f64) -> Self {
         let (mut counted, mut incomplete) = (0u32, 0u32);
         let mut nano_by_zone: BTreeMap<&Text, i128> = BTreeMap::new();
@@ -44,64 +51,82 @@ impl TopologyState {
         Self { ratios: ratios.collect(), tolerant }
     }
 
-    /// Whether endpoints without a zone are tolerated, as nodes without a zone are.
+    /// Returns true if endpoints without a zone are tolerated, as nodes without a zone are.
     pub(crate) fn is_tolerant(&self) -> bool {
         self.tolerant
     }
 
-    /// Share of the CPU by zone; empty when the nodes do not say enough.
+    /// Returns the share of the CPU by zone; empty if the nodes lack the information.
     pub fn ratios(&self) -> &BTreeMap<Text, f64> {
         &self.ratios
     }
 }
 
-/// Thousandths, rounded up as Kubernetes' `MilliValue` does.
+/// Converts to thousandths, rounded up as Kubernetes' `MilliValue` does.
 fn milli(nano: i128) -> f64 {
     const NANO_PER_MILLI: i128 = 1_000_000;
     ((nano + NANO_PER_MILLI - 1).div_euclid(NANO_PER_MILLI)) as f64
 }
 
-/// What a sync left of a Service's topology hints: upstream keeps it in its topology cache.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The topology hints of a Service after its last sync. Upstream keeps this in its topology cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct HintedState {
-    /// Whether the last word on this Service, in any address type, was that it has hints.
+    /// Whether the address type that was planned last has hints.
     pub populated: bool,
-    /// Ready endpoints by the zone that they are hinted for, by address type.
+    /// For each address type that has hints: ready endpoints by the zone that they are hinted for.
     pub allocations: BTreeMap<AddressType, BTreeMap<Text, usize>>,
-    /// How many ready endpoints there were, by address type that should have hints and could not be given any.
+    /// For each address type that should have hints but cannot have any: the number of ready endpoints.
     pub withheld: BTreeMap<AddressType, usize>,
 }
 
 impl HintedState {
-    /// Notes that an address type has hints.
+    /// Records that an address type has hints.
     pub(crate) fn set(&mut self, address_type: AddressType, by_zone: BTreeMap<Text, usize>) {
         self.allocations.insert(address_type, by_zone);
         self.withheld.remove(&address_type);
         self.populated = true;
     }
 
-    /// Notes that an address type has none, and shall have none.
+    /// Records that an address type has no hints and should have none.
     pub(crate) fn remove(&mut self, address_type: AddressType) {
         self.allocations.remove(&address_type);
         self.withheld.remove(&address_type);
         self.populated = false;
     }
 
-    /// Notes that an address type with so many ready endpoints should have hints, but can have none.
+    /// Records that an address type with `ready` ready endpoints should have hints but cannot have any.
     pub(crate) fn withhold(&mut self, address_type: AddressType, ready: usize) {
         self.remove(address_type);
         self.withheld.insert(address_type, ready);
     }
 
-    /// Whether an address type that could not be given hints may get some now. Upstream does not ask that.
+    /// Returns true if an address type that could not have hints can have some now. Upstream does not check this.
     pub fn may_be_hinted(&self, topology: &TopologyState) -> bool {
         self.withheld.values().any(|ready| allocate(topology, *ready).is_ok())
     }
 
-    /// Whether some zone has too few endpoints for its share of the CPU (upstream `GetOverloadedServices`), so that the
-    /// Service is to be synced after a change of the nodes.
+    /// Returns true if some zone has too few endpoints for its share of the CPU (upstream `GetOverloadedServices`), so that
+    /// the Service has to be synced after a change of the nodes.
     pub fn is_overloaded(&self, topology: &TopologyState) -> bool {
         self.allocations.values().any(|by_zone| is_overloaded(by_zone, topology))
+    }
+}
+
+impl fmt::Display for HintedState {
+    /// Prints as `hints: IPv4 zone-a=3 zone-b=2; IPv6 withheld from 1 ready endpoints`, or `no hints`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hinted = self.allocations.iter().map(|(address_type, by_zone)| {
+            by_zone
+                .iter()
+                .fold(address_type.to_string(), |text, (zone, count)| format!("{text} {zone}={count}"))
+        });
+        let withheld = self.withheld.iter();
+        let withheld = withheld
+            .map(|(address_type, ready)| format!("{address_type} withheld from {ready} ready endpoints"));
+        let all: Vec<String> = hinted.chain(withheld).collect();
+        if all.is_empty() { f.write_str("no hints") } else { write!(f, "hints: {}", all.join("; ")) }
     }
 }
 
@@ -131,13 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_shares_of_the_cpu_of_ready_ordinary_nodes() {
+    fn ratios_are_shares_of_the_cpu_of_ready_worker_nodes() {
         let check = |nodes: &[Node], tolerance: f64, want: &[(&str, f64)]| {
             let want: BTreeMap<Text, f64> =
                 want.iter().map(|(zone, ratio)| (Text::from(*zone), *ratio)).collect();
             assert_eq!(*TopologyState::from_nodes(nodes, tolerance).ratios(), want, "{nodes:?}");
-            let turned = nodes.iter().rev();
-            assert_eq!(*TopologyState::from_nodes(turned, tolerance).ratios(), want, "{nodes:?}");
+            let reversed = nodes.iter().rev();
+            assert_eq!(*TopologyState::from_nodes(reversed, tolerance).ratios(), want, "{nodes:?}");
         };
         let thirds = [("a", 0.75), ("b", 0.25)];
         let nodes = [node("a", 1000), node("a", 2000), node("b", 1000)];
@@ -178,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_may_come_back_when_there_is_a_zone_for_each_of_enough_endpoints() {
+    fn withheld_hints_are_possible_once_there_are_enough_endpoints_for_the_zones() {
         let check = |zones: &[&str], ready: usize, want: bool| {
             let mut hinted = HintedState::default();
             hinted.withhold(AddressType::IPv4, ready);
@@ -200,7 +225,16 @@ mod tests {
     }
 
     #[test]
-    fn one_address_type_without_hints_is_the_last_word() {
+    fn prints_hints_by_address_type() {
+        let mut hinted = HintedState::default();
+        assert_eq!(hinted.to_string(), "no hints");
+        hinted.set(AddressType::IPv4, [("zone-a".into(), 3), ("zone-b".into(), 2)].into());
+        hinted.withhold(AddressType::IPv6, 1);
+        insta::assert_snapshot!(hinted, @"hints: IPv4 zone-a=3 zone-b=2; IPv6 withheld from 1 ready endpoints");
+    }
+
+    #[test]
+    fn the_address_type_planned_last_decides_whether_hints_are_populated() {
         let mut hinted = HintedState::default();
         hinted.set(AddressType::IPv4, BTreeMap::new());
         assert!(hinted.populated);

@@ -30,7 +30,7 @@ pub fn web(zones: &[&str]) -> World {
         pods: Vec::new(),
         existing_slices: None,
         trigger_time: None,
-        options: PlanOptions { max_endpoints_per_slice: 3, ..PlanOptions::default() },
+        options: PlanOptions::default().with_max_endpoints_per_slice(3),
         hinted: Default::default(),
     }
 }

@@ -8,7 +8,7 @@ pub mod random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{AddressType, EndpointSlice, Node, Pod, Service, Text, Timestamp};
+use kube_endpoint_core_model::{AddressType, EndpointSlice, Node, Pod, Service, Text, Timestamp, Writes};
 use kube_endpoint_endpointslice_controller::{
     HintedState, Plan, PlanInputs, PlanOptions, TopologyState, plan,
 };
@@ -37,16 +37,14 @@ impl World {
     pub fn plan(&self) -> Plan {
         let nodes: BTreeMap<Text, Arc<Node>> =
             self.nodes.iter().map(|node| (node.name.clone(), Arc::new(node.clone()))).collect();
-        plan(&PlanInputs {
-            service: &self.service,
-            pods: &self.pods,
-            nodes: &nodes,
-            existing_slices: self.existing_slices.as_deref().unwrap_or_default(),
-            trigger_time: self.trigger_time,
-            options: &self.options,
-            topology: &TopologyState::from_nodes(&self.nodes, self.options.topology_node_tolerance),
-            hinted: self.hinted.clone(),
-        })
+        plan(
+            &PlanInputs::new(&self.service, &self.pods, &nodes)
+                .with_existing_slices(self.existing_slices.as_deref().unwrap_or_default())
+                .with_trigger_time(self.trigger_time)
+                .with_options(&self.options)
+                .with_topology(&TopologyState::from_nodes(&self.nodes, self.options.topology_node_tolerance))
+                .with_hinted(self.hinted.clone()),
+        )
     }
 
     /// The slices after each single write of a plan, as somebody who watches sees them.
@@ -56,25 +54,10 @@ impl World {
             slices.insert(slice.metadata.name.clone(), Arc::clone(slice));
         }
         let mut states = Vec::new();
-        for slice in &plan.create {
-            assert!(slice.metadata.name.is_empty() && !slice.metadata.generate_name.is_empty());
-            let mut made = slice.clone();
-            let unused = (0..).map(|n| format!("{}{n:05}", slice.metadata.generate_name));
-            made.metadata.name = unused.map(Text::from).find(|name| !slices.contains_key(name)).unwrap();
-            made.metadata.uid = made.metadata.name.clone();
-            slices.insert(made.metadata.name.clone(), Arc::new(made));
-            states.push(slices.values().cloned().collect());
-        }
-        for slice in &plan.update {
-            let old = slices.insert(slice.metadata.name.clone(), Arc::new(slice.clone())).unwrap();
-            assert_eq!(old.metadata.uid, slice.metadata.uid);
-            assert_eq!(old.metadata.resource_version, slice.metadata.resource_version);
-            assert_eq!(old.address_type, slice.address_type, "an address type never changes");
-            states.push(slices.values().cloned().collect());
-        }
-        for slice in &plan.delete {
-            assert!(slices.remove(&slice.metadata.name).is_some());
-            states.push(slices.values().cloned().collect());
+        for sub_plan in &plan.sub_plans {
+            let of_type = |slice: &EndpointSlice| slice.address_type == sub_plan.address_type;
+            assert!(sub_plan.writes.create.iter().chain(&sub_plan.writes.update).all(of_type));
+            carry_out(&sub_plan.writes, &mut slices, &mut states);
         }
         states
     }
@@ -87,6 +70,45 @@ impl World {
         }
         after.hinted = plan.hinted.clone();
         after
+    }
+}
+
+/// The writes of all sub-plans of a plan.
+pub fn writes(plan: &Plan) -> Writes<EndpointSlice> {
+    let mut all = Writes::default();
+    for Writes { create, update, delete } in plan.sub_plans.iter().map(|sub_plan| sub_plan.writes.clone()) {
+        all.create.extend(create);
+        all.update.extend(update);
+        all.delete.extend(delete);
+    }
+    all
+}
+
+/// Carries out writes, and adds the slices after each.
+fn carry_out(
+    writes: &Writes<EndpointSlice>,
+    slices: &mut BTreeMap<Text, Arc<EndpointSlice>>,
+    states: &mut Vec<Vec<Arc<EndpointSlice>>>,
+) {
+    for slice in &writes.create {
+        assert!(slice.metadata.name.is_empty() && !slice.metadata.generate_name.is_empty());
+        let mut made = slice.clone();
+        let unused = (0..).map(|n| format!("{}{n:05}", slice.metadata.generate_name));
+        made.metadata.name = unused.map(Text::from).find(|name| !slices.contains_key(name)).unwrap();
+        made.metadata.uid = made.metadata.name.clone();
+        slices.insert(made.metadata.name.clone(), Arc::new(made));
+        states.push(slices.values().cloned().collect());
+    }
+    for slice in &writes.update {
+        let old = slices.insert(slice.metadata.name.clone(), Arc::new(slice.clone())).unwrap();
+        assert_eq!(old.metadata.uid, slice.metadata.uid);
+        assert_eq!(old.metadata.resource_version, slice.metadata.resource_version);
+        assert_eq!(old.address_type, slice.address_type, "an address type never changes");
+        states.push(slices.values().cloned().collect());
+    }
+    for slice in &writes.delete {
+        assert!(slices.remove(&slice.metadata.name).is_some());
+        states.push(slices.values().cloned().collect());
     }
 }
 

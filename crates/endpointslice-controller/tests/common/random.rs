@@ -37,12 +37,10 @@ pub struct Edit {
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
     (1usize..5, any::<bool>(), 0u8..4)
         .prop_flat_map(|(max, compaction, tolerance)| {
-            let options = PlanOptions {
-                max_endpoints_per_slice: max,
-                slice_compaction: compaction,
-                topology_node_tolerance: if tolerance == 0 { 0.5 } else { 0.0 },
-                ..PlanOptions::default()
-            };
+            let options = PlanOptions::default()
+                .with_max_endpoints_per_slice(max)
+                .with_slice_compaction(compaction)
+                .with_topology_node_tolerance(if tolerance == 0 { 0.5 } else { 0.0 });
             let step = (
                 service(),
                 prop::collection::vec(pod(), 0..12),

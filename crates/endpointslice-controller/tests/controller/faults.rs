@@ -13,7 +13,7 @@ fn refuse(status: u16) -> Fault {
 
 /// Two pods, each in a slice of its own.
 async fn two_slices() -> World {
-    let plan = PlanOptions { max_endpoints_per_slice: 1, ..PlanOptions::default() };
+    let plan = PlanOptions::default().with_max_endpoints_per_slice(1);
     let options = ControllerOptions { plan, ..ControllerOptions::default() };
     let world = World::start(&server([pod("a", 1, true), pod("b", 2, true), service("web")]), options).await;
     assert_eq!(world.requests().len(), 2);
@@ -61,7 +61,7 @@ async fn a_create_whose_answer_was_lost_is_asked_for_under_its_name_while_the_ca
 
 #[tokio::test(start_paused = true)]
 async fn creates_whose_answers_are_lost_again_and_again_leave_one_slice_each() {
-    let plan = PlanOptions { max_endpoints_per_slice: 1, ..PlanOptions::default() };
+    let plan = PlanOptions::default().with_max_endpoints_per_slice(1);
     let options = ControllerOptions { plan, ..ControllerOptions::default() };
     for held_up in [0, 30] {
         let world = World::start(&server([pod("a", 1, true), pod("b", 2, true)]), options.clone()).await;

@@ -125,7 +125,7 @@ async fn whoever_publishes_unready_pods_gets_those_of_unknown_nodes_too() {
 #[tokio::test(start_paused = true)]
 async fn tolerate_unready_annotation_publishes_unready_pods_only_with_the_gate() {
     for (tolerate_unready_annotation, want) in [(true, "10.1.0.1"), (false, "10.1.0.1!")] {
-        let plan = PlanOptions { tolerate_unready_annotation, ..PlanOptions::default() };
+        let plan = PlanOptions::default().with_tolerate_unready_annotation(tolerate_unready_annotation);
         let options = ControllerOptions { plan, ..ControllerOptions::default() };
         let world = World::start(&server([pod("a", 1, false)]), options).await;
         world.create(&service("web")).await;

@@ -9,7 +9,7 @@ use crate::world::{World, millis, seconds, server};
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_left_of_services_that_came_and_went() {
-    let plan = PlanOptions { max_endpoints_per_slice: 2, ..PlanOptions::default() };
+    let plan = PlanOptions::default().with_max_endpoints_per_slice(2);
     let options = ControllerOptions { plan, batch_period: millis(500), ..ControllerOptions::default() };
     let pods =
         (1..6).map(|number| pod_on(["a", "b"][usize::from(number % 2)], &format!("p{number}"), number, true));

@@ -38,7 +38,7 @@ async fn work_that_is_queued_is_left_and_the_write_on_its_way_is_finished() {
 
 #[tokio::test(start_paused = true)]
 async fn all_writes_of_a_sync_that_is_under_way_are_finished() {
-    let plan = PlanOptions { max_endpoints_per_slice: 1, ..PlanOptions::default() };
+    let plan = PlanOptions::default().with_max_endpoints_per_slice(1);
     let options = ControllerOptions { plan, ..ControllerOptions::default() };
     let mut world =
         World::start(&server((1..4).map(|number| pod(&format!("p{number}"), number, true))), options).await;

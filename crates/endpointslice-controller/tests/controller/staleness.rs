@@ -47,7 +47,7 @@ async fn a_long_outage_of_the_watch_costs_no_more_than_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_that_the_cache_does_not_show_yet_is_waited_for() {
-    let plan = PlanOptions { max_endpoints_per_slice: 1, ..PlanOptions::default() };
+    let plan = PlanOptions::default().with_max_endpoints_per_slice(1);
     let options = ControllerOptions { plan, ..ControllerOptions::default() };
     let world = World::start(&server([pod("a", 1, true), pod("b", 2, true), service("web")]), options).await;
     world.requests();
@@ -116,7 +116,7 @@ async fn a_watch_that_breaks_after_every_event_changes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn an_echo_that_comes_before_the_answer_starts_no_sync() {
-    let plan = PlanOptions { max_endpoints_per_slice: 1, ..PlanOptions::default() };
+    let plan = PlanOptions::default().with_max_endpoints_per_slice(1);
     let options = ControllerOptions { plan, ..ControllerOptions::default() };
     let world = World::start(&server([pod("a", 1, true), service("web")]), options).await;
     world.requests();

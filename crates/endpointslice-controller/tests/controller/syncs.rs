@@ -40,7 +40,7 @@ async fn one_pod_that_turns_ready_is_one_write_and_one_sync() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_service_is_one_write_and_one_sync() {
-    let plan = PlanOptions { max_endpoints_per_slice: 1, ..PlanOptions::default() };
+    let plan = PlanOptions::default().with_max_endpoints_per_slice(1);
     let options = ControllerOptions { plan, ..ControllerOptions::default() };
     let world = World::start(&server([pod("a", 1, true), pod("b", 2, true)]), options).await;
     world.create(&service("web")).await;

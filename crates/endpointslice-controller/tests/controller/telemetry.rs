@@ -57,7 +57,7 @@ fn readable_family(family: &str) -> Option<String> {
 
 #[tokio::test(start_paused = true)]
 async fn the_page_after_a_scripted_flow() {
-    let plan = PlanOptions { max_endpoints_per_slice: 2, ..PlanOptions::default() };
+    let plan = PlanOptions::default().with_max_endpoints_per_slice(2);
     let options = ControllerOptions { plan, ..ControllerOptions::default() };
     let pods = (1..6).map(|number| pod(&format!("p{number}"), number, true));
     let world = World::start(&server(pods), options).await;

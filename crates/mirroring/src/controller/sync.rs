@@ -40,24 +40,23 @@ impl Shared {
             slices.into_iter().partition(|slice| slice.is_managed_by(MIRRORING_CONTROLLER));
         let service = self.cluster.service(key);
         let endpoints = self.cluster.endpoints(key);
-        let mut plan = plan(&PlanInputs {
-            service: service.as_deref(),
-            endpoints: endpoints.as_deref(),
-            existing_slices: &mirrored,
-            options: &self.options.plan,
-        });
+        let mut plan = plan(
+            &PlanInputs::new(service.as_deref(), endpoints.as_deref())
+                .with_existing_slices(&mirrored)
+                .with_options(&self.options.plan),
+        );
         if let Some(endpoints) = &endpoints {
             self.record_news(endpoints, &plan);
         }
         if let Some(reason) = plan.not_mirrored {
-            tracing::debug!(endpoints = %key, %reason, slices = plan.delete.len(), "not mirrored");
+            tracing::debug!(endpoints = %key, %reason, slices = plan.writes.delete.len(), "not mirrored");
             self.writer.tracker().forget(key);
             self.metrics.forget(key);
             self.reported.lock().remove(key);
             return self.carry_out(key, &mut plan).await.map(drop);
         }
         self.metrics.planned(key, &plan.stats);
-        let creates = !plan.create.is_empty();
+        let creates = !plan.writes.create.is_empty();
         let carried_out = self.carry_out(key, &mut plan).await?;
         let (Some(service), Some(endpoints)) = (service, endpoints) else { return Ok(()) };
         // What is mirrored goes with the Endpoints, and must not take everything else with it.
@@ -73,7 +72,8 @@ impl Shared {
             self.put_off.put_off(key);
             return Ok(());
         }
-        let kept = mirrored.iter().filter(|slice| !plan.delete.iter().any(|gone| Arc::ptr_eq(gone, slice)));
+        let kept =
+            mirrored.iter().filter(|slice| !plan.writes.delete.iter().any(|gone| Arc::ptr_eq(gone, slice)));
         let families = kept.map(|slice| slice.address_type).collect();
         self.delete_orphans(&service, orphans, &families).await
     }
@@ -115,9 +115,9 @@ impl Shared {
     /// Returns false if it was dropped, because the namespace is on its way out.
     async fn carry_out(&self, key: &ObjectKey, plan: &mut Plan) -> Result<bool, FailedWrite> {
         let writes = SliceWrites {
-            create: std::mem::take(&mut plan.create),
-            update: &plan.update,
-            delete: &plan.delete,
+            create: std::mem::take(&mut plan.writes.create),
+            update: &plan.writes.update,
+            delete: &plan.writes.delete,
         };
         let wrote = |operation| self.metrics.wrote(operation);
         match self.writer.carry_out(key, writes, || self.position(), wrote).await {

@@ -159,7 +159,7 @@ async fn what_happened_while_nobody_watched_is_made_up_for_at_the_start() {
 
 #[tokio::test(start_paused = true)]
 async fn addresses_that_are_skipped_are_told_of_as_events_about_the_endpoints() {
-    let plan = PlanOptions { max_endpoints_per_subset: 2 };
+    let plan = PlanOptions::default().with_max_endpoints_per_subset(2);
     let options = ControllerOptions { plan, ..ControllerOptions::default() };
     let invalid = endpoints("web", &["0.0.0.256", "192.0.2.1", "192.0.2.2", "192.0.2.3"]);
     let world = World::start(&server([service("web"), invalid]), options).await;

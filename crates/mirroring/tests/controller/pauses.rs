@@ -63,7 +63,7 @@ async fn what_has_to_go_goes_when_the_pause_is_over() {
 #[tokio::test(start_paused = true)]
 async fn what_was_skipped_is_told_when_it_is_news_and_not_by_who_comes_next() {
     let options = || ControllerOptions {
-        plan: PlanOptions { max_endpoints_per_subset: 2 },
+        plan: PlanOptions::default().with_max_endpoints_per_subset(2),
         ..ControllerOptions::default()
     };
     let world = World::start(&server([service("web")]), options()).await;

@@ -70,7 +70,7 @@ async fn the_page_after_a_scripted_flow() {
         })
         .build_recorder();
     let guard = metrics::set_default_local_recorder(&recorder);
-    let plan = PlanOptions { max_endpoints_per_subset: 3 };
+    let plan = PlanOptions::default().with_max_endpoints_per_subset(3);
     let options = ControllerOptions { plan, ..ControllerOptions::default() };
     let objects =
         [service("web"), endpoints("web", &["192.0.2.1", "192.0.2.2"]), endpoints("alone", &["192.0.2.9"])];

@@ -1,0 +1,49 @@
+//! The result of a plan: the write, verdicts and numbers.
+
+use std::fmt::{self, Display, Formatter};
+
+use kube_endpoint_core_model::display::fmt_lines;
+use kube_endpoint_core_model::publish::UnreadableAnnotation;
+use kube_endpoint_core_model::{Endpoints, PodVerdict, Writes};
+use serde::Serialize;
+
+/// The result of a plan. There is at most one write, and no delete: the Endpoints of a Service that no longer exists are
+/// not planned but deleted by the controller. A write that fails ends the sync.
+///
+/// `Display` prints all of it, for people. `Serialize` writes all of it, for programs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Plan {
+    /// The create or the update of the Service's Endpoints object, if it has to be written.
+    pub writes: Writes<Endpoints>,
+    /// A verdict on each pod, sorted by pod name. Empty if the Service gets no Endpoints from this controller.
+    pub verdicts: Vec<PodVerdict>,
+    /// Number of pods that are published as ready.
+    pub ready: usize,
+    /// Number of pods that are published as not ready.
+    pub not_ready: usize,
+    /// Whether addresses are left out because there are more than an object may hold.
+    pub truncated: bool,
+    /// An annotation of the Service that is ignored because its value is not a boolean.
+    pub warning: Option<UnreadableAnnotation>,
+}
+
+impl Plan {
+    /// Returns true if there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+}
+
+impl Display for Plan {
+    /// Prints the write, warnings, verdicts and numbers, in this order. Ends with a newline.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.writes.fmt(f)?;
+        fmt_lines(f, "warning: ", &self.warning)?;
+        fmt_lines(f, "", &self.verdicts)?;
+        let Self { ready, not_ready, .. } = self;
+        let truncated = if self.truncated { ", truncated" } else { "" };
+        writeln!(f, "pods {ready} ready, {not_ready} not ready{truncated}")
+    }
+}

@@ -1,0 +1,72 @@
+//! The inputs of a plan.
+
+use std::sync::Arc;
+
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, Service};
+
+/// The default of [`PlanOptions::max_endpoints_per_subset`] (`--mirroring-max-endpoints-per-subset`).
+pub const DEFAULT_MAX_ENDPOINTS_PER_SUBSET: usize = 1000;
+
+static DEFAULT_OPTIONS: PlanOptions = PlanOptions::DEFAULT;
+
+/// Everything that one sync of an Endpoints object depends on.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct PlanInputs<'a> {
+    /// The Service of the same name, if there is one.
+    pub service: Option<&'a Service>,
+    /// The Endpoints object, if there is one.
+    pub endpoints: Option<&'a Endpoints>,
+    /// The slices that carry the label with the Service's name and the label with this controller's name and are not being
+    /// deleted, in any order.
+    pub existing_slices: &'a [Arc<EndpointSlice>],
+    /// Options of the controller.
+    pub options: &'a PlanOptions,
+}
+
+impl<'a> PlanInputs<'a> {
+    /// Returns the inputs for Endpoints that have no slices yet, with default options. Takes references or options of them.
+    pub fn new(service: impl Into<Option<&'a Service>>, endpoints: impl Into<Option<&'a Endpoints>>) -> Self {
+        let (service, endpoints) = (service.into(), endpoints.into());
+        Self { service, endpoints, existing_slices: &[], options: &DEFAULT_OPTIONS }
+    }
+
+    /// Sets [`existing_slices`](Self::existing_slices).
+    pub fn with_existing_slices(self, existing_slices: &'a [Arc<EndpointSlice>]) -> Self {
+        Self { existing_slices, ..self }
+    }
+
+    /// Sets [`options`](Self::options).
+    pub fn with_options(self, options: &'a PlanOptions) -> Self {
+        Self { options, ..self }
+    }
+}
+
+/// Options of a plan, the same for all syncs. To change some, start from the default:
+///
+/// ```
+/// # use kube_endpoint_mirroring::PlanOptions;
+/// let options = PlanOptions::default().with_max_endpoints_per_subset(500);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PlanOptions {
+    /// Maximum number of addresses of a subset that are mirrored, so that each subset has one slice for each address
+    /// family.
+    pub max_endpoints_per_subset: usize,
+}
+
+impl Default for PlanOptions {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl PlanOptions {
+    const DEFAULT: Self = Self { max_endpoints_per_subset: DEFAULT_MAX_ENDPOINTS_PER_SUBSET };
+
+    /// Sets [`max_endpoints_per_subset`](Self::max_endpoints_per_subset).
+    pub fn with_max_endpoints_per_subset(self, max_endpoints_per_subset: usize) -> Self {
+        Self { max_endpoints_per_subset }
+    }
+}
