@@ -74,21 +74,6 @@ pub fn partial(object: &Value, version: MetaVersion) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": version.api_version(), "metadata": metadata})
 }
 
-/// A list of the metadata of `objects`; `list_metadata` is the list's own.
-pub fn partial_list<'a>(
-    objects: impl IntoIterator<Item = &'a Value>,
-    version: MetaVersion,
-    list_metadata: Value,
-) -> Value {
-    let items: Vec<Value> = objects.into_iter().map(|object| partial(object, version)).collect();
-    json!({
-        "kind": "PartialObjectMetadataList",
-        "apiVersion": version.api_version(),
-        "metadata": list_metadata,
-        "items": items,
-    })
-}
-
 /// One element of an `Accept` header.
 pub(crate) struct MediaRange<'a> {
     /// Type and subtype, such as `application/json`.
@@ -165,18 +150,11 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_all_that_remains() {
+    fn a_partial_object_has_metadata_only() {
         let pod = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": {}});
         assert_eq!(
-            partial_list([&pod, &pod], MetaVersion::V1, json!({"resourceVersion": "5"})),
-            json!({
-                "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
-                "metadata": {"resourceVersion": "5"},
-                "items": [
-                    {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "a"}},
-                    {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "a"}},
-                ],
-            })
+            partial(&pod, MetaVersion::V1),
+            json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "a"}})
         );
     }
 }

@@ -1,6 +1,7 @@
 //! JSON, merge and strategic merge patches, after the apiserver's `endpoints/handlers/patch.go`.
 
 mod definitions;
+mod mergepatch;
 mod order;
 pub(crate) mod schema;
 mod strategic;
@@ -120,9 +121,9 @@ fn unprocessable() -> Status {
     status
 }
 
-impl From<strategic::Error> for Status {
-    fn from(error: strategic::Error) -> Self {
-        use strategic::Error;
+impl From<mergepatch::Error> for Status {
+    fn from(error: mergepatch::Error) -> Self {
+        use mergepatch::Error;
         match error {
             Error::PrimitiveList | Error::RetainKeys | Error::ElementOrder => {
                 Self::bad_request(error.to_string())

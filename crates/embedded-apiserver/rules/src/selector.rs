@@ -3,7 +3,6 @@
 
 mod fields;
 mod labels;
-mod syntax;
 
 pub use fields::{FieldSelector, field_value, selectable_fields};
 pub use labels::LabelSelector;

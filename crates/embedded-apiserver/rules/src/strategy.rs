@@ -17,8 +17,8 @@ mod pod_defaults;
 mod ranges;
 pub(crate) mod review;
 pub(crate) mod service;
-pub(crate) mod service_facts;
 mod service_ips;
+pub(crate) mod service_util;
 
 use serde_json::Value;
 
@@ -106,7 +106,7 @@ pub enum Subresource {
 
 /// A decoded or validated object, with the texts of its `Warning` headers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decided {
+pub struct WithWarnings {
     /// The object, canonical: only fields that the kind has, empty ones left out as the real server leaves them out.
     pub object: Value,
     /// Texts of warnings, without the `299 - ` frame.
@@ -121,7 +121,7 @@ pub struct Decided {
 ///
 /// # Errors
 /// 400 BadRequest for a wrong type of a field, another kind or another version.
-pub fn decode(resource: &Resource, body: Value) -> Result<Decided, Status> {
+pub fn decode(resource: &Resource, body: Value) -> Result<WithWarnings, Status> {
     decode::decode(resource, body)
 }
 
@@ -186,7 +186,7 @@ pub fn convert_from_storage(resource: &Resource, object: Value) -> Value {
 ///
 /// # Errors
 /// 422 Invalid with a cause for each field; 400 for a token review without a token.
-pub fn before_create(resource: &Resource, mut object: Value) -> Result<Decided, Status> {
+pub fn before_create(resource: &Resource, mut object: Value) -> Result<WithWarnings, Status> {
     let strategy = resource.strategy;
     let mut errors = Errors::default();
     strategy.set_defaults(&mut object);
@@ -201,7 +201,7 @@ pub fn before_create(resource: &Resource, mut object: Value) -> Result<Decided, 
         check(resource, &object, &mut errors)?;
     }
     let warnings = strategy.warnings_on_create(&object);
-    Ok(Decided { object, warnings })
+    Ok(WithWarnings { object, warnings })
 }
 
 /// Sets defaults, prepares and validates a decoded object that is to replace `old`; sets metadata.generation.
@@ -216,7 +216,7 @@ pub fn before_update(
     old: &Value,
     mut new: Value,
     subresource: Subresource,
-) -> Result<Decided, Status> {
+) -> Result<WithWarnings, Status> {
     let strategy = match subresource {
         Subresource::None => resource.strategy,
         Subresource::Status => resource.status_strategy.unwrap_or(resource.strategy),
@@ -233,7 +233,7 @@ pub fn before_update(
     strategy.validate_update(&new, old, &mut errors);
     check(resource, &new, &mut errors)?;
     let warnings = strategy.warnings_on_update(&new);
-    Ok(Decided { object: new, warnings })
+    Ok(WithWarnings { object: new, warnings })
 }
 
 /// Increments the generation of an object that is being marked for deletion, if it has one.

@@ -10,9 +10,9 @@ use http_body::{Frame, SizeHint};
 /// The connection broke while an answer was being read; only faults make this happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("connection reset while the answer was being read")]
-pub struct Broken;
+pub struct ConnectionReset;
 
-type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, Broken>> + Send>>;
+type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, ConnectionReset>> + Send>>;
 
 enum Kind {
     Once(Option<Bytes>),
@@ -29,7 +29,9 @@ impl Body {
     }
 
     /// A body that is made while it is read.
-    pub(crate) fn stream(chunks: impl Stream<Item = Result<Bytes, Broken>> + Send + 'static) -> Self {
+    pub(crate) fn stream(
+        chunks: impl Stream<Item = Result<Bytes, ConnectionReset>> + Send + 'static,
+    ) -> Self {
         Self(Kind::Stream(Box::pin(chunks)))
     }
 }
@@ -45,12 +47,12 @@ impl std::fmt::Debug for Body {
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = ConnectionReset;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, ConnectionReset>>> {
         match &mut self.0 {
             Kind::Once(bytes) => {
                 Poll::Ready(bytes.take().filter(|b| !b.is_empty()).map(|b| Ok(Frame::data(b))))

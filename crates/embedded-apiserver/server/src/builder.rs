@@ -15,12 +15,15 @@ use crate::faults::{FaultRule, Faults};
 use crate::load::LoadError;
 use crate::random::Random;
 use crate::request_log::RequestLog;
-use crate::reviews::{Reviews, Right, User};
+use crate::reviews::{PolicyRule, Reviews, User};
 use crate::server::{Inner, Settings};
 use crate::store::Store;
 
 /// The namespaces that every cluster has from the start.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// How many requests the log keeps.
+const LOG_CAPACITY: usize = 100_000;
 
 /// Why a server could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -43,11 +46,10 @@ pub struct Builder {
     history: usize,
     first_version: u64,
     bookmark_interval: Duration,
-    reaction: Duration,
+    gc_delay: Duration,
     collects_garbage: bool,
     requires_token: bool,
     service_ranges: (String, String),
-    log_capacity: usize,
     reviews: Reviews,
     faults: Vec<FaultRule>,
 }
@@ -61,11 +63,10 @@ impl Default for Builder {
             history: 10_000,
             first_version: 0,
             bookmark_interval: Duration::from_secs(60),
-            reaction: Duration::from_millis(100),
+            gc_delay: Duration::from_millis(100),
             collects_garbage: true,
             requires_token: false,
             service_ranges: ("10.96.0.0/16".to_owned(), "fd00:10:96::/112".to_owned()),
-            log_capacity: 100_000,
             reviews: Reviews::default(),
             faults: Vec::new(),
         }
@@ -111,7 +112,7 @@ impl Builder {
 
     /// How long the garbage collector and the namespace controller take to notice something. Default: 100 ms.
     pub fn gc_delay(mut self, delay: Duration) -> Self {
-        self.reaction = delay;
+        self.gc_delay = delay;
         self
     }
 
@@ -128,12 +129,6 @@ impl Builder {
         self
     }
 
-    /// How many requests the log keeps. Default: 100,000.
-    pub fn log_capacity(mut self, requests: usize) -> Self {
-        self.log_capacity = requests;
-        self
-    }
-
     /// A token and whom it belongs to, for token reviews and for the listener.
     pub fn token(mut self, token: impl Into<String>, user: User) -> Self {
         self.reviews.tokens.insert(token.into(), user);
@@ -141,8 +136,8 @@ impl Builder {
     }
 
     /// Something that somebody may do, for subject access reviews. Requests themselves are not authorized.
-    pub fn right(mut self, right: Right) -> Self {
-        self.reviews.rights.push(right);
+    pub fn policy_rule(mut self, rule: PolicyRule) -> Self {
+        self.reviews.rules.push(rule);
         self
     }
 
@@ -165,7 +160,7 @@ impl Builder {
             faults.add(rule);
         }
         let (ipv4, ipv6) = &self.service_ranges;
-        let cluster_ips = ClusterIps::try_new(ipv4, ipv6)?;
+        let cluster_ips = ClusterIps::new(ipv4, ipv6)?;
         let inner = Arc::new_cyclic(|this| Inner {
             store: Mutex::new(Store::new(self.history, self.first_version)),
             cluster_ips: Mutex::new(cluster_ips),
@@ -173,15 +168,15 @@ impl Builder {
             clock: Clock::starting_at(self.start_time.unwrap_or_else(Timestamp::now)),
             settings: Settings {
                 bookmark_interval: self.bookmark_interval.max(Duration::from_millis(1)),
-                reaction: self.reaction,
+                gc_delay: self.gc_delay,
                 collects_garbage: self.collects_garbage,
                 requires_token: self.requires_token,
             },
             faults,
-            log: RequestLog::new(self.log_capacity),
+            log: RequestLog::new(LOG_CAPACITY),
             reviews: self.reviews,
             watch_epoch: watch::Sender::new(0),
-            sweeps: Mutex::default(),
+            queued_namespaces: Mutex::default(),
             this: this.clone(),
         });
         for namespace in NAMESPACES {

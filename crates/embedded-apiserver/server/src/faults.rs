@@ -118,9 +118,6 @@ struct Rules {
     rules: Vec<(FaultId, FaultRule)>,
 }
 
-/// The faults of one request.
-pub(crate) type Hits = Vec<Fault>;
-
 /// What goes wrong with one watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WatchFaults {
@@ -155,7 +152,7 @@ impl Faults {
     }
 
     /// The faults that hit a request. Each request is asked about once.
-    pub(crate) fn hit(&self, request: &RequestInfo) -> Hits {
+    pub(crate) fn hit(&self, request: &RequestInfo) -> Vec<Fault> {
         let mut rules = self.0.lock();
         rules
             .rules

@@ -7,12 +7,12 @@ use kube_endpoint_apiserver_printers::represent::{self, MetaVersion, Representat
 use kube_endpoint_apiserver_printers::table::{self, IncludeObject};
 use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::status::Status;
+use kube_endpoint_apiserver_rules::strategy;
 use serde_json::{Value, json};
 
 use crate::clock::Clock;
 use crate::query::Query;
 use crate::store::Stored;
-use kube_endpoint_apiserver_rules::strategy;
 
 /// What was negotiated for one request.
 #[derive(Clone, Copy, Debug)]

@@ -8,16 +8,10 @@ use std::sync::Arc;
 use kube_endpoint_apiserver_rules::resource::{NAMESPACES, Resource};
 use serde_json::Value;
 
-use crate::metadata::{set, unset};
+use crate::metadata::{FOREGROUND, ORPHAN, set, unset};
 use crate::server::Inner;
-use crate::store::{Place, Stored, owner_is_kept, resource_of_table};
+use crate::store::{Place, Stored, owner_is_served, resource_of_table};
 use crate::verbs::{DeleteOptions, Propagation};
-
-/// The finalizer of an owner whose dependents are deleted first.
-pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-
-/// The finalizer of an owner whose dependents are to forget it.
-pub(crate) const ORPHAN: &str = "orphan";
 
 fn has_finalizer(object: &Value, name: &str) -> bool {
     object["metadata"]["finalizers"].as_array().is_some_and(|finalizers| finalizers.iter().any(|f| f == name))
@@ -31,7 +25,7 @@ impl Inner {
     /// Has the collector look at one object whose owner is not there.
     pub(crate) fn collect_later(&self, place: Place) {
         if self.settings.collects_garbage {
-            self.later(self.settings.reaction, move |inner| inner.collect(&place));
+            self.later(self.settings.gc_delay, move |inner| inner.collect(&place));
         }
     }
 
@@ -49,7 +43,7 @@ impl Inner {
         };
         if has_dependents || waiting {
             let gone = gone.clone();
-            self.later(self.settings.reaction, move |inner| {
+            self.later(self.settings.gc_delay, move |inner| {
                 let dependents = inner.store.lock().dependents_of(&gone.meta.uid);
                 dependents.iter().for_each(|place| inner.collect(place));
                 gone.meta.owners.iter().for_each(|uid| inner.release(uid));
@@ -58,13 +52,13 @@ impl Inner {
     }
 
     /// Called when an object is marked for deletion and stays for now.
-    pub(crate) fn marked_later(&self, resource: &Resource, stored: &Stored) {
+    pub(crate) fn deletion_marked(&self, resource: &Resource, stored: &Stored) {
         if *resource == NAMESPACES {
-            self.sweep_later(&stored.key);
+            self.enqueue_namespace(&stored.key);
         }
         if self.settings.collects_garbage {
             let uid = stored.meta.uid.clone();
-            self.later(self.settings.reaction, move |inner| inner.release(&uid));
+            self.later(self.settings.gc_delay, move |inner| inner.release(&uid));
         }
     }
 
@@ -79,7 +73,7 @@ impl Inner {
         let object = stored.value();
         let references = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
         let is_there = |reference: &Value| {
-            !owner_is_kept(reference) || self.store.lock().by_uid(uid_of(reference)).is_some()
+            !owner_is_served(reference) || self.store.lock().by_uid(uid_of(reference)).is_some()
         };
         let (solid, dangling): (Vec<Value>, Vec<Value>) = references.into_iter().partition(is_there);
         if dangling.is_empty() {
@@ -173,7 +167,7 @@ impl Inner {
             };
             if done {
                 if *resource == NAMESPACES {
-                    self.sweep_later(&place.1);
+                    self.enqueue_namespace(&place.1);
                 }
                 return;
             }

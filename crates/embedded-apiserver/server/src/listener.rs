@@ -11,9 +11,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::connection::{Closing, Connection};
 use crate::server::Inner;
-use crate::service::{ApiService, Connection};
-use crate::verbs::Closing;
+use crate::service::ApiService;
 
 /// How long answers that are under way may take once the listener shuts down.
 const DRAIN: Duration = Duration::from_secs(5);

@@ -96,9 +96,9 @@ impl Inner {
         })
     }
 
-    /// Loads objects. `quietly` makes them part of what the server starts from, which no watch replays; else watchers
+    /// Loads objects. `initial` makes them part of what the server starts from, which no watch replays; else watchers
     /// see them come.
-    pub(crate) fn load(&self, objects: Vec<Value>, quietly: bool) -> Result<usize, LoadError> {
+    pub(crate) fn load(&self, objects: Vec<Value>, initial: bool) -> Result<usize, LoadError> {
         let mut flat = Vec::new();
         objects.into_iter().for_each(|object| flatten(object, &mut flat));
         let mut loaded: Vec<Loaded> = flat.into_iter().map(|o| self.prepare(o)).collect::<Result<_, _>>()?;
@@ -109,15 +109,15 @@ impl Inner {
             loaded.iter().filter(|one| *one.resource == NAMESPACES).map(|one| one.key.clone()).collect();
         let needed: BTreeSet<String> = loaded.iter().map(|one| one.namespace.clone()).collect();
         for namespace in needed.difference(&named).filter(|namespace| !namespace.is_empty()) {
-            self.ensure_namespace(namespace, quietly);
+            self.ensure_namespace(namespace, initial);
         }
         for one in loaded {
-            self.put_as_it_is(&one, quietly);
+            self.store_loaded(&one, initial);
         }
         Ok(count)
     }
 
-    fn put_as_it_is(&self, one: &Loaded, quietly: bool) {
+    fn store_loaded(&self, one: &Loaded, initial: bool) {
         let encoded = Encoded::of(&one.object);
         let table = Store::table_of(one.resource);
         if *one.resource == SERVICES {
@@ -129,7 +129,7 @@ impl Inner {
         }
         let mut store = self.store.lock();
         let meta = store.meta(one.resource, &one.object);
-        if quietly {
+        if initial {
             store.seed(table, &one.key, &encoded, meta);
         } else {
             store.write(table, &one.key, &encoded, meta);
@@ -137,7 +137,7 @@ impl Inner {
     }
 
     /// Makes a namespace if it is not there.
-    pub(crate) fn ensure_namespace(&self, name: &str, quietly: bool) {
+    pub(crate) fn ensure_namespace(&self, name: &str, initial: bool) {
         if self.current(&NAMESPACES, name).is_some() {
             return;
         }
@@ -150,6 +150,6 @@ impl Inner {
         let object = decided.map(|decided| decided.object).unwrap_or(object);
         let key = name.to_owned();
         let one = Loaded { resource: &NAMESPACES, key, namespace: String::new(), object };
-        self.put_as_it_is(&one, quietly);
+        self.store_loaded(&one, initial);
     }
 }

@@ -2,6 +2,12 @@
 
 use serde_json::{Value, json};
 
+/// The finalizer of an owner whose dependents are deleted first.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+
+/// The finalizer of an owner whose dependents are to forget it.
+pub(crate) const ORPHAN: &str = "orphan";
+
 /// A text of an object's metadata, empty if absent.
 pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()

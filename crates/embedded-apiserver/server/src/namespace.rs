@@ -56,27 +56,27 @@ impl Inner {
     }
 
     /// Called when an object went: if its namespace is ending, that may have been the last one in the way.
-    pub(crate) fn namespace_lost_an_object(&self, namespace: &str) {
+    pub(crate) fn namespace_content_removed(&self, namespace: &str) {
         if namespace.is_empty() {
             return;
         }
         if self.current(&NAMESPACES, namespace).is_some_and(|found| found.meta.deleting) {
-            self.sweep_later(namespace);
+            self.enqueue_namespace(namespace);
         }
     }
 
     /// Has the namespace controller look at a namespace that is ending.
-    pub(crate) fn sweep_later(&self, namespace: &str) {
-        if self.sweeps.lock().insert(namespace.to_owned()) {
+    pub(crate) fn enqueue_namespace(&self, namespace: &str) {
+        if self.queued_namespaces.lock().insert(namespace.to_owned()) {
             let namespace = namespace.to_owned();
-            self.later(self.settings.reaction, move |inner| {
-                inner.sweeps.lock().remove(&namespace);
-                inner.sweep(&namespace);
+            self.later(self.settings.gc_delay, move |inner| {
+                inner.queued_namespaces.lock().remove(&namespace);
+                inner.sync_namespace(&namespace);
             });
         }
     }
 
-    fn sweep(&self, namespace: &str) {
+    fn sync_namespace(&self, namespace: &str) {
         let prefix = format!("{namespace}/");
         let keys = |resource: &Resource| -> Vec<Box<str>> {
             let objects = self.store.lock().table(Store::table_of(resource)).objects.clone();
@@ -87,7 +87,7 @@ impl Inner {
             for key in keys(resource) {
                 let deleted = self.delete(resource, &key, &DeleteOptions::default(), false);
                 if deleted.is_err_and(|status| status.code == 409) {
-                    self.sweep_later(namespace);
+                    self.enqueue_namespace(namespace);
                 }
             }
             left += keys(resource).len();
@@ -117,7 +117,7 @@ impl Inner {
             false
         };
         if lost {
-            self.sweep_later(namespace);
+            self.enqueue_namespace(namespace);
         }
     }
 }

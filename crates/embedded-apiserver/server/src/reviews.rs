@@ -3,14 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use http::StatusCode;
-use kube_endpoint_apiserver_rules::status::Status;
-use kube_endpoint_apiserver_rules::strategy;
 use serde_json::{Value, json};
-
-use crate::answer::Answer;
-use crate::server::Inner;
-use crate::verbs::Call;
 
 /// A user as a token review shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,7 +16,7 @@ pub struct User {
 
 /// What a subject may do. `*` stands for everything in any list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Right {
+pub struct PolicyRule {
     /// The names of users and of groups that have it.
     pub subjects: Vec<String>,
     /// Such as `get`.
@@ -42,14 +35,14 @@ pub struct Right {
 #[derive(Debug, Default)]
 pub(crate) struct Reviews {
     pub(crate) tokens: BTreeMap<String, User>,
-    pub(crate) rights: Vec<Right>,
+    pub(crate) rules: Vec<PolicyRule>,
 }
 
 fn has(list: &[String], wanted: &str) -> bool {
     list.iter().any(|item| item == "*" || item == wanted)
 }
 
-impl Right {
+impl PolicyRule {
     fn allows(&self, spec: &Value) -> bool {
         let user = spec["user"].as_str().unwrap_or_default();
         let groups = spec["groups"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -98,21 +91,17 @@ impl Reviews {
     }
 
     fn access_status(&self, spec: &Value) -> Value {
-        match self.rights.iter().any(|right| right.allows(spec)) {
+        match self.rules.iter().any(|rule| rule.allows(spec)) {
             true => json!({"allowed": true, "reason": "allowed by the server's table of rights"}),
             false => json!({"allowed": false}),
         }
     }
-}
 
-impl Inner {
-    /// Answers a review, which is not stored.
-    pub(crate) fn review(&self, call: &Call<'_>, body: Value) -> Result<Answer, Status> {
-        let decoded = strategy::before_create(call.resource, call.decode(body)?.object)?;
-        let mut object = decoded.object;
-        object["status"] = match call.resource.kind {
-            "TokenReview" => self.reviews.token_status(&object["spec"]),
-            // The server authorizes none of its own requests, so whoever asks may do everything.
+    /// The status of a review of `kind`.
+    pub(crate) fn status(&self, kind: &str, spec: &Value) -> Value {
+        match kind {
+            "TokenReview" => self.token_status(spec),
+            // The server does not authorize its own requests, so every user may do everything.
             "SelfSubjectAccessReview" => {
                 json!({"allowed": true, "reason": "this server lets every request pass"})
             }
@@ -121,9 +110,8 @@ impl Inner {
                 "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
                 "incomplete": false,
             }),
-            _ => self.reviews.access_status(&object["spec"]),
-        };
-        Ok(call.value(StatusCode::CREATED, object))
+            _ => self.access_status(spec),
+        }
     }
 }
 
@@ -136,23 +124,23 @@ mod tests {
     }
 
     #[test]
-    fn rights_are_matched() {
+    fn policy_rules_are_matched() {
         let reviews = Reviews {
             tokens: BTreeMap::new(),
-            rights: vec![
-                Right {
+            rules: vec![
+                PolicyRule {
                     subjects: list(&["scrapers"]),
                     verbs: list(&["get"]),
                     non_resource_urls: list(&["/metrics", "/debug/*"]),
-                    ..Right::default()
+                    ..PolicyRule::default()
                 },
-                Right {
+                PolicyRule {
                     subjects: list(&["alice"]),
                     verbs: list(&["*"]),
                     api_groups: list(&[""]),
                     resources: list(&["pods", "pods/status"]),
                     namespaces: list(&["shop"]),
-                    ..Right::default()
+                    ..PolicyRule::default()
                 },
             ],
         };

@@ -12,12 +12,12 @@ use kube_endpoint_apiserver_rules::strategy;
 use serde_json::{Value, json};
 
 use crate::answer::{self, Answer};
+use crate::connection::Connection;
 use crate::faults::Fault;
 use crate::form::Form;
 use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::server::Inner;
-use crate::service::Connection;
 use crate::verbs::Call;
 
 /// A request whose body has been read.
@@ -33,15 +33,15 @@ pub(crate) struct Incoming<'a> {
 }
 
 /// Whether a path is answered without authentication, as the real server does for anonymous users.
-pub(crate) fn is_open_to_all(path: &str) -> bool {
+pub(crate) fn allows_anonymous(path: &str) -> bool {
     matches!(path, "/healthz" | "/livez" | "/readyz" | "/version")
 }
 
 /// Answers a request.
 pub(crate) async fn route(inner: &Arc<Inner>, incoming: Incoming<'_>) -> Result<Answer, Status> {
     match incoming.info.resource {
-        Some(resource) => on_resource(inner, resource, incoming).await,
-        None => elsewhere(&incoming),
+        Some(resource) => resource_request(inner, resource, incoming).await,
+        None => non_resource_request(&incoming),
     }
 }
 
@@ -62,7 +62,7 @@ fn without_details(code: u16, reason: &'static str, message: &str) -> Status {
 }
 
 /// 404 for a path that leads into no API group that there is: the real server answers with text there.
-fn no_such_page() -> Answer {
+fn page_not_found() -> Answer {
     answer::text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
@@ -75,7 +75,7 @@ fn no_subresource(resource: &Resource, subresource: &str) -> Status {
     without_details(404, "NotFound", &message)
 }
 
-async fn on_resource(
+async fn resource_request(
     inner: &Arc<Inner>,
     resource: &'static Resource,
     incoming: Incoming<'_>,
@@ -122,7 +122,7 @@ async fn on_resource(
 }
 
 /// Discovery, health, version and what else is no resource.
-fn elsewhere(incoming: &Incoming<'_>) -> Result<Answer, Status> {
+fn non_resource_request(incoming: &Incoming<'_>) -> Result<Answer, Status> {
     let path = incoming.info.path.trim_end_matches('/');
     let segments: Vec<&str> = path.split('/').skip(1).collect();
     let accept = incoming.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -136,7 +136,7 @@ fn elsewhere(incoming: &Incoming<'_>) -> Result<Answer, Status> {
         (None, ["apis", group, version, ..]) if discovery::resources(group, version).is_some() => {
             Err(not_found())
         }
-        (None, _) => Ok(no_such_page()),
+        (None, _) => Ok(page_not_found()),
     }
 }
 

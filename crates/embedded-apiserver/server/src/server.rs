@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use kube_endpoint_apiserver_rules::resource::{ENDPOINTS, Resource, SERVICES};
+use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::strategy::ClusterIps;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -23,7 +23,7 @@ pub(crate) struct Settings {
     /// How often a watch that allows it gets a bookmark.
     pub(crate) bookmark_interval: Duration,
     /// How long the garbage collector and the namespace controller take to notice something.
-    pub(crate) reaction: Duration,
+    pub(crate) gc_delay: Duration,
     /// Whether there is a garbage collector.
     pub(crate) collects_garbage: bool,
     /// Whether the listener asks for a known token.
@@ -45,14 +45,14 @@ pub(crate) struct Inner {
     /// Counts the times that all open watches were told to end.
     pub(crate) watch_epoch: watch::Sender<u64>,
     /// Namespaces that the namespace controller has on its list.
-    pub(crate) sweeps: Mutex<BTreeSet<String>>,
+    pub(crate) queued_namespaces: Mutex<BTreeSet<String>>,
     /// A handle for jobs that outlive the request that causes them.
     pub(crate) this: Weak<Inner>,
 }
 
 /// Somebody else changed the object in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lost;
+pub(crate) struct Conflict;
 
 /// The key of an object.
 pub(crate) fn key_of(resource: &Resource, namespace: &str, name: &str) -> String {
@@ -72,13 +72,13 @@ impl Inner {
         key: &str,
         expected: Option<u64>,
         object: &Value,
-    ) -> Result<Arc<Stored>, Lost> {
+    ) -> Result<Arc<Stored>, Conflict> {
         let encoded = Encoded::of(object);
         let table = Store::table_of(resource);
         let (stored, owner_missing) = {
             let mut store = self.store.lock();
             if store.table(table).objects.get(key).map(|stored| stored.version) != expected {
-                return Err(Lost);
+                return Err(Conflict);
             }
             let meta = store.meta(resource, object);
             let owner_missing = meta.owners.iter().any(|uid| store.by_uid(uid).is_none());
@@ -88,36 +88,6 @@ impl Inner {
             self.collect_later((table, stored.key.clone()));
         }
         Ok(stored)
-    }
-
-    /// Removes an object if it is still at version `expected`, and starts what follows from it.
-    pub(crate) fn erase(&self, resource: &Resource, key: &str, expected: u64) -> Result<Arc<Stored>, Lost> {
-        let table = Store::table_of(resource);
-        let gone = {
-            let mut store = self.store.lock();
-            if store.table(table).objects.get(key).map(|stored| stored.version) != Some(expected) {
-                return Err(Lost);
-            }
-            store.remove(table, key).ok_or(Lost)?
-        };
-        if *resource == SERVICES {
-            self.service_removed(&gone);
-        }
-        self.owner_removed_later(&gone);
-        self.namespace_lost_an_object(gone.namespace());
-        Ok(gone)
-    }
-
-    /// Gives a deleted Service's addresses back and deletes the Endpoints of its name, as upstream's Service storage
-    /// does (but not the EndpointSlices, which the garbage collector finds).
-    fn service_removed(&self, service: &Stored) {
-        self.cluster_ips.lock().release(&service.value());
-        while let Some(current) = self.current(&ENDPOINTS, &service.key) {
-            let options = crate::verbs::DeleteOptions::default();
-            if self.delete(&ENDPOINTS, &current.key, &options, false).is_ok() {
-                return;
-            }
-        }
     }
 
     /// Runs a job after `delay` on the current runtime, or at once where there is none.

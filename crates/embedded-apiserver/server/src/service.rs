@@ -17,13 +17,13 @@ use tower::Service;
 
 use crate::answer::{self, Answer};
 use crate::body::Body;
+use crate::connection::Connection;
 use crate::faults::Fault;
 use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::request_log::LoggedRequest;
 use crate::router;
 use crate::server::Inner;
-use crate::verbs::Closing;
 
 /// The largest body that is taken, in bytes, as upstream has it.
 const LARGEST_BODY: usize = 3 * 1024 * 1024;
@@ -56,15 +56,6 @@ pub struct ApiService {
     inner: Arc<Inner>,
     /// Set for requests that come over a listener.
     connection: Option<Connection>,
-}
-
-/// What a request's connection adds to it.
-#[derive(Clone, Debug)]
-pub(crate) struct Connection {
-    /// Where clients reach the listener.
-    pub(crate) address: std::net::SocketAddr,
-    /// Told when the listener shuts down.
-    pub(crate) closing: Closing,
 }
 
 impl std::fmt::Debug for ApiService {
@@ -101,7 +92,7 @@ where
 
 /// What is to happen to a request beside being handled.
 #[derive(Default)]
-struct Disturbance {
+struct InjectedFaults {
     refusal: Option<Status>,
     delay: Duration,
     answer_delay: Duration,
@@ -109,7 +100,7 @@ struct Disturbance {
     lose_answer: bool,
 }
 
-impl Disturbance {
+impl InjectedFaults {
     fn of(hits: &[Fault]) -> Self {
         let mut all = Self::default();
         for hit in hits {
@@ -157,7 +148,7 @@ impl ApiService {
         let (parts, body) = request.into_parts();
         let info = RequestInfo::of(&parts);
         let hits = self.inner.faults.hit(&info);
-        let disturbance = Disturbance::of(&hits);
+        let disturbance = InjectedFaults::of(&hits);
         if !disturbance.delay.is_zero() {
             tokio::time::sleep(disturbance.delay).await;
         }
@@ -196,7 +187,7 @@ impl ApiService {
     {
         if self.connection.is_some() && self.inner.settings.requires_token {
             let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-            if self.inner.reviews.user_of_header(header).is_none() && !router::is_open_to_all(&info.path) {
+            if self.inner.reviews.user_of_header(header).is_none() && !router::allows_anonymous(&info.path) {
                 return Ok(answer::error(&Status::new(401, "Unauthorized", "Unauthorized")));
             }
         }

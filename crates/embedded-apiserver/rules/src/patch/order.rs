@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::strategic::Error;
+use super::mergepatch::{Error, PATCH, go_format};
 
 /// What identifies an element: its merge key's value or, without a merge key, the element itself.
 fn identity<'a>(element: &'a Value, merge_key: &str) -> Option<&'a Value> {
@@ -34,7 +34,7 @@ pub(super) fn check_elements(lists: [&[Value]; 2], merge_key: &str) -> Result<()
 }
 
 fn check_merge_key(object: &Map<String, Value>, merge_key: &str) -> Result<(), Error> {
-    if object.contains_key(super::strategic::PATCH) || object.contains_key(merge_key) {
+    if object.contains_key(PATCH) || object.contains_key(merge_key) {
         return Ok(());
     }
     Err(Error::NoMergeKey { object: go_format(object), merge_key: merge_key.to_owned() })
@@ -46,7 +46,7 @@ pub(super) fn check_order(patch: &[Value], order: &[Value], merge_key: &str) -> 
         return Ok(());
     }
     let mut rest = order;
-    for element in patch.iter().filter(|element| element.get(super::strategic::PATCH).is_none()) {
+    for element in patch.iter().filter(|element| element.get(PATCH).is_none()) {
         let found = position(rest, element, merge_key).ok_or(Error::OrderMismatch)?;
         rest = &rest[found + 1..];
     }
@@ -75,19 +75,4 @@ pub(super) fn arrange(merged: Vec<Value>, order: &[Value], server: &[Value], mer
     }
     arranged.extend(others);
     arranged
-}
-
-/// An object as Go prints a map, which is how it stands in upstream's messages.
-pub(super) fn go_format(object: &Map<String, Value>) -> String {
-    fn text(value: &Value) -> String {
-        match value {
-            Value::Null => "<nil>".to_owned(),
-            Value::String(string) => string.clone(),
-            Value::Array(list) => format!("[{}]", list.iter().map(text).collect::<Vec<_>>().join(" ")),
-            Value::Object(object) => go_format(object),
-            other => other.to_string(),
-        }
-    }
-    let fields: Vec<String> = object.iter().map(|(key, one)| format!("{key}:{}", text(one))).collect();
-    format!("map[{}]", fields.join(" "))
 }

@@ -4,40 +4,15 @@
 
 use serde_json::{Map, Value};
 
-use super::order::{arrange, check_elements, check_order, go_format, position};
+use super::mergepatch::{Error, PATCH, go_format};
+use super::order::{arrange, check_elements, check_order, position};
 use super::schema::{Field, Schema};
 
-pub(super) const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
 const ELEMENT_ORDER: &str = "$setElementOrder";
 
 type Object = Map<String, Value>;
-
-/// Why a patch cannot be applied, in the words of apimachinery's `util/mergepatch`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Error {
-    #[error("invalid patch format of primitive list")]
-    PrimitiveList,
-    #[error("invalid patch format of retainKeys")]
-    RetainKeys,
-    #[error("invalid patch format of setElementOrder list")]
-    ElementOrder,
-    #[error("the order in the patch list doesn't match the $setElementOrder list")]
-    OrderMismatch,
-    #[error("lists of lists are not supported")]
-    ListOfLists,
-    #[error("list element types are not identical")]
-    MixedList,
-    #[error("map: {object} does not contain declared merge key: {merge_key}")]
-    NoMergeKey { object: String, merge_key: String },
-    #[error("unknown patch type: {directive} in map: {object}")]
-    UnknownDirective { directive: String, object: String },
-    #[error("merging lists cannot yet be specified in the patch")]
-    MergeDirectiveInList,
-    #[error("cannot merge lists without merge key")]
-    NoDeclaredMergeKey,
-}
 
 /// `original` with `patch` merged into it.
 pub(super) fn merge(mut original: Object, mut patch: Object, schema: &Schema) -> Result<Object, Error> {

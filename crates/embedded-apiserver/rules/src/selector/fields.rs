@@ -85,11 +85,6 @@ impl FieldSelector {
     pub fn is_everything(&self) -> bool {
         self.terms.is_empty()
     }
-
-    /// The one value that `field` must have, if the selector says so: with `metadata.name` a list is a lookup.
-    pub fn requires_exact_match(&self, field: &str) -> Option<&str> {
-        self.terms.iter().find(|term| term.equal && term.field == field).map(|term| &*term.value)
-    }
 }
 
 /// The fields by which objects of a resource can be selected, such as `spec.nodeName` of pods. Both views of an
@@ -259,8 +254,6 @@ mod tests {
     fn an_exact_name_is_found() {
         let selector =
             FieldSelector::parse(resource("nodes"), "spec.unschedulable!=true,metadata.name=n").unwrap();
-        assert_eq!(selector.requires_exact_match("metadata.name"), Some("n"));
-        assert_eq!(selector.requires_exact_match("spec.unschedulable"), None);
         assert!(!selector.is_everything());
     }
 

@@ -1,8 +1,7 @@
 //! Label selectors: equality and set syntax, after apimachinery's `labels/selector.go`.
 
 use crate::status::Status;
-
-use super::syntax;
+use crate::validation::names::{label_value, qualified_name};
 
 /// A parsed label selector; the default one matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -156,7 +155,7 @@ impl<'a> Parser<'a> {
         let Token::Word(key) = token else {
             return Err(format!("found '{}', expected: identifier", token.text()));
         };
-        let errors = syntax::label_key_errors(key);
+        let errors = qualified_name(key);
         if !errors.is_empty() {
             return Err(format!("<nil>: Invalid value: {key:?}: {}", errors.join("; ")));
         }
@@ -245,7 +244,7 @@ impl<'a> Parser<'a> {
 fn checked(key: &str, values: Vec<&str>) -> Result<Vec<Box<str>>, String> {
     let mut errors = Vec::new();
     for (index, value) in values.iter().enumerate() {
-        let wrong = syntax::label_value_errors(value);
+        let wrong = label_value(value);
         if !wrong.is_empty() {
             errors.push(format!("values[{index}][{key}]: Invalid value: {value:?}: {}", wrong.join("; ")));
         }

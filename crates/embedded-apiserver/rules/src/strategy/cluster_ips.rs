@@ -11,7 +11,7 @@ use crate::validation::{Errors, Path, ip};
 use crate::value::{Fields, spec};
 
 use super::ranges::{Addresses, Pool, RangeError};
-use super::service_facts::{is_headless, needs_cluster_ip, needs_health_check};
+use super::service_util::{is_headless, needs_cluster_ip, needs_health_check};
 
 const NODE_PORTS: (u128, u128) = (30_000, 32_767);
 
@@ -26,12 +26,12 @@ pub struct ClusterIps {
 
 /// Everything that a Service holds.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Holdings {
+struct Allocations {
     addresses: Vec<IpAddr>,
     ports: Vec<u128>,
 }
 
-impl Holdings {
+impl Allocations {
     fn of(service: &Value) -> Self {
         let spec = spec(service);
         let mut held = Self::default();
@@ -60,17 +60,11 @@ impl Default for ClusterIps {
 }
 
 impl ClusterIps {
-    /// An allocator over one range for each family, the first being the primary one. A range that is not one is
-    /// replaced by the default (10.96.0.0/16, fd00:10:96::/112); see [`ClusterIps::try_new`].
-    pub fn new(ipv4_range: &str, ipv6_range: &str) -> Self {
-        Self::try_new(ipv4_range, ipv6_range).unwrap_or_default()
-    }
-
     /// An allocator over one range for each family.
     ///
     /// # Errors
     /// The first text that is no CIDR of its family.
-    pub fn try_new(ipv4_range: &str, ipv6_range: &str) -> Result<Self, RangeError> {
+    pub fn new(ipv4_range: &str, ipv6_range: &str) -> Result<Self, RangeError> {
         let ipv4 = Addresses::parse(ipv4_range)?;
         let ipv6 = Addresses::parse(ipv6_range)?;
         if !ipv4.is_ipv4() {
@@ -94,17 +88,17 @@ impl ClusterIps {
     /// # Errors
     /// 422 for an address or port that is taken or out of range, 500 when a range is full.
     pub fn allocate(&mut self, old: Option<&Value>, service: &mut Value) -> Result<(), Status> {
-        let held = old.map(Holdings::of).unwrap_or_default();
-        let mut taken = Holdings::default();
+        let held = old.map(Allocations::of).unwrap_or_default();
+        let mut taken = Allocations::default();
         let done = self
             .allocate_addresses(&held, service, &mut taken)
             .and_then(|()| self.allocate_ports(&held, service, &mut taken));
         if done.is_err() {
-            self.give_back(&taken);
+            self.release_all(&taken);
             return done;
         }
-        let kept = Holdings::of(service);
-        self.give_back(&Holdings {
+        let kept = Allocations::of(service);
+        self.release_all(&Allocations {
             addresses: held.addresses.into_iter().filter(|a| !kept.addresses.contains(a)).collect(),
             ports: held.ports.into_iter().filter(|p| !kept.ports.contains(p)).collect(),
         });
@@ -113,7 +107,7 @@ impl ClusterIps {
 
     /// Takes the addresses and ports of a Service that is loaded as it stands.
     pub fn occupy(&mut self, service: &Value) {
-        let held = Holdings::of(service);
+        let held = Allocations::of(service);
         for address in held.addresses {
             self.range(address.is_ipv4()).occupy(address);
         }
@@ -124,15 +118,15 @@ impl ClusterIps {
 
     /// Gives back the addresses and ports of a Service that was deleted.
     pub fn release(&mut self, service: &Value) {
-        let held = Holdings::of(service);
-        self.give_back(&held);
+        let held = Allocations::of(service);
+        self.release_all(&held);
     }
 
     fn range(&mut self, ipv4: bool) -> &mut Addresses {
         if ipv4 { &mut self.ipv4 } else { &mut self.ipv6 }
     }
 
-    fn give_back(&mut self, held: &Holdings) {
+    fn release_all(&mut self, held: &Allocations) {
         for address in &held.addresses {
             self.range(address.is_ipv4()).release(*address);
         }
@@ -143,9 +137,9 @@ impl ClusterIps {
 
     fn allocate_addresses(
         &mut self,
-        held: &Holdings,
+        held: &Allocations,
         service: &mut Value,
-        taken: &mut Holdings,
+        taken: &mut Allocations,
     ) -> Result<(), Status> {
         if !needs_cluster_ip(service) || is_headless(service) {
             return Ok(());
@@ -191,9 +185,9 @@ impl ClusterIps {
 
     fn allocate_ports(
         &mut self,
-        held: &Holdings,
+        held: &Allocations,
         service: &mut Value,
-        taken: &mut Holdings,
+        taken: &mut Allocations,
     ) -> Result<(), Status> {
         let kind = spec(service).text("type");
         let typed = matches!(kind, "NodePort" | "LoadBalancer");
@@ -259,7 +253,7 @@ impl ClusterIps {
         if self.node_ports.take(port) { Ok(()) } else { Err("provided port is already allocated".to_owned()) }
     }
 
-    fn next_port(&mut self, taken: &mut Holdings) -> Result<u128, Status> {
+    fn next_port(&mut self, taken: &mut Allocations) -> Result<u128, Status> {
         let port = self
             .node_ports
             .take_next()

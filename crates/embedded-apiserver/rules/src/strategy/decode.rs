@@ -11,13 +11,13 @@ use crate::status::Status;
 use crate::times;
 use crate::value::Fields;
 
-use super::Decided;
+use super::WithWarnings;
 
 /// How many unknown fields the real server lists before it stops.
 const MAX_UNKNOWN: usize = 100;
 
 /// Decodes `body` as `resource`'s kind; see [`super::decode`].
-pub(super) fn decode(resource: &Resource, body: Value) -> Result<Decided, Status> {
+pub(super) fn decode(resource: &Resource, body: Value) -> Result<WithWarnings, Status> {
     let kind = body.text("kind").to_owned();
     let api_version = body.text("apiVersion").to_owned();
     let Value::Object(mut map) = body else {
@@ -39,7 +39,7 @@ pub(super) fn decode(resource: &Resource, body: Value) -> Result<Decided, Status
             resource.kind, resource.version, resource.kind
         ))
     })?;
-    Ok(Decided { object, warnings: walk.unknown })
+    Ok(WithWarnings { object, warnings: walk.unknown })
 }
 
 /// Refuses an object of another kind or version. Absent ones are taken from the path, as the real server does.

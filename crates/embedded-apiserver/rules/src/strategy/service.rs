@@ -11,10 +11,10 @@ use crate::validation::{Errors, Path, ip, metadata, service};
 use crate::value::{Fields, spec};
 
 use super::Strategy;
-use super::service_facts::{
+use super::service_ips;
+use super::service_util::{
     TOPOLOGY_HINTS, TOPOLOGY_MODE, is_externally_accessible, needs_cluster_ip, needs_health_check,
 };
-use super::service_ips;
 
 const LOAD_BALANCER: &str = "LoadBalancer";
 

@@ -10,7 +10,7 @@ use crate::validation::service_ips::validate_cluster_ips;
 use crate::validation::{Errors, Path, ip};
 use crate::value::{Fields, spec};
 
-use super::service_facts::{needs_cluster_ip, needs_health_check};
+use super::service_util::{needs_cluster_ip, needs_health_check};
 
 const SINGLE_STACK: &str = "SingleStack";
 const REQUIRE_DUAL_STACK: &str = "RequireDualStack";

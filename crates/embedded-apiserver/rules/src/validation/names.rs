@@ -13,6 +13,11 @@ fn too_long(most: usize) -> String {
     format!("must be no more than {most} characters")
 }
 
+/// `content.MaxLenError`, which upstream uses for the keys and values of labels.
+fn too_many_bytes(most: usize) -> String {
+    format!("must be no more than {most} bytes")
+}
+
 /// `must be between 1 and 65535, inclusive`.
 pub(crate) fn range(low: i64, high: i64) -> String {
     format!("must be between {low} and {high}, inclusive")
@@ -67,14 +72,18 @@ pub(crate) fn dns1123_subdomain(value: &str) -> Vec<String> {
         messages.push(too_long(253));
     }
     if !matches_subdomain(value) {
-        messages.push(explain(
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
-             start and end with an alphanumeric character",
-            SUBDOMAIN_1123,
-            "'example.com'",
-        ));
+        messages.push(not_a_subdomain());
     }
     messages
+}
+
+fn not_a_subdomain() -> String {
+    explain(
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
+         start and end with an alphanumeric character",
+        SUBDOMAIN_1123,
+        "'example.com'",
+    )
 }
 
 /// The key of a label, also used for finalizers, app protocols and conditions.
@@ -95,7 +104,12 @@ pub(crate) fn qualified_name(value: &str) -> Vec<String> {
             if prefix.is_empty() {
                 messages.push("prefix part must be non-empty".to_owned());
             } else {
-                messages.extend(dns1123_subdomain(prefix).iter().map(|m| format!("prefix part {m}")));
+                if prefix.len() > 253 {
+                    messages.push(format!("prefix part {}", too_many_bytes(253)));
+                }
+                if !matches_subdomain(prefix) {
+                    messages.push(format!("prefix part {}", not_a_subdomain()));
+                }
             }
             name
         }
@@ -103,7 +117,7 @@ pub(crate) fn qualified_name(value: &str) -> Vec<String> {
     if name.is_empty() {
         messages.push("name part must be non-empty".to_owned());
     } else if name.len() > 63 {
-        messages.push(format!("name part {}", too_long(63)));
+        messages.push(format!("name part {}", too_many_bytes(63)));
     }
     if !matches_key(name) {
         messages.push(format!("name part {}", explain(WHAT, KEY, EXAMPLES)));
@@ -115,7 +129,7 @@ pub(crate) fn qualified_name(value: &str) -> Vec<String> {
 pub(crate) fn label_value(value: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if value.len() > 63 {
-        messages.push(too_long(63));
+        messages.push(too_many_bytes(63));
     }
     if !value.is_empty() && !matches_key(value) {
         messages.push(explain(

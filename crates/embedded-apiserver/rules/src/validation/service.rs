@@ -8,7 +8,7 @@ use super::metadata::{self, NameRule, validate_labels};
 use super::names::{dns1123_label, dns1123_subdomain, port_name, port_number, qualified_name};
 use super::service_ips::{validate_cluster_ips, validate_cluster_ips_change};
 use super::{Errors, Path, Raw, ip};
-use crate::strategy::service_facts::{
+use crate::strategy::service_util::{
     TOPOLOGY_HINTS, TOPOLOGY_MODE, is_externally_accessible, is_headless, needs_health_check,
 };
 use crate::value::{Fields, spec};

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{Errors, Path, ip};
-use crate::strategy::service_facts::{is_headless, needs_cluster_ip};
+use crate::strategy::service_util::{is_headless, needs_cluster_ip};
 use crate::value::{Fields, spec};
 
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];

@@ -1,22 +1,22 @@
-//! Events and leases: what is refused, and what comes of the rest.
+//! Events and leases: what is assert_invalid, and what comes of the rest.
 
 use kube_endpoint_apiserver_rules::strategy::{convert_from_storage, convert_to_storage};
 
-use super::{change_refused, create, refused, resource};
+use super::{assert_invalid, assert_invalid_update, create, resource};
 
 #[test]
-fn old_events() {
-    refused(
+fn core_v1_events() {
+    assert_invalid(
         "Event",
         r#"{"involvedObject": {"namespace": "other"}}"#,
         &[r#"Invalid involvedObject.namespace: Invalid value: "other": does not match event.namespace"#],
     );
-    refused(
+    assert_invalid(
         "Event",
         r#"{"involvedObject": {"namespace": null}}"#,
         &[r#"Invalid involvedObject.namespace: Invalid value: "": does not match event.namespace"#],
     );
-    refused(
+    assert_invalid(
         "Event",
         r#"{"eventTime": "2024-01-01T00:00:00.000000Z", "reportingComponent": "c", "action": "a"}"#,
         &["Required reportingInstance: Required value", "Required reason: Required value"],
@@ -26,8 +26,8 @@ fn old_events() {
 }
 
 #[test]
-fn new_events() {
-    let new = |patch: &str, want: &[&str]| refused("NewEvent", patch, want);
+fn events_v1() {
+    let new = |patch: &str, want: &[&str]| assert_invalid("EventsV1Event", patch, want);
     new(r#"{"eventTime": null}"#, &["Required eventTime: Required value"]);
     new(r#"{"type": "Odd"}"#, &[r#"Invalid type: Invalid value: "": has invalid value: Odd"#]);
     new(
@@ -44,8 +44,8 @@ fn new_events() {
         &format!(r#"{{"note": "{long}"}}"#),
         &[r#"Invalid message: Invalid value: "": can have at most 1024 characters"#],
     );
-    change_refused(
-        "NewEvent",
+    assert_invalid_update(
+        "EventsV1Event",
         "{}",
         r#"{"reason": "Other"}"#,
         &[
@@ -57,28 +57,28 @@ fn new_events() {
 
 #[test]
 fn the_error_of_a_new_event_names_the_kind_without_its_group() {
-    let status = create("NewEvent", r#"{"eventTime": null}"#).unwrap_err();
+    let status = create("EventsV1Event", r#"{"eventTime": null}"#).unwrap_err();
     assert_eq!(status.message, "Event \"name\" is invalid: eventTime: Required value");
 }
 
 #[test]
 fn an_event_is_stored_as_core_shows_it() {
-    let created = create("NewEvent", "{}").unwrap().object;
-    let stored = convert_to_storage(resource("NewEvent"), created.clone());
+    let created = create("EventsV1Event", "{}").unwrap().object;
+    let stored = convert_to_storage(resource("EventsV1Event"), created.clone());
     assert_eq!(stored["apiVersion"], "v1");
     assert_eq!(stored["involvedObject"]["name"], "p");
-    assert_eq!(convert_from_storage(resource("NewEvent"), stored.clone()), created);
+    assert_eq!(convert_from_storage(resource("EventsV1Event"), stored.clone()), created);
     assert_eq!(convert_from_storage(resource("Event"), stored.clone()), stored);
 }
 
 #[test]
 fn leases() {
-    refused(
+    assert_invalid(
         "Lease",
         r#"{"spec": {"leaseDurationSeconds": 0}}"#,
         &["Invalid spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0"],
     );
-    refused(
+    assert_invalid(
         "Lease",
         r#"{"spec": {"leaseTransitions": -1}}"#,
         &["Invalid spec.leaseTransitions: Invalid value: -1: must be greater than or equal to 0"],

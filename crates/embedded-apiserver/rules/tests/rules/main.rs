@@ -5,26 +5,26 @@
 // Helpers of tests may panic as tests may.
 #![allow(clippy::unwrap_used)]
 
+mod arbitrary_objects;
 mod cluster_ips;
+mod creates;
 mod decoding;
 mod events_and_leases;
-mod hostile;
-mod kept;
-mod made;
-mod refused_endpoints;
-mod refused_metadata;
-mod refused_nodes;
-mod refused_pods;
-mod refused_services;
+mod updates;
+mod validation_endpoints;
+mod validation_metadata;
+mod validation_nodes;
+mod validation_pods;
+mod validation_services;
 
 use kube_endpoint_apiserver_rules::resource::{Resource, all};
 use kube_endpoint_apiserver_rules::status::Status;
-use kube_endpoint_apiserver_rules::strategy::{self, Decided, Subresource};
+use kube_endpoint_apiserver_rules::strategy::{self, Subresource, WithWarnings};
 use serde_json::{Value, json};
 
-/// The core v1 kind of a name, or the kind of another group (events of events.k8s.io are `NewEvent`).
+/// The core v1 kind of a name, or the kind of another group (events of events.k8s.io are `EventsV1Event`).
 fn resource(kind: &str) -> &'static Resource {
-    let (kind, group) = if kind == "NewEvent" { ("Event", "events.k8s.io") } else { (kind, "") };
+    let (kind, group) = if kind == "EventsV1Event" { ("Event", "events.k8s.io") } else { (kind, "") };
     let in_group = |r: &&Resource| r.kind == kind && (group.is_empty() || r.group == group);
     all().find(in_group).unwrap()
 }
@@ -42,7 +42,7 @@ fn base(kind: &str) -> Value {
             "ports": [{"port": 80}],
         }),
         "Event" => json!({"involvedObject": {"kind": "Pod", "name": "p", "namespace": "ns"}}),
-        "NewEvent" => json!({
+        "EventsV1Event" => json!({
             "regarding": {"kind": "Pod", "name": "p", "namespace": "ns"},
             "eventTime": "2024-01-01T00:00:00.000000Z", "type": "Normal", "reason": "Why", "action": "Doing",
             "reportingController": "c", "reportingInstance": "c-1",
@@ -67,14 +67,14 @@ fn merge(mut object: Value, patch: &str) -> Value {
 }
 
 /// Creates the base of a kind with some fields changed.
-fn create(kind: &str, patch: &str) -> Result<Decided, Status> {
+fn create(kind: &str, patch: &str) -> Result<WithWarnings, Status> {
     let resource = resource(kind);
     let object = strategy::decode(resource, merge(base(kind), patch))?.object;
     strategy::before_create(resource, object)
 }
 
 /// Creates with `first` changed, then changes what came of it by `second`.
-fn update(kind: &str, first: &str, subresource: Subresource, second: &str) -> Result<Decided, Status> {
+fn update(kind: &str, first: &str, subresource: Subresource, second: &str) -> Result<WithWarnings, Status> {
     let resource = resource(kind);
     let mut old = create(kind, first).unwrap().object;
     if kind == "Service" {
@@ -86,7 +86,7 @@ fn update(kind: &str, first: &str, subresource: Subresource, second: &str) -> Re
 }
 
 /// The causes of a refusal, one a line: reason, field, message.
-fn causes(answer: &Result<Decided, Status>) -> String {
+fn causes(answer: &Result<WithWarnings, Status>) -> String {
     match answer {
         Ok(decided) => format!("taken: {}", decided.object),
         Err(status) => {
@@ -101,7 +101,7 @@ fn causes(answer: &Result<Decided, Status>) -> String {
 }
 
 /// Asserts the causes of a refusal; a line of `want` that ends in `...` is the beginning of the real one.
-fn assert_causes(answer: &Result<Decided, Status>, want: &[&str], case: &str) {
+fn assert_causes(answer: &Result<WithWarnings, Status>, want: &[&str], case: &str) {
     let found = causes(answer);
     let lines: Vec<&str> = found.lines().collect();
     let matches = lines.len() == want.len()
@@ -113,18 +113,18 @@ fn assert_causes(answer: &Result<Decided, Status>, want: &[&str], case: &str) {
 }
 
 /// Asserts that an object is refused when it is created.
-fn refused(kind: &str, patch: &str, want: &[&str]) {
+fn assert_invalid(kind: &str, patch: &str, want: &[&str]) {
     assert_causes(&create(kind, patch), want, &format!("{kind} {patch}"));
 }
 
 /// Asserts that a change is refused.
-fn change_refused(kind: &str, first: &str, second: &str, want: &[&str]) {
+fn assert_invalid_update(kind: &str, first: &str, second: &str, want: &[&str]) {
     let answer = update(kind, first, Subresource::None, second);
     assert_causes(&answer, want, &format!("{kind} {first} then {second}"));
 }
 
 /// Asserts that a change of the status is refused.
-fn status_refused(kind: &str, first: &str, second: &str, want: &[&str]) {
+fn assert_invalid_status_update(kind: &str, first: &str, second: &str, want: &[&str]) {
     let answer = update(kind, first, Subresource::Status, second);
     assert_causes(&answer, want, &format!("{kind} status {first} then {second}"));
 }

@@ -55,7 +55,7 @@ impl Meta {
             .as_array()
             .into_iter()
             .flatten()
-            .filter(|owner| owner_is_kept(owner))
+            .filter(|owner| owner_is_served(owner))
             .map(|owner| interner.text(owner["uid"].as_str().unwrap_or_default()))
             .collect();
         Self {
@@ -80,7 +80,7 @@ impl Meta {
 }
 
 /// Whether this server keeps objects of the kind that an ownerReference names.
-pub(crate) fn owner_is_kept(owner: &Value) -> bool {
+pub(crate) fn owner_is_served(owner: &Value) -> bool {
     let text = |name: &str| owner[name].as_str().unwrap_or_default();
     resource::by_kind(text("apiVersion"), text("kind")).is_some_and(Resource::is_stored)
 }

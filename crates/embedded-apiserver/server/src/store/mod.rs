@@ -16,25 +16,25 @@ use tokio::sync::watch;
 pub(crate) use cow::{CowMap, Cursor};
 pub(crate) use history::{Event, TooOld};
 pub(crate) use intern::Text;
-pub(crate) use meta::{Meta, owner_is_kept};
+pub(crate) use meta::{Meta, owner_is_served};
 pub(crate) use object::{Encoded, EventKind, Stored};
 
 use history::History;
 use intern::Interner;
 
-/// Objects of one resource, what happened to them lately, and a bell for those who watch.
+/// Objects of one resource, what happened to them lately, and a notifier for those who watch.
 pub(crate) struct Table {
     /// The objects, in the order of their keys.
     pub(crate) objects: CowMap,
     /// The latest changes.
     pub(crate) history: History,
-    bell: watch::Sender<u64>,
+    notifier: watch::Sender<u64>,
 }
 
 impl Table {
     /// A receiver that wakes at each change of the resource.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
-        self.bell.subscribe()
+        self.notifier.subscribe()
     }
 
     /// The objects as they stood at `version`, found by undoing the changes since. The cost is that of the changes
@@ -95,7 +95,7 @@ impl Store {
             .map(|_| Table {
                 objects: CowMap::default(),
                 history: History::new(history, version),
-                bell: watch::Sender::new(version),
+                notifier: watch::Sender::new(version),
             })
             .collect();
         Self {
@@ -195,7 +195,7 @@ impl Store {
     fn record(&mut self, table: usize, kind: EventKind, object: Arc<Stored>, previous: Option<Arc<Stored>>) {
         let table = &mut self.tables[table];
         table.history.push(Arc::new(Event { version: self.version, kind, object, previous }));
-        table.bell.send_replace(self.version);
+        table.notifier.send_replace(self.version);
     }
 
     fn link(&mut self, table: usize, stored: &Stored) {

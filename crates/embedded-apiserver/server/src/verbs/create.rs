@@ -1,5 +1,6 @@
 //! `create`: names, uids and times are given here; what else becomes of the object the rules decide.
 
+use http::StatusCode;
 use jiff::Timestamp;
 use kube_endpoint_apiserver_rules::resource::{self, Resource};
 use kube_endpoint_apiserver_rules::status::Status;
@@ -20,7 +21,9 @@ impl Inner {
     pub(crate) fn post(&self, call: &Call<'_>) -> Result<Answer, Status> {
         let body = call.json()?;
         if !call.resource.is_stored() {
-            return self.review(call, body);
+            let mut object = strategy::before_create(call.resource, call.decode(body)?.object)?.object;
+            object["status"] = self.reviews.status(call.resource.kind, &object["spec"]);
+            return Ok(call.value(StatusCode::CREATED, object));
         }
         let mut decoded = call.decode(body)?;
         let dry_run = call.query.dry_run()?;

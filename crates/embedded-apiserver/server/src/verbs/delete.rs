@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use kube_endpoint_apiserver_rules::resource::{NAMESPACES, PODS, Resource, SERVICES};
+use kube_endpoint_apiserver_rules::resource::{ENDPOINTS, NAMESPACES, PODS, Resource, SERVICES};
 use kube_endpoint_apiserver_rules::status::{Details, Status};
+use kube_endpoint_apiserver_rules::strategy;
 use serde_json::{Value, json};
 
 use super::deletion::{Decision, DeleteOptions, decide};
@@ -13,9 +14,8 @@ use crate::answer::{self, Answer};
 use crate::metadata::text;
 use crate::query::ListOptions;
 use crate::selection::Selection;
-use crate::server::Inner;
+use crate::server::{Conflict, Inner};
 use crate::store::{Store, Stored};
-use kube_endpoint_apiserver_rules::strategy;
 
 /// How often a deletion that meets other writers is tried.
 const ATTEMPTS: usize = 5;
@@ -118,7 +118,7 @@ impl Inner {
                 }
             }
             if !remove {
-                self.marked_later(resource, &latest);
+                self.deletion_marked(resource, &latest);
                 return Ok(Deleted { outcome: Outcome::Stored(latest), gone: false });
             }
             if let Ok(gone) = self.erase(resource, key, latest.version) {
@@ -126,6 +126,41 @@ impl Inner {
             }
         }
         Err(Status::conflict(resource, name, MODIFIED))
+    }
+
+    /// Removes an object if it is still at version `expected`, and starts what follows from it.
+    pub(crate) fn erase(
+        &self,
+        resource: &Resource,
+        key: &str,
+        expected: u64,
+    ) -> Result<Arc<Stored>, Conflict> {
+        let table = Store::table_of(resource);
+        let gone = {
+            let mut store = self.store.lock();
+            if store.table(table).objects.get(key).map(|stored| stored.version) != Some(expected) {
+                return Err(Conflict);
+            }
+            store.remove(table, key).ok_or(Conflict)?
+        };
+        if *resource == SERVICES {
+            self.service_removed(&gone);
+        }
+        self.owner_removed_later(&gone);
+        self.namespace_content_removed(gone.namespace());
+        Ok(gone)
+    }
+
+    /// Gives a deleted Service's addresses back and deletes the Endpoints of its name, as upstream's Service storage
+    /// does (but not the EndpointSlices, which the garbage collector finds).
+    fn service_removed(&self, service: &Stored) {
+        self.cluster_ips.lock().release(&service.value());
+        while let Some(current) = self.current(&ENDPOINTS, &service.key) {
+            let options = DeleteOptions::default();
+            if self.delete(&ENDPOINTS, &current.key, &options, false).is_ok() {
+                return;
+            }
+        }
     }
 }
 

@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 
 use super::Call;
 use crate::clock::rfc3339;
-use crate::gc::{FOREGROUND, ORPHAN};
-use crate::metadata::{is_empty, set, text, unset};
+use crate::metadata::{FOREGROUND, ORPHAN, is_empty, set, text, unset};
 
 /// What becomes of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

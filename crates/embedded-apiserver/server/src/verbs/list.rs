@@ -64,14 +64,16 @@ impl Inner {
     pub(crate) async fn wait_for(&self, version: u64) -> Result<(), Status> {
         let deadline = tokio::time::Instant::now() + FRESHNESS_WAIT;
         loop {
-            let (current, mut bells) = {
+            let (current, mut notifiers) = {
                 let store = self.store.lock();
                 (store.version(), store.tables().iter().map(|table| table.subscribe()).collect::<Vec<_>>())
             };
             if current >= version {
                 return Ok(());
             }
-            let any = futures::future::select_all(bells.iter_mut().map(|bell| Box::pin(bell.changed())));
+            let any = futures::future::select_all(
+                notifiers.iter_mut().map(|notifier| Box::pin(notifier.changed())),
+            );
             if tokio::time::timeout_at(deadline, any).await.is_err() {
                 return Err(too_large(version, current));
             }

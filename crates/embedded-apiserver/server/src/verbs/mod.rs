@@ -15,14 +15,14 @@ use bytes::Bytes;
 use http::StatusCode;
 use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::status::Status;
-use kube_endpoint_apiserver_rules::strategy::{self, Decided};
+use kube_endpoint_apiserver_rules::strategy::{self, WithWarnings};
 use serde_json::Value;
 
 pub(crate) use deletion::{DeleteOptions, Propagation};
-pub(crate) use watch::Closing;
 
 use crate::answer::{self, Answer};
-use crate::faults::Hits;
+use crate::connection::Closing;
+use crate::faults::Fault;
 use crate::form::Form;
 use crate::protobuf;
 use crate::query::Query;
@@ -46,7 +46,7 @@ pub(crate) struct Call<'a> {
     /// Told when the connection's server shuts down.
     pub(crate) closing: Option<Closing>,
     /// What is to go wrong.
-    pub(crate) faults: Hits,
+    pub(crate) faults: Vec<Fault>,
 }
 
 /// The object that a write leaves behind.
@@ -84,7 +84,7 @@ impl Call<'_> {
 
     /// Decodes an object of the request's resource. What is unknown in it is refused, warned of or ignored, as
     /// `fieldValidation` says.
-    pub(crate) fn decode(&self, body: Value) -> Result<Decided, Status> {
+    pub(crate) fn decode(&self, body: Value) -> Result<WithWarnings, Status> {
         let mut decoded = strategy::decode(self.resource, body)?;
         match self.query.get("fieldValidation") {
             None | Some("Warn") => Ok(decoded),

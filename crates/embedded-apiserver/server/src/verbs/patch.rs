@@ -2,7 +2,7 @@
 
 use kube_endpoint_apiserver_rules::patch::{self, PatchType};
 use kube_endpoint_apiserver_rules::status::Status;
-use kube_endpoint_apiserver_rules::strategy::Decided;
+use kube_endpoint_apiserver_rules::strategy::WithWarnings;
 use parking_lot::Mutex;
 
 use super::Call;
@@ -38,7 +38,7 @@ impl Inner {
             // A patch never creates, so there is always something to patch.
             let current = current.ok_or_else(|| Status::not_found(call.resource, name))?;
             let patched = patch::apply(call.resource, current, patch_type, &call.body)?;
-            let Decided { mut object, warnings: found } = call.decode(patched)?;
+            let WithWarnings { mut object, warnings: found } = call.decode(patched)?;
             *warnings.lock() = found;
             check_namespace(call.resource, &call.info.namespace, &mut object)?;
             check_name(&object, name)?;

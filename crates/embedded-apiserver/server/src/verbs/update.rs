@@ -3,7 +3,7 @@
 
 use kube_endpoint_apiserver_rules::resource::{self, Resource};
 use kube_endpoint_apiserver_rules::status::Status;
-use kube_endpoint_apiserver_rules::strategy::{self, Decided, Subresource};
+use kube_endpoint_apiserver_rules::strategy::{self, Subresource, WithWarnings};
 use serde_json::Value;
 
 use super::create::check_namespace;
@@ -58,7 +58,7 @@ impl Inner {
     /// Answers a PUT request.
     pub(crate) fn put(&self, call: &Call<'_>) -> Result<Answer, Status> {
         let subresource = subresource(call)?;
-        let Decided { mut object, mut warnings } = call.decode(call.json()?)?;
+        let WithWarnings { mut object, mut warnings } = call.decode(call.json()?)?;
         let name = &call.info.name;
         check_namespace(call.resource, &call.info.namespace, &mut object)?;
         check_name(&object, name)?;
@@ -153,7 +153,7 @@ impl Inner {
         if let Ok(Outcome::Stored(stored)) = &outcome
             && stored.meta.deleting
         {
-            self.marked_later(resource, stored);
+            self.deletion_marked(resource, stored);
         }
         Ok(outcome.ok().map(|outcome| Done { outcome, created: false, warnings: decided.warnings }))
     }

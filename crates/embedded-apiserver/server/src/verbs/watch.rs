@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::status::Status;
+use kube_endpoint_apiserver_rules::strategy;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -17,14 +18,14 @@ use tokio::time::Instant;
 use super::Call;
 use super::list::expired;
 use crate::answer::{self, Answer};
-use crate::body::{Body, Broken};
+use crate::body::{Body, ConnectionReset};
+use crate::connection::Closing;
 use crate::faults::WatchFaults;
 use crate::form::Form;
 use crate::query::ListOptions;
 use crate::selection::Selection;
 use crate::server::Inner;
 use crate::store::{Cursor, EventKind, Store, Stored};
-use kube_endpoint_apiserver_rules::strategy;
 
 /// How many changes are taken out of the history under one lock.
 const BATCH: usize = 128;
@@ -34,10 +35,6 @@ const CHUNK: usize = 64 * 1024;
 
 /// How long before its end a watch sends a last bookmark.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-
-/// Becomes true when the listener that a connection belongs to shuts down.
-#[derive(Clone, Debug)]
-pub(crate) struct Closing(pub(crate) watch::Receiver<bool>);
 
 /// What there is to do next.
 enum Step {
@@ -61,7 +58,7 @@ struct Watcher {
     /// Whether the end of the initial events is to be told.
     mark_end: bool,
     queue: VecDeque<Bytes>,
-    bell: watch::Receiver<u64>,
+    notifier: watch::Receiver<u64>,
     epoch: watch::Receiver<u64>,
     closing: Option<Closing>,
     bookmarks: bool,
@@ -113,7 +110,7 @@ impl Inner {
                 selection,
                 mark_end,
                 queue: VecDeque::new(),
-                bell: store.table(table).subscribe(),
+                notifier: store.table(table).subscribe(),
                 epoch: self.watch_epoch.subscribe(),
                 closing: call.closing.clone(),
                 bookmarks: options.bookmarks,
@@ -140,7 +137,7 @@ fn error_event(status: &Status) -> Bytes {
 }
 
 impl Watcher {
-    async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
+    async fn next(&mut self) -> Option<Result<Bytes, ConnectionReset>> {
         loop {
             if let Some(bytes) = self.queue.pop_front() {
                 return Some(Ok(bytes));
@@ -150,7 +147,7 @@ impl Watcher {
             }
             if self.faults.cut_after.is_some_and(|events| self.sent >= events) {
                 self.over = true;
-                return self.faults.breaks.then_some(Err(Broken));
+                return self.faults.breaks.then_some(Err(ConnectionReset));
             }
             if let Step::End = self.step().await {
                 self.over = true;
@@ -202,7 +199,7 @@ impl Watcher {
             biased;
             () = closing => Step::End,
             _ = self.epoch.changed() => Step::End,
-            changed = self.bell.changed(), if changes => if changed.is_ok() { Step::Go } else { Step::End },
+            changed = self.notifier.changed(), if changes => if changed.is_ok() { Step::Go } else { Step::End },
             () = tokio::time::sleep_until(self.deadline) => Step::End,
             () = tokio::time::sleep_until(until.unwrap_or(self.deadline)), if until.is_some() => Step::Go,
             () = tokio::time::sleep_until(self.next_bookmark), if changes && self.bookmarks => {
@@ -258,7 +255,7 @@ impl Watcher {
             if events.len() < BATCH {
                 // Nothing else happened to this resource up to the store's version, which bookmarks may tell.
                 self.version = self.version.max(store.version());
-                self.bell.mark_unchanged();
+                self.notifier.mark_unchanged();
             } else if let Some(last) = events.last() {
                 self.version = last.version;
             }

@@ -1,6 +1,6 @@
 //! Reviews of tokens and of rights, which are answered from the builder's tables and forgotten.
 
-use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Right, User};
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, PolicyRule, User};
 use serde_json::json;
 
 use crate::common::*;
@@ -9,13 +9,13 @@ use crate::common::*;
 async fn reviews_are_answered_and_not_kept() {
     let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
     let user = User { name: "scraper".to_owned(), groups: list(&["monitoring"]) };
-    let right = Right {
+    let rule = PolicyRule {
         subjects: list(&["monitoring"]),
         verbs: list(&["get"]),
         non_resource_urls: list(&["/metrics"]),
-        ..Right::default()
+        ..PolicyRule::default()
     };
-    let (_server, raw) = start(EmbeddedApiServer::builder().token("secret", user).right(right));
+    let (_server, raw) = start(EmbeddedApiServer::builder().token("secret", user).policy_rule(rule));
     let tokens = "/apis/authentication.k8s.io/v1/tokenreviews";
     let review = |token: &str| {
         json!({

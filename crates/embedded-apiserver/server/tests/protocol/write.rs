@@ -46,9 +46,9 @@ async fn what_cannot_be_created_is_refused() {
     raw.post(PODS, &pod("a")).await.expect(201);
     let message = raw.post(PODS, &pod("a")).await.refused(409, "AlreadyExists");
     assert_eq!(message, "pods \"a\" already exists");
-    let mut elsewhere = pod("b");
-    elsewhere["metadata"]["namespace"] = "kube-system".into();
-    let message = raw.post(PODS, &elsewhere).await.refused(400, "BadRequest");
+    let mut non_resource_request = pod("b");
+    non_resource_request["metadata"]["namespace"] = "kube-system".into();
+    let message = raw.post(PODS, &non_resource_request).await.refused(400, "BadRequest");
     assert!(message.contains("does not match the namespace sent"), "{message}");
     let mut versioned = pod("b");
     versioned["metadata"]["resourceVersion"] = "7".into();

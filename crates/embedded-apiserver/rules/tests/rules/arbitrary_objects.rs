@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{base, resource};
 
 const KINDS: [&str; 9] =
-    ["Namespace", "Node", "Pod", "Service", "Endpoints", "EndpointSlice", "Event", "NewEvent", "Lease"];
+    ["Namespace", "Node", "Pod", "Service", "Endpoints", "EndpointSlice", "Event", "EventsV1Event", "Lease"];
 
 const KEYS: [&str; 44] = [
     "metadata",

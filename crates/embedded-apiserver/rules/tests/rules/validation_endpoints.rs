@@ -1,13 +1,13 @@
 //! Endpoints and EndpointSlices that are refused.
 
-use super::{change_refused, refused};
+use super::{assert_invalid, assert_invalid_update};
 
 fn subset(subset: &str, want: &[&str]) {
-    refused("Endpoints", &format!(r#"{{"subsets": [{subset}]}}"#), want);
+    assert_invalid("Endpoints", &format!(r#"{{"subsets": [{subset}]}}"#), want);
 }
 
 fn slice(patch: &str, want: &[&str]) {
-    refused("EndpointSlice", patch, want);
+    assert_invalid("EndpointSlice", patch, want);
 }
 
 fn endpoint(endpoint: &str, want: &[&str]) {
@@ -79,7 +79,7 @@ fn address_types() {
         r#"{"addressType": "IPv5"}"#,
         &[r#"NotSupported addressType: Unsupported value: "IPv5": supported values: "FQDN", "IPv4", "IPv6""#],
     );
-    change_refused(
+    assert_invalid_update(
         "EndpointSlice",
         r#"{"endpoints": []}"#,
         r#"{"addressType": "IPv6"}"#,

@@ -1,9 +1,9 @@
-//! Metadata that is refused, whatever the kind.
+//! Metadata that is assert_invalid, whatever the kind.
 
-use super::{change_refused, refused};
+use super::{assert_invalid, assert_invalid_update};
 
 fn check(fields: &str, want: &[&str]) {
-    refused("Endpoints", &format!(r#"{{"metadata": {fields}}}"#), want);
+    assert_invalid("Endpoints", &format!(r#"{{"metadata": {fields}}}"#), want);
 }
 
 #[test]
@@ -25,12 +25,12 @@ fn names() {
         &format!(r#"{{"name": "{long}"}}"#),
         &[&format!(r#"Invalid metadata.name: Invalid value: "{long}": must be no more than 253 characters"#)],
     );
-    refused(
+    assert_invalid(
         "Service",
         r#"{"metadata": {"name": "a.b"}}"#,
         &[r#"Invalid metadata.name: Invalid value: "a.b": must not contain dots"#],
     );
-    refused(
+    assert_invalid(
         "Namespace",
         r#"{"metadata": {"name": "-"}}"#,
         &[
@@ -43,7 +43,7 @@ fn names() {
         r#"{"namespace": "A"}"#,
         &[r#"Invalid metadata.namespace: Invalid value: "A": a lowercase RFC 1123 label must consist of..."#],
     );
-    refused(
+    assert_invalid(
         "Node",
         r#"{"metadata": {"namespace": "ns"}}"#,
         &["Forbidden metadata.namespace: Forbidden: not allowed on this type"],
@@ -65,9 +65,7 @@ fn labels_and_annotations() {
     let long = "v".repeat(64);
     check(
         &format!(r#"{{"labels": {{"a": "{long}"}}}}"#),
-        &[&format!(
-            r#"Invalid metadata.labels: Invalid value: "{long}": must be no more than 63 characters"#
-        )],
+        &[&format!(r#"Invalid metadata.labels: Invalid value: "{long}": must be no more than 63 bytes"#)],
     );
     check(
         r#"{"annotations": {"a/b/c": ""}}"#,
@@ -124,7 +122,7 @@ fn changes() {
     // Common checks come first and those of the kind follow, so that a wrong field is named twice.
     let twice = |line: &'static str| [line, line];
     let change = |fields: &str, want: &[&str]| {
-        change_refused("Endpoints", "{}", &format!(r#"{{"metadata": {fields}}}"#), want);
+        assert_invalid_update("Endpoints", "{}", &format!(r#"{{"metadata": {fields}}}"#), want);
     };
     change(
         r#"{"name": "other"}"#,
@@ -141,7 +139,7 @@ fn changes() {
             r#"Invalid metadata.deletionTimestamp: Invalid value: "2024-01-01T00:00:00Z": field is immutable"#,
         ),
     );
-    change_refused(
+    assert_invalid_update(
         "Endpoints",
         r#"{"metadata": {"deletionTimestamp": "2024-01-01T00:00:00Z", "finalizers": ["a/b"]}}"#,
         r#"{"metadata": {"finalizers": ["a/b", "a/c"]}}"#,

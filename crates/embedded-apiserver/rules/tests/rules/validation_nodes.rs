@@ -1,11 +1,11 @@
 //! Nodes and namespaces that are refused.
 
-use super::{change_refused, refused, status_refused};
+use super::{assert_invalid, assert_invalid_status_update, assert_invalid_update};
 
 #[test]
 fn taints() {
     let taints = |taints: &str, want: &[&str]| {
-        refused("Node", &format!(r#"{{"spec": {{"taints": [{taints}]}}}}"#), want);
+        assert_invalid("Node", &format!(r#"{{"spec": {{"taints": [{taints}]}}}}"#), want);
     };
     taints(r#"{"key": "k"}"#, &["Required metadata.taints[0].effect: Required value"]);
     taints(
@@ -31,14 +31,14 @@ fn taints() {
 
 #[test]
 fn cidrs_and_provider() {
-    refused(
+    assert_invalid(
         "Node",
         r#"{"spec": {"podCIDRs": ["10.0.0.0/24", "10.0.1.0/24"]}}"#,
         &[
             r#"Invalid spec.podCIDRs: Invalid value: ["10.0.0.0/24","10.0.1.0/24"]: may specify no more than one CIDR for each IP family"#,
         ],
     );
-    refused(
+    assert_invalid(
         "Node",
         r#"{"spec": {"podCIDR": "10.0.0.0"}}"#,
         &[
@@ -46,13 +46,13 @@ fn cidrs_and_provider() {
         ],
     );
     let fixed = "Forbidden: node updates may not change podCIDR except from \"\" to valid";
-    change_refused(
+    assert_invalid_update(
         "Node",
         r#"{"spec": {"podCIDR": "10.0.0.0/24"}}"#,
         r#"{"spec": {"podCIDR": "10.0.1.0/24"}}"#,
         &[&format!("Forbidden spec.podCIDRs: {fixed}")],
     );
-    change_refused(
+    assert_invalid_update(
         "Node",
         r#"{"spec": {"providerID": "a"}}"#,
         r#"{"spec": {"providerID": "b"}}"#,
@@ -60,13 +60,13 @@ fn cidrs_and_provider() {
             r#"Forbidden spec.providerID: Forbidden: node updates may not change providerID except from "" to valid"#,
         ],
     );
-    status_refused(
+    assert_invalid_status_update(
         "Node",
         "{}",
         r#"{"status": {"addresses": [{"type": "InternalIP", "address": "1.2.3.4"}, {"type": "InternalIP", "address": "1.2.3.4"}]}}"#,
         &[r#"Duplicate status.addresses[1]: Duplicate value: {"Type":"InternalIP","Address":"1.2.3.4"}"#],
     );
-    refused(
+    assert_invalid(
         "Node",
         r#"{"status": {"capacity": {"cpu": "-1"}, "allocatable": {"cpu": "1"}}}"#,
         &[r#"Invalid status.capacity.cpu: Invalid value: "-1": must be greater than or equal to 0"#],
@@ -75,14 +75,14 @@ fn cidrs_and_provider() {
 
 #[test]
 fn namespaces() {
-    refused(
+    assert_invalid(
         "Namespace",
         r#"{"spec": {"finalizers": ["mine"]}}"#,
         &[
             r#"Invalid spec.finalizers: Invalid value: "mine": name is neither a standard finalizer name nor is it fully qualified"#,
         ],
     );
-    status_refused(
+    assert_invalid_status_update(
         "Namespace",
         "{}",
         r#"{"status": {"phase": "Terminating"}}"#,

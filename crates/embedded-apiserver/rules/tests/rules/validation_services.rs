@@ -1,6 +1,6 @@
 //! Services that are refused.
 
-use super::{change_refused, refused, status_refused};
+use super::{assert_invalid, assert_invalid_status_update, assert_invalid_update};
 
 const PORT: &str = "must be between 1 and 65535, inclusive";
 
@@ -9,7 +9,7 @@ fn spec(fields: &str) -> String {
 }
 
 fn check(fields: &str, want: &[&str]) {
-    refused("Service", &spec(fields), want);
+    assert_invalid("Service", &spec(fields), want);
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn families() {
 
 #[test]
 fn annotations_and_selectors() {
-    refused(
+    assert_invalid(
         "Service",
         r#"{"metadata": {"annotations": {
             "service.kubernetes.io/topology-aware-hints": "Auto", "service.kubernetes.io/topology-mode": "Disabled"}}}"#,
@@ -265,7 +265,7 @@ fn annotations_and_selectors() {
 #[test]
 fn changes() {
     let change = |first: &str, second: &str, want: &[&str]| {
-        change_refused("Service", &spec(first), &spec(second), want);
+        assert_invalid_update("Service", &spec(first), &spec(second), want);
     };
     change(
         r#"{"clusterIP": "10.96.0.5"}"#,
@@ -303,7 +303,7 @@ fn changes() {
 fn status() {
     let status = |ingress: &str| format!(r#"{{"status": {{"loadBalancer": {{"ingress": [{ingress}]}}}}}}"#);
     let balancer = spec(r#"{"type": "LoadBalancer"}"#);
-    status_refused(
+    assert_invalid_status_update(
         "Service",
         "{}",
         &status(r#"{"ip": "1.2.3.4"}"#),
@@ -311,7 +311,7 @@ fn status() {
             "Forbidden status.loadBalancer.ingress: Forbidden: may only be used when `spec.type` is 'LoadBalancer'",
         ],
     );
-    status_refused(
+    assert_invalid_status_update(
         "Service",
         &balancer,
         &status(r#"{"ip": "1.2.3.04"}"#),
@@ -319,7 +319,7 @@ fn status() {
             r#"Invalid status.loadBalancer.ingress[0].ip: Invalid value: "1.2.3.04": must not have leading 0s"#,
         ],
     );
-    status_refused(
+    assert_invalid_status_update(
         "Service",
         &balancer,
         &status(r#"{"hostname": "1.2.3.4"}"#),

@@ -1,9 +1,9 @@
 //! Pods that are refused.
 
-use super::{change_refused, refused, status_refused};
+use super::{assert_invalid, assert_invalid_status_update, assert_invalid_update};
 
 fn spec(fields: &str, want: &[&str]) {
-    refused("Pod", &format!(r#"{{"spec": {fields}}}"#), want);
+    assert_invalid("Pod", &format!(r#"{{"spec": {fields}}}"#), want);
 }
 
 fn container(fields: &str, want: &[&str]) {
@@ -182,7 +182,7 @@ fn spec_fields() {
             "Invalid spec.containers[0].ports[0].hostPort: Invalid value: 2: must match `containerPort` when `hostNetwork` is true",
         ],
     );
-    refused(
+    assert_invalid(
         "Pod",
         r#"{"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "+1"}}}"#,
         &[
@@ -194,7 +194,7 @@ fn spec_fields() {
 #[test]
 fn changes() {
     let change = |second: &str, want: &[&str]| {
-        change_refused("Pod", "{}", &format!(r#"{{"spec": {second}}}"#), want);
+        assert_invalid_update("Pod", "{}", &format!(r#"{{"spec": {second}}}"#), want);
     };
     let other = "Forbidden spec: Forbidden: pod updates may not change fields other than \
                  `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
@@ -206,7 +206,7 @@ fn changes() {
         r#"{"containers": [{"name": "c", "image": "i:1"}, {"name": "d", "image": "i:1"}]}"#,
         &["Forbidden spec.containers: Forbidden: pod updates may not add or remove containers"],
     );
-    change_refused(
+    assert_invalid_update(
         "Pod",
         r#"{"spec": {"tolerations": [{"key": "k", "operator": "Exists"}]}}"#,
         r#"{"spec": {"tolerations": []}}"#,
@@ -220,7 +220,7 @@ fn changes() {
             "Forbidden spec.schedulingGates[0].name: Forbidden: only deletion is allowed, but found new scheduling gate 'g'",
         ],
     );
-    change_refused(
+    assert_invalid_update(
         "Pod",
         r#"{"spec": {"activeDeadlineSeconds": 5}}"#,
         r#"{"spec": {"activeDeadlineSeconds": 6}}"#,
@@ -228,7 +228,7 @@ fn changes() {
             "Invalid spec.activeDeadlineSeconds: Invalid value: 6: must be less than or equal to previous value",
         ],
     );
-    change_refused(
+    assert_invalid_update(
         "Pod",
         r#"{"spec": {"activeDeadlineSeconds": 5}}"#,
         r#"{"spec": {"activeDeadlineSeconds": null}}"#,
@@ -241,7 +241,7 @@ fn changes() {
 #[test]
 fn status() {
     let status = |fields: &str, want: &[&str]| {
-        status_refused("Pod", "{}", &format!(r#"{{"status": {fields}}}"#), want);
+        assert_invalid_status_update("Pod", "{}", &format!(r#"{{"status": {fields}}}"#), want);
     };
     status(
         r#"{"podIP": "1.2.3.04"}"#,
