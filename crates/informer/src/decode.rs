@@ -1,4 +1,4 @@
-//! Reads list pages and watch lines: straight from the text into views, one object at a time.
+//! Decodes list pages and watch events, straight from the text into views, one object at a time.
 
 use std::borrow::Cow;
 
@@ -10,14 +10,14 @@ use serde_json::value::RawValue;
 use crate::Object;
 use crate::error::{ListWatchError, excerpt};
 
-/// An object that cannot be decoded: as much of it as can be read all the same.
+/// What can be read of an object that cannot be decoded.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Undecodable {
     /// Namespace and name, if there is a name.
     pub(crate) key: Option<ObjectKey>,
-    /// Its version, or none.
+    /// Its version, if it can be read.
     pub(crate) resource_version: ResourceVersion,
-    /// What is wrong with it.
+    /// Why it cannot be decoded.
     pub(crate) error: String,
 }
 
@@ -25,12 +25,12 @@ pub(crate) struct Undecodable {
 #[derive(Debug)]
 pub(crate) struct Page<'a> {
     pub(crate) resource_version: ResourceVersion,
-    /// By which the next page is asked for; none on the last one.
+    /// The continue token of the next page; none on the last page.
     pub(crate) next: Option<String>,
     pub(crate) items: Vec<&'a RawValue>,
 }
 
-/// What a line of a watch says.
+/// An event of a watch.
 #[derive(Debug)]
 pub(crate) enum Line<'a> {
     Added(&'a RawValue),
@@ -94,41 +94,41 @@ struct RawBookmarkAnnotations<'a> {
     ends_initial_events: Option<Cow<'a, str>>,
 }
 
-/// The text of an answer. What is no UTF-8 is replaced, so that it spoils one object and not all of them.
+/// The text of a response. Invalid UTF-8 is replaced, so that it affects one object and not all of them.
 pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// Reads a page of a list.
+/// Decodes a page of a list.
 pub(crate) fn page<T: Object>(text: &str) -> Result<Page<'_>, ListWatchError> {
-    let page: RawPage<'_> = serde_json::from_str(text).map_err(|error| unintelligible(&error, text))?;
+    let page: RawPage<'_> = serde_json::from_str(text).map_err(|error| invalid_response(&error, text))?;
     let list_kind = T::RESOURCE.list_kind;
     if page.kind == "Status" {
         return Err(status(text, 500));
     }
     if page.kind != list_kind {
         let kind = page.kind;
-        return Err(ListWatchError::Unintelligible(format!(
-            "{kind:?} was answered where {list_kind:?} was asked for"
+        return Err(ListWatchError::InvalidResponse(format!(
+            "received a {kind:?}, expected a {list_kind:?}"
         )));
     }
     let resource_version = page.metadata.resource_version;
     if resource_version.is_none() {
-        return Err(ListWatchError::Unintelligible(format!("the {list_kind} has no resourceVersion")));
+        return Err(ListWatchError::InvalidResponse(format!("the {list_kind} has no resourceVersion")));
     }
     let next = page.metadata.r#continue.filter(|token| !token.is_empty());
     Ok(Page { resource_version, next, items: page.items.unwrap_or_default() })
 }
 
-/// Reads a line of a watch. A line that tells of an error is one.
+/// Decodes a line of a watch. An `ERROR` event is returned as an error.
 pub(crate) fn line(text: &str) -> Result<Line<'_>, ListWatchError> {
     let RawLine { r#type, object } = match serde_json::from_str(text) {
         Ok(line) => line,
-        // Some errors come without the envelope.
+        // Some proxies and servers send a bare Status.
         Err(error) => {
             return Err(match serde_json::from_str::<RawPage<'_>>(text) {
                 Ok(page) if page.kind == "Status" => status(text, 500),
-                _ => unintelligible(&error, text),
+                _ => invalid_response(&error, text),
             });
         }
     };
@@ -138,12 +138,12 @@ pub(crate) fn line(text: &str) -> Result<Line<'_>, ListWatchError> {
         LineType::Deleted => Line::Deleted(object),
         LineType::Bookmark => {
             let RawBookmark { metadata } =
-                serde_json::from_str(object.get()).map_err(|error| unintelligible(&error, text))?;
+                serde_json::from_str(object.get()).map_err(|error| invalid_response(&error, text))?;
             let ends = metadata.annotations.and_then(|annotations| annotations.ends_initial_events);
             let ends_initial_events = ends.as_deref() == Some("true");
             if ends_initial_events && metadata.resource_version.is_none() {
-                return Err(ListWatchError::Unintelligible(
-                    "the complete state has no resourceVersion".to_owned(),
+                return Err(ListWatchError::InvalidResponse(
+                    "the bookmark that ends the initial events has no resourceVersion".to_owned(),
                 ));
             }
             Line::Bookmark { resource_version: metadata.resource_version, ends_initial_events }
@@ -152,7 +152,7 @@ pub(crate) fn line(text: &str) -> Result<Line<'_>, ListWatchError> {
     })
 }
 
-/// Reads an object into its view, and shares its strings.
+/// Decodes an object into its view and interns its strings.
 pub(crate) fn object<T: Object>(raw: &RawValue, interner: &mut Interner) -> Result<T, Undecodable> {
     let error = match serde_json::from_str::<T>(raw.get()) {
         Ok(mut view) if !view.key().name.is_empty() => {
@@ -162,7 +162,7 @@ pub(crate) fn object<T: Object>(raw: &RawValue, interner: &mut Interner) -> Resu
         Ok(_) => "it has no name".to_owned(),
         Err(error) => error.to_string(),
     };
-    // Only what is broken is parsed a second time, into a tree that takes whatever is there.
+    // Only invalid objects are parsed a second time, into a generic tree.
     let tree: serde_json::Value = serde_json::from_str(raw.get()).unwrap_or_default();
     let text = |field: &str| tree.get("metadata")?.get(field)?.as_str();
     let name = text("name").filter(|name| !name.is_empty());
@@ -173,15 +173,15 @@ pub(crate) fn object<T: Object>(raw: &RawValue, interner: &mut Interner) -> Resu
     })
 }
 
-/// The error that a `Status` tells of; one that gives no code counts as `code`.
+/// The error that a `Status` describes. `code` is used if the status has none.
 fn status(text: &str, code: u16) -> ListWatchError {
     match serde_json::from_str::<Status>(text) {
-        Ok(status) if status.code == 0 => ListWatchError::of_status(Status { code, ..status }, None),
-        Ok(status) => ListWatchError::of_status(status, None),
-        Err(error) => unintelligible(&error, text),
+        Ok(status) if status.code == 0 => ListWatchError::from_status(Status { code, ..status }, None),
+        Ok(status) => ListWatchError::from_status(status, None),
+        Err(error) => invalid_response(&error, text),
     }
 }
 
-fn unintelligible(error: &serde_json::Error, text: &str) -> ListWatchError {
-    ListWatchError::Unintelligible(format!("{error}: {}", excerpt(text.as_bytes())))
+fn invalid_response(error: &serde_json::Error, text: &str) -> ListWatchError {
+    ListWatchError::InvalidResponse(format!("{error}: {}", excerpt(text.as_bytes())))
 }

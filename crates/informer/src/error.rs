@@ -1,4 +1,4 @@
-//! What can go wrong with a list or a watch, as far as it matters for what to do next.
+//! Why a list or a watch fails, sorted by what to do next.
 
 use std::error::Error;
 use std::time::Duration;
@@ -8,51 +8,51 @@ use http::header::RETRY_AFTER;
 use kube::core::Status;
 use kube_endpoint_core_model::causes;
 
-use crate::metrics::FailureReason;
+use crate::metrics::WatchErrorReason;
 
 /// Why a list or a watch failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ListWatchError {
-    /// No answer. To be tried again later.
+    /// No answer arrived. Retry.
     #[error("the API server cannot be reached: {}", innermost(.0))]
     Unreachable(#[source] Box<kube::Error>),
-    /// No answer, or no more of it, for too long. To be tried again later.
-    #[error("nothing came from the API server for {0:?}")]
-    Silent(Duration),
-    /// An error as answer. To be tried again later, or at the time that the server says.
+    /// No answer, or no more of it, arrived within the idle timeout. Retry.
+    #[error("nothing arrived from the API server for {0:?}")]
+    IdleTimeout(Duration),
+    /// The server answered with an error. Retry, not before the time that the server named.
     #[error("the API server answered {code} {reason}: {message}")]
-    Refused {
+    Api {
         /// HTTP status.
         code: u16,
-        /// For machines.
+        /// Machine-readable reason.
         reason: String,
-        /// For people.
+        /// Human-readable message.
         message: String,
-        /// When the server wants to be asked again.
+        /// The delay that the server asked for.
         retry_after: Option<Duration>,
     },
-    /// The version asked for, or the rest of a list, is no longer kept. To be listed anew.
+    /// The server no longer keeps the requested version, or the rest of a list. Relist.
     #[error("the API server no longer keeps this version: {0}")]
     Expired(String),
-    /// The version asked for has not come yet and may never. To be listed anew.
+    /// The server has not reached the requested version and may never. Relist.
     #[error("the API server does not know this version yet: {0}")]
     TooLargeResourceVersion(String),
-    /// The answer is not what was asked for; what it left out is not known.
-    #[error("the API server's answer makes no sense: {0}")]
-    Unintelligible(String),
-    /// The answer broke off. What came before it is good.
-    #[error("the API server's answer broke off: {0}")]
-    Cut(String),
+    /// The response is not what was requested. What it should have said is unknown, so a watch must relist.
+    #[error("the API server's answer is invalid: {0}")]
+    InvalidResponse(String),
+    /// The response ended early. What arrived before is valid.
+    #[error("the API server's answer was interrupted: {0}")]
+    Interrupted(String),
 }
 
-/// What a client's error says, without the client's own word for it.
+/// The causes of a client error, without kube's own message.
 fn innermost(error: &kube::Error) -> String {
     causes(error.source().unwrap_or(error))
 }
 
 impl ListWatchError {
-    /// Reads a `Status` that stands for an error.
-    pub(crate) fn of_status(status: Status, retry_after: Option<Duration>) -> Self {
+    /// The error that a `Status` object describes. `retry_after` takes precedence over the delay in its details.
+    pub(crate) fn from_status(status: Status, retry_after: Option<Duration>) -> Self {
         let Status { code, reason, message, details, .. } = status;
         if code == 410 || reason == "Expired" || reason == "Gone" {
             return Self::Expired(message);
@@ -64,44 +64,43 @@ impl ListWatchError {
         }
         let seconds = details.map_or(0, |details| u64::from(details.retry_after_seconds));
         let retry_after = retry_after.or((seconds > 0).then(|| Duration::from_secs(seconds)));
-        Self::Refused { code, reason, message, retry_after }
+        Self::Api { code, reason, message, retry_after }
     }
 
-    /// Reads an answer with an HTTP status that stands for an error. Proxies answer with anything.
-    pub(crate) fn of_answer(code: u16, headers: &HeaderMap, body: &[u8]) -> Self {
+    /// The error that an HTTP response other than 200 describes. The body need not be a `Status`: proxies send any text.
+    pub(crate) fn from_response(code: u16, headers: &HeaderMap, body: &[u8]) -> Self {
         let status = serde_json::from_slice(body).unwrap_or_else(|_| {
             let text = excerpt(body);
             let text = if text.is_empty() { "no explanation".to_owned() } else { text };
             Status { message: text, ..Status::default() }
         });
-        Self::of_status(Status { code, ..status }, retry_after(headers))
+        Self::from_status(Status { code, ..status }, retry_after(headers))
     }
 
-    pub(crate) fn reason(&self) -> FailureReason {
+    /// The `reason` label of the metric.
+    pub(crate) fn reason(&self) -> WatchErrorReason {
         match self {
-            Self::Unreachable(_) => FailureReason::Unreachable,
-            Self::Silent(_) => FailureReason::Silent,
-            Self::Refused { .. } | Self::Expired(_) | Self::TooLargeResourceVersion(_) => {
-                FailureReason::Refused
-            }
-            Self::Unintelligible(_) => FailureReason::Unintelligible,
-            Self::Cut(_) => FailureReason::Cut,
+            Self::Unreachable(_) => WatchErrorReason::Unreachable,
+            Self::IdleTimeout(_) => WatchErrorReason::IdleTimeout,
+            Self::Api { .. } | Self::Expired(_) | Self::TooLargeResourceVersion(_) => WatchErrorReason::Api,
+            Self::InvalidResponse(_) => WatchErrorReason::InvalidResponse,
+            Self::Interrupted(_) => WatchErrorReason::Interrupted,
         }
     }
 }
 
-/// The `Retry-After` of an answer. API servers write seconds, never dates; zero says nothing.
+/// The `Retry-After` header in seconds. API servers send no dates; dates and zero are ignored.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
-/// The beginning of a text that nobody expected, for messages.
+/// The beginning of an unexpected text, for error messages.
 pub(crate) fn excerpt(text: &[u8]) -> String {
-    const LONGEST: usize = 200;
-    let text = String::from_utf8_lossy(text.get(..4 * LONGEST).unwrap_or(text)).into_owned();
+    const MAX_CHARS: usize = 200;
+    let text = String::from_utf8_lossy(text.get(..4 * MAX_CHARS).unwrap_or(text)).into_owned();
     let text = text.trim();
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or(text)),
         None => text.to_owned(),
     }
@@ -117,11 +116,11 @@ mod tests {
         if let Some(value) = retry_after {
             headers.insert(RETRY_AFTER, value.parse().unwrap());
         }
-        format!("{:?}", ListWatchError::of_answer(code, &headers, body.as_bytes()))
+        format!("{:?}", ListWatchError::from_response(code, &headers, body.as_bytes()))
     }
 
     #[test]
-    fn answers_are_sorted_by_what_to_do_about_them() {
+    fn responses_become_the_error_that_says_what_to_do() {
         let status = |code: u16, reason: &str, details: serde_json::Value| {
             json!({"kind": "Status", "code": code, "reason": reason, "message": "m", "details": details})
                 .to_string()
@@ -131,16 +130,16 @@ mod tests {
         check(of(410, None, "<html>"), r#"Expired("<html>")"#);
         check(
             of(429, Some("7"), &status(429, "TooManyRequests", json!({"retryAfterSeconds": 3}))),
-            r#"Refused { code: 429, reason: "TooManyRequests", message: "m", retry_after: Some(7s) }"#,
+            r#"Api { code: 429, reason: "TooManyRequests", message: "m", retry_after: Some(7s) }"#,
         );
         check(
             of(429, None, &status(429, "TooManyRequests", json!({"retryAfterSeconds": 3}))),
-            r#"Refused { code: 429, reason: "TooManyRequests", message: "m", retry_after: Some(3s) }"#,
+            r#"Api { code: 429, reason: "TooManyRequests", message: "m", retry_after: Some(3s) }"#,
         );
         for date_or_zero in ["Wed, 21 Oct 2015 07:28:00 GMT", "0", "-1"] {
             check(
                 of(503, Some(date_or_zero), ""),
-                r#"Refused { code: 503, reason: "", message: "no explanation", retry_after: None }"#,
+                r#"Api { code: 503, reason: "", message: "no explanation", retry_after: None }"#,
             );
         }
         check(
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn excerpts_end_between_characters() {
+    fn excerpts_end_at_character_boundaries() {
         assert_eq!(excerpt("é".repeat(1000).as_bytes()), format!("{}…", "é".repeat(200)));
         assert_eq!(excerpt(b" short \n"), "short");
         assert_eq!(excerpt(b"\xff"), "\u{fffd}");

@@ -19,6 +19,7 @@ mod list_builder;
 pub mod metrics;
 mod namespace;
 mod object;
+mod options;
 mod pod_list;
 mod pod_service_index;
 mod progress;
@@ -27,14 +28,16 @@ mod request;
 mod run;
 mod selector_index;
 mod serial_queue;
+mod state;
 mod table;
+mod undecodable;
 
 pub use backoff::Backoff;
 pub use client::{ApiClient, client_from_config};
 pub use cluster::Cluster;
 pub use event::{Change, Handler, PodEvent, StreamEvent};
 pub use object::{Kind, Kinds, Object, Resource};
-pub use reflector::ReflectorOptions;
+pub use options::ReflectorOptions;
 pub use run::run;
 
 use futures::{Stream, StreamExt};

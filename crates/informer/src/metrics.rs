@@ -1,91 +1,99 @@
-//! What the informer layer counts, through the `metrics` facade.
+//! The metrics of the informer layer, recorded through the `metrics` facade.
 //!
-//! Handles are made once, by [`Cluster::new`](crate::Cluster::new): install the recorder before, or make the cluster
+//! Handles are registered once, by [`Cluster::new`](crate::Cluster::new): install the recorder before, or create the cluster
 //! inside `metrics::with_local_recorder`.
 
 use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
 
 use crate::Kind;
 
-/// Events that a store took, by `kind` and `type` (`applied`, `deleted`, `restarted`, `bookmark`).
+/// Events that a store applied, by `kind` and `type` (`applied`, `deleted`, `restarted`, `bookmark`).
 pub const EVENTS: &str = "informer_events_total";
-/// Times that an object was delivered that could not be decoded, by `kind`.
+/// Number of times that an object was received that could not be decoded, by `kind`.
 pub const UNDECODABLE: &str = "informer_undecodable_total";
-/// Objects that exist but could not be decoded when they were last delivered, by `kind`.
+/// Existing objects that could not be decoded when they were last received, by `kind`.
 pub const UNDECODABLE_OBJECTS: &str = "informer_undecodable_objects";
 /// Complete lists that were begun, by `kind` and `reason` (see [`RelistReason`]).
 pub const RELISTS: &str = "informer_relists_total";
-/// Requests and watches that failed, by `kind` and `reason` (see [`FailureReason`]).
+/// Lists and watches that failed, by `kind` and `reason` (see [`WatchErrorReason`]).
 pub const WATCH_ERRORS: &str = "informer_watch_errors_total";
 /// Objects in a store, by `kind`.
 pub const OBJECTS: &str = "informer_objects";
-/// The version up to which a store shows the cluster, by `kind`.
+/// The resource version up to which a store shows the cluster, by `kind`.
 pub const POSITION: &str = "informer_position";
-/// Whether a store holds a complete state, by `kind`.
+/// Whether a store has been filled by a complete list, by `kind`.
 pub const SYNCED: &str = "informer_synced";
 
 /// Why a kind is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RelistReason {
     /// It has never been listed.
     Start,
-    /// The server no longer keeps the version that the watch stopped at (410).
+    /// The server no longer keeps the version at which the watch stopped (410).
     Expired,
-    /// The server has not reached the version that the watch stopped at, as after a restore of its storage.
+    /// The server has not reached the version at which the watch stopped, as after a restore of its storage.
     TooLargeResourceVersion,
-    /// The watch said something that makes no sense, so that events may have been missed.
-    Unintelligible,
-    /// The watch fails each time that it is resumed from where it stopped.
-    Stuck,
+    /// The watch sent something that is not an event, so events may have been lost.
+    InvalidResponse,
+    /// The watch fails each time that it is resumed from the version at which it stopped.
+    RepeatedError,
 }
 
 impl RelistReason {
-    const ALL: [Self; 5] =
-        [Self::Start, Self::Expired, Self::TooLargeResourceVersion, Self::Unintelligible, Self::Stuck];
+    const ALL: [Self; 5] = [
+        Self::Start,
+        Self::Expired,
+        Self::TooLargeResourceVersion,
+        Self::InvalidResponse,
+        Self::RepeatedError,
+    ];
 
-    /// As the label says it.
+    /// The value of the `reason` label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start",
             Self::Expired => "expired",
             Self::TooLargeResourceVersion => "from_the_future",
-            Self::Unintelligible => "unintelligible",
-            Self::Stuck => "stuck",
+            Self::InvalidResponse => "unintelligible",
+            Self::RepeatedError => "stuck",
         }
     }
 }
 
-/// What failed.
+/// Why a list or a watch failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailureReason {
-    /// No connection, or none that works.
+#[non_exhaustive]
+pub enum WatchErrorReason {
+    /// The server could not be reached.
     Unreachable,
     /// The server answered with an error.
-    Refused,
-    /// The server answered with something else than what was asked for.
-    Unintelligible,
-    /// The answer broke off.
-    Cut,
-    /// Nothing came for too long.
-    Silent,
+    Api,
+    /// The response is not what was requested.
+    InvalidResponse,
+    /// The response ended early.
+    Interrupted,
+    /// Nothing arrived within the idle timeout.
+    IdleTimeout,
 }
 
-impl FailureReason {
-    const ALL: [Self; 5] = [Self::Unreachable, Self::Refused, Self::Unintelligible, Self::Cut, Self::Silent];
+impl WatchErrorReason {
+    const ALL: [Self; 5] =
+        [Self::Unreachable, Self::Api, Self::InvalidResponse, Self::Interrupted, Self::IdleTimeout];
 
-    /// As the label says it.
+    /// The value of the `reason` label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unreachable => "unreachable",
-            Self::Refused => "refused",
-            Self::Unintelligible => "unintelligible",
-            Self::Cut => "cut",
-            Self::Silent => "silent",
+            Self::Api => "refused",
+            Self::InvalidResponse => "unintelligible",
+            Self::Interrupted => "cut",
+            Self::IdleTimeout => "silent",
         }
     }
 }
 
-/// Handles of one kind.
+/// The metrics of one kind.
 pub(crate) struct KindMetrics {
     pub(crate) applied: Counter,
     pub(crate) deleted: Counter,
@@ -97,7 +105,7 @@ pub(crate) struct KindMetrics {
     pub(crate) position: Gauge,
     pub(crate) synced: Gauge,
     relists: [Counter; RelistReason::ALL.len()],
-    failures: [Counter; FailureReason::ALL.len()],
+    watch_errors: [Counter; WatchErrorReason::ALL.len()],
 }
 
 impl KindMetrics {
@@ -116,7 +124,7 @@ impl KindMetrics {
             synced: gauge!(SYNCED, "kind" => kind),
             relists: RelistReason::ALL
                 .map(|reason| counter!(RELISTS, "kind" => kind, "reason" => reason.as_str())),
-            failures: FailureReason::ALL
+            watch_errors: WatchErrorReason::ALL
                 .map(|reason| counter!(WATCH_ERRORS, "kind" => kind, "reason" => reason.as_str())),
         }
     }
@@ -127,14 +135,14 @@ impl KindMetrics {
         }
     }
 
-    pub(crate) fn failure(&self, reason: FailureReason) {
-        if let Some(counter) = self.failures.get(reason as usize) {
+    pub(crate) fn watch_error(&self, reason: WatchErrorReason) {
+        if let Some(counter) = self.watch_errors.get(reason as usize) {
             counter.increment(1);
         }
     }
 }
 
-/// Says what each metric means.
+/// Registers the help texts.
 pub(crate) fn describe() {
     describe_counter!(EVENTS, "Events that the store of a kind took.");
     describe_counter!(UNDECODABLE, "Times that an object was delivered that could not be decoded.");

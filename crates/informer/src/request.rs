@@ -1,5 +1,5 @@
-//! Requests for lists and watches, sent through kube's `Client` but read from the raw answer: `Retry-After` is a header,
-//! which kube's own methods drop.
+//! Paths and bodies of list and watch requests. They go through kube's `Client`, but the raw response is read here: kube's
+//! own methods drop the `Retry-After` header.
 
 use std::fmt::Write as _;
 use std::future::Future;
@@ -15,8 +15,8 @@ use kube_endpoint_core_model::ResourceVersion;
 use crate::error::ListWatchError;
 use crate::{ApiClient, Resource};
 
-/// The path of one page of a list; `limit` zero asks for all of it, where there is no token. No version is named, so that the list is never older
-/// than what has been seen before.
+/// The path of one page of a list. A `limit` of 0 requests all objects at once. No version is requested, so a list is never
+/// older than what was received before.
 pub(crate) fn list_path(resource: &Resource, limit: u32, token: Option<&str>) -> String {
     let mut path = resource.path.to_owned();
     if limit > 0 {
@@ -29,7 +29,7 @@ pub(crate) fn list_path(resource: &Resource, limit: u32, token: Option<&str>) ->
     path
 }
 
-/// The path of a watch. From no version, it begins with the complete state.
+/// The path of a watch. Without a version, the watch begins with the complete state.
 pub(crate) fn watch_path(resource: &Resource, from: Option<ResourceVersion>, timeout: Duration) -> String {
     let seconds = timeout.as_secs();
     let path = resource.path;
@@ -40,7 +40,7 @@ pub(crate) fn watch_path(resource: &Resource, from: Option<ResourceVersion>, tim
     format!("{path}?watch=true&allowWatchBookmarks=true&{from}&timeoutSeconds={seconds}")
 }
 
-/// Escapes a value of a query.
+/// Percent-encodes a query value.
 fn escape(out: &mut String, value: &str) {
     for byte in value.bytes() {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
@@ -51,35 +51,38 @@ fn escape(out: &mut String, value: &str) {
     }
 }
 
-/// Sends a request and returns the body of a good answer, still to come.
-pub(crate) async fn open(
+/// Sends a GET request. Returns the body of a response with status 200, to be read.
+pub(crate) async fn get(
     client: &ApiClient,
     path: &str,
     idle_timeout: Duration,
 ) -> Result<Body, ListWatchError> {
     let request = Request::get(path)
         .header(ACCEPT, "application/json")
-        // A compressed watch would be held back until a block is full.
+        // The events of a compressed watch would be held back until a block is full.
         .header(ACCEPT_ENCODING, "identity")
         .body(Body::empty())
         .map_err(|error| ListWatchError::Unreachable(Box::new(kube::Error::HttpError(error))))?;
-    let answer = within(idle_timeout, client.send(request)).await?;
+    let answer = with_timeout(idle_timeout, client.send(request)).await?;
     let answer = answer.map_err(|error| ListWatchError::Unreachable(Box::new(error)))?;
     let (head, mut body) = answer.into_parts();
     if head.status == StatusCode::OK {
         return Ok(body);
     }
-    // The status is known already; an explanation that cannot be read changes nothing about it.
-    let explanation = collect(&mut body, idle_timeout).await.unwrap_or_default();
-    Err(ListWatchError::of_answer(head.status.as_u16(), &head.headers, &explanation))
+    // The status is known; a body that cannot be read does not change it.
+    let explanation = read_all(&mut body, idle_timeout).await.unwrap_or_default();
+    Err(ListWatchError::from_response(head.status.as_u16(), &head.headers, &explanation))
 }
 
-/// The next piece of a body, or none at its end.
-pub(crate) async fn piece(body: &mut Body, idle_timeout: Duration) -> Result<Option<Bytes>, ListWatchError> {
+/// The next chunk of a body; none at its end.
+pub(crate) async fn next_chunk(
+    body: &mut Body,
+    idle_timeout: Duration,
+) -> Result<Option<Bytes>, ListWatchError> {
     loop {
-        match within(idle_timeout, body.frame()).await? {
+        match with_timeout(idle_timeout, body.frame()).await? {
             None => return Ok(None),
-            Some(Err(error)) => return Err(ListWatchError::Cut(error.to_string())),
+            Some(Err(error)) => return Err(ListWatchError::Interrupted(error.to_string())),
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {
                     return Ok(Some(data));
@@ -89,17 +92,17 @@ pub(crate) async fn piece(body: &mut Body, idle_timeout: Duration) -> Result<Opt
     }
 }
 
-/// All of a body.
-pub(crate) async fn collect(body: &mut Body, idle_timeout: Duration) -> Result<Vec<u8>, ListWatchError> {
+/// Reads a whole body.
+pub(crate) async fn read_all(body: &mut Body, idle_timeout: Duration) -> Result<Vec<u8>, ListWatchError> {
     let mut all = Vec::new();
-    while let Some(piece) = piece(body, idle_timeout).await? {
-        all.extend_from_slice(&piece);
+    while let Some(chunk) = next_chunk(body, idle_timeout).await? {
+        all.extend_from_slice(&chunk);
     }
     Ok(all)
 }
 
-async fn within<F: Future>(idle_timeout: Duration, future: F) -> Result<F::Output, ListWatchError> {
-    tokio::time::timeout(idle_timeout, future).await.map_err(|_| ListWatchError::Silent(idle_timeout))
+async fn with_timeout<F: Future>(idle_timeout: Duration, future: F) -> Result<F::Output, ListWatchError> {
+    tokio::time::timeout(idle_timeout, future).await.map_err(|_| ListWatchError::IdleTimeout(idle_timeout))
 }
 
 #[cfg(test)]

@@ -1,22 +1,24 @@
-//! The list+watch loop of one kind: when to go on at once, when to wait, and when to list anew.
+//! Runs a reflector: requests, transitions and delays.
 
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::error::ListWatchError;
 use crate::metrics::RelistReason;
-use crate::reflector::{ListMode, Reflector, ReflectorOptions, Step};
-use crate::{ApiClient, Cluster, Object};
+use crate::reflector::Reflector;
+use crate::state::{Next, State};
+use crate::{ApiClient, Cluster, Object, ReflectorOptions};
 
-/// A watch that ended sooner and said nothing counts as a failure.
-const TOO_SHORT: Duration = Duration::from_secs(1);
-/// After a watch that lasted as long, listing anew is not waited for.
-const LONG_ENOUGH: Duration = Duration::from_secs(10);
+/// After a watch that lasted this long, the next relist counts as the first of its run again.
+const STABLE_WATCH: Duration = Duration::from_secs(10);
 
-/// Lists and watches one kind, and feeds a cluster, until `shutdown` is ready. It never gives up: while the API server
-/// cannot be reached or refuses, it says so, waits and tries again, and the cluster keeps what it has; one that has never
-/// been listed stays unsynced.
+/// Lists and watches one kind, and applies what it receives to a cluster, until `shutdown` completes.
+///
+/// It never gives up. While the API server is unreachable or refuses requests, the reflector logs that and retries with
+/// backoff; the cluster keeps its content. A kind that has never been listed stays unsynced.
 pub async fn run<T: Object>(
     client: ApiClient,
     cluster: Cluster,
@@ -25,7 +27,7 @@ pub async fn run<T: Object>(
 ) {
     let mut shutdown = pin!(shutdown);
     let mut reflector = Reflector::<T>::new(client, &cluster, options);
-    // The loop's future is a large one, and there are five of them.
+    // Boxed, since the future is large and there is one for each kind.
     let mut forever = Box::pin(reflector.forever());
     tokio::select! {
         biased;
@@ -36,125 +38,107 @@ pub async fn run<T: Object>(
 
 impl<T: Object> Reflector<'_, T> {
     async fn forever(&mut self) {
-        self.relist(RelistReason::Start);
+        self.report_relist(RelistReason::Start);
+        let mut state = State::initial(self.streaming_list, self.options.page_size);
         loop {
-            let wait = match self.step().await {
-                Ok(step) => self.after(step),
-                Err(failure) => self.after_failure(failure),
-            };
-            if self.watching.is_some_and(|since| since.elapsed() >= LONG_ENOUGH) {
-                self.relists.reset();
+            state = self.step(state).await;
+        }
+    }
+
+    /// Sends the request of a state, or waits for its delay. Returns the next state.
+    async fn step(&mut self, mut state: State<T>) -> State<T> {
+        match state {
+            State::BackingOff { delay, next } => {
+                tokio::time::sleep(delay).await;
+                *next
             }
-            if !wait.is_zero() {
-                tokio::time::sleep(wait).await;
+            State::Listing(mut listing) => match self.list_page(&mut listing).await {
+                Ok(None) => State::Listing(listing),
+                Ok(Some(version)) => {
+                    self.replace(listing.builder, version);
+                    State::watching(version)
+                }
+                Err(error) => self.failed(State::Listing(listing), &error),
+            },
+            State::Streaming { .. } | State::Watching { .. } => {
+                let outcome = self.watch(&mut state).await;
+                let now = Instant::now();
+                let is_stable = state.connection().is_some_and(|it| now - it.since >= STABLE_WATCH);
+                let next = match outcome {
+                    Ok(end) if state.after_end(now) == Next::Resume => {
+                        tracing::debug!(resource = T::KIND.name(), ?end, "the watch ended");
+                        state.transition(Next::Resume, self.streaming_list, self.options.page_size)
+                    }
+                    Ok(_) => {
+                        let error = "the watch ended at once, without an event".to_owned();
+                        self.failed(state, &ListWatchError::Interrupted(error))
+                    }
+                    Err(error) => self.failed(state, &error),
+                };
+                if is_stable {
+                    self.relists.reset();
+                }
+                next
             }
         }
     }
 
-    /// Returns how long to wait before the next step.
-    fn after(&mut self, step: Step) -> Duration {
-        match step {
-            Step::Listed => Duration::ZERO,
-            Step::Ended | Step::FellSilent if self.lasted() => {
-                tracing::debug!(resource = T::KIND.name(), ?step, position = ?self.position, "the watch is over");
-                Duration::ZERO
-            }
-            Step::Ended | Step::FellSilent => {
-                self.try_again(&ListWatchError::Cut("the watch ended before it had begun".to_owned()))
-            }
+    /// The state after a request failed.
+    fn failed(&mut self, state: State<T>, error: &ListWatchError) -> State<T> {
+        let next = state.after_error(error, self.failures.count(), Instant::now());
+        let doing = if matches!(state, State::Watching { .. }) { "watch" } else { "list" };
+        if next != Next::DisableStreaming {
+            self.metrics().watch_error(error.reason());
         }
-    }
-
-    /// Whether the last watch was one: it lasted for a while, or said something.
-    fn lasted(&self) -> bool {
-        self.heard || self.watching.is_some_and(|since| since.elapsed() >= TOO_SHORT)
-    }
-
-    /// Returns how long to wait before the next step.
-    fn after_failure(&mut self, failure: ListWatchError) -> Duration {
-        let is_beginning = self.position.is_none() && self.mode == ListMode::Stream;
-        match &failure {
-            ListWatchError::Cut(_) if self.watching.is_some() && self.lasted() => {
-                self.metrics().failure(failure.reason());
-                tracing::debug!(resource = T::KIND.name(), error = %failure, "the watch was cut");
+        let delay = match next {
+            Next::Resume => {
+                tracing::debug!(resource = T::KIND.name(), %error, "the watch was interrupted");
                 Duration::ZERO
             }
-            ListWatchError::Expired(_) if self.listing.is_some() => {
-                // By pages it may never work: the rest of the list is not kept for as long as it takes to read.
-                self.whole = true;
-                self.anew(&failure, RelistReason::Expired)
-            }
-            ListWatchError::Expired(_) => self.anew(&failure, RelistReason::Expired),
-            ListWatchError::TooLargeResourceVersion(_) => {
-                self.anew(&failure, RelistReason::TooLargeResourceVersion)
-            }
-            ListWatchError::Unintelligible(_) if self.watching.is_some() => {
-                self.anew(&failure, RelistReason::Unintelligible)
-            }
-            ListWatchError::Refused { code, .. } if is_beginning && says_unsupported(*code) => {
+            Next::DisableStreaming => {
                 tracing::info!(
                     resource = T::KIND.name(),
-                    error = %failure,
-                    "the API server cannot begin a watch with the complete state; listing by pages"
+                    %error,
+                    "the API server does not support streaming lists; listing in pages"
                 );
-                self.mode = ListMode::Pages;
+                self.streaming_list = false;
                 Duration::ZERO
             }
-            // A watch that told of an error, was resumed, and told of it again before anything else, has met something
-            // that it cannot get past.
-            ListWatchError::Refused { retry_after: None, .. }
-                if self.watching.is_some() && !self.heard && !self.failures.is_none() =>
-            {
-                self.anew(&failure, RelistReason::Stuck)
+            Next::Retry | Next::ListInPages => {
+                let delay = self.failures.next_delay(&mut self.random);
+                warn::<T>(doing, error, delay);
+                delay
             }
-            ListWatchError::Refused { retry_after: Some(wait), .. } => {
-                self.metrics().failure(failure.reason());
-                self.warn(&failure, *wait);
-                *wait
+            Next::RetryAfter(delay) => {
+                warn::<T>(doing, error, delay);
+                delay
             }
-            ListWatchError::Unreachable(_) => self.try_again(&failure),
-            // Whatever it is that goes wrong with the complete state as a stream, it may not go wrong with pages.
-            _ if is_beginning
-                && !matches!(failure, ListWatchError::Refused { code: 401 | 403 | 429, .. }) =>
-            {
-                self.mode = ListMode::PagesOnce;
-                self.try_again(&failure)
-            }
-            _ => self.try_again(&failure),
+            Next::Relist(reason) => self.relist_delay(reason, doing, error),
+        };
+        state.transition(next, self.streaming_list, self.options.page_size).delayed(delay)
+    }
+
+    /// Counts a relist. The first one is not delayed, those that follow in short succession are.
+    fn relist_delay(&mut self, reason: RelistReason, doing: &str, error: &ListWatchError) -> Duration {
+        let is_first = self.relists.count() == 0;
+        let delay = self.relists.next_delay(&mut self.random);
+        let delay = if is_first { Duration::ZERO } else { delay };
+        // It is normal that versions expire.
+        if reason != RelistReason::Expired {
+            warn::<T>(doing, error, delay);
         }
+        self.report_relist(reason);
+        delay
     }
 
-    /// One more failure in a row.
-    fn try_again(&mut self, failure: &ListWatchError) -> Duration {
-        self.metrics().failure(failure.reason());
-        let wait = self.failures.another(&mut self.random);
-        self.warn(failure, wait);
-        wait
-    }
-
-    /// The kind must be listed anew: at once, unless that happened a moment ago.
-    fn anew(&mut self, failure: &ListWatchError, reason: RelistReason) -> Duration {
-        self.metrics().failure(failure.reason());
-        let is_first = self.relists.is_none();
-        let wait = self.relists.another(&mut self.random);
-        let wait = if is_first { Duration::ZERO } else { wait };
-        // That versions expire is the ordinary course of things.
-        if !matches!(failure, ListWatchError::Expired(_)) {
-            self.warn(failure, wait);
-        }
-        self.relist(reason);
-        wait
-    }
-
-    fn warn(&self, failure: &ListWatchError, wait: Duration) {
-        let doing = if self.position.is_some() { "watch" } else { "list" };
-        // Nobody reads a pause to the nanosecond.
-        let retry_in = Duration::from_millis(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
-        tracing::warn!(resource = T::KIND.name(), doing, error = %failure, ?retry_in, "trying again");
+    fn report_relist(&self, reason: RelistReason) {
+        tracing::info!(resource = T::KIND.name(), reason = reason.as_str(), "listing all objects");
+        self.metrics().relist(reason);
     }
 }
 
-/// Whether an answer says that a request is not understood, as opposed to not allowed or not now.
-fn says_unsupported(code: u16) -> bool {
-    matches!(code, 400..500) && !matches!(code, 401 | 403 | 408 | 410 | 429)
+fn warn<T: Object>(doing: &str, error: &ListWatchError, delay: Duration) {
+    // Whole milliseconds are easier to read.
+    let retry_in = Duration::from_millis(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
+    tracing::warn!(resource = T::KIND.name(), doing, %error, ?retry_in, "trying again");
 }

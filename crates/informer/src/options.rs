@@ -1,0 +1,63 @@
+//! How a kind is listed and watched.
+
+use std::time::Duration;
+
+use crate::Backoff;
+
+/// Options of a reflector, see [`run`](crate::run).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReflectorOptions {
+    /// Whether to request the complete state as the initial events of a watch (`sendInitialEvents`) before falling back to
+    /// a list in pages.
+    pub streaming_list: bool,
+    /// Maximum number of objects in a page; 0 lists all objects in one response.
+    pub page_size: u32,
+    /// How delays grow after failures.
+    pub backoff: Backoff,
+    /// Each watch is requested for a random time between this and twice this.
+    pub watch_timeout: Duration,
+    /// A connection on which nothing arrives for this long counts as dead. API servers send bookmarks every minute.
+    pub idle_timeout: Duration,
+    /// Seed of the random numbers: backoff jitter and watch timeouts. Each kind draws from a stream of its own.
+    pub seed: u64,
+}
+
+impl ReflectorOptions {
+    /// Upstream's values where it has them. The seed has no default: processes that share one would retry in step.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            streaming_list: true,
+            page_size: 500,
+            backoff: Backoff::default(),
+            watch_timeout: Duration::from_secs(5 * 60),
+            idle_timeout: Duration::from_secs(150),
+            seed,
+        }
+    }
+
+    /// Sets [`streaming_list`](Self::streaming_list).
+    pub fn streaming_list(self, streaming_list: bool) -> Self {
+        Self { streaming_list, ..self }
+    }
+
+    /// Sets [`page_size`](Self::page_size).
+    pub fn page_size(self, page_size: u32) -> Self {
+        Self { page_size, ..self }
+    }
+
+    /// Sets [`backoff`](Self::backoff).
+    pub fn backoff(self, backoff: Backoff) -> Self {
+        Self { backoff, ..self }
+    }
+
+    /// Sets [`watch_timeout`](Self::watch_timeout).
+    pub fn watch_timeout(self, watch_timeout: Duration) -> Self {
+        Self { watch_timeout, ..self }
+    }
+
+    /// Sets [`idle_timeout`](Self::idle_timeout).
+    pub fn idle_timeout(self, idle_timeout: Duration) -> Self {
+        Self { idle_timeout, ..self }
+    }
+}

@@ -1,0 +1,61 @@
+//! The objects of one kind that could not be decoded when they were last received.
+
+use std::collections::BTreeSet;
+use std::marker::PhantomData;
+
+use kube_endpoint_core_model::ObjectKey;
+
+use crate::Object;
+use crate::decode::Undecodable;
+use crate::metrics::KindMetrics;
+
+/// Counts each undecodable object every time it is received, and logs it the first time.
+pub(crate) struct UndecodableObjects<'a, T> {
+    keys: BTreeSet<ObjectKey>,
+    metrics: &'a KindMetrics,
+    kind: PhantomData<T>,
+}
+
+impl<'a, T: Object> UndecodableObjects<'a, T> {
+    pub(crate) fn new(metrics: &'a KindMetrics) -> Self {
+        Self { keys: BTreeSet::new(), metrics, kind: PhantomData }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Records that an object could not be decoded.
+    pub(crate) fn report(&mut self, object: &Undecodable) {
+        self.metrics.undecodable.increment(1);
+        let is_known = object.key.as_ref().is_some_and(|key| !self.keys.insert(key.clone()));
+        self.update_gauge();
+        if !is_known {
+            let key = object.key.as_ref().map_or_else(|| "(no name)".to_owned(), ToString::to_string);
+            tracing::warn!(
+                resource = T::KIND.name(),
+                %key,
+                version = %object.resource_version,
+                error = object.error,
+                "an object cannot be decoded; its last known state stays in use"
+            );
+        }
+    }
+
+    /// Records that an object was decoded or deleted.
+    pub(crate) fn remove(&mut self, key: &ObjectKey) {
+        if self.keys.remove(key) {
+            self.update_gauge();
+        }
+    }
+
+    /// Keeps only objects that are still undecodable in a complete list.
+    pub(crate) fn retain(&mut self, listed: &BTreeSet<ObjectKey>) {
+        self.keys.retain(|key| listed.contains(key));
+        self.update_gauge();
+    }
+
+    fn update_gauge(&self) {
+        self.metrics.undecodable_objects.set(self.keys.len() as f64);
+    }
+}
