@@ -1,26 +1,26 @@
-//! Plays conformance scenarios against a cluster at which endpoint controllers run, in real time.
+//! Plays conformance scenarios against a cluster on which endpoint controllers run, in real time.
 //!
-//! `conformance [--kubeconfig FILE] [--parts endpoints,slices,hints,mirroring] [FILES...]` prints a line for every
-//! scenario and a diff for every step that failed. Without files it plays all recordings, without a kubeconfig it
-//! takes the one that `KUBECONFIG` names.
-#![allow(clippy::print_stdout, reason = "printing is what this program is for")]
+//! `conformance [--kubeconfig FILE] [--parts endpoints,slices,hints,mirroring] [FILES...]` prints a line for each
+//! scenario and a diff for each failed step. It plays all recordings unless files are given. The default kubeconfig is
+//! `$KUBECONFIG`.
+#![allow(clippy::print_stdout, reason = "this program prints its results")]
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use kube_endpoint_integration_tests::conformance::{Parts, Scenario, World, play, recordings};
+use kube_endpoint_integration_tests::conformance::{Parts, Scenario, TestBed, play, recordings};
 
 #[tokio::main]
 async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let options = Options::of(std::env::args().skip(1))?;
-    let world = World::of_kubeconfig(&options.kubeconfig).await?;
+    let bed = TestBed::of_kubeconfig(&options.kubeconfig).await?;
     let mut failed = 0;
     for file in &options.files {
         let scenario = Scenario::read(file)?;
         let start = Instant::now();
-        let failures = match Box::pin(play(&world, &scenario, options.parts)).await {
+        let failures = match Box::pin(play(&bed, &scenario, options.parts)).await {
             Ok(failures) => failures.iter().map(ToString::to_string).collect(),
             Err(error) => vec![format!("{error}\n")],
         };

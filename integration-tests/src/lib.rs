@@ -1,4 +1,6 @@
-//! Flows through the embedded API server: the conformance recordings, the shop fixture, real processes.
+//! What the tests of the whole system share: the conformance recordings, the recorded cluster, and managers that run in
+//! this process.
 
 pub mod conformance;
-pub mod shop;
+pub mod recorded_cluster;
+pub mod running_manager;

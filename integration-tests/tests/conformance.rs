@@ -1,9 +1,9 @@
-//! The recordings, each against a server and controllers of its own in this process, in compressed time.
+//! Plays each recording on its own server and controllers in this process, under a paused clock.
 //!
-//! With `CONFORMANCE_KUBECONFIG` set they are also played against the cluster that it names, one after another and in
-//! real time; this project's controllers must run there already, with `--compatibility=upstream`, since that is what the
-//! recordings show, and other nodes may not be there, since hints count them. `CONFORMANCE_SCENARIOS` may then name some
-//! recordings, separated by commas.
+//! If `CONFORMANCE_KUBECONFIG` is set, the recordings are also played against that cluster, one after another and in real
+//! time. This project's controllers must run there with `--compatibility=upstream`, which is what the recordings show, and
+//! the cluster must have no ready nodes of its own, because hints depend on all nodes. `CONFORMANCE_SCENARIOS` selects
+//! recordings by name, separated by commas.
 
 use std::error::Error;
 use std::io::Write;
@@ -11,12 +11,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
-use kube_endpoint_integration_tests::conformance::missing::{BUILT, judge, parts_of};
-use kube_endpoint_integration_tests::conformance::{Api, Kind, Op, Parts, Scenario, World, play, recordings};
+use kube_endpoint_integration_tests::conformance::{
+    Api, Kind, Op, Parts, Scenario, TestBed, play, recordings,
+};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// Makes one test of each recording, so that they run side by side, and a list of their names.
+/// Defines one test for each recording, so that they run in parallel, and the list of their names.
 macro_rules! scenarios {
     ($($test:ident = $name:literal,)*) => {
         const LISTED: &[&str] = &[$($name),*];
@@ -68,17 +69,29 @@ scenarios! {
 }
 
 async fn check(name: &str) -> Outcome {
-    let mut world = World::in_process(BUILT).await?;
-    check_in(&world, &Scenario::recorded(name)?).await?;
-    if !world.controllers_are_alive() {
-        return Err("a controller has ended by itself".into());
+    let mut bed = TestBed::in_process(Parts::ALL).await?;
+    check_in(&bed, &Scenario::recorded(name)?).await?;
+    if !bed.controllers_are_alive() {
+        return Err("a controller has ended unexpectedly".into());
     }
     Ok(())
 }
 
-async fn check_in(world: &World, scenario: &Scenario) -> Outcome {
-    let failures = play(world, scenario, parts_of(&scenario.name)).await?;
-    judge(&scenario.name, &failures).map_or(Ok(()), |reason| Err(reason.into()))
+async fn check_in(bed: &TestBed, scenario: &Scenario) -> Outcome {
+    let failures = play(bed, scenario, Parts::ALL).await?;
+    if failures.is_empty() {
+        return Ok(());
+    }
+    Err(failures.iter().map(ToString::to_string).collect::<String>().into())
+}
+
+#[test]
+fn every_recording_has_something_to_compare() {
+    for file in recordings().unwrap() {
+        let scenario = Scenario::read(&file).unwrap();
+        let compares = scenario.steps.iter().any(|step| Parts::ALL.has_any_of(&step.expect));
+        assert!(compares, "{} expects no output of any controller", scenario.name);
+    }
 }
 
 #[test]
@@ -88,25 +101,25 @@ fn every_recording_is_a_test() {
     assert_eq!(names, LISTED);
 }
 
-/// Without controllers no output appears, so that only the inputs and the server are tried.
+/// Runs without controllers, so that only the operations of the recordings and the server are tested.
 #[tokio::test(start_paused = true)]
 async fn the_server_accepts_every_operation() {
     let mut refused = Vec::new();
     for name in LISTED {
-        Box::pin(offer(name, &mut refused)).await.unwrap();
+        Box::pin(run_operations(name, &mut refused)).await.unwrap();
     }
     assert!(refused.is_empty(), "{}", refused.join("\n"));
 }
 
-async fn offer(name: &str, refused: &mut Vec<String>) -> Outcome {
-    let world = World::in_process(Parts::NONE).await?;
-    let api = Api::new(world.client(), name);
+async fn run_operations(name: &str, refused: &mut Vec<String>) -> Outcome {
+    let bed = TestBed::in_process(Parts::NONE).await?;
+    let api = Api::new(bed.client(), name);
     api.create(serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
         .await?;
     for step in Scenario::recorded(name)?.steps {
         for op in step.ops.iter().map(|op| op.expand()).collect::<Result<Vec<_>, _>>()?.concat() {
             match api.run(&op).await {
-                // Nobody has written the Endpoints that this deletes.
+                // Without controllers these Endpoints do not exist.
                 Err(error) if error.is_status(404) && is_of_endpoints(&op) => {}
                 Err(error) => refused.push(format!("{name}, {}: {error}", step.name)),
                 Ok(()) => {}
@@ -120,17 +133,17 @@ fn is_of_endpoints(op: &Op) -> bool {
     matches!(op, Op::Delete { kind: Kind::Endpoints, .. })
 }
 
-/// Nothing writes outputs there, and none are compared: this is about the way to a cluster, and about cleaning up.
+/// Runs without controllers and compares no outputs: it tests the connection to a cluster and the clean-up.
 #[tokio::test]
-async fn a_cluster_is_left_as_it_was_found() {
+async fn a_scenario_cleans_up_the_cluster() {
     let server = EmbeddedApiServer::builder().build().unwrap();
     let before = (server.count("namespaces"), server.count("nodes"));
     let listener = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
     let mut kubeconfig = tempfile::NamedTempFile::new().unwrap();
     kubeconfig.write_all(server.kubeconfig(listener.address()).as_bytes()).unwrap();
-    let world = World::of_kubeconfig(kubeconfig.path()).await.unwrap();
+    let bed = TestBed::of_kubeconfig(kubeconfig.path()).await.unwrap();
     let scenario = Scenario::recorded("hostname-subdomain").unwrap();
-    let failures = Box::pin(play(&world, &scenario, Parts::NONE)).await.unwrap();
+    let failures = Box::pin(play(&bed, &scenario, Parts::NONE)).await.unwrap();
     assert!(failures.is_empty(), "{failures:?}");
     let created = server.request_log().iter().filter(|logged| logged.request.method == "POST").count();
     assert!(created > 5, "only {created} objects were created");
@@ -144,16 +157,16 @@ async fn a_cluster_is_left_as_it_was_found() {
 }
 
 #[tokio::test]
-async fn the_cluster_of_the_environment_passes() {
+async fn the_cluster_of_conformance_kubeconfig_passes() {
     let Some(kubeconfig) = std::env::var_os("CONFORMANCE_KUBECONFIG") else { return };
-    let world = World::of_kubeconfig(Path::new(&kubeconfig)).await.unwrap();
+    let bed = TestBed::of_kubeconfig(Path::new(&kubeconfig)).await.unwrap();
     let some = std::env::var("CONFORMANCE_SCENARIOS").ok();
     let is_wanted =
         |name: &str| some.as_ref().is_none_or(|some| some.split(',').any(|wanted| wanted == name));
     let mut failed = Vec::new();
     for name in LISTED.iter().filter(|name| is_wanted(name)) {
         let scenario = Scenario::recorded(name).unwrap();
-        if let Err(reason) = Box::pin(check_in(&world, &scenario)).await {
+        if let Err(reason) = Box::pin(check_in(&bed, &scenario)).await {
             failed.push(format!("{name}\n{reason}"));
         }
     }

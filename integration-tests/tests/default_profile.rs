@@ -1,35 +1,35 @@
-//! The recordings again, with everything on that goes past upstream by default: only what is meant to differ differs.
+//! Plays the recordings with the default feature gates: only the steps that a gate is meant to change differ.
 
-#![expect(clippy::unwrap_used, reason = "a helper of tests that fails is a test that fails")]
+#![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 use std::sync::Mutex;
 
 use kube_endpoint_integration_tests::conformance::{
-    Parts, Scenario, World, play, recordings, upstream_settings,
+    Parts, Scenario, TestBed, play, recordings, upstream_settings,
 };
 use kube_endpoint_manager_core::{Gates, Settings};
 
-/// The scenario and the step in which ours differs by default, and the gate that makes it so.
-const MEANT: &[(&str, &str, &str)] = &[
+/// The expected differences: the scenario, its first step that differs, and the gate that causes it.
+const EXPECTED: &[(&str, &str, &str)] = &[
     ("selector-removed-and-restored", "the selector goes", "OrphanedSliceCleanup"),
     ("topology-node-without-zone", "its zone label arrives", "NodeZoneResync"),
 ];
 
-/// The steps of a scenario that do not end as recorded.
+/// The steps of a scenario whose outputs differ from the recording.
 fn differences(name: &str) -> Vec<String> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(Box::pin(async {
         let settings = Settings { gates: Gates::default(), ..upstream_settings(Parts::ALL) };
-        let world = World::in_process_with(&settings).await.unwrap();
+        let bed = TestBed::in_process_with(&settings).await.unwrap();
         let scenario = Scenario::recorded(name).unwrap();
-        let failures = play(&world, &scenario, Parts::ALL).await.unwrap();
+        let failures = play(&bed, &scenario, Parts::ALL).await.unwrap();
         failures.into_iter().map(|failure| failure.step).collect()
     }))
 }
 
 #[test]
-fn only_what_gates_name_differs_from_the_recordings() {
+fn only_gated_steps_differ_from_the_recordings() {
     let names: Vec<String> =
         recordings().unwrap().iter().map(|file| Scenario::read(file).unwrap().name).collect();
     let waiting = Mutex::new(names);
@@ -40,7 +40,7 @@ fn only_what_gates_name_differs_from_the_recordings() {
                 loop {
                     let next = waiting.lock().unwrap().pop();
                     let Some(name) = next else { break };
-                    // What follows a step that differs may differ because of it.
+                    // Later steps may differ because of the first one.
                     if let Some(step) = differences(&name).into_iter().next() {
                         found.lock().unwrap().push((name, step));
                     }
@@ -50,7 +50,7 @@ fn only_what_gates_name_differs_from_the_recordings() {
     });
     let mut found = found.into_inner().unwrap();
     found.sort();
-    let meant: Vec<(String, String)> =
-        MEANT.iter().map(|(name, step, _)| ((*name).to_owned(), (*step).to_owned())).collect();
-    assert_eq!(found, meant);
+    let expected: Vec<(String, String)> =
+        EXPECTED.iter().map(|(name, step, _)| ((*name).to_owned(), (*step).to_owned())).collect();
+    assert_eq!(found, expected);
 }

@@ -1,5 +1,5 @@
-//! Traces: who installs an OpenTelemetry provider and propagator gets a span for each sync, and the API server is told
-//! with each write which sync it belongs to.
+//! Traces: with an OpenTelemetry provider and propagator installed, each sync is a span, and each write carries its
+//! context.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn attribute(span: &SpanData, key: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_write_carries_the_trace_of_its_sync() {
+async fn each_write_carries_the_trace_context_of_its_sync() {
     let spans = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder().with_simple_exporter(spans.clone()).build();
     global::set_tracer_provider(provider.clone());

@@ -1,36 +1,44 @@
 //! One run of the binary, against a cluster or against the embedded API server.
 
+use std::hash::{BuildHasher, RandomState};
+
 use kube_endpoint_manager_core::{Manager, Options, Settings, connect};
 
-use crate::signals::told_to_stop;
+use crate::signals::shutdown_signal;
 
-/// Why a run ended by itself.
-pub(crate) enum Ended {
-    /// What was asked for makes no sense; nothing has been started.
-    BadInput(anyhow::Error),
-    /// Something that ran has failed.
+/// Why a run ended without a signal.
+pub(crate) enum RunError {
+    /// The input is invalid. Nothing has been started.
+    InvalidInput(anyhow::Error),
+    /// The manager failed.
     Failed(anyhow::Error),
 }
 
-fn bad_input(error: impl Into<anyhow::Error>) -> Ended {
-    Ended::BadInput(error.into())
+fn invalid_input(error: impl Into<anyhow::Error>) -> RunError {
+    RunError::InvalidInput(error.into())
 }
 
-fn failed(error: impl Into<anyhow::Error>) -> Ended {
-    Ended::Failed(error.into())
+fn failed(error: impl Into<anyhow::Error>) -> RunError {
+    RunError::Failed(error.into())
 }
 
-pub(crate) async fn run(options: &Options, settings: &Settings) -> Result<(), Ended> {
-    let shutdown = told_to_stop().map_err(failed)?;
+pub(crate) async fn run(options: &Options, settings: &Settings) -> Result<(), RunError> {
+    let shutdown = shutdown_signal().map_err(failed)?;
     let now = jiff::Timestamp::now();
+    let seed = options.seed.unwrap_or_else(random_seed);
     #[cfg(feature = "embedded")]
     if options.embedded {
-        return embedded::run(options, settings, now, shutdown).await;
+        return embedded::run(options, settings, now, seed, shutdown).await;
     }
-    let client = connect(options.kubeconfig.as_deref()).await.map_err(bad_input)?;
-    let manager = Manager::new(client, settings, now).map_err(bad_input)?;
-    tracing::info!(controllers = %names(settings), "starting");
+    let client = connect(options.kubeconfig.as_deref()).await.map_err(invalid_input)?;
+    let manager = Manager::new(client, settings, now, seed).map_err(invalid_input)?;
+    tracing::info!(controllers = %names(settings), seed, "starting");
     manager.run(shutdown).await.map_err(failed)
+}
+
+/// The default of `--seed`. The standard library seeds the keys of its hash maps from the operating system.
+fn random_seed() -> u64 {
+    RandomState::new().hash_one(std::process::id())
 }
 
 fn names(settings: &Settings) -> String {
@@ -40,26 +48,26 @@ fn names(settings: &Settings) -> String {
 
 #[cfg(feature = "embedded")]
 mod embedded {
-    //! With an API server of its own: says how to reach it, and then what the controllers write.
+    //! `--embedded`: prints how to reach the API server, then the writes of the controllers.
 
     use std::io::Write;
 
     use jiff::Timestamp;
     use kube_endpoint_manager_core::embedded::Embedded;
-    use kube_endpoint_manager_core::narrate::narrate;
-    use kube_endpoint_manager_core::{Manager, Options, Settings};
+    use kube_endpoint_manager_core::{Manager, Options, Settings, print_writes};
 
-    use super::{Ended, bad_input, failed, names};
+    use super::{RunError, failed, invalid_input, names};
 
     pub(super) async fn run(
         options: &Options,
         settings: &Settings,
         now: Timestamp,
+        seed: u64,
         shutdown: impl Future<Output = ()>,
-    ) -> Result<(), Ended> {
-        let embedded = Embedded::start(options, now, settings.seed).await.map_err(bad_input)?;
+    ) -> Result<(), RunError> {
+        let embedded = Embedded::start(options, now, seed).await.map_err(invalid_input)?;
         let kubeconfig = embedded.kubeconfig.display();
-        say(&format!(
+        print_line(&format!(
             "An API server listens on http://{}, with {} loaded. Controllers: {}.\n\
              Talk to it:   kubectl --kubeconfig {kubeconfig} get services,endpointslices -A\n\
              Change it:    kubectl --kubeconfig {kubeconfig} {}\n\
@@ -70,21 +78,21 @@ mod embedded {
                 many => format!("{many} objects"),
             },
             names(settings),
-            // In the sample a Service waits for a pod; taking one from another shows in both.
+            // In the sample this moves a pod from one Service to another, which changes the slices of both.
             match &*options.embedded_load {
                 [] if !options.embedded_empty => "-n shop label pod db-0 app=nobody --overwrite",
                 _ => "apply -f FILE",
             },
         ));
-        let manager = Manager::new(embedded.client(), settings, now).map_err(bad_input)?;
-        narrate(manager.cluster(), |line| say(&line));
+        let manager = Manager::new(embedded.client(), settings, now, seed).map_err(invalid_input)?;
+        print_writes(manager.cluster(), |line| print_line(&line));
         let ended = manager.run(shutdown).await.map_err(failed);
         embedded.listener.shutdown().await;
         ended
     }
 
-    /// Prints a line; that nobody reads any more is no reason to stop.
-    fn say(line: &str) {
+    /// Prints a line to standard output. A closed pipe is ignored: the controllers keep running.
+    fn print_line(line: &str) {
         let mut out = std::io::stdout().lock();
         let _ = writeln!(out, "{line}").and_then(|()| out.flush());
     }

@@ -1,13 +1,13 @@
-//! Being told to stop.
+//! The signals that end the process.
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Is ready once the process is told to stop: SIGTERM, or SIGINT from a terminal.
+/// Returns a future that completes on SIGTERM or SIGINT.
 ///
 /// # Errors
 ///
-/// When the system takes no handlers.
-pub(crate) fn told_to_stop() -> std::io::Result<impl Future<Output = ()>> {
+/// When the signal handlers cannot be installed.
+pub(crate) fn shutdown_signal() -> std::io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {

@@ -1,4 +1,4 @@
-//! Finding the API server: kubeconfig, the usual places, or the pod's service account.
+//! Makes the client: from a kubeconfig file, `$KUBECONFIG`, `~/.kube/config` or the pod's service account.
 
 use std::path::{Path, PathBuf};
 
@@ -6,35 +6,35 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube_endpoint_core_model::causes;
 use kube_endpoint_informer::ApiClient;
 
-/// Why no client could be made. Nothing has been started then.
+/// Why no client could be made. Nothing has been started.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The file cannot be read.
+    /// The kubeconfig file cannot be read or is invalid.
     #[error("kubeconfig {path}: {why}")]
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong, and what to do.
         why: String,
     },
-    /// No file was named, and none of the usual places has one.
+    /// No file was given, and the default locations have no configuration.
     #[error(
-        "no API server to talk to: give --kubeconfig FILE, set KUBECONFIG, or run with --embedded to try it out"
+        "no API server is configured: give --kubeconfig FILE, set KUBECONFIG, or try it out with --embedded"
     )]
     NotFound(#[source] kube::config::InferConfigError),
-    /// What the configuration says makes no client.
-    #[error("the configuration of the API server makes no sense: {}", causes(.0))]
+    /// No client can be made from the configuration.
+    #[error("invalid client configuration: {}", causes(.0))]
     Client(#[from] kube::Error),
-    /// The API server is said to be where no API server can be.
-    #[error("the API server's address {0} makes no sense: it must begin with https:// or http://")]
+    /// The API server's URL has a scheme other than `https` and `http`.
+    #[error("invalid API server address {0}: it must begin with https:// or http://")]
     Scheme(String),
 }
 
-/// A client that sends each request once: what to do about a failure is decided by who made it.
+/// Makes a client that sends each request once. The caller of a request decides whether to retry it.
 ///
 /// # Errors
 ///
-/// When there is no configuration, or one that makes no sense. Whether a server answers is not tried.
+/// When there is no configuration or it is invalid. The server is not contacted.
 pub async fn connect(kubeconfig: Option<&Path>) -> Result<ApiClient, ConnectError> {
     let config = match kubeconfig {
         Some(path) => read(path).await?,
@@ -45,17 +45,17 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<ApiClient, ConnectErro
     }
     let server = config.cluster_url.to_string();
     let client = kube_endpoint_informer::client_from_config(config)?;
-    tracing::info!(server, "the API server to talk to");
+    tracing::info!(server, "using API server");
     Ok(client)
 }
 
 async fn read(path: &Path) -> Result<Config, ConnectError> {
     let failed = |why: String| ConnectError::Kubeconfig { path: path.to_owned(), why };
     if let Err(error) = std::fs::metadata(path) {
-        return Err(failed(format!("{error}; give the path of a file that exists and can be read")));
+        return Err(failed(format!("{error}; give the path of an existing, readable file")));
     }
     let kubeconfig = Kubeconfig::read_from(path).map_err(|error| {
-        // The parser also draws the place; its line and column are enough.
+        // The parser appends an excerpt of the file. The line and column before it suffice.
         let why = causes(&error);
         failed(why.split_once(" --> ").map_or(&*why, |(why, _)| why).to_owned())
     })?;
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_wrong_with_a_kubeconfig_is_told_in_one_line() {
+    async fn an_invalid_kubeconfig_is_reported_on_one_line() {
         let missing = connect(Some(Path::new("/no/such/file"))).await.err().unwrap().to_string();
         let no_context = error_of(r#"{"clusters":[],"contexts":[],"users":[],"current-context":"x"}"#).await;
         let elsewhere = error_of(

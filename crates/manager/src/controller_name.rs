@@ -1,4 +1,4 @@
-//! Names of controllers, as `--controllers` takes them, and which of them are in this build.
+//! The names of the controllers in `--controllers`, and which of them this build contains.
 
 use std::fmt;
 
@@ -7,19 +7,19 @@ use crate::settings::InvalidOption;
 /// One of the three controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ControllerName {
-    /// Pods of a Service into v1 Endpoints.
+    /// Makes v1 Endpoints from the pods of a Service.
     Endpoints,
-    /// Pods of a Service into EndpointSlices.
+    /// Makes EndpointSlices from the pods of a Service.
     EndpointSlice,
-    /// Hand-made Endpoints into EndpointSlices.
+    /// Makes EndpointSlices from the Endpoints of a Service without a selector.
     EndpointSliceMirroring,
 }
 
 impl ControllerName {
-    /// All of them.
+    /// All controllers.
     pub const ALL: [Self; 3] = [Self::Endpoints, Self::EndpointSlice, Self::EndpointSliceMirroring];
 
-    /// Its name in kube-controller-manager.
+    /// The name in kube-controller-manager.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Endpoints => "endpoints-controller",
@@ -28,7 +28,7 @@ impl ControllerName {
         }
     }
 
-    /// The name that it had there before, which still works.
+    /// The old name, which kube-controller-manager still accepts as an alias.
     fn old_name(self) -> &'static str {
         match self {
             Self::Endpoints => "endpoint",
@@ -37,7 +37,7 @@ impl ControllerName {
         }
     }
 
-    /// Whether this build has it.
+    /// Whether this build contains the controller.
     pub fn is_built_in(self) -> bool {
         match self {
             Self::Endpoints => cfg!(feature = "endpoints"),
@@ -54,8 +54,9 @@ impl ControllerName {
         }
     }
 
-    /// Reads the list of `--controllers`: `*` is all of this build, `name` adds one, `-name` takes one away; the first word
-    /// about a controller counts, whatever its place relative to `*`. `-*` is none.
+    /// Parses the list of `--controllers`: `*` enables all of this build, `name` enables one, `-name` disables one, `-*`
+    /// disables all. As in kube-controller-manager, the first element that names a controller decides, and an element
+    /// that names it takes precedence over `*`.
     pub(crate) fn select(words: &[String]) -> Result<Vec<Self>, InvalidOption> {
         let invalid = |word: &str, why: &str| InvalidOption {
             option: "--controllers".into(),
@@ -85,7 +86,7 @@ impl ControllerName {
                 let feature = controller.feature();
                 return Err(invalid(
                     word,
-                    &format!("this build does not have it; build with the Cargo feature `{feature}`"),
+                    &format!("this build does not contain it; build with the Cargo feature `{feature}`"),
                 ));
             }
             chosen[controller as usize].get_or_insert(on);
@@ -109,7 +110,7 @@ mod tests {
     use ControllerName::{EndpointSlice, EndpointSliceMirroring, Endpoints};
 
     #[test]
-    fn lists_read_as_upstream_reads_them() {
+    fn lists_are_parsed_as_in_kube_controller_manager() {
         let check = |words: &[&str], want: &[ControllerName]| {
             let words: Vec<String> = words.iter().map(ToString::to_string).collect();
             assert_eq!(ControllerName::select(&words).unwrap(), want, "{words:?}");
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_told_what_would_be_right() {
+    fn the_error_for_an_unknown_name_lists_the_known_ones() {
         let error = ControllerName::select(&["deployment".into()]).unwrap_err();
         insta::assert_snapshot!(error, @r#"invalid value "deployment" for --controllers: it is not in the list of known controllers: endpoints-controller, endpointslice-controller, endpointslice-mirroring-controller (or `*`)"#);
     }

@@ -1,5 +1,5 @@
-//! An API server of one's own: loaded with a sample cluster or with manifests, listening on loopback for kubectl, with a
-//! kubeconfig that leads there.
+//! The embedded API server of `--embedded`: loaded with a sample cluster or with manifests, listening on loopback, with a
+//! kubeconfig for kubectl.
 
 use std::path::{Path, PathBuf};
 
@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use crate::options::Options;
 
-/// The sample: one namespace of a shop, with its nodes, pods and Services, as a real cluster had them but for their health:
-/// all nodes and all pods but one are ready.
+/// The sample: the namespace of a shop with its nodes, pods and Services, recorded from a real cluster. Node and pod health
+/// is edited: all nodes, and all pods but one, are ready.
 pub(crate) const SAMPLE: &str = include_str!("../sample/shop.json");
 
-/// Why the embedded API server did not start. Nothing has been started then.
+/// Why the embedded API server did not start. Nothing is left running.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbeddedError {
     /// A manifest cannot be read.
@@ -22,10 +22,10 @@ pub enum EmbeddedError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The system's words.
+        /// The error of the operating system.
         why: std::io::Error,
     },
-    /// A manifest is not what it should be.
+    /// A manifest is malformed.
     #[error("the manifest {path} is not valid: {why}")]
     Invalid {
         /// The file, or the sample.
@@ -43,10 +43,10 @@ pub enum EmbeddedError {
         kind: String,
         /// Name of the object.
         name: String,
-        /// The server's words.
+        /// The message of the server's `Status`.
         why: String,
     },
-    /// The address cannot be listened on.
+    /// The server cannot listen on the address.
     #[error("{0}; choose another with --embedded-address, or see --embedded-allow-remote")]
     Listen(#[from] ListenError),
     /// The kubeconfig cannot be written.
@@ -54,7 +54,7 @@ pub enum EmbeddedError {
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// The system's words.
+        /// The error of the operating system.
         why: std::io::Error,
     },
 }
@@ -63,24 +63,24 @@ pub enum EmbeddedError {
 pub struct Embedded {
     /// The server.
     pub server: EmbeddedApiServer,
-    /// Where it listens.
+    /// The listening socket.
     pub listener: Listener,
-    /// The kubeconfig that leads there.
+    /// The path of the kubeconfig for it.
     pub kubeconfig: PathBuf,
-    /// How many objects it was loaded with.
+    /// The number of objects that it was loaded with.
     pub loaded: usize,
 }
 
 impl Embedded {
-    /// Loads, listens, and writes the kubeconfig.
+    /// Loads the objects, starts listening, and writes the kubeconfig.
     ///
     /// # Errors
     ///
-    /// When one of these cannot be done; nothing is left behind then.
+    /// When any of these fails. Nothing is left running.
     pub async fn start(options: &Options, now: Timestamp, seed: u64) -> Result<Self, EmbeddedError> {
         let objects = objects(options)?;
         let loaded = objects.len();
-        // What has a uid was stored by some server and is taken as it stands; the rest a person wrote.
+        // An object with a uid was stored by a server and is loaded unchanged. Others are created as a client would.
         let stored = |object: &Value| object["metadata"]["uid"].is_string();
         let (stored, written): (Vec<Value>, Vec<Value>) = objects.into_iter().partition(stored);
         let server = EmbeddedApiServer::builder().seed(seed).start_time(now).load(stored).build()?;
@@ -98,13 +98,13 @@ impl Embedded {
         Ok(Self { server, listener, kubeconfig, loaded })
     }
 
-    /// A client that talks to the server without a socket between.
+    /// A client that calls the server in process, without a socket.
     pub fn client(&self) -> ApiClient {
         ApiClient::for_tests(self.server.service())
     }
 }
 
-/// The objects to start with, one by one.
+/// The objects to load.
 fn objects(options: &Options) -> Result<Vec<Value>, EmbeddedError> {
     if options.embedded_empty {
         return Ok(Vec::new());
@@ -125,7 +125,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Takes a manifest apart: JSON or YAML, one document or several, lists or single objects.
+/// Splits a manifest into objects. It may be JSON or YAML, hold several documents, and contain `List` objects.
 fn read(path: &Path, text: &str, objects: &mut Vec<Value>) -> Result<(), EmbeddedError> {
     let invalid = |why: String| EmbeddedError::Invalid { path: path.to_owned(), why: one_line(&why) };
     let documents: Vec<Value> = if text.trim_start().starts_with('{') {
@@ -140,7 +140,7 @@ fn read(path: &Path, text: &str, objects: &mut Vec<Value>) -> Result<(), Embedde
             Value::Object(mut list) if list.get("kind").is_some_and(|kind| kind == "List") => {
                 match list.remove("items") {
                     Some(Value::Array(items)) => items,
-                    _ => return Err(invalid("a List has to have items".into())),
+                    _ => return Err(invalid("a List needs items".into())),
                 }
             }
             one => vec![one],
@@ -150,7 +150,7 @@ fn read(path: &Path, text: &str, objects: &mut Vec<Value>) -> Result<(), Embedde
             if !has("kind") || !has("apiVersion") || item["metadata"]["name"].as_str().is_none() {
                 let start: String = item.to_string().chars().take(80).collect();
                 let why = format!(
-                    "every object needs apiVersion, kind and metadata.name, and this has not: {start}"
+                    "every object needs apiVersion, kind and metadata.name, but one lacks some of them: {start}"
                 );
                 return Err(invalid(why));
             }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_that_is_not_valid_is_told_in_one_line() {
+    fn an_invalid_manifest_is_reported_on_one_line() {
         let errors = [
             kinds_of("{\"kind\": "),
             kinds_of("kind: Node\n"),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sample_has_what_controllers_need_and_nothing_that_they_write() {
+    fn the_sample_has_inputs_and_no_outputs_of_the_controllers() {
         let mut objects = Vec::new();
         read(Path::new("sample"), SAMPLE, &mut objects).unwrap();
         let count = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).count();

@@ -1,51 +1,52 @@
-//! Feature gates: behaviour that goes past kube-controller-manager's, each on or off.
+//! Feature gates. Each turns one deviation from kube-controller-manager's behaviour on or off.
 
 use crate::settings::InvalidOption;
 
-/// A feature gate.
+/// A feature gate: one deviation from kube-controller-manager's behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Gate {
-    /// Endpoints of a selector Service that somebody edits by hand are repaired at once.
+    /// Repairs Endpoints of a Service with a selector immediately after an edit by another client.
     EndpointsRepair,
-    /// A truncated Endpoints object that is as it would be written is not written again at every sync.
+    /// Skips the write of a truncated Endpoints object that has not changed. Upstream rewrites it at every sync.
     EndpointsKeepTruncated,
-    /// Endpoints of a Service that itself carries a reserved label are not written again at every sync.
+    /// Skips the write of Endpoints that differ only in a reserved label of the Service. Upstream rewrites them at every
+    /// sync.
     EndpointsIgnoreReservedLabels,
-    /// The old Service annotation `tolerate-unready-endpoints` is honoured.
+    /// Honours the deprecated Service annotation `service.alpha.kubernetes.io/tolerate-unready-endpoints`.
     TolerateUnreadyAnnotation,
-    /// Slices that the endpointslice controller left behind when a Service lost its selector are removed.
+    /// Deletes the slices that the endpointslice controller leaves behind when a Service loses its selector.
     OrphanedSliceCleanup,
-    /// Services with endpoints on a node are synced when its zone appears or changes.
+    /// Syncs Services with endpoints on a node when its zone label appears or changes.
     NodeZoneResync,
-    /// Services that left out pods because their node was unknown are synced when the node appears.
+    /// Syncs Services that skipped pods on an unknown node when the node appears.
     MissingNodeResync,
-    /// A slice is created first where updates alone would take a ready pod away for a moment.
+    /// Creates a slice first where updates alone would remove a ready pod for a moment.
     SafeWriteOrder,
-    /// Syncs that write anyway also move endpoints of sparse slices together.
+    /// Merges sparse slices in syncs that write anyway.
     SliceCompaction,
-    /// Some nodes without a zone do not withdraw every Service's hints (`--topology-node-tolerance`).
+    /// Keeps topology hints when a share of nodes lacks a zone (`--topology-node-tolerance`).
     TopologyNodeTolerance,
 }
 
-/// What is known of each gate: name, default, meaning.
+/// Each gate with its name, default and description.
 const TABLE: [(Gate, &str, bool, &str); 10] = [
     (
         Gate::EndpointsRepair,
         "EndpointsRepair",
         true,
-        "repair hand-edited Endpoints of selector Services at once",
+        "repair edited Endpoints of Services with a selector immediately",
     ),
     (
         Gate::EndpointsKeepTruncated,
         "EndpointsKeepTruncated",
         true,
-        "do not write a truncated Endpoints object again that is as it would be written",
+        "do not rewrite truncated Endpoints that have not changed",
     ),
     (
         Gate::EndpointsIgnoreReservedLabels,
         "EndpointsIgnoreReservedLabels",
         true,
-        "do not write Endpoints again because the Service itself carries a reserved label",
+        "do not rewrite Endpoints because the Service carries a reserved label",
     ),
     (
         Gate::TolerateUnreadyAnnotation,
@@ -57,36 +58,36 @@ const TABLE: [(Gate, &str, bool, &str); 10] = [
         Gate::OrphanedSliceCleanup,
         "OrphanedSliceCleanup",
         true,
-        "remove a Service's own slices once mirrored ones have taken their place",
+        "delete slices made from pods once mirrored slices have replaced them",
     ),
     (
         Gate::NodeZoneResync,
         "NodeZoneResync",
         true,
-        "sync Services when the zone of a node under them changes",
+        "sync Services when the zone of a node with their endpoints changes",
     ),
     (
         Gate::MissingNodeResync,
         "MissingNodeResync",
         true,
-        "sync Services when a node that their pods name appears",
+        "sync Services that skipped pods on an unknown node when the node appears",
     ),
     (
         Gate::SafeWriteOrder,
         "SafeWriteOrder",
         true,
-        "create a slice first where updates alone would take a ready pod away for a moment",
+        "create a slice first where updates alone would remove a ready pod for a moment",
     ),
     (Gate::SliceCompaction, "SliceCompaction", false, "merge sparse slices in syncs that write anyway"),
     (
         Gate::TopologyNodeTolerance,
         "TopologyNodeTolerance",
         false,
-        "leave some nodes without a zone out of topology hints instead of withdrawing them all",
+        "ignore a share of nodes without a zone instead of removing all topology hints",
     ),
 ];
 
-/// Which gates are on.
+/// The state of all feature gates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gates([bool; TABLE.len()]);
 
@@ -101,7 +102,7 @@ impl Default for Gates {
 }
 
 impl Gates {
-    /// All off: the behaviour of kube-controller-manager.
+    /// All gates off: the behaviour of kube-controller-manager.
     pub fn upstream() -> Self {
         Self([false; TABLE.len()])
     }
@@ -111,14 +112,14 @@ impl Gates {
         self.0[gate as usize]
     }
 
-    /// The same gates with one set.
+    /// Returns the gates with one of them set.
     #[must_use]
     pub fn with(mut self, gate: Gate, on: bool) -> Self {
         self.0[gate as usize] = on;
         self
     }
 
-    /// Sets gates as `--feature-gates` has them: `Name=true`, `Name=false`.
+    /// Applies the elements of `--feature-gates`: `Name=true` or `Name=false`.
     pub(crate) fn set(&mut self, words: &[String]) -> Result<(), InvalidOption> {
         for word in words {
             let invalid =
@@ -127,7 +128,7 @@ impl Gates {
                 word.split_once('=').ok_or_else(|| invalid("write Name=true or Name=false".into()))?;
             let Some((gate, ..)) = TABLE.iter().find(|(_, known, ..)| *known == name) else {
                 let known: Vec<&str> = TABLE.iter().map(|(_, name, ..)| *name).collect();
-                return Err(invalid(format!("there is no such gate; there are {}", known.join(", "))));
+                return Err(invalid(format!("unknown gate; the gates are {}", known.join(", "))));
             };
             self.0[*gate as usize] = match value {
                 "true" => true,
@@ -138,7 +139,7 @@ impl Gates {
         Ok(())
     }
 
-    /// The gates for `--help`, a line each.
+    /// One line per gate for `--help`.
     pub(crate) fn help() -> String {
         let line = |(_, name, on, meaning): &(Gate, &str, bool, &str)| {
             format!("{name}=true|false ({on}): {meaning}")
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn words_set_gates() {
+    fn elements_set_gates() {
         let mut gates = Gates::default();
         gates.set(&["NodeZoneResync=false".into(), "SliceCompaction=true".into()]).unwrap();
         assert!(!gates.is_on(Gate::NodeZoneResync) && gates.is_on(Gate::SliceCompaction));
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told_what_would_be_right() {
+    fn errors_name_the_valid_values() {
         let error = |word: &str| Gates::default().set(&[word.to_owned()]).unwrap_err().to_string();
         insta::assert_snapshot!(
             [error("Nope=true"), error("NodeZoneResync"), error("NodeZoneResync=yes")].join("\n")

@@ -1,10 +1,10 @@
-//! Durations as Go writes them on command lines: `500ms`, `1m30s`, `1.5h`, `0`.
+//! Parses durations in the syntax of Go's `time.ParseDuration`: `500ms`, `1m30s`, `1.5h`, `0`.
 
 use std::time::Duration;
 
-/// Reads a duration. Errors say what would be right.
+/// Parses a duration. Negative ones are refused. The error gives examples of valid values.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let invalid = || format!("{text:?} is not a duration: write one such as 500ms, 1s or 1m30s");
+    let invalid = || format!("{text:?} is not a duration; write one such as 500ms, 1s or 1m30s");
     if text == "0" {
         return Ok(Duration::ZERO);
     }
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_go_writes() {
+    fn durations_are_parsed_as_in_go() {
         let check = |text: &str, want: Option<u64>| {
             assert_eq!(parse(text).ok(), want.map(Duration::from_millis), "{text}");
         };

@@ -1,8 +1,31 @@
-//! Composition: options, wiring of the controllers over one informer layer, lifecycle.
+//! Runs Kubernetes' endpoints, EndpointSlice and EndpointSlice-mirroring controllers in one process.
 //!
-//! [`Options`] are the command line; [`Settings`] what they mean once they are checked; a [`Manager`] runs the chosen
-//! controllers over one set of stores until it is told to stop. Which controllers can be chosen is a matter of Cargo
-//! features: `endpoints`, `endpointslice`, `mirroring`; `embedded` adds an API server of its own.
+//! A [`Manager`] runs the controllers over one informer layer until it is shut down. [`Settings`] configure it;
+//! [`Options`] are the command line of the `kube-endpoint-manager` binary, which [`Settings::try_from`] validates.
+//!
+//! The Cargo features `endpoints`, `endpointslice` and `mirroring` (on by default) select the controllers of the build.
+//! `embedded` (off by default) adds the `embedded` module: the API server of `--embedded`.
+//!
+//! # The controllers in your own binary
+//!
+//! This program runs all controllers for ten seconds. The embedded API server takes the place of a cluster; for a real
+//! one, make the client with [`connect`] and pass a future that completes on a signal to [`Manager::run`].
+//!
+//! ```
+//! use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+//! use kube_endpoint_manager_core::{ApiClient, Manager, Settings};
+//! #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let server = EmbeddedApiServer::builder().build()?;
+//! #   server.create(serde_json::json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
+//! #       "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}})).await.map_err(|status| status.message)?;
+//!     let client = ApiClient::for_tests(server.service());
+//!     let manager = Manager::new(client, &Settings::default(), server.now(), 42)?;
+//!     manager.run(tokio::time::sleep(std::time::Duration::from_secs(10))).await?;
+//!     assert_eq!(server.count("endpointslices"), 1);
+//!     Ok(())
+//! }
+//! ```
 
 mod connect;
 mod controller_name;
@@ -12,10 +35,10 @@ mod gates;
 mod go_duration;
 mod manager;
 mod metrics;
-pub mod narrate;
 mod options;
 mod settings;
 mod telemetry;
+mod write_log;
 
 pub use connect::{ConnectError, connect};
 pub use controller_name::ControllerName;
@@ -26,3 +49,4 @@ pub use metrics::metrics_recorder;
 pub use options::Options;
 pub use settings::{InvalidOption, Settings};
 pub use telemetry::log_to_stderr;
+pub use write_log::print_writes;

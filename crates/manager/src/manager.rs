@@ -1,5 +1,4 @@
-//! Wiring: one set of stores, one list and watch for each kind that some controller needs, the chosen controllers over
-//! them, and an orderly end.
+//! Wires the selected controllers to one informer layer, runs them, and shuts them down.
 
 use std::future::Future;
 use std::pin::pin;
@@ -16,21 +15,20 @@ use tokio::task::JoinSet;
 use crate::controller_name::ControllerName;
 use crate::settings::Settings;
 
-/// How long the end may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long [`Manager::run`] waits for outstanding work after a shutdown.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why a manager could not be built, or ended by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum ManagerError {
-    /// The rate limit makes no sense.
-    #[error("the client-side rate limit makes no sense: {0}")]
+    /// The client-side rate limit is invalid.
+    #[error("invalid client-side rate limit: {0}")]
     Rate(#[from] InvalidRate),
-    /// A task panicked; the process should end and be started again.
+    /// A task panicked. The process should exit and be restarted.
     #[error("a background task failed: {0}")]
     TaskFailed(#[from] tokio::task::JoinError),
-    /// A controller, a watch or the sending of events ended although nobody asked it to; the process should end and be
-    /// started again.
-    #[error("a background task ended by itself")]
+    /// A controller, a watch or an event recorder ended without a shutdown. The process should exit and be restarted.
+    #[error("a background task ended unexpectedly")]
     TaskEnded,
 }
 
@@ -53,30 +51,38 @@ pub struct Manager {
     client: ApiClient,
     cluster: Cluster,
     kinds: Kinds,
-    seed: u64,
+    seeds: Seeds,
     controllers: RunningControllers,
     tasks: JoinSet<()>,
 }
 
-/// Different uses of the one seed must not see the same numbers.
+/// Derives one seed for each user of randomness from the manager's seed, so that no two draw the same numbers.
 struct Seeds(u64);
 
 impl Seeds {
     fn next(&mut self) -> u64 {
-        // The increment of SplitMix64: odd, so that it goes through all numbers.
+        // SplitMix64's increment. It is odd, so that the sequence visits every number.
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         self.0
     }
 }
 
 impl Manager {
-    /// Builds the chosen controllers around a client. `now` is the wall-clock time; it moves on with tokio's clock. Metrics
-    /// go to the recorder that is current. Must be called within a tokio runtime.
+    /// Builds the selected controllers. Nothing is sent to the API server before [`Manager::run`].
+    ///
+    /// `now` is the wall-clock time; it advances with tokio's clock. `seed` determines the names of new slices and all
+    /// jitter: pass a random number in production and a constant in tests. Metrics are registered with the current
+    /// [`metrics`](https://docs.rs/metrics) recorder. Must be called within a tokio runtime.
     ///
     /// # Errors
     ///
-    /// When the rate limit makes no sense.
-    pub fn new(client: ApiClient, settings: &Settings, now: Timestamp) -> Result<Self, ManagerError> {
+    /// [`ManagerError::Rate`] if `settings.qps` or `settings.burst` is invalid.
+    pub fn new(
+        client: ApiClient,
+        settings: &Settings,
+        now: Timestamp,
+        seed: u64,
+    ) -> Result<Self, ManagerError> {
         let runs = |name: ControllerName| settings.controllers.contains(&name) && name.is_built_in();
         let (endpoints, slices, mirroring) = (
             runs(ControllerName::Endpoints),
@@ -95,7 +101,7 @@ impl Manager {
             client: client.clone(),
             cluster: Cluster::new(kinds),
             clock: Clock::starting_at(now),
-            seeds: Seeds(settings.seed),
+            seeds: Seeds(seed),
             tasks: JoinSet::new(),
             settings,
         };
@@ -107,9 +113,8 @@ impl Manager {
             #[cfg(feature = "mirroring")]
             mirroring: mirroring.then(|| build.mirroring_controller()).transpose()?,
         };
-        let seed = build.seeds.next();
-        let Build { cluster, tasks, .. } = build;
-        Ok(Self { client, cluster, kinds, seed, controllers, tasks })
+        let Build { cluster, tasks, seeds, .. } = build;
+        Ok(Self { client, cluster, kinds, seeds, controllers, tasks })
     }
 
     /// The stores that the controllers share.
@@ -122,37 +127,37 @@ impl Manager {
         &self.controllers
     }
 
-    /// Lets somebody else listen to what the stores hear.
+    /// Adds a handler that is called for every change of the stores.
     pub fn add_handler(&self, handler: Arc<dyn Handler>) {
         self.cluster.add_handler(handler);
     }
 
-    /// Runs until `shutdown` is ready: then takes no more work, finishes the syncs that are under way, sends the events
-    /// that wait, and returns.
+    /// Runs the controllers until `shutdown` completes. Then it stops taking work, finishes the syncs in progress, sends
+    /// the queued events and returns. Work that takes longer than ten seconds is abandoned with a warning.
     ///
     /// # Errors
     ///
-    /// When a task panics, or ends before it is told to, at once: a manager that lost a part of itself must not go on as
-    /// if it had not.
+    /// When a task panics or ends before the shutdown. The manager then returns immediately, because it must not run
+    /// without one of its parts.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ManagerError> {
-        let Self { client, cluster, kinds, seed, controllers, mut tasks } = self;
+        let Self { client, cluster, kinds, seeds, controllers, mut tasks } = self;
         let (stop, stopped) = watch::channel(());
-        let reflect = Reflect { client, cluster: cluster.clone(), seed, stopped };
+        let mut reflect = Reflect { client, cluster: cluster.clone(), seeds, stopped };
         let mut reflectors = JoinSet::new();
         if kinds.contains(Kind::Pods) {
-            reflect.start::<Pod>(&mut reflectors, 1);
+            reflect.start::<Pod>(&mut reflectors);
         }
         if kinds.contains(Kind::Services) {
-            reflect.start::<Service>(&mut reflectors, 2);
+            reflect.start::<Service>(&mut reflectors);
         }
         if kinds.contains(Kind::Nodes) {
-            reflect.start::<Node>(&mut reflectors, 3);
+            reflect.start::<Node>(&mut reflectors);
         }
         if kinds.contains(Kind::EndpointSlices) {
-            reflect.start::<EndpointSlice>(&mut reflectors, 4);
+            reflect.start::<EndpointSlice>(&mut reflectors);
         }
         if kinds.contains(Kind::Endpoints) {
-            reflect.start::<Endpoints>(&mut reflectors, 5);
+            reflect.start::<Endpoints>(&mut reflectors);
         }
         drop(reflect);
         controllers.start(&mut tasks);
@@ -165,7 +170,7 @@ impl Manager {
                 Some(ended) = tasks.join_next() => return Err(ended_early(ended)),
                 Some(ended) = reflectors.join_next() => return Err(ended_early(ended)),
                 () = cluster.synced(), if !announced => {
-                    tracing::info!("all stores are filled, the controllers work");
+                    tracing::info!("all caches are synced, controllers are running");
                     announced = true;
                 }
             }
@@ -187,7 +192,7 @@ fn ended_early(ended: Result<(), tokio::task::JoinError>) -> ManagerError {
     ended.map_or_else(ManagerError::from, |()| ManagerError::TaskEnded)
 }
 
-/// Waits for the last tasks to end, but not for ever: an API server that is gone takes no last events.
+/// Waits for the remaining tasks, with a timeout: an unreachable API server accepts no last events.
 async fn finish(mut tasks: JoinSet<()>) -> Result<(), ManagerError> {
     let all = async {
         while let Some(ended) = tasks.join_next().await {
@@ -195,10 +200,10 @@ async fn finish(mut tasks: JoinSet<()>) -> Result<(), ManagerError> {
         }
         Ok(())
     };
-    match tokio::time::timeout(PATIENCE, all).await {
+    match tokio::time::timeout(SHUTDOWN_TIMEOUT, all).await {
         Ok(ended) => ended,
         Err(_) => {
-            tracing::warn!("some work could not be finished in {PATIENCE:?} and is left");
+            tracing::warn!("shutdown timed out after {SHUTDOWN_TIMEOUT:?}; outstanding work was abandoned");
             Ok(())
         }
     }
@@ -207,17 +212,17 @@ async fn finish(mut tasks: JoinSet<()>) -> Result<(), ManagerError> {
 struct Reflect {
     client: ApiClient,
     cluster: Cluster,
-    seed: u64,
+    seeds: Seeds,
     stopped: watch::Receiver<()>,
 }
 
 impl Reflect {
-    fn start<T: kube_endpoint_informer::Object>(&self, tasks: &mut JoinSet<()>, number: u64) {
-        let options = ReflectorOptions::new(self.seed.wrapping_add(number));
+    fn start<T: kube_endpoint_informer::Object>(&mut self, tasks: &mut JoinSet<()>) {
+        let options = ReflectorOptions::new(self.seeds.next());
         let (client, cluster, mut stopped) =
             (self.client.clone(), self.cluster.clone(), self.stopped.clone());
         tasks.spawn(async move {
-            // The sender is dropped when it is time to stop.
+            // Shutting down drops the sender.
             let shutdown = async move { while stopped.changed().await.is_ok() {} };
             kube_endpoint_informer::run::<T>(client, cluster, options, shutdown).await;
         });
@@ -257,7 +262,7 @@ impl RunningControllers {
     }
 }
 
-/// What the controllers are built from.
+/// The parts that controllers are built from.
 struct Build<'a> {
     client: ApiClient,
     cluster: Cluster,
@@ -269,10 +274,10 @@ struct Build<'a> {
 
 #[cfg_attr(
     not(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring")),
-    expect(dead_code, reason = "a build without controllers builds none")
+    expect(dead_code, reason = "unused in a build without controllers")
 )]
 impl Build<'_> {
-    /// A writer at a pace of its own, as each of upstream's controllers has one, and a recorder of events that shares it.
+    /// A writer with its own rate limit, as in upstream's controllers, and an event recorder that shares it.
     fn writer(
         &mut self,
         name: ControllerName,

@@ -1,16 +1,16 @@
-//! The recorder of metrics: Prometheus' text format, with the buckets that upstream's dashboards expect.
+//! The Prometheus recorder, with the histogram buckets of upstream's metrics.
 //!
-//! Everything here records through the `metrics` facade; without a recorder that costs next to nothing. Whoever serves
-//! metrics installs this one, or makes it current while a [`Manager`](crate::Manager) is built.
+//! All crates record through the `metrics` facade, which does next to nothing without a recorder. To serve metrics, install
+//! this recorder, or set it as the local recorder while a [`Manager`](crate::Manager) is built.
 
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusRecorder};
 
-/// A recorder with the buckets of all histograms of this build set. Its handle renders the page; call the handle's
-/// `run_upkeep` every few seconds, or what the histograms have taken piles up.
+/// Returns a recorder that is configured with the buckets of all histograms of this build. Its handle renders the metrics
+/// page. Call the handle's `run_upkeep` every few seconds; otherwise the recorded histogram samples accumulate in memory.
 ///
 /// # Errors
 ///
-/// When a histogram has no buckets, which none of ours does.
+/// When a histogram has no buckets. All histograms of this workspace have some.
 pub fn metrics_recorder() -> Result<PrometheusRecorder, BuildError> {
     let mut builder = PrometheusBuilder::new();
     for (name, buckets) in histograms() {
@@ -19,7 +19,7 @@ pub fn metrics_recorder() -> Result<PrometheusRecorder, BuildError> {
     Ok(builder.build_recorder())
 }
 
-/// The histograms of this build, with upstream's buckets.
+/// The names and buckets of the histograms of this build.
 fn histograms() -> Vec<(&'static str, Vec<f64>)> {
     use kube_endpoint_informer::client_metrics::{REQUEST_DURATION, REQUEST_DURATION_BUCKETS};
 
@@ -37,7 +37,7 @@ fn histograms() -> Vec<(&'static str, Vec<f64>)> {
 }
 
 #[cfg(test)]
-#[cfg(all(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "embedded"))]
+#[cfg(all(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;
@@ -50,23 +50,23 @@ mod tests {
     use super::*;
     use crate::{Manager, Settings};
 
-    /// The page after the sample cluster has been worked for ten seconds.
+    /// The metrics page after the controllers have run on the sample cluster for ten seconds.
     async fn page() -> String {
-        let sample: serde_json::Value = serde_json::from_str(crate::embedded::SAMPLE).unwrap();
+        let sample: serde_json::Value = serde_json::from_str(include_str!("../sample/shop.json")).unwrap();
         let now = "2026-12-01T00:00:00Z".parse().unwrap();
         let server = EmbeddedApiServer::builder().start_time(now).load([sample]).build().unwrap();
         let recorder = metrics_recorder().unwrap();
         let _current = ::metrics::set_default_local_recorder(&recorder);
         let counted = CountRequests::new("192.0.2.1:6443").layer(server.service());
         let client = ApiClient::for_tests(counted);
-        let manager = Manager::new(client, &Settings::default(), now).unwrap();
+        let manager = Manager::new(client, &Settings::default(), now, 1).unwrap();
         manager.run(tokio::time::sleep(Duration::from_secs(10))).await.unwrap();
         recorder.handle().run_upkeep();
         recorder.handle().render()
     }
 
-    /// What a page promises, sorted: of each metric its help, type, labels and buckets, with no measured values.
-    fn promises(page: &str) -> String {
+    /// The help, type, labels and buckets of each metric, sorted, without values.
+    fn schema(page: &str) -> String {
         let mut heads: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         let mut series: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         let mut bounds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -112,15 +112,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_page_has_upstreams_names_labels_and_buckets() {
+    async fn names_labels_and_buckets_are_upstreams() {
         let page = page().await;
-        insta::assert_snapshot!(promises(&page));
+        insta::assert_snapshot!(schema(&page));
         for queue in ["endpoint", "endpoint_slice", "endpoint_slice_mirroring"] {
             assert!(value(&page, &format!("workqueue_adds_total{{name=\"{queue}\"}}")) > 0.0);
             assert_eq!(value(&page, &format!("workqueue_depth{{name=\"{queue}\"}}")), 0.0);
             assert_eq!(value(&page, &format!("workqueue_dropped_total{{name=\"{queue}\"}}")), 0.0);
         }
-        // Each histogram has buckets, or the exporter makes it a summary.
+        // The exporter turns a histogram without buckets into a summary.
         assert!(!page.contains(" summary"), "{page}");
     }
 }

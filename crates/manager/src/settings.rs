@@ -1,64 +1,58 @@
-//! What the options mean, once they are checked.
+//! The validated form of the options.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::controller_name::ControllerName;
 use crate::gates::Gates;
 use crate::options::Options;
 
-/// An option that cannot be taken.
+/// An invalid option.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid value {value:?} for {option}: {why}")]
 pub struct InvalidOption {
     /// The option.
     pub option: String,
-    /// What it was given.
+    /// The rejected value.
     pub value: String,
-    /// What is wrong with that, and what would be right.
+    /// Why it is invalid, and which values are valid.
     pub why: String,
 }
 
-/// Everything that a manager needs to know.
+/// The configuration of a [`Manager`](crate::Manager).
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where the API server is; none means the default places.
-    pub kubeconfig: Option<PathBuf>,
     /// The controllers to run.
     pub controllers: Vec<ControllerName>,
-    /// Which gates are on.
+    /// The feature gates.
     pub gates: Gates,
-    /// Requests a second, for each controller; negative means no limit.
+    /// Requests per second to the API server, per controller. A negative value means no limit.
     pub qps: f64,
-    /// Requests at once, for each controller.
+    /// Requests that a controller may send at once before `qps` applies.
     pub burst: u32,
-    /// How many endpoints a slice holds at most.
+    /// Maximum number of endpoints in a slice.
     pub max_endpoints_per_slice: usize,
-    /// How many addresses of a subset are mirrored at most.
+    /// Maximum number of addresses that are mirrored from one subset.
     pub mirroring_max_endpoints_per_subset: usize,
-    /// How many Services the endpointslice controller syncs at once.
+    /// Number of Services that the endpointslice controller syncs concurrently.
     pub endpoint_slice_workers: usize,
-    /// How many Services the endpoints controller syncs at once.
+    /// Number of Services that the endpoints controller syncs concurrently.
     pub endpoints_workers: usize,
-    /// How many Endpoints the mirroring controller syncs at once.
+    /// Number of Endpoints objects that the mirroring controller syncs concurrently.
     pub mirroring_workers: usize,
-    /// How long syncs of slices that pods cause wait for more of the kind.
+    /// Delay between a pod change and the sync of its slices, to batch further changes.
     pub endpoint_slice_batch_period: Duration,
-    /// How long syncs of Endpoints that pods cause wait for more of the kind.
+    /// Delay between a pod change and the sync of its Endpoints, to batch further changes.
     pub endpoints_batch_period: Duration,
-    /// How long syncs of mirrored slices that slices cause wait for more of the kind.
+    /// Delay between a change of a mirrored slice and its sync, to batch further changes.
     pub mirroring_batch_period: Duration,
-    /// With the gate `TopologyNodeTolerance`: share of the nodes, 0 to 1, that may lack a zone.
+    /// With the gate `TopologyNodeTolerance`: the share of nodes, 0 to 1, that may lack a zone.
     pub topology_node_tolerance: f64,
-    /// Seed of names and of jitter.
-    pub seed: u64,
 }
 
 impl Default for Settings {
-    /// Upstream's defaults, with every controller of this build, the gates as they are by default.
+    /// kube-controller-manager's defaults, all controllers of this build, and the default feature gates.
     fn default() -> Self {
         Self {
-            kubeconfig: None,
             controllers: ControllerName::ALL.into_iter().filter(|name| name.is_built_in()).collect(),
             gates: Gates::default(),
             qps: 20.0,
@@ -72,7 +66,6 @@ impl Default for Settings {
             endpoints_batch_period: Duration::ZERO,
             mirroring_batch_period: Duration::ZERO,
             topology_node_tolerance: 0.1,
-            seed: 0,
         }
     }
 }
@@ -100,11 +93,11 @@ impl TryFrom<&Options> for Settings {
             why: why.into(),
         };
         if options.leader_elect {
-            let why = "leader election is not there yet: run one replica, with --leader-elect=false";
+            let why = "leader election is not implemented yet; run one replica with --leader-elect=false";
             return Err(invalid("--leader-elect", "true", why));
         }
         if options.secure_port != 0 {
-            let why = "serving metrics and health is not there yet: use --secure-port=0";
+            let why = "serving metrics and health is not implemented yet; use --secure-port=0";
             return Err(invalid("--secure-port", &options.secure_port.to_string(), why));
         }
         let mut gates = match options.compatibility.as_deref() {
@@ -114,12 +107,11 @@ impl TryFrom<&Options> for Settings {
         };
         gates.set(&options.feature_gates)?;
         if options.kube_api_qps == 0.0 || options.kube_api_qps.is_nan() {
-            let why = "it must be above zero, or negative for no limit";
+            let why = "it must be greater than zero, or negative for no limit";
             return Err(invalid("--kube-api-qps", &options.kube_api_qps.to_string(), why));
         }
         let workers = |option: &str, value: usize| in_range(option, value, 1, 1000);
         Ok(Self {
-            kubeconfig: options.kubeconfig.clone(),
             controllers: ControllerName::select(&options.controllers)?,
             topology_node_tolerance: in_range(
                 "--topology-node-tolerance",
@@ -154,15 +146,8 @@ impl TryFrom<&Options> for Settings {
             endpoint_slice_batch_period: options.endpointslice_updates_batch_period,
             endpoints_batch_period: options.endpoint_updates_batch_period,
             mirroring_batch_period: options.mirroring_endpointslice_updates_batch_period,
-            seed: options.seed.unwrap_or_else(seed_of_this_process),
         })
     }
-}
-
-/// A seed that differs from process to process: the time and the process id, which need not be secret.
-fn seed_of_this_process() -> u64 {
-    let now = jiff::Timestamp::now().as_nanosecond();
-    (now as u64).rotate_left(17) ^ u64::from(std::process::id())
 }
 
 #[cfg(test)]
@@ -179,12 +164,12 @@ mod tests {
 
     #[test]
     fn defaults_are_upstreams() {
-        let got = Settings { seed: 0, ..settings(&["--leader-elect=false", "--secure-port=0"]).unwrap() };
+        let got = settings(&["--leader-elect=false", "--secure-port=0"]).unwrap();
         assert_eq!(format!("{got:?}"), format!("{:?}", Settings::default()));
     }
 
     #[test]
-    fn what_cannot_be_taken_is_told_what_would_be_right() {
+    fn errors_name_the_valid_values() {
         let errors = [
             &["--max-endpoints-per-slice=0"][..],
             &["--max-endpoints-per-slice=1001"],
@@ -203,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_upstream_profile_turns_all_gates_off_and_single_gates_can_be_turned_on_again() {
+    fn the_upstream_profile_turns_all_gates_off_unless_they_are_set_explicitly() {
         assert_eq!(settings(&["--compatibility=upstream"]).unwrap().gates, Gates::upstream());
         let one = settings(&["--compatibility=upstream", "--feature-gates=NodeZoneResync=true"]).unwrap();
         assert_eq!(one.gates, Gates::upstream().with(Gate::NodeZoneResync, true));

@@ -1,16 +1,16 @@
-//! Logs.
+//! Log output.
 
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-/// Logs to standard error what is of a level or above; `RUST_LOG` goes before. May be called once in a process; later
-/// calls change nothing.
+/// Logs events of `level` and above to standard error. `RUST_LOG` overrides `level`. Only the first call in a process has
+/// an effect.
 pub fn log_to_stderr(level: LevelFilter) {
     let filter = match std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|filter| !filter.is_empty()) {
         Some(filter) => EnvFilter::builder().with_default_directive(level.into()).parse_lossy(filter),
-        // What fails is told by those who asked for it, who also say what they do about it.
+        // The callers of the client report failed requests, together with what they do about them.
         None if level <= LevelFilter::INFO => EnvFilter::new(format!("{level},kube_client=off")),
         None => EnvFilter::new(level.to_string()),
     };

@@ -1,6 +1,6 @@
-//! A manager from start to end, in process and under a paused clock: what it watches, when its controllers begin, how fast
-//! they write, and how it stops.
-#![cfg(all(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "embedded"))]
+//! The life of a manager, under a paused clock: what it watches, when its controllers start, how fast they write, and how
+//! it stops.
+#![cfg(all(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A Service that selects nothing, so that each controller makes an object without endpoints of it.
+/// A Service that selects no pods. Each controller makes an object without endpoints from it.
 fn service(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": "default"},
         "spec": {"selector": {"app": name}, "ports": [{"port": 80}]}})
@@ -40,7 +40,7 @@ struct Running {
 impl Running {
     fn start(server: &EmbeddedApiServer, settings: &Settings) -> Self {
         let client = ApiClient::for_tests(server.service());
-        let manager = Manager::new(client, settings, server.now()).unwrap();
+        let manager = Manager::new(client, settings, server.now(), 1).unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let ended = tokio::spawn(manager.run(async move {
             let _ = stopped.await;
@@ -48,16 +48,16 @@ impl Running {
         Self { stop, ended }
     }
 
-    /// Tells it to stop, and says how long that took.
+    /// Stops the manager and returns how long that took.
     async fn stop(self) -> Duration {
-        let told = Instant::now();
+        let start = Instant::now();
         self.stop.send(()).unwrap();
         self.ended.await.unwrap().unwrap();
-        told.elapsed()
+        start.elapsed()
     }
 }
 
-/// What the manager wrote, in order.
+/// The write requests of the manager, in order.
 fn writes(server: &EmbeddedApiServer) -> Vec<LoggedRequest> {
     let written_by_us =
         |entry: &LoggedRequest| entry.request.is_write() && entry.request.user_agent.contains("manager");
@@ -65,7 +65,7 @@ fn writes(server: &EmbeddedApiServer) -> Vec<LoggedRequest> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_kind_is_watched_once_whoever_needs_it() {
+async fn each_needed_kind_is_watched_once() {
     use ControllerName::{EndpointSlice, EndpointSliceMirroring, Endpoints};
     let watched_by = async |controllers: &[ControllerName]| {
         let server = server_with(1).await;
@@ -88,19 +88,19 @@ async fn each_kind_is_watched_once_whoever_needs_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_controller_works_before_every_store_is_filled() {
+async fn no_controller_writes_before_all_caches_have_synced() {
     let server = server_with(3).await;
     server.add_fault(FaultRule::on(Fault::StallWatch(seconds(20)), "watch", "nodes").times(1));
     let running = Running::start(&server, &Settings::default());
     sleep(seconds(19)).await;
-    assert_eq!(writes(&server).len(), 0, "the nodes are not known yet");
+    assert_eq!(writes(&server).len(), 0, "the cache of nodes has not synced");
     sleep(seconds(60)).await;
-    assert_eq!(writes(&server).len(), 6, "Endpoints and a slice of each Service");
+    assert_eq!(writes(&server).len(), 6, "Endpoints and a slice for each Service");
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_controller_writes_at_its_own_pace_and_under_its_own_name() {
+async fn each_controller_has_its_own_rate_limit_and_user_agent() {
     let server = server_with(10).await;
     let settings = Settings { qps: 2.0, burst: 1, ..Settings::default() };
     let running = Running::start(&server, &settings);
@@ -114,7 +114,7 @@ async fn each_controller_writes_at_its_own_pace_and_under_its_own_name() {
             writes.iter().filter(|entry| entry.request.user_agent == agent).map(|entry| entry.at).collect();
         assert_eq!(times.len(), 10, "{agent}");
         for pair in times.windows(2) {
-            // Timers are true to the millisecond.
+            // Timers have a resolution of one millisecond.
             assert!(pair[1] - pair[0] >= Duration::from_millis(499), "{agent}: {times:?}");
         }
         assert!(times[9] - times[0] < seconds(6), "{agent}: {times:?}");
@@ -122,7 +122,7 @@ async fn each_controller_writes_at_its_own_pace_and_under_its_own_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_manager_stops_at_once() {
+async fn an_idle_manager_stops_immediately() {
     let server = server_with(1).await;
     let running = Running::start(&server, &Settings::default());
     sleep(seconds(30)).await;
@@ -130,7 +130,7 @@ async fn an_idle_manager_stops_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_is_under_way_is_waited_for() {
+async fn shutdown_waits_for_a_write_in_progress() {
     let server = server_with(1).await;
     server.add_fault(FaultRule::on(Fault::Delay(seconds(5)), "create", "endpointslices").times(1));
     let running = Running::start(&server, &Settings::default());
@@ -142,7 +142,7 @@ async fn a_write_that_is_under_way_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_is_never_answered_is_not_waited_for_for_ever() {
+async fn shutdown_times_out_on_a_write_that_is_never_answered() {
     let server = server_with(1).await;
     server.add_fault(FaultRule::on(Fault::Delay(seconds(3600)), "create", "endpointslices"));
     let running = Running::start(&server, &Settings::default());
@@ -151,7 +151,7 @@ async fn a_write_that_is_never_answered_is_not_waited_for_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_that_wait_are_sent_before_the_end() {
+async fn shutdown_sends_queued_events() {
     let server = server_with(1).await;
     server.add_fault(
         FaultRule::on(Fault::Refuse { status: 500, retry_after: None }, "create", "endpointslices").times(1),
@@ -166,7 +166,7 @@ async fn events_that_wait_are_sent_before_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_refuses_everything_stops_nothing_and_is_asked_until_it_answers() {
+async fn a_server_that_refuses_all_requests_is_retried_until_it_recovers() {
     let server = server_with(2).await;
     let fault = server.add_fault(FaultRule::new(Fault::Refuse { status: 503, retry_after: None }, |_| true));
     let running = Running::start(&server, &Settings::default());
@@ -179,10 +179,10 @@ async fn a_server_that_refuses_everything_stops_nothing_and_is_asked_until_it_an
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_part_that_ends_by_itself_ends_the_whole() {
+async fn the_manager_fails_when_a_controller_ends_unexpectedly() {
     let server = server_with(1).await;
     let client = ApiClient::for_tests(server.service());
-    let manager = Manager::new(client, &Settings::default(), server.now()).unwrap();
+    let manager = Manager::new(client, &Settings::default(), server.now(), 1).unwrap();
     let controllers = manager.controllers().clone();
     let ended = tokio::spawn(manager.run(std::future::pending()));
     sleep(seconds(5)).await;

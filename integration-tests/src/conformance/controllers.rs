@@ -1,4 +1,4 @@
-//! Starts this project's controllers in this process, for a world whose server is in this process too.
+//! Runs this project's controllers in this process.
 
 use jiff::Timestamp;
 use kube_endpoint_manager_core::{ApiClient, ControllerName, Gates, Manager, Settings};
@@ -7,22 +7,25 @@ use tokio::task::JoinHandle;
 
 use super::{ConformanceError, Part, Parts};
 
-/// Running controllers; they stop when this is dropped.
+/// Running controllers. They stop when this is dropped.
 pub struct Controllers {
     manager: Option<JoinHandle<()>>,
-    /// Dropping it tells the manager to stop.
+    /// Dropping it shuts the manager down.
     _running: oneshot::Sender<()>,
 }
 
 impl Controllers {
-    /// Whether none of the controllers has ended by itself.
+    /// Whether the manager is still running.
     pub fn are_alive(&self) -> bool {
         self.manager.as_ref().is_none_or(|manager| !manager.is_finished())
     }
 }
 
-/// The settings with which recordings are played: kube-controller-manager's behaviour, and no limit on requests, so that
-/// time goes by for reasons of the controllers' own.
+/// The seed of the controllers' slice names and jitter.
+const SEED: u64 = 1;
+
+/// The settings for playing recordings: the controllers that write `parts`, kube-controller-manager's behaviour, and no
+/// client-side rate limit, so that delays are the controllers' own.
 pub fn upstream_settings(parts: Parts) -> Settings {
     let writes = |name: &ControllerName| {
         let part = match name {
@@ -36,13 +39,11 @@ pub fn upstream_settings(parts: Parts) -> Settings {
         controllers: ControllerName::ALL.into_iter().filter(writes).collect(),
         gates: Gates::upstream(),
         qps: -1.0,
-        seed: 1,
         ..Settings::default()
     }
 }
 
-/// Starts the controllers that write `parts`, with [`upstream_settings`], against the server behind `client`, whose clock
-/// reads `now`.
+/// Starts the controllers that write `parts` with [`upstream_settings`]. `now` is the time on the server's clock.
 ///
 /// # Errors
 ///
@@ -55,7 +56,7 @@ pub async fn start_controllers(
     start_controllers_with(client, &upstream_settings(parts), now).await
 }
 
-/// Starts the controllers that settings name.
+/// Starts the controllers of `settings` and waits until their caches have synced.
 ///
 /// # Errors
 ///
@@ -70,7 +71,7 @@ pub async fn start_controllers_with(
         return Ok(Controllers { manager: None, _running: running });
     }
     let failed = |reason: String| ConformanceError::NotStarted { what: "the controllers", reason };
-    let manager = Manager::new(client, settings, now).map_err(|error| failed(error.to_string()))?;
+    let manager = Manager::new(client, settings, now, SEED).map_err(|error| failed(error.to_string()))?;
     let cluster = manager.cluster().clone();
     let manager = tokio::spawn(async move {
         let shutdown = async move {

@@ -1,14 +1,13 @@
-//! Plays the recorded scenarios of `integration-tests/conformance` and compares what the controllers wrote.
+//! Plays the recorded scenarios of `integration-tests/conformance` and compares what the controllers write.
 //!
-//! A [`Scenario`] is a list of steps: requests to make, and the outputs that Kubernetes' own controllers arrived at
-//! afterwards, in a [normal form](normal) that leaves out whatever may differ between two correct runs. A [`World`]
-//! is a server with controllers at which a scenario is [played](play()); [`missing`] holds what is not built yet.
-//! The format is described in the README beside the recordings.
+//! A [`Scenario`] is a list of steps: requests to make, and the outputs that Kubernetes' own controllers wrote
+//! afterwards, in a [normal form](normal) that omits whatever may differ between two correct runs. A scenario is
+//! [played](play()) on a [`TestBed`]: a server and the controllers that run on it. The README beside the recordings
+//! describes the format.
 
 mod controllers;
 mod diff;
 mod error;
-pub mod missing;
 pub mod normal;
 mod ops;
 mod parts;
@@ -16,7 +15,7 @@ mod play;
 mod scenario;
 mod settle;
 mod snapshot;
-mod world;
+mod test_bed;
 
 pub use controllers::{Controllers, start_controllers, start_controllers_with, upstream_settings};
 pub use diff::unified_diff;
@@ -27,4 +26,4 @@ pub use play::{Failure, play};
 pub use scenario::{Compare, Repeated, Scenario, Step, recordings, recordings_folder};
 pub use settle::{Pace, settle};
 pub use snapshot::Snapshot;
-pub use world::World;
+pub use test_bed::TestBed;

@@ -1,4 +1,4 @@
-//! Plays one scenario against one world.
+//! Plays one scenario on one test bed.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use futures::{StreamExt, TryStreamExt, stream};
 use tokio::time::sleep;
 
 use super::{
-    Api, ConformanceError, Kind, Op, Parts, Repeated, Scenario, Step, World, normal, settle, unified_diff,
+    Api, ConformanceError, Kind, Op, Parts, Repeated, Scenario, Step, TestBed, normal, settle, unified_diff,
 };
 
-/// A step that did not come out as recorded.
+/// A step whose outputs differ from the recording.
 #[derive(Debug, Clone)]
 pub struct Failure {
     /// The step's name.
     pub step: String,
-    /// A refused request, or a diff of what was wanted and what was there.
+    /// The refused request, or a diff of the expected and the actual outputs.
     pub report: String,
 }
 
@@ -25,27 +25,27 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// Plays `scenario` in a namespace of its own and compares the outputs of `parts` after every step.
+/// Plays `scenario` in its own namespace and compares the outputs of `parts` after each step.
 ///
-/// Returns the steps that failed. After a refused request the rest is not played, since it builds upon it. Where the
-/// world outlives the scenario, its nodes and its namespace are deleted afterwards, whatever happened.
+/// Returns the steps that failed. A refused request ends the scenario, because later steps depend on it. If the server
+/// outlives the scenario, the scenario's nodes and namespace are deleted afterwards, even on failure.
 ///
 /// # Errors
 ///
-/// When the namespace cannot be created or not be cleaned up.
+/// When the namespace cannot be created or cleaned up.
 pub async fn play(
-    world: &World,
+    bed: &TestBed,
     scenario: &Scenario,
     parts: Parts,
 ) -> Result<Vec<Failure>, ConformanceError> {
-    let api = Api::new(world.client(), world.namespace_for(&scenario.name));
+    let api = Api::new(bed.client(), bed.namespace_for(&scenario.name));
     let namespace =
         serde_json::json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": api.namespace()}});
     api.create(namespace).await?;
     let mut nodes = Vec::new();
     let mut failures = Vec::new();
     for step in &scenario.steps {
-        match play_step(world, &api, step, parts, &mut nodes).await {
+        match play_step(bed, &api, step, parts, &mut nodes).await {
             Ok(None) => {}
             Ok(Some(report)) => failures.push(Failure { step: step.name.clone(), report }),
             Err(error) => {
@@ -54,49 +54,49 @@ pub async fn play(
             }
         }
     }
-    if world.outlives_scenarios() {
+    if bed.outlives_scenarios() {
         clean_up(&api, &nodes).await?;
     }
     Ok(failures)
 }
 
-/// Plays one step; returns a report if the outputs differ from what is expected.
+/// Plays one step. Returns a report if the outputs differ from the recording.
 async fn play_step(
-    world: &World,
+    bed: &TestBed,
     api: &Api,
     step: &Step,
     parts: Parts,
     nodes: &mut Vec<String>,
 ) -> Result<Option<String>, ConformanceError> {
     for repeated in &step.ops {
-        run(world, api, repeated, nodes).await?;
+        run(bed, api, repeated, nodes).await?;
     }
     let mut want = step.expect.clone();
     normal::in_order(&mut want);
     parts.mask(&mut want);
-    let got = settle(api, step, parts, &want, world.pace()).await?;
+    let got = settle(api, step, parts, &want, bed.pace()).await?;
     Ok((got != want).then(|| unified_diff(&want, &got)))
 }
 
 async fn run(
-    world: &World,
+    bed: &TestBed,
     api: &Api,
     repeated: &Repeated,
     nodes: &mut Vec<String>,
 ) -> Result<(), ConformanceError> {
     let ops = repeated.expand()?;
     nodes.extend(ops.iter().filter_map(|op| op.created_node()).map(str::to_owned));
-    // A future that owns a copy of its operation keeps the stream free of borrows that the compiler cannot follow.
+    // Each future owns its operation: the compiler cannot prove a borrow across `buffer_unordered` to be valid.
     let runs = ops.into_iter().map(|op| {
         let api = api.clone();
         async move { run_when_allowed(&api, &op).await }
     });
-    stream::iter(runs).buffer_unordered(world.pace().at_once).try_collect::<()>().await?;
+    stream::iter(runs).buffer_unordered(bed.pace().at_once).try_collect::<()>().await?;
     sleep(repeated.pause()).await;
     Ok(())
 }
 
-/// Carries out an operation; a pod waits for the service account that real clusters make for a new namespace.
+/// Runs an operation. Retries the create of a pod until the cluster has made the service account of the new namespace.
 async fn run_when_allowed(api: &Api, op: &Op) -> Result<(), ConformanceError> {
     for _ in 0..SERVICE_ACCOUNT_TRIES {
         match api.run(op).await {
@@ -107,11 +107,11 @@ async fn run_when_allowed(api: &Api, op: &Op) -> Result<(), ConformanceError> {
     api.run(op).await
 }
 
-/// How often, and how long apart, to try for a service account.
+/// Number of retries, and their interval, while a service account is missing.
 const SERVICE_ACCOUNT_TRIES: u32 = 50;
 const SERVICE_ACCOUNT_PAUSE: Duration = Duration::from_millis(200);
 
-/// Removes what a scenario leaves behind. What is gone already is no error.
+/// Deletes the objects of a scenario. Ignores those that are already gone.
 async fn clean_up(api: &Api, nodes: &[String]) -> Result<(), ConformanceError> {
     let gone_is_fine = |result: Result<(), ConformanceError>| match result {
         Err(error) if error.is_status(404) || error.is_status(409) => Ok(()),

@@ -1,4 +1,4 @@
-//! Waiting until the controllers have nothing left to write.
+//! Waits until the controllers have finished writing.
 
 use std::time::Duration;
 
@@ -7,28 +7,28 @@ use tokio::time::{Instant, sleep};
 
 use super::{Api, ConformanceError, Parts, Snapshot, Step, normal};
 
-/// How often to look, and how much to ask of the server at once.
+/// How often to poll the server, and how many requests to send at once.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
-    /// The least time between two looks at the outputs.
+    /// Minimum interval between two polls of the outputs.
     pub poll: Duration,
-    /// By how much of the time that was waited already two looks may be apart.
+    /// The interval as a share of the time waited so far, where that is longer than `poll`.
     pub growth: f64,
-    /// How many of an operation's repetitions are under way at a time.
+    /// Number of repetitions of one operation that run concurrently.
     pub at_once: usize,
 }
 
 impl Pace {
-    /// For a server across a real network.
+    /// For a server across a network.
     pub const REAL: Self = Self { poll: Duration::from_millis(100), growth: 0.0, at_once: 8 };
-    /// For a server in this process under a paused clock: in a fixed order, and with few looks, because time costs
-    /// nothing there and a look does.
+    /// For a server in this process under a paused clock: requests in a fixed order, and few polls, because only polls
+    /// take real time there.
     pub const IN_PROCESS: Self = Self { poll: Duration::from_millis(500), growth: 0.2, at_once: 1 };
 }
 
-/// Waits until the outputs have stayed the same for the step's quiet time and are `want`, or its limit is over.
+/// Waits until the outputs equal `want` and have not changed for the step's quiet time, or until its limit has passed.
 ///
-/// Returns them in normal form, of which only what `parts` write.
+/// Returns the outputs of `parts` in normal form.
 ///
 /// # Errors
 ///

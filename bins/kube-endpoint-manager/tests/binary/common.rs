@@ -1,4 +1,4 @@
-//! The binary as a process: started, listened to, told to stop.
+//! Starts the binary as a process, reads its output and stops it.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes, also on a machine that is busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than any wait in these tests takes on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running process. It is killed when this is dropped.
 pub(crate) struct Process {
@@ -17,7 +17,7 @@ pub(crate) struct Process {
     seen: Vec<String>,
 }
 
-/// The binary, with no configuration of the person who runs the tests.
+/// The binary, isolated from the environment of the developer who runs the tests.
 pub(crate) fn command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kube-endpoint-manager"));
     command.current_dir(folder).env_remove("KUBECONFIG").env_remove("RUST_LOG").env("HOME", folder);
@@ -49,13 +49,13 @@ impl Process {
         Self { child, lines, seen: Vec::new() }
     }
 
-    /// Waits for a line, on either output, that contains a text.
-    pub(crate) fn says(&mut self, text: &str) -> String {
-        let deadline = Instant::now() + PATIENCE;
+    /// Waits for a line that contains `text`, on standard output or standard error.
+    pub(crate) fn wait_for_line(&mut self, text: &str) -> String {
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(line) = self.lines.recv_timeout(left) else {
-                panic!("never said {text:?}, but:\n{}", self.seen.join("\n"));
+                panic!("no line contains {text:?}:\n{}", self.seen.join("\n"));
             };
             self.seen.push(line.clone());
             if line.contains(text) {
@@ -64,21 +64,25 @@ impl Process {
         }
     }
 
-    /// The lines that were waited through.
+    /// The lines that were read so far.
     pub(crate) fn seen(&self) -> &[String] {
         &self.seen
     }
 
-    /// Sends SIGTERM and waits for the end.
+    /// Sends SIGTERM and waits until the process has exited.
     pub(crate) fn stop(mut self) -> ExitStatus {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(Instant::now() < deadline, "did not end on SIGTERM:\n{}", self.seen.join("\n"));
+            assert!(
+                Instant::now() < deadline,
+                "the process did not exit on SIGTERM:\n{}",
+                self.seen.join("\n")
+            );
             thread::sleep(Duration::from_millis(20));
         }
     }
@@ -91,16 +95,16 @@ impl Drop for Process {
     }
 }
 
-/// A client by the kubeconfig that the embedded API server's process writes.
+/// A client for the kubeconfig that the embedded API server wrote.
 pub(crate) async fn client(kubeconfig: PathBuf) -> kube::Client {
     let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();
     kube::Client::try_from(config).unwrap()
 }
 
-/// The names of the Services that have slices, once there are this many slices.
+/// Waits until there are `slices` EndpointSlices and returns the names of their Services, sorted.
 pub(crate) async fn services_with_slices(client: &kube::Client, slices: usize) -> Vec<String> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let request =
             http::Request::get("/apis/discovery.k8s.io/v1/endpointslices").body(Vec::new()).unwrap();

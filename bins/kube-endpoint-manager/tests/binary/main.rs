@@ -1,7 +1,7 @@
-//! The binary, started as a person starts it.
+//! Tests that start the binary as a process.
 #![cfg(all(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "embedded"))]
 #![allow(clippy::unwrap_used)]
 
-mod bad_input;
 mod common;
+mod invalid_input;
 mod process;

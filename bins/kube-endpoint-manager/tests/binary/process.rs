@@ -1,49 +1,49 @@
-//! The binary as a process: with an API server of its own, against one in another process, and against none.
+//! The binary as a process: with the embedded API server, against one in another process, and without a server.
 
 use std::fs;
 
 use crate::common::{Process, client, services_with_slices};
 
-/// How many slices the controllers make of the sample cluster.
+/// The number of slices that the controllers create for the sample cluster.
 const SAMPLE_SLICES: usize = 10;
 
 #[tokio::test]
-async fn embedded_shows_what_is_written_and_ends_cleanly() {
+async fn embedded_prints_writes_and_exits_cleanly() {
     let folder = tempfile::tempdir().unwrap();
     let mut process =
         Process::start(folder.path(), &["--embedded", "--leader-elect=false", "--secure-port=0"]);
-    process.says("An API server listens on http://127.0.0.1:");
-    process.says("kubectl --kubeconfig embedded.kubeconfig");
-    process.says("EndpointSlice shop/");
+    process.wait_for_line("An API server listens on http://127.0.0.1:");
+    process.wait_for_line("kubectl --kubeconfig embedded.kubeconfig");
+    process.wait_for_line("EndpointSlice shop/");
     assert!(process.seen().iter().all(|line| !line.contains("INFO")), "{:#?}", process.seen());
     let client = client(folder.path().join("embedded.kubeconfig")).await;
     let services = services_with_slices(&client, SAMPLE_SLICES).await;
     assert!(services.contains(&"frontend".to_owned()), "{services:?}");
-    // The change that it proposes.
+    // The change that its output suggests.
     let patch = http::Request::patch("/api/v1/namespaces/shop/pods/db-0")
         .header("content-type", "application/merge-patch+json")
         .body(br#"{"metadata": {"labels": {"app": "nobody"}}}"#.to_vec());
     let _: serde_json::Value = client.request(patch.unwrap()).await.unwrap();
-    process.says("updated: IPv4, 1 endpoint, 1 ready");
+    process.wait_for_line("updated: IPv4, 1 endpoint, 1 ready");
     assert!(process.stop().success());
 }
 
 #[tokio::test]
-async fn one_process_serves_and_another_works_by_kubeconfig() {
+async fn one_process_serves_and_another_runs_the_controllers() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Process::start(folder.path(), &["--embedded", "--controllers=-*"]);
-    server.says("Controllers: none");
+    server.wait_for_line("Controllers: none");
     let client = client(folder.path().join("embedded.kubeconfig")).await;
     assert_eq!(services_with_slices(&client, 0).await, [""; 0]);
     let mut manager = Process::start(folder.path(), &["--kubeconfig=embedded.kubeconfig"]);
-    manager.says("the controllers work");
+    manager.wait_for_line("controllers are running");
     services_with_slices(&client, SAMPLE_SLICES).await;
     assert!(manager.stop().success());
     assert!(server.stop().success());
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_reached_is_tried_again_and_that_is_said() {
+async fn an_unreachable_server_is_retried_and_logged() {
     let folder = tempfile::tempdir().unwrap();
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -55,9 +55,9 @@ async fn a_server_that_cannot_be_reached_is_tried_again_and_that_is_said() {
     });
     fs::write(folder.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
     let mut manager = Process::start(folder.path(), &["--kubeconfig=kubeconfig"]);
-    manager.says(&format!("server=\"http://127.0.0.1:{port}/\""));
+    manager.wait_for_line(&format!("server=\"http://127.0.0.1:{port}/\""));
     for _ in 0..2 {
-        let line = manager.says("trying again");
+        let line = manager.wait_for_line("trying again");
         assert!(line.contains("cannot be reached") && line.contains("Connection refused"), "{line}");
     }
     assert!(manager.seen().iter().all(|line| !line.contains("kube_client")), "{:#?}", manager.seen());
@@ -65,12 +65,12 @@ async fn a_server_that_cannot_be_reached_is_tried_again_and_that_is_said() {
 }
 
 #[tokio::test]
-async fn manifests_are_loaded_in_place_of_the_sample() {
+async fn manifests_replace_the_sample() {
     let folder = tempfile::tempdir().unwrap();
     let manifest = "apiVersion: v1\nkind: Service\nmetadata: {name: own, namespace: default}\nspec:\n  selector: {app: own}\n  ports: [{port: 80}]\n";
     fs::write(folder.path().join("own.yaml"), manifest).unwrap();
     let mut process = Process::start(folder.path(), &["--embedded", "--embedded-load=own.yaml"]);
-    process.says("with 1 object loaded");
+    process.wait_for_line("with 1 object loaded");
     let client = client(folder.path().join("embedded.kubeconfig")).await;
     assert_eq!(services_with_slices(&client, 1).await, ["own"]);
     assert!(process.stop().success());

@@ -1,14 +1,16 @@
-//! All controllers together, while everything goes wrong: whatever happens, when it stops they come to what controllers
-//! would write that see the same inputs for the first time, and then leave it alone.
+//! Property test of all controllers together under random changes and faults: once the faults stop, the outputs converge
+//! to what controllers write that see the same inputs for the first time, and the controllers stop writing.
 //!
-//! Cases are random and always the same. `CONVERGENCE_SEED` names others, and `CONVERGENCE_CASES` how many.
+//! The cases are random with a fixed seed. `CONVERGENCE_SEED` sets another seed and `CONVERGENCE_CASES` their number.
 
-#![expect(clippy::unwrap_used, reason = "a helper of tests that fails is a test that fails")]
+#![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
-mod chaos;
+mod cluster;
+mod objects;
+mod operations;
 
-use chaos::cluster::Cluster;
-use chaos::ops::{Op, ops};
+use cluster::Cluster;
+use operations::{Op, ops};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
 const CASES: u32 = 48;
@@ -34,15 +36,15 @@ fn run(seed: u64, ops: &[Op]) -> Result<(), String> {
             cluster.play(op).await;
         }
         cluster.settle().await;
-        cluster.does_not_write().await?;
-        cluster.is_what_fresh_controllers_write().await?;
-        cluster.has_no_slices_beside_mirrored_ones()?;
-        cluster.is_taken_over_without_a_write().await
+        cluster.writes_nothing().await?;
+        cluster.equals_output_of_new_controllers().await?;
+        cluster.has_no_slices_from_pods_beside_mirrored_ones()?;
+        cluster.restart_writes_nothing().await
     })
 }
 
 #[test]
-fn whatever_happens_all_is_well_in_the_end() {
+fn outputs_converge_after_random_changes_and_faults() {
     let outcome = runner().run(&(proptest::prelude::any::<u64>(), ops()), |(seed, ops)| {
         run(seed, &ops).map_err(TestCaseError::fail)
     });

@@ -1,4 +1,4 @@
-//! A server with controllers, at which scenarios are played.
+//! The server and the controllers on which scenarios are played.
 
 use std::path::Path;
 
@@ -10,22 +10,21 @@ use kube_endpoint_manager_core::{ApiClient, Settings};
 
 use super::{ConformanceError, Controllers, Pace, Parts, start_controllers_with, upstream_settings};
 
-/// What a server in this process believes the time to be when it starts: after the times that recordings give to
-/// pods at first, before those that they give later.
+/// The time on an in-process server's clock when it starts, in Unix seconds: after the timestamps that recordings give to
+/// existing pods, and before those that they set later.
 const START: i64 = 1_767_225_600;
 
-/// A server and the controllers that work at it. They live as long as this value.
-pub struct World {
+/// A server and the controllers that run on it. Dropping it stops those in this process.
+pub struct TestBed {
     client: Client,
     pace: Pace,
     outlives_scenarios: bool,
     embedded: Option<(EmbeddedApiServer, Controllers)>,
 }
 
-impl World {
-    /// A new server in this process, and this project's controllers that write `parts`.
-    ///
-    /// It takes its time from tokio's clock, so that a paused clock compresses it.
+impl TestBed {
+    /// Starts a server in this process and the controllers that write `parts`. Both use tokio's clock, so that the test
+    /// takes no real time under a paused one.
     ///
     /// # Errors
     ///
@@ -34,7 +33,7 @@ impl World {
         Self::in_process_with(&upstream_settings(parts)).await
     }
 
-    /// A new server in this process, and the controllers that settings name.
+    /// Starts a server in this process and controllers with `settings`.
     ///
     /// # Errors
     ///
@@ -58,11 +57,11 @@ impl World {
         })
     }
 
-    /// The cluster that a kubeconfig's current context names, at which controllers run already.
+    /// The cluster of a kubeconfig's current context, on which the controllers already run.
     ///
     /// # Errors
     ///
-    /// [`ConformanceError::Kubeconfig`] when the file gives no client.
+    /// [`ConformanceError::Kubeconfig`] when no client can be made from the file.
     pub async fn of_kubeconfig(path: &Path) -> Result<Self, ConformanceError> {
         let failed = |reason: String| ConformanceError::Kubeconfig { path: path.to_owned(), reason };
         let kubeconfig = Kubeconfig::read_from(path).map_err(|error| failed(error.to_string()))?;
@@ -73,7 +72,7 @@ impl World {
         Ok(Self { client, pace: Pace::REAL, outlives_scenarios: true, embedded: None })
     }
 
-    /// A client of the server.
+    /// A client for the server.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
@@ -83,22 +82,22 @@ impl World {
         self.embedded.as_ref().map(|(server, _)| server)
     }
 
-    /// Whether none of the controllers has ended; those of a cluster are taken to be there.
+    /// Whether the controllers are still running. Those of a cluster are assumed to be.
     pub fn controllers_are_alive(&mut self) -> bool {
         self.embedded.as_mut().is_none_or(|(_, controllers)| controllers.are_alive())
     }
 
-    /// How often to look, and how much to ask at once.
+    /// How often to poll, and how many requests to send at once.
     pub fn pace(&self) -> &Pace {
         &self.pace
     }
 
-    /// Whether a scenario must clean up after itself, because others come after it.
+    /// Whether the server is used by more than one scenario, so that each must clean up after itself.
     pub fn outlives_scenarios(&self) -> bool {
         self.outlives_scenarios
     }
 
-    /// A namespace for a scenario: unique where others were before, else always the same.
+    /// The namespace for a scenario. It is unique where the server outlives the scenario, otherwise constant.
     pub fn namespace_for(&self, scenario: &str) -> String {
         let name: String = scenario
             .chars()

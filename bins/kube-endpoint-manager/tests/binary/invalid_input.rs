@@ -1,10 +1,10 @@
-//! Input that makes no sense: one line says what is wrong and what would be right, the exit code is 2, and nothing has been
+//! Invalid input is reported on one line that names the error and the valid values. The exit code is 2, and nothing is
 //! started.
 
 use std::fs;
 
 #[test]
-fn bad_input_is_told_in_one_line_and_starts_nothing() {
+fn invalid_input_is_reported_on_one_line_and_starts_nothing() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("broken.kubeconfig"), "clusters: [").unwrap();
     fs::write(
@@ -54,7 +54,7 @@ fn bad_input_is_told_in_one_line_and_starts_nothing() {
         &["--embedded-empty"],
         &[],
     ];
-    let mut said = String::new();
+    let mut reported = String::new();
     for arguments in inputs {
         let output = crate::common::command(folder.path()).args(*arguments).output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
@@ -62,7 +62,7 @@ fn bad_input_is_told_in_one_line_and_starts_nothing() {
         assert_eq!(error.lines().count(), 1, "{arguments:?}: {error}");
         assert!(output.stdout.is_empty(), "{arguments:?}");
         assert!(!folder.path().join("embedded.kubeconfig").exists(), "{arguments:?}");
-        said += &format!("$ {}\n{error}", arguments.join(" "));
+        reported += &format!("$ {}\n{error}", arguments.join(" "));
     }
-    insta::assert_snapshot!(said);
+    insta::assert_snapshot!(reported);
 }

@@ -1,4 +1,4 @@
-//! Objects of a cluster in which everything has a number.
+//! The objects of the test cluster, identified by numbers.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ pub(crate) fn selector(selects: Option<u8>) -> Value {
     selects.map_or(Value::Null, |app| json!({"app": format!("a{app}")}))
 }
 
-/// A pod in its first or second life; every other one lacks the port `web`.
+/// A pod. `life` distinguishes pods of the same name. Pods with an odd number lack the port `web`.
 pub(crate) fn pod(name: u8, app: u8, ready: bool, node: u8, life: u8, terminating: bool) -> Value {
     let (v4, v6) = (format!("10.1.{life}.{name}"), format!("fd00::{life}:{name}"));
     let ports =
@@ -66,7 +66,7 @@ pub(crate) fn node(name: u8, zone: u8) -> Value {
     })
 }
 
-/// Endpoints that a person wrote.
+/// Endpoints of a Service without a selector.
 pub(crate) fn endpoints(name: u8, ips: &[u8], families: u8) -> Value {
     let of = |ip: &u8| {
         let (v4, v6) = (format!("192.0.2.{ip}"), format!("2001:db8::{ip}"));

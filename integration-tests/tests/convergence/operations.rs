@@ -1,4 +1,4 @@
-//! What may happen.
+//! The random operations: changes of inputs and outputs, faults, restarts and time.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Something that happens. Objects have numbers for names; what makes no sense does nothing.
+/// An operation. Objects are identified by numbers; an operation on a missing object has no effect.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     CreateService {
@@ -78,14 +78,14 @@ pub(crate) enum Op {
     LabelSlice {
         nth: u8,
     },
-    /// A fault of the next writes of one kind.
+    /// A fault for the next writes of one kind.
     BadWrites {
         verb: &'static str,
         plural: &'static str,
         fault: Fault,
         times: usize,
     },
-    /// A fault of the next watch of one kind, and an end to all watches.
+    /// Closes all watches, with a fault for the next watches of one kind.
     BadWatch {
         plural: &'static str,
         fault: Fault,
@@ -95,11 +95,11 @@ pub(crate) enum Op {
     Pass {
         milliseconds: u64,
     },
-    /// The controllers crash, and others start.
+    /// Aborts the controllers and starts new ones.
     Restart,
 }
 
-fn an_input() -> impl Strategy<Value = Op> {
+fn change() -> impl Strategy<Value = Op> {
     let (name, app) = (0..3u8, 0..2u8);
     let selects = || prop::option::weighted(0.7, 0..2u8);
     prop_oneof![
@@ -130,7 +130,7 @@ fn an_input() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn trouble() -> impl Strategy<Value = Op> {
+fn fault() -> impl Strategy<Value = Op> {
     let refusal = (select(vec![409, 429, 500, 503]), prop::option::of(1..6u32))
         .prop_map(|(status, retry_after)| Fault::Refuse { status, retry_after });
     let delay = (1..3000u64).prop_map(|milliseconds| Fault::Delay(Duration::from_millis(milliseconds)));
@@ -162,12 +162,12 @@ fn trouble() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Some inputs, trouble and time.
+/// A sequence of changes, faults and pauses.
 pub(crate) fn ops() -> impl Strategy<Value = Vec<Op>> {
     let time = select(vec![0, 1, 5, 50, 500, 1500, 4000]);
     let op = prop_oneof![
-        8 => an_input(),
-        3 => trouble(),
+        8 => change(),
+        3 => fault(),
         4 => time.prop_map(|milliseconds| Op::Pass { milliseconds }),
     ];
     vec(op, 1..70)

@@ -1,4 +1,4 @@
-//! The shop: one namespace of a real cluster with its nodes, and the outputs that Kubernetes' controllers wrote.
+//! One namespace of a real cluster, named `shop`, with its nodes and the outputs of Kubernetes' controllers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,27 +7,27 @@ use serde_json::Value;
 
 use crate::conformance::{Compare, ConformanceError, Snapshot, drop_hints, normal::normal_form};
 
-/// Whether hints are compared.
+/// Whether hints are part of the normal form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hints {
-    /// They are.
+    /// They are kept.
     Keep,
-    /// They are left out of the normal form.
+    /// They are dropped.
     Drop,
 }
 
-/// The shop's objects, as the server stored them.
+/// The objects of the recorded cluster, as its API server stored them.
 #[derive(Debug, Clone)]
-pub struct Shop {
+pub struct RecordedCluster {
     list: Value,
 }
 
-impl Shop {
+impl RecordedCluster {
     /// Reads the fixture.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read or is no JSON.
+    /// When the file cannot be read or is not JSON.
     pub fn load() -> Result<Self, ConformanceError> {
         let path = Self::path();
         let text =
@@ -37,17 +37,17 @@ impl Shop {
         Ok(Self { list })
     }
 
-    /// Where the fixture lies.
+    /// The path of the fixture.
     pub fn path() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/shop-cluster.json")
     }
 
-    /// The fixture as it is, a `List`.
+    /// The whole fixture, a `List`.
     pub fn list(&self) -> &Value {
         &self.list
     }
 
-    /// The namespace, nodes, pods, Services and the Endpoints that a person wrote, in an order in which they can be
+    /// The namespace, nodes, pods, Services and the Endpoints that no controller wrote, in an order in which they can be
     /// created.
     pub fn inputs(&self) -> Vec<&Value> {
         ["Namespace", "Node", "Pod", "Service", "Endpoints"]
@@ -61,7 +61,7 @@ impl Shop {
         self.items().filter(|item| is_output(item)).collect()
     }
 
-    /// The normal form of the outputs and of the hand-written Endpoints.
+    /// The normal form of the outputs and of the Endpoints that no controller wrote.
     pub fn expected(&self, compare: &Compare, hints: Hints) -> Value {
         normal_form_of_list(&self.list, compare, hints)
     }
@@ -71,7 +71,7 @@ impl Shop {
     }
 }
 
-/// Whether a controller made the object.
+/// Whether a controller wrote the object.
 fn is_output(item: &Value) -> bool {
     let labels = &item["metadata"]["labels"];
     match item["kind"].as_str() {
@@ -81,10 +81,10 @@ fn is_output(item: &Value) -> bool {
     }
 }
 
-/// The normal form of a `List` about one namespace, such as `kubectl get ... -o json` prints.
+/// The normal form of a `List` of objects of one namespace, as printed by `kubectl get ... -o json`.
 ///
-/// The namespace is that of the first item that has one. Uids get their symbols from the list's own pods, Services
-/// and Endpoints, so that lists of different clusters can be compared.
+/// The namespace is that of the first item that has one. Uids are replaced by references to the pods, Services and
+/// Endpoints of the list, so that lists from different clusters can be compared.
 pub fn normal_form_of_list(list: &Value, compare: &Compare, hints: Hints) -> Value {
     let namespace = list["items"]
         .as_array()
@@ -117,26 +117,27 @@ mod tests {
 
     #[test]
     fn the_fixture_is_split_into_inputs_and_outputs() {
-        let shop = Shop::load().unwrap();
-        let inputs = kinds(&shop.inputs());
+        let cluster = RecordedCluster::load().unwrap();
+        let inputs = kinds(&cluster.inputs());
         assert_eq!(
             json!(inputs),
             json!({"Namespace": 1, "Node": 6, "Pod": 19, "Service": 9, "Endpoints": 1})
         );
-        assert_eq!(json!(kinds(&shop.outputs())), json!({"Endpoints": 7, "EndpointSlice": 10}));
+        assert_eq!(json!(kinds(&cluster.outputs())), json!({"Endpoints": 7, "EndpointSlice": 10}));
     }
 
     #[test]
-    fn nothing_of_the_cluster_itself_is_in_the_normal_form() {
-        let form = Shop::load().unwrap().expected(&Compare::WITHOUT_TRIGGER, Hints::Keep).to_string();
+    fn the_normal_form_has_no_names_uids_or_times_of_the_cluster() {
+        let form =
+            RecordedCluster::load().unwrap().expected(&Compare::WITHOUT_TRIGGER, Hints::Keep).to_string();
         for own in ["\"shop\"", "uid:gone", "resourceVersion", "2026-", "5478ea3b"] {
             assert!(!form.contains(own), "{own}");
         }
     }
 
     #[test]
-    fn the_cart_is_dual_stack_and_the_payments_are_mirrored() {
-        let form = Shop::load().unwrap().expected(&Compare::WITHOUT_TRIGGER, Hints::Drop);
+    fn the_normal_form_has_dual_stack_and_mirrored_slices() {
+        let form = RecordedCluster::load().unwrap().expected(&Compare::WITHOUT_TRIGGER, Hints::Drop);
         let heads: Vec<String> = form["slices"]
             .as_array()
             .unwrap()
@@ -166,8 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn the_normal_form_of_one_endpoints_object_reads_well() {
-        let form = Shop::load().unwrap().expected(&Compare::default(), Hints::Drop);
+    fn the_normal_form_of_one_endpoints_object() {
+        let form = RecordedCluster::load().unwrap().expected(&Compare::default(), Hints::Drop);
         insta::assert_snapshot!(format!("{:#}", form["endpoints"]["db-primary"]), @r#"
         {
           "annotations": {

@@ -1,4 +1,4 @@
-//! A server, the controllers that work at it, and what must hold of them.
+//! A server with controllers, the operations on it, and the properties that must hold afterwards.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,15 +11,16 @@ use kube_endpoint_manager_core::{ApiClient, Gate, Gates, Manager, RunningControl
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::objects;
-use super::ops::Op;
+use crate::objects;
+use crate::operations::Op;
 
 const START: &str = "2026-01-01T00:00:00Z";
-/// Longer than any fault lasts, and than all retries after it.
+/// Longer than any fault and the retries after it.
 const LONG: Duration = Duration::from_secs(300);
 
-/// Who makes the slices of a Service with a selector.
-const OF_PODS: &str = "endpointslice-controller.k8s.io";
+/// The `managed-by` label of slices made from pods.
+const FROM_PODS: &str = "endpointslice-controller.k8s.io";
+/// The `managed-by` label of mirrored slices.
 const MIRRORED: &str = "endpointslicemirroring-controller.k8s.io";
 
 pub(crate) struct Cluster {
@@ -36,7 +37,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Small slices, and what else may make a difference, by the bits of the seed.
+/// Settings with small slices. The bits of the seed choose the options that affect concurrency and timing.
 fn settings(seed: u64) -> Settings {
     let bit = |number: u32| seed >> number & 1 == 1;
     let batch_period = |number| Duration::from_millis(if bit(number) { 700 } else { 0 });
@@ -48,7 +49,6 @@ fn settings(seed: u64) -> Settings {
         endpoint_slice_batch_period: batch_period(11),
         endpoints_batch_period: batch_period(12),
         mirroring_batch_period: batch_period(13),
-        seed,
         ..Settings::default()
     }
 }
@@ -56,7 +56,7 @@ fn settings(seed: u64) -> Settings {
 fn start_manager(server: &EmbeddedApiServer, seed: u64) -> (RunningControllers, JoinHandle<()>) {
     let client = ApiClient::for_tests(server.service());
     let settings = settings(seed);
-    let manager = Manager::new(client, &settings, server.now()).unwrap();
+    let manager = Manager::new(client, &settings, server.now(), seed).unwrap();
     let controllers = manager.controllers().clone();
     let running = tokio::spawn(async move { manager.run(std::future::pending()).await.unwrap() });
     (controllers, running)
@@ -87,7 +87,7 @@ impl Cluster {
         Self { server, client, seed, controllers, manager }
     }
 
-    /// Other controllers take the place of those that run, which finish nothing.
+    /// Aborts the controllers in the middle of their work and starts new ones.
     async fn restart(&mut self) {
         self.manager.abort();
         let _ = (&mut self.manager).await;
@@ -100,7 +100,7 @@ impl Cluster {
             if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
         let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
         let request = Request::builder().method(method).uri(path).header("content-type", content_type);
-        // What makes no sense is refused.
+        // The server refuses invalid requests, which is part of the test.
         let _: Result<Value, _> = self.client.request(request.body(body).unwrap()).await;
     }
 
@@ -130,7 +130,7 @@ impl Cluster {
                 self.send("POST", collection("services"), &service).await;
             }
             Op::Select { name, selects } => {
-                // Nothing that was selected before must stay in the patched selector.
+                // A merge patch replaces the selector only because all selectors have the same single key.
                 let patch = json!({"spec": {"selector": objects::selector(selects)}});
                 self.patch("services", &format!("s{name}"), patch).await;
             }
@@ -156,7 +156,7 @@ impl Cluster {
             }
             Op::DeleteNode { name } => {
                 self.send("DELETE", format!("/api/v1/nodes/n{name}"), &Value::Null).await;
-                // Another controller of a real cluster does that; of endpoints on a node that goes nobody is told.
+                // In a real cluster another controller deletes the pods of a deleted node.
                 for pod in self.server.list("pods") {
                     if text(&pod, "/spec/nodeName") == format!("n{name}") {
                         self.delete("pods", text(&pod, "/metadata/name")).await;
@@ -195,7 +195,7 @@ impl Cluster {
         }
     }
 
-    /// Ends all faults, and waits. There are nodes for all pods, as syncs that miss one go on failing.
+    /// Ends all faults, adds the nodes that pods name, without which syncs keep failing, and waits.
     pub(crate) async fn settle(&self) {
         self.server.clear_faults();
         let nodes = self.server.list("nodes");
@@ -205,7 +205,7 @@ impl Cluster {
         tokio::time::sleep(LONG).await;
     }
 
-    /// What was to be changed since the log was emptied, but for leftover Endpoints that have no Service.
+    /// The write requests since the log was cleared, except deletes of leftover Endpoints without a Service.
     fn writes(&self) -> Vec<String> {
         let log = self.server.request_log();
         let is_leftover = |it: &RequestInfo| {
@@ -222,13 +222,13 @@ impl Cluster {
             .collect()
     }
 
-    /// When all has settled nothing is written and nothing waits to be synced.
-    pub(crate) async fn does_not_write(&self) -> Result<(), String> {
+    /// Checks that a settled cluster causes no writes and that no sync is pending.
+    pub(crate) async fn writes_nothing(&self) -> Result<(), String> {
         self.server.clear_request_log();
         tokio::time::sleep(LONG).await;
         let writes = self.writes();
         if !writes.is_empty() {
-            return Err(format!("goes on writing: {writes:#?}"));
+            return Err(format!("still writes: {writes:#?}"));
         }
         let RunningControllers { endpoint_slice, endpoints, mirroring } = &self.controllers;
         let pending = [
@@ -246,15 +246,15 @@ impl Cluster {
         self.server.list("services")
     }
 
-    /// Whether there is a Service of that name; and if so, whether it has a selector.
+    /// For each Service, whether it has a selector.
     fn selecting(&self) -> BTreeMap<String, bool> {
         let service =
             |it: &Value| (text(it, "/metadata/name").to_owned(), it["spec"]["selector"].is_object());
         self.services().iter().map(service).collect()
     }
 
-    /// The outputs in normal form, but for what is history: Endpoints without a Service, and what was made of pods for a
-    /// Service that has no selector any more.
+    /// The outputs in normal form, without those that depend on history: Endpoints without a Service, and slices made from
+    /// pods for a Service that has lost its selector.
     fn outputs(&self) -> Value {
         let selecting = self.selecting();
         let list = |plural: &str| self.server.list(plural);
@@ -268,15 +268,15 @@ impl Cluster {
         snapshot.endpoints.retain(|it| selecting.contains_key(text(it, "/metadata/name")));
         snapshot.slices.retain(|it| {
             let owner = slice_label(it, "kubernetes.io/service-name");
-            let is_of_pods = slice_label(it, "endpointslice.kubernetes.io/managed-by") == OF_PODS;
-            selecting.get(owner) != Some(&false) || !is_of_pods
+            let is_from_pods = slice_label(it, "endpointslice.kubernetes.io/managed-by") == FROM_PODS;
+            selecting.get(owner) != Some(&false) || !is_from_pods
         });
         let compare: Compare =
             serde_json::from_value(json!({"trigger": "ignore", "sizes": "ignore"})).unwrap();
         normal_form(&snapshot, "default", &compare)
     }
 
-    /// The objects that no controller makes.
+    /// The objects that no controller writes.
     fn inputs(&self) -> Vec<Value> {
         let selecting = self.selecting();
         let kinds = [("nodes", "Node"), ("pods", "Pod"), ("services", "Service"), ("endpoints", "Endpoints")];
@@ -292,20 +292,20 @@ impl Cluster {
         objects.filter(is_input).collect()
     }
 
-    pub(crate) async fn is_what_fresh_controllers_write(&self) -> Result<(), String> {
+    pub(crate) async fn equals_output_of_new_controllers(&self) -> Result<(), String> {
         let server =
             EmbeddedApiServer::builder().start_time(self.server.now()).load(self.inputs()).build().unwrap();
-        let fresh = Self::at(server, self.seed ^ 1).await;
-        fresh.settle().await;
-        let (want, got) = (fresh.outputs(), self.outputs());
+        let new = Self::at(server, self.seed ^ 1).await;
+        new.settle().await;
+        let (want, got) = (new.outputs(), self.outputs());
         if want == got {
             return Ok(());
         }
-        Err(format!("is not what fresh controllers write:\n{}", unified_diff(&want, &got)))
+        Err(format!("differs from the output of new controllers:\n{}", unified_diff(&want, &got)))
     }
 
-    /// What is made of pods does not stand beside what is mirrored, for one Service and address type.
-    pub(crate) fn has_no_slices_beside_mirrored_ones(&self) -> Result<(), String> {
+    /// Checks that no Service has both mirrored slices and slices made from pods of one address type.
+    pub(crate) fn has_no_slices_from_pods_beside_mirrored_ones(&self) -> Result<(), String> {
         let slices = self.server.list("endpointslices");
         let by = |manager: &'static str| {
             let managed =
@@ -316,15 +316,15 @@ impl Cluster {
             let place = |it: &Value| {
                 (slice_label(it, "kubernetes.io/service-name").to_owned(), it["addressType"].clone())
             };
-            if let Some(beside) = by(OF_PODS).find(|it| place(it) == place(mirrored)) {
-                return Err(format!("{beside:#} stands beside {mirrored:#}"));
+            if let Some(beside) = by(FROM_PODS).find(|it| place(it) == place(mirrored)) {
+                return Err(format!("{beside:#} exists beside {mirrored:#}"));
             }
         }
         Ok(())
     }
 
-    /// Controllers that start anew on it have nothing to write.
-    pub(crate) async fn is_taken_over_without_a_write(&mut self) -> Result<(), String> {
+    /// Checks that restarted controllers write nothing.
+    pub(crate) async fn restart_writes_nothing(&mut self) -> Result<(), String> {
         self.server.clear_request_log();
         self.restart().await;
         tokio::time::sleep(LONG).await;

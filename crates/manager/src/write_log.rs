@@ -1,31 +1,31 @@
-//! Says what is written, a line each, as the watches show it.
+//! Prints one line for each EndpointSlice and Endpoints object that is created, updated or deleted.
 
 use std::sync::Arc;
 
 use kube_endpoint_core_model::{EndpointSlice, Endpoints};
 use kube_endpoint_informer::{Change, Cluster, Handler};
 
-/// Hands a line about each new, changed or deleted EndpointSlice and Endpoints object to `say`, from when the stores are
-/// filled.
-pub fn narrate(cluster: &Cluster, say: impl Fn(String) + Send + Sync + 'static) {
-    cluster.add_handler(Arc::new(Narrator { cluster: cluster.clone(), say }));
+/// Calls `print` with a line for each EndpointSlice and Endpoints object that is created, updated or deleted, by anyone.
+/// Objects that exist before the caches have synced are not printed.
+pub fn print_writes(cluster: &Cluster, print: impl Fn(String) + Send + Sync + 'static) {
+    cluster.add_handler(Arc::new(WritePrinter { cluster: cluster.clone(), print }));
 }
 
-struct Narrator<F> {
+struct WritePrinter<F> {
     cluster: Cluster,
-    say: F,
+    print: F,
 }
 
-impl<F: Fn(String) + Send + Sync> Handler for Narrator<F> {
+impl<F: Fn(String) + Send + Sync> Handler for WritePrinter<F> {
     fn on_endpoint_slice(&self, change: &Change<EndpointSlice>) {
         if self.cluster.has_synced() {
-            (self.say)(slice_line(change));
+            (self.print)(slice_line(change));
         }
     }
 
     fn on_endpoints(&self, change: &Change<Endpoints>) {
         if self.cluster.has_synced() {
-            (self.say)(endpoints_line(change));
+            (self.print)(endpoints_line(change));
         }
     }
 }
@@ -59,7 +59,7 @@ fn slice_line(change: &Change<EndpointSlice>) -> String {
     let mut line = format!(
         "EndpointSlice {key} {verb}: {}, {}",
         slice.address_type.as_str(),
-        counted(slice.endpoints.len(), ready)
+        endpoint_counts(slice.endpoints.len(), ready)
     );
     if hinted > 0 {
         line += &format!(", {hinted} with hints");
@@ -80,10 +80,10 @@ fn endpoints_line(change: &Change<Endpoints>) -> String {
     let ready: usize = endpoints.subsets.iter().map(|subset| subset.addresses.len()).sum();
     let all: usize =
         ready + endpoints.subsets.iter().map(|subset| subset.not_ready_addresses.len()).sum::<usize>();
-    format!("Endpoints {key} {verb}: {}", counted(all, ready))
+    format!("Endpoints {key} {verb}: {}", endpoint_counts(all, ready))
 }
 
-fn counted(all: usize, ready: usize) -> String {
+fn endpoint_counts(all: usize, ready: usize) -> String {
     let noun = if all == 1 { "endpoint" } else { "endpoints" };
     if all == 0 { format!("no {noun}") } else { format!("{all} {noun}, {ready} ready") }
 }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_read_well() {
+    fn lines_show_counts_hints_and_ports() {
         let empty = slice(json!(null), json!(null));
         let full = slice(
             json!([{"addresses": ["10.0.0.1"], "conditions": {"ready": true}, "hints": {"forZones": [{"name": "a"}]}},

@@ -1,0 +1,76 @@
+//! A manager that runs on an embedded API server in this process.
+
+#![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
+
+use std::time::Duration;
+
+use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use kube_endpoint_manager_core::{ApiClient, Gates, Manager, Settings};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// The seed of the managers.
+const SEED: u64 = 1;
+
+/// A running manager.
+pub struct RunningManager {
+    manager: JoinHandle<()>,
+    stop: oneshot::Sender<()>,
+}
+
+/// Settings with `gates` and without a client-side rate limit.
+pub fn settings(gates: Gates) -> Settings {
+    Settings { gates, qps: -1.0, ..Settings::default() }
+}
+
+impl RunningManager {
+    /// Starts a manager on `server`.
+    ///
+    /// # Panics
+    ///
+    /// If the settings are invalid.
+    pub fn start(server: &EmbeddedApiServer, settings: &Settings) -> Self {
+        let client = ApiClient::for_tests(server.service());
+        let manager = Manager::new(client, settings, server.now(), SEED).unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let manager = tokio::spawn(async move {
+            let shutdown = async move {
+                let _ = stopped.await;
+            };
+            manager.run(shutdown).await.unwrap();
+        });
+        Self { manager, stop }
+    }
+
+    /// Shuts the manager down.
+    ///
+    /// # Panics
+    ///
+    /// If the manager has already ended, or fails.
+    pub async fn stop(self) {
+        assert!(!self.manager.is_finished());
+        self.stop.send(()).unwrap();
+        self.manager.await.unwrap();
+    }
+}
+
+/// Runs a manager on `server` for `time` and returns the write requests that the server received meanwhile, events
+/// included: method, path and status of each.
+///
+/// # Panics
+///
+/// If the manager fails.
+pub async fn writes_within(server: &EmbeddedApiServer, settings: &Settings, time: Duration) -> Vec<String> {
+    server.clear_request_log();
+    let running = RunningManager::start(server, settings);
+    tokio::time::sleep(time).await;
+    running.stop().await;
+    writes(server)
+}
+
+/// The write requests in the server's log, events included: method, path and status of each.
+pub fn writes(server: &EmbeddedApiServer) -> Vec<String> {
+    let log = server.request_log();
+    let writes = log.iter().filter(|it| !matches!(it.request.method.as_str(), "GET" | "HEAD"));
+    writes.map(|it| format!("{} {} {}", it.request.method, it.request.path, it.status)).collect()
+}

@@ -1,0 +1,118 @@
+//! Checks the pages in `docs/`: the tests and gates that `parity.md` names exist, and so do the paths that any page names.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{read_dir, read_to_string};
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn parity() -> String {
+    read_to_string(root().join("docs/parity.md")).unwrap()
+}
+
+/// The pages in `docs/` and at the root, with their file names.
+fn pages() -> Vec<(String, String)> {
+    let docs = read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let at_root = ["README.md", "CONTRIBUTING.md"].map(|name| root().join(name));
+    let files = docs.chain(at_root).filter(|path| path.extension().is_some_and(|it| it == "md"));
+    files.map(|path| (path.display().to_string(), read_to_string(&path).unwrap())).collect()
+}
+
+/// The texts between single backticks, outside fenced code blocks.
+fn code_spans(page: &str) -> Vec<&str> {
+    page.split("```").step_by(2).flat_map(|text| text.split('`').skip(1).step_by(2)).collect()
+}
+
+/// The tests that a text names in the form `path.rs::test`.
+fn named_tests(text: &str) -> BTreeSet<(&str, &str)> {
+    code_spans(text).into_iter().filter_map(|span| span.split_once(".rs::")).collect()
+}
+
+/// Whether a source file has a test of that name: a function, or the line `name = "text"` of a macro that defines tests.
+fn has_test(source: &str, test: &str) -> bool {
+    let is_function =
+        source.split(&format!("fn {test}(")).next().filter(|before| before.len() < source.len());
+    let attribute = |before: &str| {
+        let lines = before.trim_end().lines().rev().take_while(|line| !line.trim().is_empty());
+        lines.map(str::trim).any(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test"))
+    };
+    is_function.is_some_and(attribute) || source.contains(&format!("    {test} = \""))
+}
+
+#[test]
+fn every_test_that_parity_names_exists() {
+    let page = parity();
+    let mut sources: BTreeMap<&str, Option<String>> = BTreeMap::new();
+    let mut missing = Vec::new();
+    for (path, test) in named_tests(&page) {
+        let source = sources.entry(path).or_insert_with(|| {
+            let places = [root().join("crates"), root()].map(|place| place.join(format!("{path}.rs")));
+            places.iter().find_map(|place| read_to_string(place).ok())
+        });
+        if !source.as_deref().is_some_and(|source| has_test(source, test)) {
+            missing.push(format!("{path}.rs::{test}"));
+        }
+    }
+    assert!(missing.is_empty(), "docs/parity.md names tests that do not exist:\n{}", missing.join("\n"));
+    assert!(sources.len() > 30, "only {} files found: does the parser still match the page?", sources.len());
+}
+
+#[test]
+fn every_row_of_parity_names_a_test() {
+    let page = parity();
+    let rows = page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| ---"));
+    let headings = ["| gate |", "| what |", "| input |", "| metric "];
+    let without: Vec<&str> = rows
+        .filter(|row| !headings.iter().any(|heading| row.starts_with(heading)) && named_tests(row).is_empty())
+        .collect();
+    assert!(without.is_empty(), "rows without a test:\n{}", without.join("\n"));
+}
+
+#[test]
+fn every_gate_has_a_row_in_parity() {
+    let gates = read_to_string(root().join("crates/manager/src/gates.rs")).unwrap();
+    let table = gates.split("const TABLE").nth(1).unwrap().split("];").next().unwrap();
+    let names: BTreeSet<String> = table
+        .split("Gate::")
+        .skip(1)
+        .map(|rest| rest.chars().take_while(char::is_ascii_alphanumeric).collect())
+        .collect();
+    assert!(names.len() >= 10, "{names:?}");
+    let page = parity();
+    let documented: BTreeSet<String> = page
+        .lines()
+        .skip_while(|line| !line.starts_with("| gate |"))
+        .take_while(|line| line.starts_with('|'))
+        .filter_map(|row| row.strip_prefix("| `")?.split_once('`').map(|(name, _)| name.to_owned()))
+        .collect();
+    assert_eq!(documented, names);
+}
+
+/// A path is a code span that begins with a top-level directory, or the target of a relative link. Globs are skipped.
+#[test]
+fn every_path_that_a_page_names_exists() {
+    let tops = ["crates/", "bins/", "benches/", "docs/", "integration-tests/", "deploy/", ".ci/"];
+    let mut found = 0;
+    let mut missing = Vec::new();
+    for (name, page) in pages() {
+        let is_path = |span: &&str| {
+            tops.iter().any(|top| span.starts_with(top)) && !span.contains([' ', '*', '<', '{'])
+        };
+        let spans = code_spans(&page).into_iter().filter(is_path);
+        let spans = spans.map(|span| root().join(span.split("::").next().unwrap_or_default()));
+        let targets = page.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        let links = targets.filter(|target| !target.is_empty() && !target.contains("://"));
+        let links = links.map(|target| Path::new(&name).with_file_name(target));
+        for path in spans.chain(links) {
+            found += 1;
+            if !path.exists() {
+                missing.push(format!("{name}: {}", path.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "paths that do not exist:\n{}", missing.join("\n"));
+    assert!(found > 30, "only {found} paths found: does the parser still match the pages?");
+}

@@ -1,0 +1,81 @@
+//! The gates of the endpoints controller.
+
+use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
+use kube_endpoint_manager_core::{Gate, Gates};
+use serde_json::{Value, json};
+
+use crate::objects::{annotated_service, node, pod, pod_on_port, service};
+use crate::test_cluster::{LONG, TestCluster, on_and_off};
+
+/// The number of writes of Endpoints caused by three changes of the Service that do not matter to its Endpoints.
+async fn needless_writes(cluster: &TestCluster) -> usize {
+    let mut writes = 0;
+    for round in 0..3 {
+        let annotations = json!({"round": round.to_string()});
+        cluster.patch("services", json!({"metadata": {"annotations": annotations}})).await;
+        writes += cluster.writes().iter().filter(|write| write.contains("/endpoints/")).count();
+    }
+    writes
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_repair() {
+    for (gates, on) in on_and_off(Gate::EndpointsRepair) {
+        let cluster = TestCluster::start(gates, [node("a", "z"), service(), pod(0, "a", true)]).await;
+        assert_eq!(cluster.endpoints()["subsets"][0]["addresses"][0]["ip"], "10.1.0.1");
+        cluster.patch("endpoints", json!({"subsets": null})).await;
+        let repaired = cluster.endpoints()["subsets"][0]["addresses"][0]["ip"] == "10.1.0.1";
+        assert_eq!((repaired, cluster.writes().len()), (on, usize::from(on)), "{on}");
+        cluster.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_keep_truncated() {
+    // Three port numbers make three subsets.
+    let pods = || (0..1002).map(|number| pod_on_port(number, "a", true, 8080 + number % 3));
+    for (gates, on) in on_and_off(Gate::EndpointsKeepTruncated) {
+        let cluster = TestCluster::start(gates, [node("a", "z"), service()].into_iter().chain(pods())).await;
+        let endpoints = cluster.endpoints();
+        assert_eq!(
+            endpoints["metadata"]["annotations"]["endpoints.kubernetes.io/over-capacity"],
+            "truncated"
+        );
+        assert_eq!(endpoints["subsets"].as_array().map(Vec::len), Some(3));
+        assert_eq!(needless_writes(&cluster).await, if on { 0 } else { 3 });
+        // At a start with the default gates, the truncated object of either profile is kept.
+        let server = cluster.stop().await;
+        assert_eq!(writes_within(&server, &settings(Gates::default()), LONG).await, [""; 0]);
+        assert_eq!(writes_within(&server, &settings(Gates::default()), LONG).await, [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_ignore_reserved_labels() {
+    for label in ["service.kubernetes.io/headless", "endpoints.kubernetes.io/managed-by"] {
+        let mut labelled = service();
+        labelled["metadata"]["labels"] = json!({label: "from-the-service"});
+        for (gates, on) in on_and_off(Gate::EndpointsIgnoreReservedLabels) {
+            let objects = [node("a", "z"), labelled.clone(), pod(0, "a", true)];
+            let cluster = TestCluster::start(gates, objects).await;
+            assert_eq!(needless_writes(&cluster).await, if on { 0 } else { 3 }, "{label}");
+            cluster.stop().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn tolerate_unready_annotation() {
+    let service = annotated_service("service.alpha.kubernetes.io/tolerate-unready-endpoints", "true");
+    for (gates, on) in on_and_off(Gate::TolerateUnreadyAnnotation) {
+        let objects = [node("a", "z"), service.clone(), pod(0, "a", false)];
+        let cluster = TestCluster::start(gates, objects).await;
+        let subset = &cluster.endpoints()["subsets"][0];
+        assert_eq!((subset["addresses"].is_array(), subset["notReadyAddresses"].is_array()), (on, !on));
+        // The gate also applies to the endpointslice controller.
+        let ready: Vec<Value> =
+            cluster.slice_endpoints().iter().map(|it| it["conditions"]["ready"].clone()).collect();
+        assert_eq!(ready, [on]);
+        cluster.stop().await;
+    }
+}

@@ -1,0 +1,96 @@
+//! The gates of the endpointslice controller. It runs alone and puts at most four endpoints into a slice.
+
+use kube_endpoint_integration_tests::running_manager::settings;
+use kube_endpoint_manager_core::{ControllerName, Gate, Gates, Settings};
+use serde_json::{Value, json};
+
+use crate::objects::{annotated_service, node, pod, pod_on_port, service};
+use crate::test_cluster::{TestCluster, on_and_off};
+
+async fn start(gates: Gates, objects: Vec<Value>) -> TestCluster {
+    let settings = Settings {
+        controllers: vec![ControllerName::EndpointSlice],
+        max_endpoints_per_slice: 4,
+        topology_node_tolerance: 0.5,
+        ..settings(gates)
+    };
+    TestCluster::start_with(&settings, objects).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_zone_resync() {
+    for (gates, on) in on_and_off(Gate::NodeZoneResync) {
+        let cluster = start(gates, vec![node("a", ""), pod(1, "a", true), service()]).await;
+        cluster.load([node("a", "zone-a")]).await;
+        assert_eq!(cluster.slice_endpoints()[0]["zone"] == "zone-a", on);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_node_resync() {
+    for (gates, on) in on_and_off(Gate::MissingNodeResync) {
+        let cluster = start(gates, vec![pod(1, "a", true), service()]).await;
+        // Retries come after 31 and 63 seconds; this is between them.
+        cluster.pass(35).await;
+        assert_eq!(cluster.slice_endpoints().len(), 0);
+        cluster.load([node("a", "zone-a")]).await;
+        assert_eq!(cluster.slice_endpoints().len(), usize::from(on));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn topology_node_tolerance() {
+    for (gates, on) in on_and_off(Gate::TopologyNodeTolerance) {
+        let service = annotated_service("service.kubernetes.io/topology-mode", "Auto");
+        let mut objects = vec![node("a", "zone-a"), node("b", "zone-b"), node("no-zone", ""), service];
+        objects.extend((1..=6).map(|number| pod(number, ["a", "b"][number % 2], true)));
+        let cluster = start(gates, objects).await;
+        let hinted = cluster.slice_endpoints().iter().filter(|it| !it["hints"].is_null()).count();
+        assert_eq!(hinted, if on { 6 } else { 0 });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn slice_compaction() {
+    for (gates, on) in on_and_off(Gate::SliceCompaction) {
+        let mut objects = vec![node("a", "zone-a"), service()];
+        objects.extend((1..=16).map(|number| pod(number, "a", true)));
+        let cluster = start(gates, objects).await;
+        assert_eq!(cluster.slices().len(), 4);
+        // Three of four pods no longer match the selector.
+        let mut unselected: Vec<Value> =
+            (1..=16).filter(|number| number % 4 != 0).map(|number| pod(number, "a", true)).collect();
+        for pod in &mut unselected {
+            pod["metadata"]["labels"] = json!({});
+        }
+        cluster.load(unselected).await;
+        for round in 0..8 {
+            cluster.load([pod(4, "a", round % 2 == 0)]).await;
+            assert!(cluster.slice_writes().len() <= 2, "at most one write more than without the gate");
+            assert_eq!(cluster.slice_endpoints().len(), 4);
+        }
+        // Two slices that together are half full do not count as sparse.
+        assert_eq!(cluster.slices().len(), if on { 2 } else { 4 });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn safe_write_order() {
+    for (gates, on) in on_and_off(Gate::SafeWriteOrder) {
+        let on_port = |number: usize, port: usize| pod_on_port(number, "a", true, port);
+        let objects = vec![
+            node("a", "zone-a"),
+            service(),
+            on_port(1, 8080),
+            on_port(2, 8080),
+            on_port(3, 9090),
+            on_port(4, 9090),
+        ];
+        let cluster = start(gates, objects).await;
+        // Two pods swap slices. Two updates alone would remove one of the pods for a moment.
+        cluster.load([on_port(1, 9090), on_port(3, 8080)]).await;
+        let writes: &[&str] = if on { &["POST", "PUT", "PUT"] } else { &["PUT", "PUT"] };
+        assert_eq!(cluster.slice_writes(), writes);
+        assert_eq!(cluster.slice_endpoints().len(), 4);
+    }
+}

@@ -1,0 +1,41 @@
+//! The gate of the mirroring controller.
+
+use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
+use kube_endpoint_manager_core::{Gate, Gates};
+use serde_json::{Value, json};
+
+use crate::objects::{node, pod, service};
+use crate::test_cluster::{LONG, TestCluster, on_and_off};
+
+const FROM_PODS: &str = "endpointslice-controller.k8s.io";
+const MIRRORED: &str = "endpointslicemirroring-controller.k8s.io";
+
+/// The `managed-by` labels of all slices, sorted.
+fn managers(server: &EmbeddedApiServer) -> Vec<String> {
+    let manager = |slice: &Value| {
+        slice["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"].as_str().unwrap().to_owned()
+    };
+    let mut managers: Vec<String> = server.list("endpointslices").iter().map(manager).collect();
+    managers.sort();
+    managers
+}
+
+#[tokio::test(start_paused = true)]
+async fn orphaned_slice_cleanup() {
+    for (gates, on) in on_and_off(Gate::OrphanedSliceCleanup) {
+        let cluster = TestCluster::start(gates, [node("a", "z"), service(), pod(0, "a", true)]).await;
+        assert_eq!(managers(&cluster.server), [FROM_PODS]);
+        cluster.patch("services", json!({"spec": {"selector": null}})).await;
+        let both = [FROM_PODS, MIRRORED];
+        assert_eq!(managers(&cluster.server), if on { &both[1..] } else { &both });
+        // At its start, the upstream profile keeps what it finds; the default profile deletes what upstream leaves behind.
+        let server = cluster.stop().await;
+        assert_eq!(writes_within(&server, &settings(Gates::upstream()), LONG).await, [""; 0]);
+        let writes = writes_within(&server, &settings(Gates::default()), LONG).await;
+        assert_eq!(writes.iter().filter(|write| write.starts_with("DELETE")).count(), usize::from(!on));
+        assert_eq!(writes.len(), usize::from(!on), "{writes:?}");
+        assert_eq!(managers(&server), [MIRRORED]);
+        assert_eq!(writes_within(&server, &settings(Gates::default()), LONG).await, [""; 0]);
+    }
+}
