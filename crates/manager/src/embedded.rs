@@ -149,9 +149,7 @@ fn read(path: &Path, text: &str, objects: &mut Vec<Value>) -> Result<(), Embedde
             let has = |field: &str| item[field].as_str().is_some_and(|value| !value.is_empty());
             if !has("kind") || !has("apiVersion") || item["metadata"]["name"].as_str().is_none() {
                 let start: String = item.to_string().chars().take(80).collect();
-                let why = format!(
-                    "every object needs apiVersion, kind and metadata.name, but one lacks some of them: {start}"
-                );
+                let why = format!("this object lacks apiVersion, kind or metadata.name: {start}");
                 return Err(invalid(why));
             }
             objects.push(item);
