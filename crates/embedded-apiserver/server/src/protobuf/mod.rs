@@ -1,200 +1,155 @@
-//! Request bodies in protobuf, which Go's typed clients send where they are not told otherwise (`kubectl create
-//! namespace` among them). They are turned into JSON; answers are always JSON, which those clients take as well.
+//! Kubernetes' protobuf in both directions: what Go's typed clients send and receive where they are not told otherwise.
 //!
 //! `messages.txt` says for each message which field number has which JSON name and type, as the `protobuf` and `json`
 //! tags of the Go types of `k8s.io/api` and `k8s.io/apimachinery` have it. A type is `s`tring, `i`nteger, `b`oolean,
-//! `T`ime, `M`icroTime, `Q`uantity, `I`ntOrString, `F`ieldsV1 or the name of a message; `*` marks what may be absent
-//! apart from being zero, `[]` a list, `{}` a map. A field named `.` lends its own fields to the message around it.
+//! `T`ime, `M`icroTime, `Q`uantity, `I`ntOrString, `F`ieldsV1, `E` (a message that JSON has as a list of strings) or the
+//! name of a message; `*` marks a pointer, `[]` a list, `{}` a map. A field named `.` lends its own fields to the
+//! message around it.
 
+mod decode;
+mod encode;
 mod table;
 mod wire;
 
-use jiff::Timestamp;
+use bytes::Bytes;
+use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::status::Status;
-use serde_json::{Map, Value};
+use serde::Deserializer;
+use serde_json::{Value, json};
 
-use table::{Field, Kind, Shape};
-use wire::{Payload, Reader};
-
-/// The content type of these bodies.
+/// The content type of bodies.
 pub(crate) const CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// What each body begins with.
+/// The content type of watches.
+pub(crate) const STREAM_CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf;stream=watch";
+
+/// What each body begins with; a `runtime.Unknown` follows.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// No object is nested deeper than this.
-const DEPTH: usize = 32;
+/// What follows the object in its envelope: no content encoding and no content type.
+const ENVELOPE_END: &[u8] = b"\x1a\x00\x22\x00";
 
-/// The body is not what it should be.
+/// The bytes are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Malformed;
 
-/// The JSON form of a body.
-pub(crate) fn to_json(body: &[u8]) -> Result<Value, Status> {
+/// The JSON form of a request's body. An object that does not say its kind is taken for one of `resource`.
+pub(crate) fn to_json(body: &[u8], resource: &Resource) -> Result<Value, Status> {
+    if !body.starts_with(MAGIC) {
+        return Err(Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): provided data does not appear to be a protobuf \
+             message, expected prefix {MAGIC:?}",
+            resource.kind
+        )));
+    }
     let malformed = |_| Status::bad_request("the protobuf body of the request cannot be read");
-    let unknown = body.strip_prefix(MAGIC).ok_or(Malformed).map_err(malformed)?;
-    let (api_version, kind, raw) = envelope(unknown).map_err(malformed)?;
-    let group = api_version.split_once('/').map_or("core", |(group, _)| group);
-    let package = if kind == "DeleteOptions" { "meta" } else { group.split('.').next().unwrap_or_default() };
-    let Some(fields) = table::message(&format!("{package}.{kind}")) else {
+    let envelope = decode::envelope(body).map_err(malformed)?;
+    let (api_version, kind) = match (envelope.api_version, envelope.kind) {
+        ("", "") => (resource.api_version(), resource.kind),
+        (api_version, kind) => (api_version.to_owned(), kind),
+    };
+    let Some(message) = table::of_kind(&api_version, kind) else {
         return Err(Status::bad_request(format!(
             "no kind {kind:?} is registered for version {api_version:?}"
         )));
     };
-    let mut object = message(fields, raw, DEPTH).map_err(malformed)?;
+    let mut object = decode::object(message, envelope.raw).map_err(malformed)?;
     object.insert("apiVersion".to_owned(), api_version.into());
     object.insert("kind".to_owned(), kind.into());
     Ok(Value::Object(object))
 }
 
-/// The parts of a `runtime.Unknown`: apiVersion, kind and the object's own bytes.
-fn envelope(bytes: &[u8]) -> Result<(&str, &str, &[u8]), Malformed> {
-    let (mut api_version, mut kind, mut raw) = ("", "", &[] as &[u8]);
-    for field in Reader(bytes) {
-        match field? {
-            (1, Payload::Bytes(meta)) => {
-                for field in Reader(meta) {
-                    match field? {
-                        (1, Payload::Bytes(text)) => api_version = utf8(text)?,
-                        (2, Payload::Bytes(text)) => kind = utf8(text)?,
-                        _ => {}
-                    }
-                }
-            }
-            (2, Payload::Bytes(bytes)) => raw = bytes,
-            _ => {}
-        }
+/// What an encoded object says of its type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Type<'a> {
+    pub(crate) api_version: &'a str,
+    pub(crate) kind: &'a str,
+}
+
+impl<'a> Type<'a> {
+    /// The type of an object that says it.
+    pub(crate) fn of(object: &'a Value) -> Self {
+        let text = |name: &str| object[name].as_str().unwrap_or_default();
+        Self { api_version: text("apiVersion"), kind: text("kind") }
     }
-    Ok((api_version, kind, raw))
-}
 
-fn utf8(bytes: &[u8]) -> Result<&str, Malformed> {
-    std::str::from_utf8(bytes).map_err(|_| Malformed)
-}
-
-fn message(fields: &[Field], bytes: &[u8], depth: usize) -> Result<Map<String, Value>, Malformed> {
-    let depth = depth.checked_sub(1).ok_or(Malformed)?;
-    let mut object = Map::new();
-    for entry in Reader(bytes) {
-        let (number, payload) = entry?;
-        // Fields that this server does not know are dropped, as unknown fields of JSON are.
-        let Some(field) = fields.iter().find(|field| field.number == number) else { continue };
-        match field.shape {
-            Shape::List => {
-                let list = object.entry(field.name).or_insert_with(|| Value::Array(Vec::new()));
-                if let Value::Array(list) = list {
-                    list.push(value(&field.kind, payload, depth)?.unwrap_or_else(|| zero(&field.kind)));
-                }
-            }
-            Shape::Map => {
-                let (key, value) = map_entry(&field.kind, payload, depth)?;
-                if let Value::Object(map) = object.entry(field.name).or_insert_with(|| Map::new().into()) {
-                    map.insert(key, value);
-                }
-            }
-            Shape::One if field.name == "." => {
-                if let Some(Value::Object(inline)) = value(&field.kind, payload, depth)? {
-                    object.extend(inline);
-                }
-            }
-            Shape::One => {
-                if let Some(value) = value(&field.kind, payload, depth)? {
-                    object.insert(field.name.to_owned(), value);
-                }
-            }
-            Shape::Optional => {
-                let value = value(&field.kind, payload, depth)?.unwrap_or_else(|| zero(&field.kind));
-                object.insert(field.name.to_owned(), value);
-            }
-        }
+    fn message(self) -> Result<&'static table::Message, Status> {
+        table::of_kind(self.api_version, self.kind)
+            .ok_or_else(|| failed(&format!("{}, Kind={} has no protobuf form", self.api_version, self.kind)))
     }
-    Ok(object)
-}
 
-fn map_entry(kind: &Kind, payload: Payload<'_>, depth: usize) -> Result<(String, Value), Malformed> {
-    let Payload::Bytes(bytes) = payload else { return Err(Malformed) };
-    let (mut key, mut found) = (String::new(), zero(kind));
-    for field in Reader(bytes) {
-        match field? {
-            (1, Payload::Bytes(text)) => key = utf8(text)?.to_owned(),
-            (2, payload) => found = value(kind, payload, depth)?.unwrap_or_else(|| zero(kind)),
-            _ => {}
-        }
+    /// What stands in an envelope before the object.
+    fn envelope_start(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(MAGIC);
+        let start = out.len();
+        wire::bytes(out, 1, self.api_version.as_bytes());
+        wire::bytes(out, 2, self.kind.as_bytes());
+        wire::wrap(out, start, 1);
     }
-    Ok((key, found))
-}
 
-/// What a field of this kind is where it has to be there although it is zero.
-fn zero(kind: &Kind) -> Value {
-    match kind {
-        Kind::Text | Kind::Quantity => "".into(),
-        Kind::Integer | Kind::IntOrString => 0.into(),
-        Kind::Boolean => false.into(),
-        Kind::Time | Kind::MicroTime | Kind::Fields => Value::Null,
-        Kind::Message(_) => Map::new().into(),
+    /// Appends an object in its envelope. `json` holds at least the fields of its type; others are left out, so that
+    /// any object can be given where `PartialObjectMetadata` is wanted.
+    pub(crate) fn encode<'de, D>(self, json: D, out: &mut Vec<u8>) -> Result<(), Status>
+    where
+        D: Deserializer<'de, Error = serde_json::Error>,
+    {
+        self.envelope_start(out);
+        self.field(2, json, out)?;
+        out.extend_from_slice(ENVELOPE_END);
+        Ok(())
+    }
+
+    /// Appends a watch event: its length in four bytes, then a `WatchEvent`.
+    pub(crate) fn event<'de, D>(self, event: &str, json: D, out: &mut Vec<u8>) -> Result<(), Status>
+    where
+        D: Deserializer<'de, Error = serde_json::Error>,
+    {
+        let start = out.len();
+        out.extend_from_slice(&[0; 4]);
+        wire::bytes(out, 1, event.as_bytes());
+        let object = out.len();
+        self.encode(json, out)?;
+        // The envelope is the `raw` of a `RawExtension`, which is the object of the event.
+        wire::wrap(out, object, 1);
+        wire::wrap(out, object, 2);
+        let length = u32::try_from(out.len() - start - 4).map_err(|_| failed("a watch event over 4 GB"))?;
+        out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+        Ok(())
+    }
+
+    /// Appends one object of a list, which is the list's second field.
+    pub(crate) fn item<'de, D>(self, json: D, out: &mut Vec<u8>) -> Result<(), Status>
+    where
+        D: Deserializer<'de, Error = serde_json::Error>,
+    {
+        self.field(2, json, out)
+    }
+
+    fn field<'de, D>(self, number: u64, json: D, out: &mut Vec<u8>) -> Result<(), Status>
+    where
+        D: Deserializer<'de, Error = serde_json::Error>,
+    {
+        let start = out.len();
+        encode::object(self.message()?, json, out).map_err(|error| failed(&error.to_string()))?;
+        wire::wrap(out, start, number);
+        Ok(())
+    }
+
+    /// What stands before and after the encoded items of a list, which take `items` bytes. `self` is the type of the
+    /// list and `metadata` its own.
+    pub(crate) fn list(self, metadata: &Value, items: usize) -> Result<(Bytes, Bytes), Status> {
+        let (mut own, mut start) = (Vec::new(), Vec::new());
+        encode::object(self.message()?, &json!({"metadata": metadata}), &mut own)
+            .map_err(|error| failed(&error.to_string()))?;
+        self.envelope_start(&mut start);
+        wire::head(&mut start, 2, own.len() + items);
+        start.extend_from_slice(&own);
+        Ok((start.into(), Bytes::from_static(ENVELOPE_END)))
     }
 }
 
-/// A value, or `None` for the zero value, which Go writes in protobuf but leaves out of JSON.
-fn value(kind: &Kind, payload: Payload<'_>, depth: usize) -> Result<Option<Value>, Malformed> {
-    Ok(match (kind, payload) {
-        (Kind::Text, Payload::Bytes(bytes)) => Some(utf8(bytes)?).filter(|t| !t.is_empty()).map(Value::from),
-        (Kind::Integer, Payload::Number(number)) => Some(number as i64).filter(|n| *n != 0).map(Value::from),
-        (Kind::Boolean, Payload::Number(number)) => (number != 0).then(|| true.into()),
-        (Kind::Time, Payload::Bytes(bytes)) => time(bytes)?
-            .and_then(|t| Timestamp::from_second(t.as_second()).ok())
-            .map(|t| t.to_string().into()),
-        (Kind::MicroTime, Payload::Bytes(bytes)) => {
-            time(bytes)?.map(|time| time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string().into())
-        }
-        (Kind::Quantity, Payload::Bytes(bytes)) => {
-            let text = numbers(bytes)?.1.first().copied().map(utf8).transpose()?;
-            text.filter(|text| !text.is_empty()).map(Value::from)
-        }
-        (Kind::IntOrString, Payload::Bytes(bytes)) => int_or_string(bytes)?,
-        (Kind::Fields, Payload::Bytes(bytes)) => match numbers(bytes)?.1.first() {
-            Some(raw) => Some(serde_json::from_slice(raw).map_err(|_| Malformed)?),
-            None => None,
-        },
-        (Kind::Message(name), Payload::Bytes(bytes)) => {
-            let object = message(table::message(name).ok_or(Malformed)?, bytes, depth)?;
-            (!object.is_empty()).then_some(Value::Object(object))
-        }
-        _ => return Err(Malformed),
-    })
-}
-
-/// The numbers of a small message by field (up to 3, zero if absent), and its byte fields in their order.
-fn numbers(bytes: &[u8]) -> Result<([u64; 4], Vec<&[u8]>), Malformed> {
-    let (mut numbers, mut texts) = ([0; 4], Vec::new());
-    for field in Reader(bytes) {
-        match field? {
-            (field, Payload::Number(number)) => {
-                if let Some(slot) = numbers.get_mut(field as usize) {
-                    *slot = number;
-                }
-            }
-            (_, Payload::Bytes(bytes)) => texts.push(bytes),
-            _ => {}
-        }
-    }
-    Ok((numbers, texts))
-}
-
-fn time(bytes: &[u8]) -> Result<Option<Timestamp>, Malformed> {
-    if bytes.is_empty() {
-        return Ok(None);
-    }
-    let ([_, seconds, nanos, _], _) = numbers(bytes)?;
-    Timestamp::new(seconds as i64, nanos as i32).map(Some).map_err(|_| Malformed)
-}
-
-fn int_or_string(bytes: &[u8]) -> Result<Option<Value>, Malformed> {
-    let ([_, is_text, number, _], texts) = numbers(bytes)?;
-    if is_text == 1 {
-        return Ok(Some(utf8(texts.first().copied().unwrap_or_default())?.into()));
-    }
-    Ok(Some(number as i64).filter(|number| *number != 0).map(Value::from))
+fn failed(why: &str) -> Status {
+    Status::new(500, "InternalError", format!("encoding as protobuf: {why}"))
 }
 
 #[cfg(test)]

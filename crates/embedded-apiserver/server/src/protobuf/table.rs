@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// What one value is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The type of one value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
     Integer,
@@ -13,18 +13,25 @@ pub(super) enum Kind {
     MicroTime,
     Quantity,
     IntOrString,
+    /// `FieldsV1`: JSON as bytes.
     Fields,
-    /// A message of this name.
-    Message(&'static str),
+    /// A list of strings in a message of its own, as the values of a map of lists are.
+    Texts,
+    /// The message of this index; see [`message`].
+    Message(usize),
 }
 
-/// How many of them a field has.
+/// How often a field occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
+    /// Once; Go writes its zero value as well.
     One,
+    /// Once or not at all: a pointer in Go.
     Optional,
     List,
     Map,
+    /// Once; in JSON the fields of the message stand in the message around it.
+    Inline,
 }
 
 /// One field of a message.
@@ -36,28 +43,48 @@ pub(super) struct Field {
     pub(super) kind: Kind,
 }
 
-static MESSAGES: LazyLock<BTreeMap<&'static str, Vec<Field>>> = LazyLock::new(|| {
-    let lines = include_str!("messages.txt").lines();
-    lines.filter_map(|line| line.split_once(' ')).map(|(name, fields)| (name, parse(fields))).collect()
+/// One message.
+#[derive(Debug)]
+pub(super) struct Message {
+    pub(super) name: &'static str,
+    /// In the order of their numbers, which is the order in which Go writes them.
+    pub(super) fields: Vec<Field>,
+}
+
+struct Table {
+    messages: Vec<Message>,
+    by_name: BTreeMap<&'static str, usize>,
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    let lines: Vec<_> = include_str!("messages.txt").lines().filter_map(|line| line.split_once(' ')).collect();
+    let by_name = lines.iter().enumerate().map(|(index, (name, _))| (*name, index)).collect();
+    let fields = |text: &'static str| text.split(' ').filter_map(|field| parse(field, &by_name)).collect();
+    let messages = lines.iter().map(|(name, text)| Message { name, fields: fields(text) }).collect();
+    Table { messages, by_name }
 });
 
-/// The fields of a message.
-pub(super) fn message(name: &str) -> Option<&'static [Field]> {
-    MESSAGES.get(name).map(Vec::as_slice)
+/// The message of a kind: that of its group, or one that all groups share, such as `DeleteOptions`.
+pub(super) fn of_kind(api_version: &str, kind: &str) -> Option<&'static Message> {
+    let group = api_version.split_once('/').map_or("core", |(group, _)| group);
+    let package = group.split('.').next().unwrap_or_default();
+    let index = |package: &str| TABLE.by_name.get(format!("{package}.{kind}").as_str());
+    index(package).or_else(|| index("meta")).map(|index| message(*index))
 }
 
-fn parse(fields: &'static str) -> Vec<Field> {
-    fields.split(' ').filter_map(field).collect()
+/// The message of an index that a [`Kind::Message`] holds.
+pub(super) fn message(index: usize) -> &'static Message {
+    &TABLE.messages[index]
 }
 
-fn field(text: &'static str) -> Option<Field> {
+fn parse(text: &'static str, by_name: &BTreeMap<&str, usize>) -> Option<Field> {
     let mut parts = text.splitn(3, ':');
     let (number, name, kind) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
     let shapes = [("*", Shape::Optional), ("[]", Shape::List), ("{}", Shape::Map)];
     let (shape, kind) = shapes
         .into_iter()
         .find_map(|(prefix, shape)| Some((shape, kind.strip_prefix(prefix)?)))
-        .unwrap_or((Shape::One, kind));
+        .unwrap_or((if name == "." { Shape::Inline } else { Shape::One }, kind));
     let kind = match kind {
         "s" => Kind::Text,
         "i" => Kind::Integer,
@@ -67,28 +94,47 @@ fn field(text: &'static str) -> Option<Field> {
         "Q" => Kind::Quantity,
         "I" => Kind::IntOrString,
         "F" => Kind::Fields,
-        message => Kind::Message(message),
+        "E" => Kind::Texts,
+        message => Kind::Message(*by_name.get(message)?),
     };
     Some(Field { number, name, shape, kind })
 }
 
 #[cfg(test)]
+pub(super) fn all() -> &'static [Message] {
+    &TABLE.messages
+}
+
+#[cfg(test)]
 mod tests {
+    use kube_endpoint_apiserver_rules::resource;
+
     use super::*;
 
     #[test]
-    fn every_line_is_understood_and_every_message_is_there() {
+    fn every_line_is_understood() {
         let lines: Vec<_> = include_str!("messages.txt").lines().collect();
-        assert_eq!(MESSAGES.len(), lines.len());
-        for line in lines {
+        assert_eq!(all().len(), lines.len());
+        for (line, parsed) in lines.iter().zip(all()) {
             let (name, fields) = line.split_once(' ').unwrap();
-            let parsed = message(name).unwrap();
-            assert_eq!(parsed.len(), fields.split(' ').count(), "{name}");
-            for field in parsed {
-                if let Kind::Message(of) = &field.kind {
-                    assert!(message(of).is_some(), "{name} refers to {of}");
-                }
+            assert_eq!((parsed.name, parsed.fields.len()), (name, fields.split(' ').count()));
+            assert!(parsed.fields.is_sorted_by(|a, b| a.number < b.number), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_resource_and_every_list_has_its_message() {
+        for resource in resource::all() {
+            let found = of_kind(&resource.api_version(), resource.kind).unwrap();
+            assert!(found.name.ends_with(&format!(".{}", resource.kind)));
+            if resource.is_stored() {
+                assert!(of_kind(&resource.api_version(), &format!("{}List", resource.kind)).is_some());
             }
         }
+        for kind in ["Status", "DeleteOptions"] {
+            assert_eq!(of_kind("v1", kind).unwrap().name, format!("meta.{kind}"));
+        }
+        assert_eq!(of_kind("policy/v1", "DeleteOptions").unwrap().name, "meta.DeleteOptions");
+        assert!(of_kind("v1", "Secret").is_none());
     }
 }

@@ -17,7 +17,7 @@ pub(super) enum Payload<'a> {
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn varint(&mut self) -> Result<u64, Malformed> {
+    pub(super) fn varint(&mut self) -> Result<u64, Malformed> {
         let mut number = 0u64;
         for shift in (0..64).step_by(7) {
             let (byte, rest) = self.0.split_first().ok_or(Malformed)?;
@@ -66,4 +66,38 @@ impl<'a> Iterator for Reader<'a> {
         }
         Some(field)
     }
+}
+
+/// Appends a varint.
+pub(super) fn varint(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Appends a field that holds a number.
+pub(super) fn number(out: &mut Vec<u8>, field: u64, number: u64) {
+    varint(out, field << 3);
+    varint(out, number);
+}
+
+/// Appends a field that holds bytes.
+pub(super) fn bytes(out: &mut Vec<u8>, field: u64, content: &[u8]) {
+    head(out, field, content.len());
+    out.extend_from_slice(content);
+}
+
+/// Appends what stands before the content of a field of bytes.
+pub(super) fn head(out: &mut Vec<u8>, field: u64, length: usize) {
+    varint(out, field << 3 | 2);
+    varint(out, length as u64);
+}
+
+/// Turns what was appended since `start` into the content of a field.
+pub(super) fn wrap(out: &mut Vec<u8>, start: usize, field: u64) {
+    let end = out.len();
+    head(out, field, end - start);
+    out[start..].rotate_left(end - start);
 }

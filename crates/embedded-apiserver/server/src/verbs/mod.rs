@@ -73,7 +73,7 @@ impl Call<'_> {
     /// The body as JSON, also where it came as protobuf.
     pub(crate) fn json(&self) -> Result<Value, Status> {
         if self.content_type == protobuf::CONTENT_TYPE {
-            return protobuf::to_json(&self.body);
+            return protobuf::to_json(&self.body, self.resource);
         }
         if !matches!(self.content_type.as_str(), "" | "application/json" | "text/json") {
             let accepted = "application/json, application/vnd.kubernetes.protobuf";

@@ -1,8 +1,13 @@
 //! Bodies as Go's clients write them, put together byte by byte.
 
+use kube_endpoint_apiserver_rules::resource;
 use serde_json::json;
 
-use super::*;
+use super::super::*;
+
+fn pods() -> &'static Resource {
+    resource::by_kind("v1", "Pod").unwrap()
+}
 
 fn varint(mut number: u64) -> Vec<u8> {
     let mut out = Vec::new();
@@ -34,7 +39,7 @@ fn a_namespace_as_kubectl_creates_it() {
     let metadata = [bytes(1, "shop"), bytes(2, ""), bytes(3, ""), number(7, 0), bytes(8, "")].concat();
     let text = body("v1", "Namespace", &[bytes(1, metadata), bytes(2, ""), bytes(3, bytes(1, ""))]);
     let expected = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
-    assert_eq!(to_json(&text), Ok(expected));
+    assert_eq!(to_json(&text, pods()), Ok(expected));
 }
 
 #[test]
@@ -64,13 +69,13 @@ fn every_kind_of_value_is_read() {
             "publishNotReadyAddresses": true, "ipFamilyPolicy": "SingleStack",
         },
     });
-    assert_eq!(to_json(&text), Ok(expected));
+    assert_eq!(to_json(&text, pods()), Ok(expected));
     let lease = bytes(2, [bytes(1, "me"), number(2, 0), bytes(4, time)].concat());
     let expected = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "spec": {"holderIdentity": "me", "leaseDurationSeconds": 0, "renewTime": "2026-01-01T00:00:00.123456Z"},
     });
-    assert_eq!(to_json(&body("coordination.k8s.io/v1", "Lease", &[lease])), Ok(expected));
+    assert_eq!(to_json(&body("coordination.k8s.io/v1", "Lease", &[lease]), pods()), Ok(expected));
 }
 
 #[test]
@@ -84,7 +89,7 @@ fn inline_messages_and_quantities_are_read() {
         "volumes": [{"name": "scratch", "emptyDir": {}}],
         "containers": [{"name": "main", "resources": {"limits": {"cpu": "500m"}}, "livenessProbe": {"exec": {}}}],
     }});
-    assert_eq!(to_json(&text), Ok(expected));
+    assert_eq!(to_json(&text, pods()), Ok(expected));
 }
 
 #[test]
@@ -94,7 +99,7 @@ fn options_of_any_group_are_read() {
         "apiVersion": "policy/v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0,
         "preconditions": {"uid": "uid-1"}, "propagationPolicy": "Background",
     });
-    assert_eq!(to_json(&body("policy/v1", "DeleteOptions", &options)), Ok(expected));
+    assert_eq!(to_json(&body("policy/v1", "DeleteOptions", &options), pods()), Ok(expected));
 }
 
 #[test]
@@ -102,10 +107,10 @@ fn what_cannot_be_read_is_refused() {
     let namespace = body("v1", "Namespace", &[bytes(1, bytes(1, "shop"))]);
     for length in 0..namespace.len() {
         // Cut anywhere it is either refused or lacks something; it never panics.
-        let _ = to_json(&namespace[..length]);
+        let _ = to_json(&namespace[..length], pods());
     }
-    assert_eq!(to_json(b"{}").unwrap_err().code, 400);
-    assert_eq!(to_json(&body("v1", "Secret", &[])).unwrap_err().code, 400);
-    assert_eq!(to_json(&body("v1", "Namespace", &[number(1, 5)])).unwrap_err().code, 400);
-    assert_eq!(to_json(&body("v1", "Namespace", &[bytes(1, bytes(1, [0xff]))])).unwrap_err().code, 400);
+    assert_eq!(to_json(b"{}", pods()).unwrap_err().code, 400);
+    assert_eq!(to_json(&body("v1", "Secret", &[]), pods()).unwrap_err().code, 400);
+    assert_eq!(to_json(&body("v1", "Namespace", &[number(1, 5)]), pods()).unwrap_err().code, 400);
+    assert_eq!(to_json(&body("v1", "Namespace", &[bytes(1, bytes(1, [0xff]))]), pods()).unwrap_err().code, 400);
 }

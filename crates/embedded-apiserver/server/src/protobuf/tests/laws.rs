@@ -1,0 +1,115 @@
+//! Any object of any kind comes back from protobuf as it was in JSON, and any bytes are decoded or refused.
+
+use proptest::prelude::*;
+use serde_json::Map;
+
+use super::super::table::{Kind, Message, Shape};
+use super::super::*;
+
+/// A source of choices that a shrinking seed drives.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+/// An object of a message, each field with a chance; what is no pointer is left out where it is zero.
+fn object(of: &Message, dice: &mut Dice, depth: usize) -> Map<String, Value> {
+    let mut object = Map::new();
+    for field in &of.fields {
+        // Go prints a quantity that is no pointer even if it is zero.
+        let always = field.kind == Kind::Quantity && field.shape == Shape::One;
+        if !always && (dice.roll(2) == 0 || depth > 8) {
+            continue;
+        }
+        let mut one = |zero| value(field.kind, dice, depth + 1, zero);
+        let value = match field.shape {
+            Shape::One => one(false),
+            Shape::Optional => one(true),
+            Shape::List => vec![one(true), one(true)].into(),
+            Shape::Map => json!({"": one(true), "a/b": one(true)}),
+            Shape::Inline => {
+                if let Value::Object(inline) = one(false) {
+                    object.extend(inline);
+                }
+                continue;
+            }
+        };
+        // A message of zero values is left out unless it is a pointer.
+        if field.shape != Shape::One || value != json!({}) {
+            object.insert(field.name.to_owned(), value);
+        }
+    }
+    object
+}
+
+fn value(kind: Kind, dice: &mut Dice, depth: usize, zero: bool) -> Value {
+    let zero = zero && dice.roll(4) == 0;
+    match kind {
+        Kind::Text if zero => "".into(),
+        Kind::Integer | Kind::IntOrString if zero => 0.into(),
+        Kind::Boolean => (!zero).into(),
+        Kind::Text => ["web", "é\"\n", "0"][dice.roll(3) as usize].into(),
+        Kind::Integer => [1, -1, 8080, i64::from(i32::MIN), i64::MAX][dice.roll(5) as usize].into(),
+        Kind::Time => "2026-01-01T00:00:01Z".into(),
+        Kind::MicroTime => "2026-01-01T00:00:00.000120Z".into(),
+        Kind::Quantity => "500m".into(),
+        Kind::IntOrString => [json!("http"), json!(""), json!(-5)][dice.roll(3) as usize].clone(),
+        Kind::Fields => json!({"f:spec": {".": {}}}),
+        Kind::Texts => json!(["a", ""]),
+        Kind::Message(index) => object(table::message(index), dice, depth).into(),
+    }
+}
+
+fn encoded<'de, D: Deserializer<'de, Error = serde_json::Error>>(of: &Message, json: D) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode::object(of, json, &mut out).unwrap();
+    out
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn objects_of_every_message_come_back_as_they_were(seed: u64) {
+        for of in table::all() {
+            let object = Value::Object(object(of, &mut Dice(seed), 0));
+            let protobuf = encoded(of, &object);
+            let text = object.to_string();
+            prop_assert_eq!(&encoded(of, &mut serde_json::Deserializer::from_str(&text)), &protobuf);
+            prop_assert_eq!(Value::Object(decode::object(of, &protobuf).unwrap()), object, "{}", of.name);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_decoded_or_refused(seed: u64, mut bytes: Vec<u8>, at: usize) {
+        for of in table::all() {
+            let _ = decode::object(of, &bytes);
+        }
+        let pod = table::of_kind("v1", "Pod").unwrap();
+        let whole = encoded(pod, &Value::Object(object(pod, &mut Dice(seed), 0)));
+        let at = at % (whole.len() + 1);
+        bytes.truncate(3);
+        let damaged = [&whole[..at], &bytes, whole.get(at + bytes.len()..).unwrap_or_default()].concat();
+        let _ = decode::object(pod, &damaged);
+    }
+
+    #[test]
+    fn fields_that_nobody_knows_are_skipped(seed: u64, at: bool) {
+        for of in table::all() {
+            let protobuf = encoded(of, &Value::Object(object(of, &mut Dice(seed), 0)));
+            let mut unknown = Vec::new();
+            wire::number(&mut unknown, 900, u64::MAX);
+            wire::bytes(&mut unknown, 901, b"later");
+            wire::varint(&mut unknown, 902 << 3 | 1);
+            unknown.extend_from_slice(&[7; 8]);
+            wire::varint(&mut unknown, 903 << 3 | 5);
+            unknown.extend_from_slice(&[7; 4]);
+            let both = if at { [&unknown[..], &protobuf] } else { [&protobuf[..], &unknown] }.concat();
+            prop_assert_eq!(decode::object(of, &both), decode::object(of, &protobuf));
+        }
+    }
+}
