@@ -36,36 +36,89 @@ pub enum Representation {
     MetadataList(MetaVersion),
 }
 
-/// The form that an `Accept` header asks for; no header and `*/*` mean the object. Only JSON is written: a header
-/// that admits none is refused (406).
-pub fn negotiate(accept: &str) -> Result<Representation, Status> {
-    if accept.trim().is_empty() {
-        return Ok(Representation::Object);
-    }
-    for range in media_ranges(accept) {
-        if !matches!(range.media_type, "application/json" | "application/*" | "*/*") {
-            continue;
+/// How objects are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// `application/json`
+    Json,
+    /// `application/vnd.kubernetes.protobuf`
+    Protobuf,
+}
+
+impl Encoding {
+    /// In the order in which a wildcard tries them.
+    const ALL: [Self; 2] = [Self::Json, Self::Protobuf];
+
+    /// The media type.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf",
         }
+    }
+
+    /// The media type of a stream of watch events.
+    pub fn watch_media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+        }
+    }
+}
+
+/// The encoding and the form that an `Accept` header asks for; no header and `*/*` mean the object in JSON. Elements
+/// that this server cannot serve are passed over: other media types, unknown forms, tables in protobuf.
+///
+/// # Errors
+/// 406 NotAcceptable if no element is left. `watch` says which media types the message names.
+pub fn negotiate(accept: &str, watch: bool) -> Result<(Encoding, Representation), Status> {
+    if accept.trim().is_empty() {
+        return Ok((Encoding::Json, Representation::Object));
+    }
+    for (range, encoding) in acceptable(accept) {
         let version = match (range.parameter("g"), range.parameter("v")) {
             (Some("meta.k8s.io"), Some("v1")) => Some(MetaVersion::V1),
             (Some("meta.k8s.io"), Some("v1beta1")) => Some(MetaVersion::V1Beta1),
             _ => None,
         };
         match (range.parameter("as"), version) {
-            (None, _) => return Ok(Representation::Object),
-            (Some("Table"), Some(version)) => return Ok(Representation::Table(version)),
-            (Some("PartialObjectMetadata"), Some(version)) => return Ok(Representation::Metadata(version)),
+            (None, _) => return Ok((encoding, Representation::Object)),
+            (Some("Table"), Some(version)) if encoding == Encoding::Json => {
+                return Ok((encoding, Representation::Table(version)));
+            }
+            (Some("PartialObjectMetadata"), Some(version)) => {
+                return Ok((encoding, Representation::Metadata(version)));
+            }
             (Some("PartialObjectMetadataList"), Some(version)) => {
-                return Ok(Representation::MetadataList(version));
+                return Ok((encoding, Representation::MetadataList(version)));
             }
             _ => {}
         }
     }
-    Err(Status::new(
-        406,
-        "NotAcceptable",
-        "only the following media types are accepted: application/json, application/json;stream=watch",
-    ))
+    let stream = if watch { ";stream=watch" } else { "" };
+    let accepted = Encoding::ALL.map(|encoding| format!("{}{stream}", encoding.media_type())).join(", ");
+    let message = format!("only the following media types are accepted: {accepted}");
+    Err(Status::new(406, "NotAcceptable", message))
+}
+
+/// The encoding of an error: the first element of the `Accept` header that asks for no other form, else JSON.
+pub fn negotiate_error(accept: &str) -> Encoding {
+    let mut plain = acceptable(accept).into_iter().filter(|(range, _)| range.parameter("as").is_none());
+    plain.next().map_or(Encoding::Json, |(_, encoding)| encoding)
+}
+
+/// The elements of an `Accept` header that some encoding meets, each with every encoding that does.
+fn acceptable(accept: &str) -> Vec<(MediaRange<'_>, Encoding)> {
+    let mut found = Vec::new();
+    for range in media_ranges(accept) {
+        let watch = range.parameter("stream").is_none_or(|stream| stream == "watch");
+        for encoding in Encoding::ALL {
+            if watch && [encoding.media_type(), "application/*", "*/*"].contains(&range.media_type) {
+                found.push((range.clone(), encoding));
+            }
+        }
+    }
+    found
 }
 
 /// The metadata of `object` alone.
@@ -75,6 +128,7 @@ pub fn partial(object: &Value, version: MetaVersion) -> Value {
 }
 
 /// One element of an `Accept` header.
+#[derive(Clone)]
 pub(crate) struct MediaRange<'a> {
     /// Type and subtype, such as `application/json`.
     pub(crate) media_type: &'a str,
@@ -89,6 +143,13 @@ impl<'a> MediaRange<'a> {
     fn quality(&self) -> f32 {
         self.parameter("q").and_then(|q| q.parse().ok()).unwrap_or(1.0)
     }
+
+    /// The comparison of upstream's `goautoneg`: by quality, then wildcards last.
+    fn goes_before(&self, other: &Self) -> bool {
+        let wildcard = |range: &Self| (range.media_type.starts_with("*/"), range.media_type.ends_with("/*"));
+        let ((any, any_subtype), (other_any, other_any_subtype)) = (wildcard(self), wildcard(other));
+        self.quality() > other.quality() || (!any && other_any) || (!any_subtype && other_any_subtype)
+    }
 }
 
 /// The elements of an `Accept` header, the preferred one first.
@@ -102,7 +163,14 @@ pub(crate) fn media_ranges(accept: &str) -> Vec<MediaRange<'_>> {
             MediaRange { media_type, parameters }
         })
         .collect();
-    ranges.sort_by(|a, b| b.quality().total_cmp(&a.quality()));
+    // Upstream's comparison is no order, so that the result depends on the algorithm: an insertion sort.
+    for end in 1..ranges.len() {
+        let mut at = end;
+        while at > 0 && ranges[at].goes_before(&ranges[at - 1]) {
+            ranges.swap(at, at - 1);
+            at -= 1;
+        }
+    }
     ranges
 }
 
@@ -115,14 +183,12 @@ mod tests {
         use MetaVersion::{V1, V1Beta1};
         use Representation::{Metadata, MetadataList, Object, Table};
         let check = |accept: &str, expected: Representation| {
-            assert_eq!(negotiate(accept), Ok(expected), "{accept}");
+            assert_eq!(negotiate(accept, false), Ok((Encoding::Json, expected)), "{accept}");
         };
         check("", Object);
         check("*/*", Object);
         check("application/json", Object);
         check("application/json, */*", Object);
-        check("application/vnd.kubernetes.protobuf,application/json", Object);
-        check("application/vnd.kubernetes.protobuf, */*;q=0.1", Object);
         check(
             "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
             Table(V1),
@@ -141,12 +207,52 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_refused() {
-        for accept in
-            ["application/vnd.kubernetes.protobuf", "application/yaml", "application/json;as=Table;v=v1;g=x"]
-        {
-            assert_eq!(negotiate(accept).unwrap_err().code, 406, "{accept}");
+    fn the_encoding_is_negotiated() {
+        use Encoding::{Json, Protobuf};
+        use Representation::{Metadata, Object, Table};
+        let check = |accept: &str, expected: (Encoding, Representation), error: Encoding| {
+            assert_eq!(negotiate(accept, true), Ok(expected), "{accept}");
+            assert_eq!(negotiate_error(accept), error, "{accept}");
+        };
+        check("application/vnd.kubernetes.protobuf", (Protobuf, Object), Protobuf);
+        check("application/vnd.kubernetes.protobuf,application/json", (Protobuf, Object), Protobuf);
+        check("application/json,application/vnd.kubernetes.protobuf", (Json, Object), Json);
+        check("*/*, application/vnd.kubernetes.protobuf;stream=watch", (Protobuf, Object), Protobuf);
+        check("application/vnd.kubernetes.protobuf;q=0.5, application/json", (Json, Object), Json);
+        check(
+            "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            (Protobuf, Metadata(MetaVersion::V1)),
+            Json,
+        );
+        let table = "as=Table;g=meta.k8s.io;v=v1";
+        check(
+            &format!("application/vnd.kubernetes.protobuf;{table},application/json;{table}"),
+            (Json, Table(MetaVersion::V1)),
+            Json,
+        );
+        check(
+            &format!("application/vnd.kubernetes.protobuf;{table},application/vnd.kubernetes.protobuf"),
+            (Protobuf, Object),
+            Protobuf,
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_refused() {
+        for accept in [
+            "application/yaml",
+            "application/json;as=Table;v=v1;g=x",
+            "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1",
+            "application/json;stream=other",
+        ] {
+            assert_eq!(negotiate(accept, false).unwrap_err().code, 406, "{accept}");
+            assert_eq!(negotiate_error("application/yaml"), Encoding::Json, "{accept}");
         }
+        assert_eq!(
+            negotiate("text/html", true).unwrap_err().message,
+            "only the following media types are accepted: application/json;stream=watch, \
+             application/vnd.kubernetes.protobuf;stream=watch"
+        );
     }
 
     #[test]

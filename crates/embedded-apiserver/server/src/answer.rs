@@ -3,10 +3,12 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
+use kube_endpoint_apiserver_printers::represent::Encoding;
 use kube_endpoint_apiserver_rules::status::Status;
 use serde_json::Value;
 
 use crate::body::Body;
+use crate::protobuf;
 
 /// What a handler hands back.
 pub(crate) type Answer = Response<Body>;
@@ -28,9 +30,25 @@ pub(crate) fn json(status: StatusCode, value: &Value) -> Answer {
     json_bytes(status, value.to_string())
 }
 
-/// A JSON answer made while it is read.
-pub(crate) fn json_stream(body: Body) -> Answer {
-    with_type(StatusCode::OK, "application/json", body)
+/// An answer of bytes of an encoding.
+pub(crate) fn encoded(encoding: Encoding, status: StatusCode, bytes: impl Into<Bytes>) -> Answer {
+    with_type(status, encoding.media_type(), Body::once(bytes))
+}
+
+/// An answer of an object that says its type.
+pub(crate) fn object(encoding: Encoding, status: StatusCode, object: &Value) -> Answer {
+    match encoding {
+        Encoding::Json => json(status, object),
+        Encoding::Protobuf => match protobuf::encode(object) {
+            Ok(bytes) => encoded(encoding, status, bytes),
+            Err(failed) => error(Encoding::Json, &failed),
+        },
+    }
+}
+
+/// An answer made while it is read.
+pub(crate) fn stream(media_type: &'static str, body: Body) -> Answer {
+    with_type(StatusCode::OK, media_type, body)
 }
 
 /// An answer of plain text.
@@ -39,9 +57,9 @@ pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
 }
 
 /// An error answer.
-pub(crate) fn error(status: &Status) -> Answer {
+pub(crate) fn error(encoding: Encoding, status: &Status) -> Answer {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = json(code, &status.to_json());
+    let mut response = object(encoding, code, &status.to_json());
     if let Some(seconds) = status.details.as_ref().map(|d| d.retry_after_seconds).filter(|s| *s > 0) {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }

@@ -1,9 +1,11 @@
-//! In which shape a client gets its objects: as they are, as tables, or only their metadata; and in which of the two
-//! views of an event.
+//! The shape in which a client gets its objects: whole, as tables, or only their metadata; in JSON or in protobuf; and
+//! in which of the two views of an event.
 
-use bytes::BytesMut;
+mod protobuf;
+
+use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
-use kube_endpoint_apiserver_printers::represent::{self, MetaVersion, Representation};
+use kube_endpoint_apiserver_printers::represent::{self, Encoding, MetaVersion, Representation};
 use kube_endpoint_apiserver_printers::table::{self, IncludeObject};
 use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::status::Status;
@@ -11,12 +13,20 @@ use kube_endpoint_apiserver_rules::strategy;
 use serde_json::{Value, json};
 
 use crate::clock::Clock;
+use crate::protobuf as codec;
 use crate::query::Query;
-use crate::store::Stored;
+use crate::store::{EventKind, Stored};
+
+/// The `Accept` headers of a request as one.
+pub(crate) fn accepted(headers: &HeaderMap) -> String {
+    let values = headers.get_all(http::header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    values.collect::<Vec<_>>().join(",")
+}
 
 /// What was negotiated for one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
+    pub(crate) encoding: Encoding,
     representation: Representation,
     include: IncludeObject,
     clock: Clock,
@@ -24,16 +34,71 @@ pub(crate) struct Form {
 
 impl Form {
     /// Reads the `Accept` headers and what the query says about tables.
-    pub(crate) fn negotiate(headers: &HeaderMap, query: &Query, clock: Clock) -> Result<Self, Status> {
-        let accepted: Vec<&str> =
-            headers.get_all(http::header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
-        let representation = represent::negotiate(&accepted.join(","))?;
-        Ok(Self { representation, include: IncludeObject::parse(query.get("includeObject"))?, clock })
+    pub(crate) fn negotiate(
+        headers: &HeaderMap,
+        watch: bool,
+        query: &Query,
+        clock: Clock,
+    ) -> Result<Self, Status> {
+        let (encoding, representation) = represent::negotiate(&accepted(headers), watch)?;
+        let include = IncludeObject::parse(query.get("includeObject"))?;
+        Ok(Self { encoding, representation, include, clock })
     }
 
     /// Whether stored bytes can be sent as they are.
-    pub(crate) fn is_as_stored(self, resource: &Resource) -> bool {
-        self.representation == Representation::Object && resource.storage_resource() == resource
+    fn is_as_stored(self, resource: &Resource) -> bool {
+        self.encoding == Encoding::Json
+            && self.representation == Representation::Object
+            && resource.storage_resource() == resource
+    }
+
+    /// A stored object.
+    pub(crate) fn stored(self, resource: &Resource, stored: &Stored) -> Result<Bytes, Status> {
+        if self.is_as_stored(resource) {
+            return Ok(stored.bytes());
+        }
+        if let Some(of) = self.protobuf_type(resource) {
+            return of.encode(&mut serde_json::Deserializer::from_slice(&stored.bytes())).map(Bytes::from);
+        }
+        let object = self.of_object(resource, strategy::convert_from_storage(resource, stored.value()), true);
+        match self.encoding {
+            Encoding::Json => Ok(object.to_string().into()),
+            Encoding::Protobuf => codec::encode(&object).map(Bytes::from),
+        }
+    }
+
+    /// A watch event about an object that says its type.
+    pub(crate) fn event(self, event: &str, object: &Value) -> Bytes {
+        match self.encoding {
+            Encoding::Json => format!("{}\n", json!({"type": event, "object": object})).into(),
+            Encoding::Protobuf => self.or_error(codec::Type::of(object).event(event, object)),
+        }
+    }
+
+    /// Hands over the watch event about a stored object, in as few pieces as possible. `headers` says whether a table
+    /// describes its columns.
+    pub(crate) fn stored_event(
+        self,
+        resource: &Resource,
+        kind: EventKind,
+        stored: &Stored,
+        headers: bool,
+        mut out: impl FnMut(Bytes),
+    ) {
+        if self.is_as_stored(resource) {
+            return stored.event(kind, out);
+        }
+        out(match self.protobuf_type(resource) {
+            Some(of) => {
+                let text = stored.bytes();
+                let json = &mut serde_json::Deserializer::from_slice(&text);
+                self.or_error(of.event(kind.name(), json))
+            }
+            None => {
+                let object = strategy::convert_from_storage(resource, stored.value());
+                self.event(kind.name(), &self.of_object(resource, object, headers))
+            }
+        });
     }
 
     fn table<'a>(

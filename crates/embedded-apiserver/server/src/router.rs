@@ -95,7 +95,7 @@ async fn resource_request(
     {
         return Err(not_allowed());
     }
-    let form = Form::negotiate(incoming.headers, &incoming.query, inner.clock)?;
+    let form = Form::negotiate(incoming.headers, info.verb == "watch", &incoming.query, inner.clock)?;
     let call = Call {
         info,
         resource,

@@ -12,6 +12,7 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{Request, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use kube_endpoint_apiserver_printers::represent::{self, Encoding};
 use kube_endpoint_apiserver_rules::status::{Details, Status};
 use tower::Service;
 
@@ -19,6 +20,7 @@ use crate::answer::{self, Answer};
 use crate::body::Body;
 use crate::connection::Connection;
 use crate::faults::Fault;
+use crate::form;
 use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::request_log::LoggedRequest;
@@ -157,7 +159,7 @@ impl ApiService {
             return Err(ServiceError::RequestLost);
         }
         let answer = match disturbance.refusal {
-            Some(status) => answer::error(&status),
+            Some(status) => answer::error(encoding_of_errors(&parts), &status),
             None => self.answer(&parts, body, &info, hits).await?,
         };
         self.log(info, answer.status().as_u16());
@@ -188,14 +190,16 @@ impl ApiService {
         if self.connection.is_some() && self.inner.settings.requires_token {
             let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
             if self.inner.reviews.user_of_header(header).is_none() && !router::allows_anonymous(&info.path) {
-                return Ok(answer::error(&Status::new(401, "Unauthorized", "Unauthorized")));
+                let status = Status::new(401, "Unauthorized", "Unauthorized");
+                return Ok(answer::error(encoding_of_errors(parts), &status));
             }
         }
         let body = match collect(body).await? {
             Some(body) => body,
             None => {
                 let message = format!("Request entity too large: limit is {LARGEST_BODY}");
-                return Ok(answer::error(&Status::new(413, "RequestEntityTooLarge", message)));
+                let status = Status::new(413, "RequestEntityTooLarge", message);
+                return Ok(answer::error(encoding_of_errors(parts), &status));
             }
         };
         let content_type =
@@ -211,9 +215,13 @@ impl ApiService {
         };
         Ok(match router::route(&self.inner, incoming).await {
             Ok(answer) => answer,
-            Err(status) => answer::error(&status),
+            Err(status) => answer::error(encoding_of_errors(parts), &status),
         })
     }
+}
+
+fn encoding_of_errors(parts: &Parts) -> Encoding {
+    represent::negotiate_error(&form::accepted(&parts.headers))
 }
 
 /// The whole body, or `None` if it is larger than the limit.

@@ -11,6 +11,8 @@ mod encode;
 mod table;
 mod wire;
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::status::Status;
@@ -19,9 +21,6 @@ use serde_json::{Value, json};
 
 /// The content type of bodies.
 pub(crate) const CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf";
-
-/// The content type of watches.
-pub(crate) const STREAM_CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
 /// What each body begins with; a `runtime.Unknown` follows.
 const MAGIC: &[u8] = b"k8s\0";
@@ -59,27 +58,37 @@ pub(crate) fn to_json(body: &[u8], resource: &Resource) -> Result<Value, Status>
     Ok(Value::Object(object))
 }
 
-/// What an encoded object says of its type.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Type<'a> {
-    pub(crate) api_version: &'a str,
-    pub(crate) kind: &'a str,
+/// An object that says its type, in its envelope.
+pub(crate) fn encode(object: &Value) -> Result<Vec<u8>, Status> {
+    Type::of(object).encode(object)
 }
 
-impl<'a> Type<'a> {
-    /// The type of an object that says it.
-    pub(crate) fn of(object: &'a Value) -> Self {
-        let text = |name: &str| object[name].as_str().unwrap_or_default();
-        Self { api_version: text("apiVersion"), kind: text("kind") }
+/// The type of an encoded object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Type {
+    pub(crate) api_version: Cow<'static, str>,
+    pub(crate) kind: Cow<'static, str>,
+}
+
+impl Type {
+    /// A type by its names.
+    pub(crate) fn new(api_version: impl Into<Cow<'static, str>>, kind: impl Into<Cow<'static, str>>) -> Self {
+        Self { api_version: api_version.into(), kind: kind.into() }
     }
 
-    fn message(self) -> Result<&'static table::Message, Status> {
-        table::of_kind(self.api_version, self.kind)
+    /// The type of an object that says it.
+    pub(crate) fn of(object: &Value) -> Self {
+        let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
+        Self::new(text("apiVersion"), text("kind"))
+    }
+
+    fn message(&self) -> Result<&'static table::Message, Status> {
+        table::of_kind(&self.api_version, &self.kind)
             .ok_or_else(|| failed(&format!("{}, Kind={} has no protobuf form", self.api_version, self.kind)))
     }
 
     /// What stands in an envelope before the object.
-    fn envelope_start(self, out: &mut Vec<u8>) {
+    fn envelope_start(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(MAGIC);
         let start = out.len();
         wire::bytes(out, 1, self.api_version.as_bytes());
@@ -87,57 +96,59 @@ impl<'a> Type<'a> {
         wire::wrap(out, start, 1);
     }
 
-    /// Appends an object in its envelope. `json` holds at least the fields of its type; others are left out, so that
-    /// any object can be given where `PartialObjectMetadata` is wanted.
-    pub(crate) fn encode<'de, D>(self, json: D, out: &mut Vec<u8>) -> Result<(), Status>
+    /// An object in its envelope. `json` holds at least the fields of its type; others are left out, so that any object
+    /// can be given where `PartialObjectMetadata` is wanted.
+    pub(crate) fn encode<'de, D>(&self, json: D) -> Result<Vec<u8>, Status>
+    where
+        D: Deserializer<'de, Error = serde_json::Error>,
+    {
+        let mut out = Vec::with_capacity(1024);
+        self.enveloped(json, &mut out)?;
+        Ok(out)
+    }
+
+    /// A watch event: its length in four bytes, then a `WatchEvent`.
+    pub(crate) fn event<'de, D>(&self, event: &str, json: D) -> Result<Vec<u8>, Status>
+    where
+        D: Deserializer<'de, Error = serde_json::Error>,
+    {
+        let mut out = Vec::with_capacity(1024);
+        out.extend_from_slice(&[0; 4]);
+        wire::bytes(&mut out, 1, event.as_bytes());
+        let object = out.len();
+        self.enveloped(json, &mut out)?;
+        // The envelope is the `raw` of a `RawExtension`, which is the object of the event.
+        wire::wrap(&mut out, object, 1);
+        wire::wrap(&mut out, object, 2);
+        let length = u32::try_from(out.len() - 4).map_err(|_| failed("a watch event over 4 GiB"))?;
+        out[..4].copy_from_slice(&length.to_be_bytes());
+        Ok(out)
+    }
+
+    fn enveloped<'de, D>(&self, json: D, out: &mut Vec<u8>) -> Result<(), Status>
     where
         D: Deserializer<'de, Error = serde_json::Error>,
     {
         self.envelope_start(out);
-        self.field(2, json, out)?;
+        self.item(json, out)?;
         out.extend_from_slice(ENVELOPE_END);
         Ok(())
     }
 
-    /// Appends a watch event: its length in four bytes, then a `WatchEvent`.
-    pub(crate) fn event<'de, D>(self, event: &str, json: D, out: &mut Vec<u8>) -> Result<(), Status>
-    where
-        D: Deserializer<'de, Error = serde_json::Error>,
-    {
-        let start = out.len();
-        out.extend_from_slice(&[0; 4]);
-        wire::bytes(out, 1, event.as_bytes());
-        let object = out.len();
-        self.encode(json, out)?;
-        // The envelope is the `raw` of a `RawExtension`, which is the object of the event.
-        wire::wrap(out, object, 1);
-        wire::wrap(out, object, 2);
-        let length = u32::try_from(out.len() - start - 4).map_err(|_| failed("a watch event over 4 GB"))?;
-        out[start..start + 4].copy_from_slice(&length.to_be_bytes());
-        Ok(())
-    }
-
-    /// Appends one object of a list, which is the list's second field.
-    pub(crate) fn item<'de, D>(self, json: D, out: &mut Vec<u8>) -> Result<(), Status>
-    where
-        D: Deserializer<'de, Error = serde_json::Error>,
-    {
-        self.field(2, json, out)
-    }
-
-    fn field<'de, D>(self, number: u64, json: D, out: &mut Vec<u8>) -> Result<(), Status>
+    /// Appends one object of a list, without envelope. It is the second field of the list, as it is of an envelope.
+    pub(crate) fn item<'de, D>(&self, json: D, out: &mut Vec<u8>) -> Result<(), Status>
     where
         D: Deserializer<'de, Error = serde_json::Error>,
     {
         let start = out.len();
         encode::object(self.message()?, json, out).map_err(|error| failed(&error.to_string()))?;
-        wire::wrap(out, start, number);
+        wire::wrap(out, start, 2);
         Ok(())
     }
 
     /// What stands before and after the encoded items of a list, which take `items` bytes. `self` is the type of the
     /// list and `metadata` its own.
-    pub(crate) fn list(self, metadata: &Value, items: usize) -> Result<(Bytes, Bytes), Status> {
+    pub(crate) fn list(&self, metadata: &Value, items: usize) -> Result<(Bytes, Bytes), Status> {
         let (mut own, mut start) = (Vec::new(), Vec::new());
         encode::object(self.message()?, &json!({"metadata": metadata}), &mut own)
             .map_err(|error| failed(&error.to_string()))?;

@@ -57,7 +57,8 @@ struct Table {
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let lines: Vec<_> = include_str!("messages.txt").lines().filter_map(|line| line.split_once(' ')).collect();
+    let lines: Vec<_> =
+        include_str!("messages.txt").lines().filter_map(|line| line.split_once(' ')).collect();
     let by_name = lines.iter().enumerate().map(|(index, (name, _))| (*name, index)).collect();
     let fields = |text: &'static str| text.split(' ').filter_map(|field| parse(field, &by_name)).collect();
     let messages = lines.iter().map(|(name, text)| Message { name, fields: fields(text) }).collect();

@@ -49,8 +49,8 @@ impl Inner {
             Outcome::Shown(value) if shows_object => {
                 Ok(call.value(http::StatusCode::OK, strategy::convert_from_storage(call.resource, value)))
             }
-            Outcome::Stored(stored) => Ok(success(call.resource, &stored.value())),
-            Outcome::Shown(value) => Ok(success(call.resource, &value)),
+            Outcome::Stored(stored) => Ok(success(call, &stored.value())),
+            Outcome::Shown(value) => Ok(success(call, &value)),
         }
     }
 
@@ -74,7 +74,7 @@ impl Inner {
             }
         }
         let metadata = json!({"resourceVersion": version.to_string()});
-        Ok(list::encode(call.resource, call.form, &metadata, selected.into_iter()))
+        list::encode(call.resource, call.form, &metadata, selected.into_iter())
     }
 
     /// Deletes one object, or marks it for deletion.
@@ -165,16 +165,16 @@ impl Inner {
 }
 
 /// The Status that answers a deletion that left nothing.
-fn success(resource: &Resource, object: &Value) -> Answer {
+fn success(call: &Call<'_>, object: &Value) -> Answer {
     let details = Details {
         name: text(object, "name").to_owned(),
-        group: resource.group.to_owned(),
-        kind: resource.plural.to_owned(),
+        group: call.resource.group.to_owned(),
+        kind: call.resource.plural.to_owned(),
         uid: text(object, "uid").to_owned(),
         ..Details::default()
     };
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
     });
-    answer::json(http::StatusCode::OK, &body)
+    answer::object(call.form.encoding, http::StatusCode::OK, &body)
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use kube_endpoint_apiserver_printers::represent::Encoding;
 use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::status::{Cause, Details, Status};
 use serde_json::{Value, json};
@@ -132,7 +133,7 @@ impl Inner {
         let selection = Selection::parse(call.resource, &call.info.namespace, &options)?;
         let snapshot = match self.snapshot(call, &options, &selection.prefix).await {
             Ok(snapshot) => snapshot,
-            Err(refused) => return refused.into_answer(),
+            Err(refused) => return refused.into_answer(call.form.encoding),
         };
         let mut metadata = json!({"resourceVersion": snapshot.version.to_string()});
         // What a cache may answer is answered whole: the real server ignores the limit there.
@@ -162,7 +163,7 @@ impl Inner {
                 Box::new(page.into_iter())
             }
         };
-        Ok(encode(call.resource, call.form, &metadata, objects))
+        encode(call.resource, call.form, &metadata, objects)
     }
 }
 
@@ -180,11 +181,11 @@ impl From<Status> for Refused {
 }
 
 impl Refused {
-    fn into_answer(self) -> Result<Answer, Status> {
+    fn into_answer(self, encoding: Encoding) -> Result<Answer, Status> {
         let Some(token) = self.token else { return Err(self.status) };
         let mut body = self.status.to_json();
         body["metadata"]["continue"] = token.into();
-        Ok(answer::json(http::StatusCode::GONE, &body))
+        Ok(answer::object(encoding, http::StatusCode::GONE, &body))
     }
 }
 
@@ -194,7 +195,10 @@ pub(crate) fn encode(
     form: Form,
     metadata: &Value,
     objects: impl Iterator<Item = Arc<Stored>> + Send + 'static,
-) -> Answer {
+) -> Result<Answer, Status> {
+    if form.encoding == Encoding::Protobuf {
+        return form.protobuf_list(resource, metadata, objects);
+    }
     let mut chunks = Chunks {
         head: Some(form.list_head(resource, metadata)),
         objects: objects.peekable(),
@@ -204,12 +208,12 @@ pub(crate) fn encode(
         first: true,
     };
     let first = chunks.next().unwrap_or_default();
-    if chunks.done {
+    Ok(if chunks.done {
         answer::json_bytes(http::StatusCode::OK, first)
     } else {
         let all = std::iter::once(first).chain(chunks);
-        answer::json_stream(Body::stream(futures::stream::iter(all.map(Ok))))
-    }
+        answer::stream(form.encoding.media_type(), Body::stream(futures::stream::iter(all.map(Ok))))
+    })
 }
 
 struct Chunks<I: Iterator> {

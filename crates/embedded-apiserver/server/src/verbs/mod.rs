@@ -86,6 +86,10 @@ impl Call<'_> {
     /// `fieldValidation` says.
     pub(crate) fn decode(&self, body: Value) -> Result<WithWarnings, Status> {
         let mut decoded = strategy::decode(self.resource, body)?;
+        if self.content_type == protobuf::CONTENT_TYPE {
+            // Upstream does not look for unknown fields in protobuf.
+            decoded.warnings.clear();
+        }
         match self.query.get("fieldValidation") {
             None | Some("Warn") => Ok(decoded),
             Some("Ignore") => {
@@ -124,16 +128,15 @@ impl Call<'_> {
 
     /// Answers with a stored object.
     pub(crate) fn object(&self, status: StatusCode, stored: &Stored) -> Answer {
-        if self.form.is_as_stored(self.resource) {
-            answer::json_bytes(status, stored.bytes())
-        } else {
-            self.value(status, strategy::convert_from_storage(self.resource, stored.value()))
+        match self.form.stored(self.resource, stored) {
+            Ok(bytes) => answer::encoded(self.form.encoding, status, bytes),
+            Err(failed) => answer::error(self.form.encoding, &failed),
         }
     }
 
     /// Answers with an object in the resource's view.
     pub(crate) fn value(&self, status: StatusCode, value: Value) -> Answer {
-        answer::json(status, &self.form.of_object(self.resource, value, true))
+        answer::object(self.form.encoding, status, &self.form.of_object(self.resource, value, true))
     }
 }
 

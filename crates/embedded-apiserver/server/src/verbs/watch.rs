@@ -10,7 +10,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::status::Status;
-use kube_endpoint_apiserver_rules::strategy;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -77,6 +76,7 @@ impl Inner {
         let options = ListOptions::read(&call.query, true)?;
         let selection =
             Selection::parse(call.resource, &call.info.namespace, &options)?.named(&call.info.name);
+        let media_type = call.form.encoding.watch_media_type();
         let faults = WatchFaults::of(&call.faults);
         let (wants_state, mark_end) = match (options.initial_events, options.resource_version) {
             (Some(true), _) => (true, options.bookmarks),
@@ -87,7 +87,8 @@ impl Inner {
         if options.initial_events == Some(true)
             && let Err(status) = self.wait_for(options.resource_version.unwrap_or_default()).await
         {
-            return Ok(answer::json_bytes(http::StatusCode::OK, error_event(&status)));
+            let event = call.form.event("ERROR", &status.to_json());
+            return Ok(answer::stream(media_type, Body::once(event)));
         }
         let now = Instant::now();
         let timeout =
@@ -123,17 +124,12 @@ impl Inner {
                 over: false,
             }
         };
-        Ok(answer::json_stream(Body::stream(futures::stream::unfold(watcher, |mut watcher| async move {
+        let events = futures::stream::unfold(watcher, |mut watcher| async move {
             let item = watcher.next().await?;
             Some((item, watcher))
-        }))))
+        });
+        Ok(answer::stream(media_type, Body::stream(events)))
     }
-}
-
-fn error_event(status: &Status) -> Bytes {
-    let mut text = json!({"type": "ERROR", "object": status.to_json()}).to_string();
-    text.push('\n');
-    text.into()
 }
 
 impl Watcher {
@@ -158,7 +154,7 @@ impl Watcher {
     async fn step(&mut self) -> Step {
         if self.faults.expire {
             let oldest = self.inner.store.lock().version();
-            self.queue.push_back(error_event(&expired(self.version, oldest)));
+            self.fail(&expired(self.version, oldest));
             return Step::End;
         }
         if let Some(until) = self.stalled_until.take() {
@@ -169,7 +165,7 @@ impl Watcher {
             return Step::Go;
         }
         if let Err(status) = self.send_changes() {
-            self.queue.push_back(error_event(&status));
+            self.fail(&status);
             return Step::End;
         }
         if self.mark_end {
@@ -222,10 +218,11 @@ impl Watcher {
         let object = json!({
             "kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata,
         });
-        let object = self.form.of_bookmark(object);
-        let mut text = json!({"type": "BOOKMARK", "object": object}).to_string();
-        text.push('\n');
-        self.queue.push_back(text.into());
+        self.queue.push_back(self.form.event("BOOKMARK", &self.form.of_bookmark(object)));
+    }
+
+    fn fail(&mut self, status: &Status) {
+        self.queue.push_back(self.form.event("ERROR", &status.to_json()));
     }
 
     fn send_initial(&mut self) {
@@ -286,14 +283,7 @@ impl Watcher {
 
     fn send(&mut self, kind: EventKind, object: &Stored) {
         self.sent += 1;
-        if self.form.is_as_stored(self.resource) {
-            object.event(kind, |bytes| self.queue.push_back(bytes));
-            return;
-        }
-        let shown = strategy::convert_from_storage(self.resource, object.value());
-        let shown = self.form.of_object(self.resource, shown, std::mem::take(&mut self.headers));
-        let mut text = json!({"type": kind.name(), "object": shown}).to_string();
-        text.push('\n');
-        self.queue.push_back(text.into());
+        let headers = std::mem::take(&mut self.headers);
+        self.form.stored_event(self.resource, kind, object, headers, |bytes| self.queue.push_back(bytes));
     }
 }

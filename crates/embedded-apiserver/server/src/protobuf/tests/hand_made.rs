@@ -112,5 +112,8 @@ fn what_cannot_be_read_is_refused() {
     assert_eq!(to_json(b"{}", pods()).unwrap_err().code, 400);
     assert_eq!(to_json(&body("v1", "Secret", &[]), pods()).unwrap_err().code, 400);
     assert_eq!(to_json(&body("v1", "Namespace", &[number(1, 5)]), pods()).unwrap_err().code, 400);
-    assert_eq!(to_json(&body("v1", "Namespace", &[bytes(1, bytes(1, [0xff]))]), pods()).unwrap_err().code, 400);
+    assert_eq!(
+        to_json(&body("v1", "Namespace", &[bytes(1, bytes(1, [0xff]))]), pods()).unwrap_err().code,
+        400
+    );
 }

@@ -90,7 +90,7 @@ proptest! {
             let _ = decode::object(of, &bytes);
         }
         let pod = table::of_kind("v1", "Pod").unwrap();
-        let whole = encoded(pod, &Value::Object(object(pod, &mut Dice(seed), 0)));
+        let whole = encoded(pod, Value::Object(object(pod, &mut Dice(seed), 0)));
         let at = at % (whole.len() + 1);
         bytes.truncate(3);
         let damaged = [&whole[..at], &bytes, whole.get(at + bytes.len()..).unwrap_or_default()].concat();
@@ -100,7 +100,7 @@ proptest! {
     #[test]
     fn fields_that_nobody_knows_are_skipped(seed: u64, at: bool) {
         for of in table::all() {
-            let protobuf = encoded(of, &Value::Object(object(of, &mut Dice(seed), 0)));
+            let protobuf = encoded(of, Value::Object(object(of, &mut Dice(seed), 0)));
             let mut unknown = Vec::new();
             wire::number(&mut unknown, 900, u64::MAX);
             wire::bytes(&mut unknown, 901, b"later");

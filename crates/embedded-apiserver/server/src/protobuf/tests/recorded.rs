@@ -20,20 +20,18 @@ fn read_json(name: &str) -> Value {
 /// Objects as the server sees them after it has read a body: with the zero values that JSON always has.
 fn complete(object: Value) -> Value {
     let of = Type::of(&object);
-    if let Some(resource) = resource::by_kind(of.api_version, of.kind) {
+    if let Some(resource) = resource::by_kind(&of.api_version, &of.kind) {
         return strategy::decode(resource, object).unwrap().object;
     }
     object
 }
 
 fn decoded(body: &[u8]) -> Value {
-    to_json(body, &resource::all()[0]).unwrap()
+    to_json(body, &resource::PODS).unwrap()
 }
 
 fn encoded(object: &Value) -> Vec<u8> {
-    let mut out = Vec::new();
-    Type::of(object).encode(object, &mut out).unwrap();
-    out
+    encode(object).unwrap()
 }
 
 /// The items of a list are objects without a type of their own.
@@ -73,10 +71,9 @@ fn single_objects_are_the_same_in_both_forms() {
         assert!(encoded(&json) == protobuf, "{kind}");
         // The same from text, without a tree.
         let text = read(&format!("{kind}.one.json"));
-        let mut out = Vec::new();
         let mut json = serde_json::Deserializer::from_slice(&text);
-        Type::of(&decoded(&protobuf)).encode(&mut json, &mut out).unwrap();
-        assert!(out == protobuf, "{kind} from text");
+        let found = Type::of(&decoded(&protobuf)).encode(&mut json).unwrap();
+        assert!(found == protobuf, "{kind} from text");
     }
 }
 
@@ -87,11 +84,12 @@ fn lists_are_the_same_in_both_forms() {
         assert_eq!(completed_items(decoded(&protobuf)), completed_items(json.clone()), "{kind}");
         assert!(encoded(&json) == protobuf, "{kind}");
         let mut items = Vec::new();
-        let of = Type { api_version: Type::of(&json).api_version, kind: Type::of(&json).kind.trim_end_matches("List") };
+        let list = Type::of(&json);
+        let of = Type::new(list.api_version.clone(), list.kind.trim_end_matches("List").to_owned());
         for item in json["items"].as_array().unwrap() {
             of.item(item, &mut items).unwrap();
         }
-        let (start, end) = Type::of(&json).list(&json["metadata"], items.len()).unwrap();
+        let (start, end) = list.list(&json["metadata"], items.len()).unwrap();
         assert!([&start[..], &items, &end].concat() == protobuf, "{kind} in pieces");
     }
 }
@@ -126,7 +124,7 @@ fn watches_are_the_same_in_both_forms() {
         let mut out = Vec::new();
         for event in &expected {
             let object = &event["object"];
-            Type::of(object).event(event["type"].as_str().unwrap(), object, &mut out).unwrap();
+            out.extend(Type::of(object).event(event["type"].as_str().unwrap(), object).unwrap());
         }
         assert!(out == stream, "{kind}");
     }
@@ -160,9 +158,8 @@ fn errors_and_metadata_are_the_same_in_both_forms() {
 #[test]
 fn metadata_is_taken_out_of_a_whole_object() {
     let text = read("pods.one.json");
-    let of = Type { api_version: "meta.k8s.io/v1", kind: "PartialObjectMetadata" };
-    let mut out = Vec::new();
-    of.encode(&mut serde_json::Deserializer::from_slice(&text), &mut out).unwrap();
+    let of = Type::new("meta.k8s.io/v1", "PartialObjectMetadata");
+    let out = of.encode(&mut serde_json::Deserializer::from_slice(&text)).unwrap();
     let pod = read_json("pods.one.json");
     let expected =
         json!({"apiVersion": of.api_version, "kind": of.kind, "metadata": pod["metadata"].clone()});

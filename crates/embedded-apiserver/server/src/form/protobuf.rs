@@ -1,0 +1,131 @@
+//! Answers in protobuf, encoded from stored JSON without a tree in between.
+
+use std::iter::Peekable;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::{TryStreamExt, stream};
+use http::StatusCode;
+use kube_endpoint_apiserver_printers::represent::{Encoding, Representation};
+use kube_endpoint_apiserver_rules::resource::Resource;
+use kube_endpoint_apiserver_rules::status::Status;
+use kube_endpoint_apiserver_rules::strategy;
+use serde_json::Value;
+
+use super::Form;
+use crate::answer::{self, Answer};
+use crate::body::{Body, ConnectionReset};
+use crate::protobuf::Type;
+use crate::store::Stored;
+
+/// How many bytes of a list are encoded between two chances for other tasks to run.
+const CHUNK: usize = 64 * 1024;
+
+impl Form {
+    /// The type as which the stored JSON of an object can be encoded; `None` where it has to be converted first.
+    pub(super) fn protobuf_type(self, resource: &Resource) -> Option<Type> {
+        if self.encoding != Encoding::Protobuf {
+            return None;
+        }
+        match self.representation {
+            // The metadata is the same in both views of an event.
+            Representation::Metadata(version) => {
+                Some(Type::new(version.api_version(), "PartialObjectMetadata"))
+            }
+            _ if resource.storage_resource() == resource => {
+                Some(Type::new(resource.api_version(), resource.kind))
+            }
+            _ => None,
+        }
+    }
+
+    /// The event, or one that tells why there is none.
+    pub(super) fn or_error(self, event: Result<Vec<u8>, Status>) -> Bytes {
+        let failed = |status: Status| {
+            let error = status.to_json();
+            // A Status has a message, so it can be encoded.
+            Type::of(&error).event("ERROR", &error).unwrap_or_default()
+        };
+        event.unwrap_or_else(failed).into()
+    }
+
+    /// The answer of a list. Its length stands before the items, so all are encoded before the first is sent: a short
+    /// list at once, a long one with breaks while the answer is read.
+    pub(crate) fn protobuf_list<I>(
+        self,
+        resource: &'static Resource,
+        metadata: &Value,
+        objects: I,
+    ) -> Result<Answer, Status>
+    where
+        I: Iterator<Item = Arc<Stored>> + Send + 'static,
+    {
+        let (list, item) = match self.representation {
+            Representation::Metadata(version) | Representation::MetadataList(version) => (
+                Type::new(version.api_version(), "PartialObjectMetadataList"),
+                Type::new(version.api_version(), "PartialObjectMetadata"),
+            ),
+            _ => (
+                Type::new(resource.api_version(), format!("{}List", resource.kind)),
+                Type::new(resource.api_version(), resource.kind),
+            ),
+        };
+        let mut items = Items { objects: objects.peekable(), resource, item };
+        let first = items.chunk()?;
+        if items.objects.peek().is_none() {
+            let (start, end) = list.list(metadata, first.len())?;
+            let bytes = [start, first, end].concat();
+            return Ok(answer::encoded(self.encoding, StatusCode::OK, bytes));
+        }
+        let metadata = metadata.clone();
+        let chunks = async move {
+            let encoded = async {
+                let mut chunks = vec![Bytes::new(), first];
+                while items.objects.peek().is_some() {
+                    tokio::task::yield_now().await;
+                    chunks.push(items.chunk()?);
+                }
+                let (start, end) = list.list(&metadata, chunks.iter().map(Bytes::len).sum())?;
+                chunks[0] = start;
+                chunks.push(end);
+                Ok(chunks)
+            };
+            match encoded.await {
+                Ok(chunks) => Ok(stream::iter(chunks.into_iter().map(Ok))),
+                Err::<_, Status>(status) => {
+                    tracing::error!(error = %status, "a list cannot be encoded as protobuf");
+                    Err(ConnectionReset)
+                }
+            }
+        };
+        let body = Body::stream(stream::once(chunks).try_flatten());
+        Ok(answer::stream(self.encoding.media_type(), body))
+    }
+}
+
+struct Items<I: Iterator> {
+    objects: Peekable<I>,
+    resource: &'static Resource,
+    item: Type,
+}
+
+impl<I: Iterator<Item = Arc<Stored>>> Items<I> {
+    /// The next items, encoded.
+    fn chunk(&mut self) -> Result<Bytes, Status> {
+        // Metadata is the same in both views of an event.
+        let as_stored =
+            self.resource.storage_resource() == self.resource || self.item.kind == "PartialObjectMetadata";
+        let mut chunk = Vec::new();
+        while chunk.len() < CHUNK {
+            let Some(object) = self.objects.next() else { break };
+            if as_stored {
+                let text = object.bytes();
+                self.item.item(&mut serde_json::Deserializer::from_slice(&text), &mut chunk)?;
+            } else {
+                let value = strategy::convert_from_storage(self.resource, object.value());
+                self.item.item(&value, &mut chunk)?;
+            }
+        }
+        Ok(chunk.into())
+    }
+}

@@ -1,0 +1,116 @@
+//! Bodies in protobuf: objects, options of deletions, reviews.
+
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, User};
+use serde_json::{Value, json};
+
+use crate::common::*;
+
+/// Objects of a real cluster, read and written back in protobuf, are no change: nothing is lost on either way.
+#[tokio::test(start_paused = true)]
+async fn what_is_read_can_be_written_back_unchanged() {
+    let cluster: Value =
+        serde_json::from_str(include_str!("../../../../../integration-tests/fixtures/shop-cluster.json"))
+            .unwrap();
+    let items = cluster["items"].as_array().unwrap();
+    let (server, client) = start(EmbeddedApiServer::builder().load([cluster.clone()]));
+    let version = server.resource_version();
+    for item in items {
+        let (api_version, kind) = (item["apiVersion"].as_str().unwrap(), item["kind"].as_str().unwrap());
+        let root = if api_version.contains('/') { "apis" } else { "api" };
+        let plural = format!("{}s", kind.to_lowercase().trim_end_matches('s'));
+        let namespace = item["metadata"]["namespace"].as_str();
+        let within = namespace.map_or_else(String::new, |namespace| format!("namespaces/{namespace}/"));
+        let name = item["metadata"]["name"].as_str().unwrap();
+        let uri = format!("/{root}/{api_version}/{within}{plural}/{name}");
+        let before = client.get(&uri, JSON).await.json();
+        let read = client.get(&uri, PROTOBUF).await;
+        read.object(200, api_version, kind);
+        let written = client.send("PUT", &uri, (PROTOBUF, PROTOBUF), read.body.clone()).await;
+        assert_eq!((written.status, &written.body), (200, &read.body), "{uri}");
+        assert_eq!(client.get(&uri, JSON).await.json(), before, "{uri}");
+    }
+    assert!(items.len() > 50);
+    assert_eq!(server.resource_version(), version);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_created_and_updated() {
+    let (server, client) = start(EmbeddedApiServer::builder());
+    let port = |number_of_port: u64| [bytes(1, ""), bytes(2, "TCP"), number(3, number_of_port)].concat();
+    let service = |version: &str, port: Vec<u8>| {
+        let metadata = [bytes(1, "web"), bytes(6, version)].concat();
+        let selector = [bytes(1, "app"), bytes(2, "web")].concat();
+        // The last field is one that this server does not know.
+        let spec = [bytes(1, port), bytes(2, selector), bytes(250, "later")].concat();
+        body("v1", "Service", &[bytes(1, metadata), bytes(2, spec), number(200, 1)])
+    };
+    let uri = format!("{SERVICES}?fieldValidation=Strict");
+    let created = client.send("POST", &uri, (PROTOBUF, PROTOBUF), service("", port(80))).await;
+    assert_eq!(created.headers.get("warning"), None);
+    let created = created.object(201, "v1", "Service");
+    assert_eq!(created.number(&[2, 1, 3]), 80);
+    let stored = server.get("services", "default", "web").unwrap();
+    assert_eq!(stored["spec"]["selector"], json!({"app": "web"}));
+    assert_eq!(stored["spec"]["ports"], json!([{"port": 80, "protocol": "TCP", "targetPort": 80}]));
+    assert_eq!(created.text(&[2, 3]), stored["spec"]["clusterIP"].as_str().unwrap());
+    let uri = format!("{SERVICES}/web");
+    let update = service(&created.version(), port(81));
+    let updated = client.send("PUT", &uri, (PROTOBUF, PROTOBUF), update.clone()).await;
+    assert_eq!(updated.object(200, "v1", "Service").number(&[2, 1, 3]), 81);
+    client.send("PUT", &uri, (PROTOBUF, PROTOBUF), update).await.error(409, "Conflict");
+    // What says nothing of its type is taken for what the path names.
+    let untyped = body("", "", &[bytes(1, bytes(1, "other")), bytes(2, bytes(1, port(80)))]);
+    client.send("POST", SERVICES, (PROTOBUF, PROTOBUF), untyped).await.object(201, "v1", "Service");
+    let node = body("v1", "Node", &[bytes(1, bytes(1, "n"))]);
+    client.send("POST", SERVICES, (PROTOBUF, PROTOBUF), node).await.error(400, "BadRequest");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_obeys_its_options() {
+    let (server, client) = start(EmbeddedApiServer::builder());
+    client.create(PODS, &pod("a")).await;
+    let uri = format!("{PODS}/a");
+    let wrong = body("v1", "DeleteOptions", &[bytes(2, bytes(1, "another uid"))]);
+    client.send("DELETE", &uri, (PROTOBUF, PROTOBUF), wrong).await.error(409, "Conflict");
+    let dry = body("v1", "DeleteOptions", &[number(1, 0), bytes(5, "All")]);
+    client.send("DELETE", &uri, (PROTOBUF, PROTOBUF), dry).await.object(200, "v1", "Pod");
+    assert_eq!(server.count("pods"), 1);
+    let now = body("v1", "DeleteOptions", &[number(1, 0), bytes(4, "Background")]);
+    client.send("DELETE", &uri, (PROTOBUF, PROTOBUF), now).await.object(200, "v1", "Pod");
+    assert_eq!(server.count("pods"), 0);
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let slice = json!({"metadata": {"name": "s"}, "addressType": "IPv4", "endpoints": []});
+    client.create(slices, &slice).await;
+    let gone = client.send("DELETE", &format!("{slices}/s"), (PROTOBUF, PROTOBUF), "").await;
+    let gone = gone.object(200, "v1", "Status");
+    assert_eq!((gone.text(&[2]), gone.text(&[5, 1])), ("Success".to_owned(), "s".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn reviews_are_answered() {
+    let user = User { name: "scraper".to_owned(), groups: vec!["monitoring".to_owned()] };
+    let (_server, client) = start(EmbeddedApiServer::builder().token("secret", user));
+    let (group, kind) = ("authentication.k8s.io/v1", "TokenReview");
+    let review = body(group, kind, &[bytes(2, bytes(1, "secret"))]);
+    let uri = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let reply = client.send("POST", uri, (PROTOBUF, PROTOBUF), review).await.object(201, group, kind);
+    assert_eq!((reply.number(&[3, 1]), reply.text(&[3, 2, 1])), (1, "scraper".to_owned()));
+    let (group, kind) = ("authorization.k8s.io/v1", "SubjectAccessReview");
+    let wanted = [bytes(1, "/metrics"), bytes(2, "get")].concat();
+    let extra = [bytes(1, "scopes"), bytes(2, [bytes(1, "a"), bytes(1, "b")].concat())].concat();
+    let spec = [bytes(2, wanted), bytes(3, "nobody"), bytes(5, extra)].concat();
+    let review = body(group, kind, &[bytes(2, spec)]);
+    let uri = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+    let reply = client.send("POST", uri, (PROTOBUF, PROTOBUF), review.clone()).await;
+    let object = reply.object(201, group, kind);
+    assert_eq!((object.number(&[3, 1]), object.text(&[2, 3])), (0, "nobody".to_owned()));
+    assert_eq!(object.text(&[2, 5, 1]), "scopes");
+    let json = client.send("POST", uri, (PROTOBUF, JSON), review).await.json();
+    assert_eq!(json["spec"]["extra"], json!({"scopes": ["a", "b"]}));
+    let (group, kind) = ("authorization.k8s.io/v1", "SelfSubjectAccessReview");
+    let uri = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let wanted = [bytes(2, "list"), bytes(5, "pods")].concat();
+    let review = body(group, kind, &[bytes(2, bytes(1, wanted))]);
+    let reply = client.send("POST", uri, (PROTOBUF, PROTOBUF), review).await.object(201, group, kind);
+    assert_eq!(reply.number(&[3, 1]), 1);
+}
