@@ -53,7 +53,9 @@
 //! # What it costs
 //!
 //! An object is kept as its JSON, framed as the watch event that announced it, with its labels and selectable fields
-//! beside it. Reads and all watchers share those bytes; only a table or the other view of an event is encoded anew.
+//! beside it. Reads and all watchers that take JSON share those bytes; a table, the other view of an event, and protobuf
+//! are encoded for each answer. Protobuf is encoded straight from the JSON text, without a tree in between; nothing of it
+//! is kept.
 //! Each resource is a sorted copy-on-write map of two levels, so a list takes a snapshot in constant time and streams
 //! it while writes go on; a write to a map that a snapshot shares copies some hundred pointers. A watcher is a cursor
 //! into the resource's history and has no queue. Older states (pages of a list, `resourceVersionMatch=Exact`) are
@@ -63,8 +65,7 @@
 //!
 //! # What it does not have
 //!
-//! Server-side apply, answers in protobuf (bodies in protobuf are read, as Go's typed clients send them), YAML bodies,
-//! compression, custom resources, admission beyond namespaces, authorization of its own requests (a review of one's own
+//! Server-side apply, protobuf for discovery and tables, YAML bodies, compression, custom resources, admission beyond namespaces, authorization of its own requests (a review of one's own
 //! rights says yes to everything), TLS, and what needs a kubelet or a scheduler: logs, exec, port-forward, binding,
 //! eviction. What is missing is named by the answer. managedFields are kept when loaded and sent, but not tracked.
 

@@ -57,7 +57,7 @@ async fn metadata_alone_is_protobuf_too() {
     assert_eq!((one.name(), one.text(&[1, 11, 1]), one.0.len()), ("a".to_owned(), "app".to_owned(), 1));
     let list = client.get(PODS, &format!("{PROTOBUF};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")).await;
     let list = list.object(200, "meta.k8s.io/v1", "PartialObjectMetadataList");
-    assert_eq!(list.all(2), [one.clone()]);
+    assert_eq!(list.all(2), std::slice::from_ref(&one));
     let mut events = Events::open(&client, &format!("{PODS}?watch=1"), &accept).await;
     let (event, object) = events.next().await.unwrap();
     assert_eq!(event, "ADDED");

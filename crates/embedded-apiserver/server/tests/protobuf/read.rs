@@ -111,7 +111,7 @@ async fn both_views_of_an_event_have_their_own_message() {
         ("web".into(), "it did not work".into(), 3)
     );
     let list = client.get(uri, PROTOBUF).await.object(200, "events.k8s.io/v1", "EventList");
-    assert_eq!(list.all(2), [newer.clone()]);
+    assert_eq!(list.all(2), std::slice::from_ref(&newer));
     let mut events = Events::open(&client, &format!("{uri}?watch=1"), PROTOBUF).await;
     let (_, object) = events.next().await.unwrap();
     assert_eq!(envelope(&object, "events.k8s.io/v1", "Event"), newer);
