@@ -1,7 +1,7 @@
-//! How events get into the stores, and from there to handlers.
+//! Applies events to the stores and notifies handlers.
 //!
-//! The order is always the same: work out what the event means (reading only), change the store (the only moment at
-//! which readers wait), move the position, call the handlers.
+//! The steps are always the same: compute the change under a read lock, modify the store (the only moment at which readers
+//! wait), move the position, call the handlers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, ResourceVersion};
 
 use crate::cluster::Store;
-use crate::table::{StoredByName, Table};
+use crate::table::{Indexed, Table};
 use crate::{Change, Cluster, Handler, Object, StreamEvent};
 
 /// A received view, compared with the one in the store.
@@ -50,24 +50,24 @@ impl<T: Object> Update<T> {
 }
 
 impl Cluster {
-    /// Takes an event about nodes.
+    /// Applies an event about nodes.
     pub fn apply_nodes(&self, event: StreamEvent<Node>) {
         self.store_event(&self.inner.nodes, event, |handler, change| handler.on_node(change));
     }
 
-    /// Takes an event about EndpointSlices.
+    /// Applies an event about EndpointSlices.
     pub fn apply_endpoint_slices(&self, event: StreamEvent<EndpointSlice>) {
         self.store_event(&self.inner.endpoint_slices, event, |handler, change| {
             handler.on_endpoint_slice(change);
         });
     }
 
-    /// Takes an event about Endpoints objects.
+    /// Applies an event about Endpoints objects.
     pub fn apply_endpoints(&self, event: StreamEvent<Endpoints>) {
         self.store_event(&self.inner.endpoints, event, |handler, change| handler.on_endpoints(change));
     }
 
-    fn store_event<T: StoredByName>(
+    fn store_event<T: Indexed>(
         &self,
         store: &Store<T>,
         event: StreamEvent<T>,
@@ -87,7 +87,7 @@ impl Cluster {
         });
     }
 
-    fn store_one<T: StoredByName>(
+    fn store_one<T: Indexed>(
         &self,
         store: &Store<T>,
         event: StreamEvent<T>,
@@ -102,7 +102,7 @@ impl Cluster {
                 let update = Update::of(new, old.as_ref());
                 store.table.write().put(key, Arc::clone(update.item()));
                 metrics.applied.increment(1);
-                self.moved::<T>(version);
+                self.set_position::<T>(version);
                 if update.notifies() {
                     deliver(Change { old, new: Some(Arc::clone(update.item())) });
                 }
@@ -114,22 +114,22 @@ impl Cluster {
                 self.remove::<T>(store, &key, resource_version, deliver);
             }
             StreamEvent::Restarted { items, undecodable, resource_version } => {
-                let (table, changes) = rebuilt(&store.table.read(), items, undecodable);
+                let (table, changes) = replaced(&store.table.read(), items, undecodable);
                 let before = std::mem::replace(&mut *store.table.write(), table);
                 metrics.restarted.increment(1);
-                self.moved::<T>(resource_version);
+                self.set_position::<T>(resource_version);
                 changes.into_iter().for_each(deliver);
-                self.complete::<T>();
+                self.mark_synced::<T>();
                 drop(before);
             }
             StreamEvent::Bookmark(version) => {
                 metrics.bookmarks.increment(1);
-                self.moved::<T>(version);
+                self.set_position::<T>(version);
             }
         }
     }
 
-    fn remove<T: StoredByName>(
+    fn remove<T: Indexed>(
         &self,
         store: &Store<T>,
         key: &ObjectKey,
@@ -139,15 +139,15 @@ impl Cluster {
         let old = store.table.read().get(&key.namespace, &key.name).cloned();
         store.table.write().remove(key);
         self.metrics(T::KIND).deleted.increment(1);
-        self.moved::<T>(version);
-        // Who deletes what nobody knew of changes nothing.
+        self.set_position::<T>(version);
+        // Deleting an unknown object is a no-op.
         if old.is_some() {
             deliver(Change { old, new: None });
         }
     }
 
-    /// The store of a kind has come to a version. One that is not known leaves the position as it is.
-    pub(crate) fn moved<T: Object>(&self, version: ResourceVersion) {
+    /// Moves the position of a kind to a version. An unknown version leaves it unchanged.
+    pub(crate) fn set_position<T: Object>(&self, version: ResourceVersion) {
         let metrics = self.metrics(T::KIND);
         metrics.objects.set(self.count(T::KIND) as f64);
         if !version.is_none() {
@@ -156,16 +156,16 @@ impl Cluster {
         }
     }
 
-    /// The store of a kind holds a complete state, and handlers have heard of it.
-    pub(crate) fn complete<T: Object>(&self) {
+    /// Records that a kind was listed and that handlers were called for its objects.
+    pub(crate) fn mark_synced<T: Object>(&self) {
         self.metrics(T::KIND).synced.set(1.0);
         self.inner.progress.mark_synced(T::KIND);
     }
 }
 
-/// The table that a list makes of the one before, and what handlers must hear. Objects that nothing changed about keep
-/// their place in memory; those that could not be decoded keep their last view.
-fn rebuilt<T: StoredByName>(
+/// Compares a complete list with the previous table. Returns the new table and the changes to notify handlers of. Unchanged
+/// objects are shared with the previous table; undecodable ones keep their last view.
+fn replaced<T: Indexed>(
     before: &Table<T>,
     items: Vec<T>,
     undecodable: Vec<ObjectKey>,

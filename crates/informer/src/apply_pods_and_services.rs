@@ -1,4 +1,4 @@
-//! How events about pods and Services get into the index that they share.
+//! Applies events about pods and Services to the index that they share, and notifies handlers.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::cluster::PodServiceEvent;
 use crate::pod_service_index::PodServiceIndex;
 use crate::{Change, Cluster, Object, PodEvent, StreamEvent};
 
-/// A pod that is new altogether, or gone.
+/// The change of a pod that was created or deleted.
 const EVERYTHING: PodChange = PodChange { endpoint: true, membership: true };
 
 impl Cluster {
-    /// Takes an event about pods.
+    /// Applies an event about pods.
     pub fn apply_pods(&self, event: StreamEvent<Pod>) {
         self.pod_service_event(PodServiceEvent::Pod(event));
     }
 
-    /// Takes an event about Services.
+    /// Applies an event about Services.
     pub fn apply_services(&self, event: StreamEvent<Service>) {
         self.pod_service_event(PodServiceEvent::Service(event));
     }
@@ -45,7 +45,7 @@ impl Cluster {
             }
             StreamEvent::Bookmark(version) => {
                 metrics.bookmarks.increment(1);
-                self.moved::<Pod>(version);
+                self.set_position::<Pod>(version);
             }
         }
     }
@@ -57,14 +57,14 @@ impl Cluster {
         let update = Update::of(new, old.as_ref());
         let new = update.item();
         let changed = changed(old.as_deref(), Some(new));
-        let hears = update.notifies() && !changed.is_none();
-        let before = if hears { index.read().services_of_pod(&new.key) } else { Vec::new() };
+        let needs_services = update.notifies() && !changed.is_none();
+        let before = if needs_services { index.read().services_of_pod(&new.key) } else { Vec::new() };
         index.write().put_pod(new);
-        let now = if hears { index.read().services_of_pod(&new.key) } else { Vec::new() };
+        let now = if needs_services { index.read().services_of_pod(&new.key) } else { Vec::new() };
         self.metrics(Pod::KIND).applied.increment(1);
-        self.moved::<Pod>(version);
+        self.set_position::<Pod>(version);
         if update.notifies() {
-            self.tell_pod(pod_event(Change { old, new: Some(Arc::clone(new)) }, changed, before, now));
+            self.notify_pod(pod_event(Change { old, new: Some(Arc::clone(new)) }, changed, before, now));
         }
     }
 
@@ -76,16 +76,16 @@ impl Cluster {
         };
         index.write().remove_pod(key);
         self.metrics(Pod::KIND).deleted.increment(1);
-        self.moved::<Pod>(version);
+        self.set_position::<Pod>(version);
         if old.is_some() {
-            self.tell_pod(pod_event(Change { old, new: None }, EVERYTHING, before, Vec::new()));
+            self.notify_pod(pod_event(Change { old, new: None }, EVERYTHING, before, Vec::new()));
         }
     }
 
     fn restart_pods(&self, items: Vec<Pod>, undecodable: &[ObjectKey], version: ResourceVersion) {
         let index = &self.inner.index;
         let (now, changes) = {
-            // Nobody else writes, and readers do not mind another reader, however long it reads.
+            // The serial queue is the only writer, so a long read lock blocks nobody.
             let before = index.read();
             let (pods, mut changes) = compared(items, undecodable, |key| before.pod(key).cloned());
             let now = PodServiceIndex::of(before.services().cloned(), pods.into_iter());
@@ -96,7 +96,7 @@ impl Cluster {
         };
         let before = std::mem::replace(&mut *index.write(), now);
         self.metrics(Pod::KIND).restarted.increment(1);
-        self.moved::<Pod>(version);
+        self.set_position::<Pod>(version);
         for change in changes {
             let changed = changed(change.old.as_deref(), change.new.as_deref());
             let (mut left, mut joined) = (Vec::new(), Vec::new());
@@ -106,12 +106,12 @@ impl Cluster {
                 left = before.services_of_pod(&pod.key);
                 joined = index.read().services_of_pod(&pod.key);
             }
-            self.tell_pod(pod_event(change, changed, left, joined));
+            self.notify_pod(pod_event(change, changed, left, joined));
         }
-        self.complete::<Pod>();
+        self.mark_synced::<Pod>();
     }
 
-    fn tell_pod(&self, event: PodEvent) {
+    fn notify_pod(&self, event: PodEvent) {
         for handler in self.handlers().iter() {
             handler.on_pod(&event);
         }
@@ -130,7 +130,7 @@ impl Cluster {
             }
             StreamEvent::Bookmark(version) => {
                 metrics.bookmarks.increment(1);
-                self.moved::<Service>(version);
+                self.set_position::<Service>(version);
             }
         }
     }
@@ -138,32 +138,32 @@ impl Cluster {
     fn put_service(&self, new: Service) {
         let index = &self.inner.index;
         let version = new.resource_version;
-        let (old, selection) = {
+        let (old, selector_change) = {
             let index = index.read();
-            (index.service(&new.key).cloned(), index.reselect(&new.key, Some(&new)))
+            (index.service(&new.key).cloned(), index.selector_change(&new.key, Some(&new)))
         };
         let update = Update::of(new, old.as_ref());
-        let dropped = index.write().put_service(Arc::clone(update.item()), selection);
-        drop(dropped);
+        let previous_pods = index.write().put_service(Arc::clone(update.item()), selector_change);
+        drop(previous_pods);
         self.metrics(Service::KIND).applied.increment(1);
-        self.moved::<Service>(version);
+        self.set_position::<Service>(version);
         if update.notifies() {
-            self.tell_service(&Change { old, new: Some(Arc::clone(update.item())) });
+            self.notify_service(&Change { old, new: Some(Arc::clone(update.item())) });
         }
     }
 
     fn remove_service(&self, key: &ObjectKey, version: ResourceVersion) {
         let index = &self.inner.index;
-        let (old, selection) = {
+        let (old, selector_change) = {
             let index = index.read();
-            (index.service(key).cloned(), index.reselect(key, None))
+            (index.service(key).cloned(), index.selector_change(key, None))
         };
-        let dropped = index.write().remove_service(key, selection);
-        drop(dropped);
+        let previous_pods = index.write().remove_service(key, selector_change);
+        drop(previous_pods);
         self.metrics(Service::KIND).deleted.increment(1);
-        self.moved::<Service>(version);
+        self.set_position::<Service>(version);
         if old.is_some() {
-            self.tell_service(&Change { old, new: None });
+            self.notify_service(&Change { old, new: None });
         }
     }
 
@@ -180,23 +180,23 @@ impl Cluster {
         };
         let before = std::mem::replace(&mut *index.write(), now);
         self.metrics(Service::KIND).restarted.increment(1);
-        self.moved::<Service>(version);
+        self.set_position::<Service>(version);
         for change in &changes {
-            self.tell_service(change);
+            self.notify_service(change);
         }
-        self.complete::<Service>();
+        self.mark_synced::<Service>();
         drop(before);
     }
 
-    fn tell_service(&self, change: &Change<Service>) {
+    fn notify_service(&self, change: &Change<Service>) {
         for handler in self.handlers().iter() {
             handler.on_service(change);
         }
     }
 }
 
-/// The objects of a list, those of the store where nothing is new about them, and the changes that handlers must hear
-/// of but for deletions. What could not be decoded stays as it was.
+/// Compares a complete list with the store. Returns the objects to store, shared with the store where they are unchanged,
+/// and the changes to notify handlers of, without deletions. Undecodable objects keep their last view.
 fn compared<T: Object>(
     items: Vec<T>,
     undecodable: &[ObjectKey],
@@ -204,7 +204,7 @@ fn compared<T: Object>(
 ) -> (Vec<Arc<T>>, Vec<Change<T>>) {
     let mut kept = Vec::with_capacity(items.len());
     let mut changes = Vec::new();
-    // Old views go first, so that a decoded one of the same name wins.
+    // Previous views come first, so that a decoded one of the same name replaces them.
     kept.extend(undecodable.iter().filter_map(&get));
     for new in items {
         let old = get(&new.key());
@@ -224,7 +224,7 @@ fn changed(old: Option<&Pod>, new: Option<&Pod>) -> PodChange {
     }
 }
 
-/// Sorts the Services of a pod before and now, both sorted, into those that it left, joined and stayed with.
+/// Builds the event from the Services that selected the pod before and those that select it now, both sorted.
 fn pod_event(
     change: Change<Pod>,
     changed: PodChange,

@@ -1,7 +1,7 @@
-//! What every request of a client leaves in the metrics, under client-go's names (`tools/metrics`, and
+//! Request metrics under client-go's names (`tools/metrics`, and
 //! `metrics/prometheus/restclient` in component-base).
 //!
-//! The recorder is the one that is current when an answer comes.
+//! Each request is recorded with the recorder that is current when its response arrives.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -13,9 +13,9 @@ use metrics::{Unit, counter, describe_counter, describe_histogram, histogram};
 use tokio::time::Instant;
 use tower::{Layer, Service};
 
-/// Requests by `code` (`<error>` where none was answered), `method` and `host`.
+/// Requests by `code` (`<error>` if no response arrived), `method` and `host`.
 pub const REQUESTS: &str = "rest_client_requests_total";
-/// Seconds until an answer began, by `verb` and `host`. A watch answers when it opens.
+/// Seconds until the response headers arrived, by `verb` and `host`. For a watch, that is when it opens.
 pub const REQUEST_DURATION: &str = "rest_client_request_duration_seconds";
 
 /// Upstream's buckets for [`REQUEST_DURATION`], in seconds.
@@ -29,7 +29,7 @@ pub struct CountRequests {
 }
 
 impl CountRequests {
-    /// For a client of this host (with its port), which becomes a label.
+    /// A layer for a client of this host. `host` includes the port and becomes a label.
     pub fn new(host: impl Into<Arc<str>>) -> Self {
         describe_counter!(REQUESTS, "Number of HTTP requests, by status code, method and host");
         describe_histogram!(REQUEST_DURATION, Unit::Seconds, "Request latency in seconds, by verb and host");
@@ -45,7 +45,7 @@ impl<S> Layer<S> for CountRequests {
     }
 }
 
-/// A client's service whose requests are counted.
+/// A service whose requests are counted and timed.
 #[derive(Clone, Debug)]
 pub struct Counted<S> {
     inner: S,
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn each_request_is_counted_by_what_became_of_it() {
+    async fn each_request_is_counted_by_its_outcome() {
         let recorder = DebuggingRecorder::new();
         let snapshotter = recorder.snapshotter();
         let _current = metrics::set_default_local_recorder(&recorder);

@@ -1,4 +1,4 @@
-//! The stores of all kinds, as controllers read them.
+//! The stores and indexes of all kinds.
 
 use std::sync::Arc;
 
@@ -14,11 +14,10 @@ use crate::serial_queue::SerialQueue;
 use crate::table::Table;
 use crate::{Handler, Kind, Kinds, Object, StreamEvent};
 
-/// All stores and indexes; a clone is another handle on the same ones.
+/// All stores and indexes. Clones share them.
 ///
-/// Every read sees one state: the work of an event, and of a whole list, becomes visible at once. A list is compared and
-/// indexed beside the state that readers see, which is then exchanged; so no lock is held for longer than a single event
-/// takes, whatever the size of the cluster.
+/// Events and lists become visible atomically. A list is compared and indexed in a new table, which then replaces the one
+/// that readers see, so a lock is never held for longer than one event takes, whatever the size of the cluster.
 #[derive(Clone)]
 pub struct Cluster {
     pub(crate) inner: Arc<Inner>,
@@ -35,7 +34,7 @@ pub(crate) struct Inner {
     metrics: [KindMetrics; Kind::ALL.len()],
 }
 
-/// Pods and Services share an index, hence a queue.
+/// An event for the index that pods and Services share.
 pub(crate) enum PodServiceEvent {
     Pod(StreamEvent<Pod>),
     Service(StreamEvent<Service>),
@@ -63,7 +62,7 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Empty stores that count as synced once each of `kinds` has had a complete list.
+    /// Empty stores. They count as synced once each of `kinds` has been listed.
     pub fn new(kinds: impl Into<Kinds>) -> Self {
         describe();
         Self {
@@ -80,13 +79,13 @@ impl Cluster {
         }
     }
 
-    /// Adds a handler, which hears of every change from now on. Add all of them before the first event.
+    /// Adds a handler, which is called for every later change. Add all handlers before the first event.
     pub fn add_handler(&self, handler: Arc<dyn Handler>) {
         let mut handlers = self.inner.handlers.write();
         *handlers = handlers.iter().cloned().chain([handler]).collect();
     }
 
-    /// Drops all handlers, which usually hold the cluster themselves: without this the two would keep each other alive.
+    /// Drops all handlers. A handler usually holds a clone of the cluster; without this, the two keep each other alive.
     pub fn remove_handlers(&self) {
         *self.inner.handlers.write() = Arc::new([]);
     }
@@ -116,7 +115,7 @@ impl Cluster {
         self.inner.index.read().service(key).cloned()
     }
 
-    /// The node of a name.
+    /// A node, by name.
     pub fn node(&self, name: &str) -> Option<Arc<Node>> {
         self.inner.nodes.table.read().get("", name).cloned()
     }
@@ -131,11 +130,11 @@ impl Cluster {
         self.inner.endpoints.table.read().get(&key.namespace, &key.name).cloned()
     }
 
-    /// The pods that a Service selects, sorted by name. None for a Service that is not known, has no selector or is an
-    /// ExternalName; an empty selector selects all pods of its namespace.
+    /// The pods that a Service selects, sorted by name. Empty if the Service does not exist, has no selector or is of type
+    /// ExternalName. An empty selector selects all pods of the namespace.
     pub fn pods_of(&self, service: &ObjectKey) -> Vec<Arc<Pod>> {
         let list = self.inner.index.read().pods_of(service);
-        // Only now, with no lock held, is each pod's pointer copied.
+        // The list shares chunks with the index; the pointers are copied after the lock is released.
         let mut pods = Vec::with_capacity(list.len());
         pods.extend(list.iter().cloned());
         pods
@@ -146,14 +145,15 @@ impl Cluster {
         self.inner.index.read().services_of_pod(pod)
     }
 
-    /// The Services that select a pod on a node, sorted: those that a change of the node may touch.
+    /// The Services that select a pod on a node, sorted. A change of the node may affect these.
     pub fn services_on_node(&self, node: &str) -> Vec<ObjectKey> {
         self.inner.index.read().services_on_node(node)
     }
 
-    /// The EndpointSlices whose label names a Service, whoever manages them, sorted by name. The Service need not exist.
+    /// The EndpointSlices whose `kubernetes.io/service-name` label names a Service, sorted by name, whoever manages them. The
+    /// Service need not exist.
     pub fn slices_of(&self, service: &ObjectKey) -> Vec<Arc<EndpointSlice>> {
-        self.inner.endpoint_slices.table.read().owned_by(service).cloned().collect()
+        self.inner.endpoint_slices.table.read().by_service(service).cloned().collect()
     }
 
     /// All Services, sorted.
@@ -171,7 +171,7 @@ impl Cluster {
         self.inner.nodes.table.read().iter().cloned().collect()
     }
 
-    /// How many objects of a kind there are.
+    /// The number of objects of a kind.
     pub fn count(&self, kind: Kind) -> usize {
         match kind {
             Kind::Pods => self.inner.index.read().pod_count(),
@@ -182,31 +182,30 @@ impl Cluster {
         }
     }
 
-    /// The version up to which the store of a kind shows the cluster: that of the last event, bookmark or list. Whoever
-    /// reads it first and the store then sees a state at least as new.
+    /// The resource version up to which the store of a kind shows the cluster: that of the last event, bookmark or list. A
+    /// read of the store after this call returns a state at least as new.
     pub fn position(&self, kind: Kind) -> ResourceVersion {
         self.inner.progress.position(kind)
     }
 
-    /// How often a list of a kind came with a lower version than the store had read up to. Positions of different epochs
-    /// do not compare.
+    /// The number of lists of a kind that had a lower version than the store's position, as after a restore of the server's
+    /// storage. Positions of different epochs cannot be compared.
     pub fn epoch(&self, kind: Kind) -> u64 {
         self.inner.progress.epoch(kind)
     }
 
-    /// Whether each kind that is waited for has had a complete list, and handlers have heard of all of it. It never turns
-    /// false again.
+    /// Whether each awaited kind has been listed and handlers have been called for its objects. Stays true once it is true.
     pub fn has_synced(&self) -> bool {
         self.inner.progress.has_synced()
     }
 
-    /// Waits until [`Cluster::has_synced`].
+    /// Waits until [`has_synced`](Self::has_synced).
     pub async fn synced(&self) {
         self.inner.progress.synced().await;
     }
 
-    /// Takes an event. When this returns, the stores show it and handlers have heard of it, unless another thread is
-    /// handing in events of this kind at the same time, which then does the work.
+    /// Applies an event. On return, the stores show it and handlers have been called; unless another thread is applying an
+    /// event of this kind, which then applies this one too, later.
     pub fn apply<T: Object>(&self, event: StreamEvent<T>) {
         T::apply(self, event);
     }

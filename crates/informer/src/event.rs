@@ -1,4 +1,4 @@
-//! What goes into the stores, and what comes out to handlers.
+//! The events that stores apply, and the changes that handlers are called with.
 
 use std::sync::Arc;
 
@@ -7,51 +7,51 @@ use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, Pod, R
 
 use crate::Kind;
 
-/// What a list and watch says about one kind. A store takes a stream of these, wherever it comes from.
+/// An event of a list and watch of one kind. A store applies a stream of these, whatever its source.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StreamEvent<T> {
-    /// An object is new or has changed.
+    /// An object was created or changed.
     Applied(T),
-    /// An object is gone; this is its last state, at the version of its deletion.
+    /// An object was deleted. This is its last state, with the version of the deletion.
     Deleted(T),
-    /// An object is gone whose last state could not be decoded.
+    /// An object was deleted whose last state could not be decoded.
     DeletedFinalStateUnknown {
-        /// Which one.
+        /// Namespace and name.
         key: ObjectKey,
-        /// The version of its deletion.
+        /// The version of the deletion.
         resource_version: ResourceVersion,
     },
-    /// The complete state. Whatever the store holds beyond it has been deleted while nobody watched.
+    /// The complete state, as a list returns it. Every other object in the store was deleted while the watch was down.
     Restarted {
         /// All objects, in any order, each once.
         items: Vec<T>,
-        /// Objects that exist but could not be decoded: the store keeps the last view that it has of them.
+        /// Objects that exist but could not be decoded. The store keeps its last views of them.
         undecodable: Vec<ObjectKey>,
         /// The version of the list.
         resource_version: ResourceVersion,
     },
-    /// Nothing happened up to this version.
+    /// All events up to this version have been sent.
     Bookmark(ResourceVersion),
 }
 
 impl<T> StreamEvent<T> {
-    /// The complete state, all of which could be decoded.
+    /// A complete state in which every object could be decoded.
     pub fn restarted(items: Vec<T>, resource_version: ResourceVersion) -> Self {
         Self::Restarted { items, undecodable: Vec::new(), resource_version }
     }
 }
 
-/// An object before and after. Created objects have no `old`, deleted ones no `new`.
+/// An object before and after a change. A created object has no `old`, a deleted one no `new`.
 #[derive(Debug)]
 pub struct Change<T> {
-    /// As the store held it before.
+    /// The previous view; none if the object was created.
     pub old: Option<Arc<T>>,
-    /// As the store holds it now.
+    /// The current view; none if the object was deleted.
     pub new: Option<Arc<T>>,
 }
 
 impl<T> Change<T> {
-    /// The object: as it is now, or as it last was.
+    /// The current view, or the last one of a deleted object.
     pub fn latest(&self) -> Option<&Arc<T>> {
         self.new.as_ref().or(self.old.as_ref())
     }
@@ -63,15 +63,15 @@ impl<T> Clone for Change<T> {
     }
 }
 
-/// A pod before and after, and the Services that select it. Where nothing changed that endpoints depend on
-/// ([`PodChange::is_none`]) the Services are not looked up and the three lists are empty. Each list is sorted.
+/// A pod before and after a change, and the Services that select it. The three lists are sorted. If nothing changed that
+/// endpoints depend on ([`PodChange::is_none`]), Services are not looked up and the lists are empty.
 #[derive(Clone, Debug)]
 pub struct PodEvent {
     /// The pod.
     pub change: Change<Pod>,
-    /// What kind of change it is; for a created or deleted pod, everything changed.
+    /// What changed; everything for a created or deleted pod.
     pub changed: PodChange,
-    /// Services that selected it before and do not any more.
+    /// Services that selected it before and no longer do.
     pub left: Vec<ObjectKey>,
     /// Services that select it and did not before.
     pub joined: Vec<ObjectKey>,
@@ -80,9 +80,9 @@ pub struct PodEvent {
 }
 
 impl PodEvent {
-    /// The Services that have to be synced for it (upstream `GetServicesToUpdate`): all that it touches when its endpoint
-    /// may look different; else those that began or ceased to select it. A changed hostname also concerns the Services
-    /// that selected it all along, which upstream forgets.
+    /// The Services to sync (upstream `GetServicesToUpdate`): all of [`services`](Self::services) if the pod's endpoint may
+    /// differ, otherwise those that started or stopped selecting it. A changed hostname or subdomain changes the endpoint as
+    /// well, which upstream misses.
     pub fn services_to_sync(&self) -> impl Iterator<Item = &ObjectKey> {
         let renamed = match (&self.change.old, &self.change.new) {
             (Some(old), Some(new)) => old.hostname != new.hostname || old.subdomain != new.subdomain,
@@ -92,16 +92,17 @@ impl PodEvent {
         self.left.iter().chain(&self.joined).chain(stayed)
     }
 
-    /// All Services whose endpoints the change may touch.
+    /// All Services that selected the pod before or select it now.
     pub fn services(&self) -> impl Iterator<Item = &ObjectKey> {
         self.left.iter().chain(&self.joined).chain(&self.stayed)
     }
 }
 
-/// Hears of changes, after the stores show them. Calls come in order per kind, one at a time, with no lock held; they
-/// hold up the watch, so that a handler does no more than put keys into queues. A version of a pod or a node that
-/// changed nothing in its view is not heard of. When a Service begins or ceases to select pods, only `on_service` is
-/// called.
+/// Is called for each change, after the stores show it.
+///
+/// Calls for one kind are made in order, one at a time, and with no lock held. A call blocks the watch of its kind, so a
+/// handler should only add keys to queues. No call is made for a new version of a pod or a node whose view is unchanged. If
+/// the selector of a Service changes, only [`on_service`](Self::on_service) is called, not [`on_pod`](Self::on_pod).
 pub trait Handler: Send + Sync {
     /// A pod changed.
     fn on_pod(&self, _event: &PodEvent) {}
@@ -113,7 +114,7 @@ pub trait Handler: Send + Sync {
     fn on_endpoint_slice(&self, _change: &Change<EndpointSlice>) {}
     /// An Endpoints object changed.
     fn on_endpoints(&self, _change: &Change<Endpoints>) {}
-    /// A complete state of nodes, EndpointSlices or Endpoints has come, and all that it changed has been told. Of an object
-    /// that was made and went since the last event nobody hears.
+    /// A complete list of nodes, EndpointSlices or Endpoints was applied, and handlers were called for every change in it.
+    /// No call is made for an object that was created and deleted while the watch was down.
     fn on_relisted(&self, _kind: Kind) {}
 }

@@ -1,4 +1,4 @@
-//! The index against a model that scans everything.
+//! Compares the pod and Service index with a model that scans all objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ enum Step {
     DeletePod(ObjectKey),
     Service(Service),
     DeleteService(ObjectKey),
-    /// All pods anew: the given ones, those of the store where the flag says so, and some that cannot be decoded.
+    /// A complete list: new pods, the stored pods whose flag is set, and keys that cannot be decoded.
     Pods(Vec<Pod>, Vec<bool>, Vec<ObjectKey>),
     Services(Vec<Service>, Vec<bool>, Vec<ObjectKey>),
 }
@@ -33,14 +33,14 @@ fn labels() -> impl Strategy<Value = StringMap> {
 }
 
 fn pod() -> impl Strategy<Value = Pod> {
-    let facts = (key(), labels(), prop::option::of(0..3u8), any::<bool>(), 0..3u8, 0..3u8);
-    facts.prop_map(|(key, labels, node, has_pod_ip, hostname, phase)| Pod {
+    let fields = (key(), labels(), prop::option::of(0..3u8), any::<bool>(), 0..3u8, 0..3u8);
+    fields.prop_map(|(key, labels, node, has_pod_ip, hostname, phase)| Pod {
         key,
         labels,
         node_name: node.map(|node| format!("node{node}").into()),
         has_pod_ip,
         hostname: (hostname == 0).then(|| "h".into()),
-        // A change of this alone is news, but nothing that endpoints depend on.
+        // A change of the phase notifies handlers, but endpoints do not depend on it.
         phase: if phase == 0 { kube_endpoint_core_model::pod::PodPhase::Pending } else { Default::default() },
         ..Pod::default()
     })
@@ -57,26 +57,26 @@ fn service() -> impl Strategy<Value = Service> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let kept = || prop::collection::vec(any::<bool>(), 16);
-    let broken = || prop::collection::vec(key(), 0..4);
+    let keep = || prop::collection::vec(any::<bool>(), 16);
+    let undecodable_keys = || prop::collection::vec(key(), 0..4);
     prop_oneof![
         8 => pod().prop_map(Step::Pod),
         4 => key().prop_map(Step::DeletePod),
         4 => service().prop_map(Step::Service),
         2 => key().prop_map(Step::DeleteService),
-        1 => (prop::collection::vec(pod(), 0..6), kept(), broken()).prop_map(|(pods, kept, broken)| Step::Pods(pods, kept, broken)),
-        1 => (prop::collection::vec(service(), 0..4), kept(), broken())
-            .prop_map(|(services, kept, broken)| Step::Services(services, kept, broken)),
+        1 => (prop::collection::vec(pod(), 0..6), keep(), undecodable_keys()).prop_map(|(pods, keep, undecodable_keys)| Step::Pods(pods, keep, undecodable_keys)),
+        1 => (prop::collection::vec(service(), 0..4), keep(), undecodable_keys())
+            .prop_map(|(services, keep, undecodable_keys)| Step::Services(services, keep, undecodable_keys)),
     ]
 }
 
 #[derive(Default)]
-struct Heard {
+struct RecordingHandler {
     pods: Mutex<Vec<PodEvent>>,
     services: Mutex<Vec<Change<Service>>>,
 }
 
-impl Handler for Heard {
+impl Handler for RecordingHandler {
     fn on_pod(&self, event: &PodEvent) {
         self.pods.lock().push(event.clone());
     }
@@ -131,17 +131,17 @@ fn same_but_version(one: &Pod, other: &Pod) -> bool {
         == Pod { resource_version: ResourceVersion(0), ..other.clone() }
 }
 
-/// Every change of a pod is heard once, and says which Services it touches.
-fn check_pods_heard(heard: &[PodEvent], before: &Pods, after: &Pods, services: &Services) {
+/// Handlers are notified once of every changed pod, with the Services concerned.
+fn check_pod_events(events: &[PodEvent], before: &Pods, after: &Pods, services: &Services) {
     let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
-    let news = keys.into_iter().filter(|key| match (before.get(key), after.get(key)) {
+    let changed_keys = keys.into_iter().filter(|key| match (before.get(key), after.get(key)) {
         (Some(old), Some(new)) => !same_but_version(old, new),
         _ => true,
     });
-    let mut heard: BTreeMap<_, _> =
-        heard.iter().map(|event| (event.change.latest().unwrap().key.clone(), event)).collect();
-    for key in news {
-        let event = heard.remove(key).unwrap_or_else(|| panic!("{key} is not heard of"));
+    let mut events: BTreeMap<_, _> =
+        events.iter().map(|event| (event.change.latest().unwrap().key.clone(), event)).collect();
+    for key in changed_keys {
+        let event = events.remove(key).unwrap_or_else(|| panic!("no event for {key}"));
         let (old, new) = (before.get(key), after.get(key));
         assert_eq!((event.change.old.as_deref(), event.change.new.as_deref()), (old, new));
         let changed = match (old, new) {
@@ -159,36 +159,36 @@ fn check_pods_heard(heard: &[PodEvent], before: &Pods, after: &Pods, services: &
         assert_eq!(event.joined, is.difference(&was).cloned().collect::<Vec<_>>());
         assert_eq!(event.stayed, is.intersection(&was).cloned().collect::<Vec<_>>());
     }
-    assert!(heard.is_empty(), "{heard:?}");
+    assert!(events.is_empty(), "{events:?}");
 }
 
-/// Every version of a Service is heard once.
-fn check_services_heard(heard: &[Change<Service>], before: &Services, after: &Services) {
+/// Handlers are notified once of every version of a Service.
+fn check_service_events(events: &[Change<Service>], before: &Services, after: &Services) {
     let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
     let want: Vec<_> = keys
         .into_iter()
         .map(|key| (before.get(key), after.get(key)))
         .filter(|(old, new)| old != new)
         .collect();
-    let mut heard: Vec<_> =
-        heard.iter().map(|change| (change.old.as_deref(), change.new.as_deref())).collect();
-    heard.sort_by_key(|(old, new)| old.or(*new).map(|service| &service.key));
-    assert_eq!(heard, want);
+    let mut events: Vec<_> =
+        events.iter().map(|change| (change.old.as_deref(), change.new.as_deref())).collect();
+    events.sort_by_key(|(old, new)| old.or(*new).map(|service| &service.key));
+    assert_eq!(events, want);
 }
 
-/// What a list leaves of the state before: what it names, what it says is unchanged, and what could not be decoded.
+/// Returns what a complete list contains, and the state after it is applied.
 fn relisted<T: Clone>(
     before: &BTreeMap<ObjectKey, T>,
     new: Vec<(ObjectKey, T)>,
-    kept: &[bool],
-    broken: &[ObjectKey],
+    keep: &[bool],
+    undecodable_keys: &[ObjectKey],
 ) -> (BTreeMap<ObjectKey, T>, BTreeMap<ObjectKey, T>) {
-    let kept = before.iter().zip(kept.iter().chain(std::iter::repeat(&true))).filter(|(_, kept)| **kept);
-    let mut listed: BTreeMap<_, _> = kept.map(|((key, item), _)| (key.clone(), item.clone())).collect();
-    listed.retain(|key, _| !broken.contains(key));
-    listed.extend(new.into_iter().filter(|(key, _)| !broken.contains(key)));
+    let keep = before.iter().zip(keep.iter().chain(std::iter::repeat(&true))).filter(|(_, keep)| **keep);
+    let mut listed: BTreeMap<_, _> = keep.map(|((key, item), _)| (key.clone(), item.clone())).collect();
+    listed.retain(|key, _| !undecodable_keys.contains(key));
+    listed.extend(new.into_iter().filter(|(key, _)| !undecodable_keys.contains(key)));
     let mut after = listed.clone();
-    after.extend(broken.iter().filter_map(|key| Some((key.clone(), before.get(key)?.clone()))));
+    after.extend(undecodable_keys.iter().filter_map(|key| Some((key.clone(), before.get(key)?.clone()))));
     (listed, after)
 }
 
@@ -197,8 +197,8 @@ proptest! {
     #[test]
     fn the_index_agrees_with_a_scan(steps in prop::collection::vec(step(), 1..60)) {
         let cluster = Cluster::new([Kind::Pods, Kind::Services]);
-        let heard = Arc::new(Heard::default());
-        cluster.add_handler(heard.clone());
+        let events = Arc::new(RecordingHandler::default());
+        cluster.add_handler(events.clone());
         let (mut pods, mut services) = (Pods::new(), Services::new());
         for (number, step) in steps.into_iter().enumerate() {
             let version = ResourceVersion(number as u64 + 1);
@@ -229,19 +229,19 @@ proptest! {
                     cluster.apply_services(StreamEvent::DeletedFinalStateUnknown { key, resource_version: version });
                     Kind::Services
                 }
-                Step::Pods(new, kept, undecodable) => {
+                Step::Pods(new, keep, undecodable) => {
                     let new = new.into_iter().map(|pod| Pod { resource_version: version, ..pod });
                     let (listed, after) =
-                        relisted(&pods, new.map(|pod| (pod.key.clone(), pod)).collect(), &kept, &undecodable);
+                        relisted(&pods, new.map(|pod| (pod.key.clone(), pod)).collect(), &keep, &undecodable);
                     pods = after;
                     let items = listed.into_values().collect();
                     cluster.apply_pods(StreamEvent::Restarted { items, undecodable, resource_version: version });
                     Kind::Pods
                 }
-                Step::Services(new, kept, undecodable) => {
+                Step::Services(new, keep, undecodable) => {
                     let new = new.into_iter().map(|service| Service { resource_version: version, ..service });
                     let (listed, after) =
-                        relisted(&services, new.map(|s| (s.key.clone(), s)).collect(), &kept, &undecodable);
+                        relisted(&services, new.map(|s| (s.key.clone(), s)).collect(), &keep, &undecodable);
                     services = after;
                     let items = listed.into_values().collect();
                     cluster.apply_services(StreamEvent::Restarted { items, undecodable, resource_version: version });
@@ -250,10 +250,10 @@ proptest! {
             };
             prop_assert_eq!(cluster.position(kind), version);
             check_reads(&cluster, &pods, &services);
-            let (pods_heard, services_heard) =
-                (std::mem::take(&mut *heard.pods.lock()), std::mem::take(&mut *heard.services.lock()));
-            check_pods_heard(&pods_heard, &pods_before, &pods, &services_before);
-            check_services_heard(&services_heard, &services_before, &services);
+            let (pod_events, service_events) =
+                (std::mem::take(&mut *events.pods.lock()), std::mem::take(&mut *events.services.lock()));
+            check_pod_events(&pod_events, &pods_before, &pods, &services_before);
+            check_service_events(&service_events, &services_before, &services);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! One list and watch per kind, indexed stores, and the index that finds a pod's Services.
+//! One list and watch per kind, indexed stores, and an index from pods to the Services that select them.
 //!
-//! [`run`] lists and watches one kind and feeds a [`Cluster`]; anything else that yields [`StreamEvent`]s can feed it as
-//! well ([`feed`]). Controllers read the [`Cluster`] and hear of changes as [`Handler`]s.
+//! [`run`] lists and watches one kind and applies what it receives to a [`Cluster`]; so does [`feed`] with any stream of
+//! [`StreamEvent`]s. Controllers read the [`Cluster`] and register a [`Handler`] to be notified of changes.
 
 mod apply;
 mod apply_pods_and_services;
@@ -42,7 +42,7 @@ pub use run::run;
 
 use futures::{Stream, StreamExt};
 
-/// Feeds a cluster with a stream of events about one kind until it ends.
+/// Applies a stream of events of one kind to a cluster until the stream ends.
 pub async fn feed<T: Object>(cluster: Cluster, events: impl Stream<Item = StreamEvent<T>>) {
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {

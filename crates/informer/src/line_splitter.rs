@@ -1,40 +1,40 @@
-//! Cuts a body that comes in pieces into lines.
+//! Splits a body that arrives in chunks into lines.
 
 use bytes::{Buf, Bytes};
 
-/// Takes pieces and hands out lines. LineSplitter that lie within one piece are not copied, others once; no byte is looked at
-/// twice, however long a line is.
+/// Takes chunks and returns lines. A line within one chunk is not copied, any other is copied once. Each byte is searched
+/// once, however long a line is.
 #[derive(Debug, Default)]
 pub(crate) struct LineSplitter {
-    /// The beginning of a line whose end has not come yet.
-    begun: Vec<u8>,
-    /// What is left of the last piece.
-    piece: Bytes,
+    /// The beginning of an incomplete line.
+    partial: Vec<u8>,
+    /// The rest of the last chunk.
+    chunk: Bytes,
 }
 
 impl LineSplitter {
-    /// Takes the next piece. All lines of the one before must have been taken.
-    pub(crate) fn push(&mut self, piece: Bytes) {
-        self.begun.extend_from_slice(&self.piece);
-        self.piece = piece;
+    /// Adds the next chunk. Call it after [`next`](Self::next) has returned none.
+    pub(crate) fn push(&mut self, chunk: Bytes) {
+        self.partial.extend_from_slice(&self.chunk);
+        self.chunk = chunk;
     }
 
-    /// The next complete line without its end; none if more must come first. Empty lines are left out.
+    /// The next complete line without its line feed; none if another chunk is needed. Skips empty lines.
     pub(crate) fn next(&mut self) -> Option<Bytes> {
         loop {
-            let Some(end) = self.piece.iter().position(|byte| *byte == b'\n') else {
-                self.begun.extend_from_slice(&self.piece);
-                self.piece = Bytes::new();
+            let Some(end) = self.chunk.iter().position(|byte| *byte == b'\n') else {
+                self.partial.extend_from_slice(&self.chunk);
+                self.chunk = Bytes::new();
                 return None;
             };
-            let rest = self.piece.split_to(end);
-            self.piece.advance(1);
-            let line = if self.begun.is_empty() {
+            let rest = self.chunk.split_to(end);
+            self.chunk.advance(1);
+            let line = if self.partial.is_empty() {
                 rest
             } else {
-                self.begun.extend_from_slice(&rest);
-                // The buffer goes with the line: one that has once grown to hold a huge line is not kept.
-                Bytes::from(std::mem::take(&mut self.begun))
+                self.partial.extend_from_slice(&rest);
+                // The buffer is given away, so that it does not stay large after a huge line.
+                Bytes::from(std::mem::take(&mut self.partial))
             };
             if !line.trim_ascii().is_empty() {
                 return Some(line);
@@ -48,11 +48,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn all(pieces: &[&[u8]]) -> Vec<String> {
+    fn all(chunks: &[&[u8]]) -> Vec<String> {
         let mut lines = LineSplitter::default();
         let mut out = Vec::new();
-        for piece in pieces {
-            lines.push(Bytes::copy_from_slice(piece));
+        for chunk in chunks {
+            lines.push(Bytes::copy_from_slice(chunk));
             while let Some(line) = lines.next() {
                 out.push(String::from_utf8(line.to_vec()).unwrap());
             }
@@ -61,10 +61,10 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_whole_and_an_unfinished_one_does_not_come() {
-        let check = |pieces: &[&str], want: &[&str]| {
-            let pieces: Vec<&[u8]> = pieces.iter().map(|piece| piece.as_bytes()).collect();
-            assert_eq!(all(&pieces), want);
+    fn complete_lines_are_returned_and_an_incomplete_one_is_not() {
+        let check = |chunks: &[&str], want: &[&str]| {
+            let chunks: Vec<&[u8]> = chunks.iter().map(|chunk| chunk.as_bytes()).collect();
+            assert_eq!(all(&chunks), want);
         };
         check(&[], &[]);
         check(&["a\nb\n"], &["a", "b"]);
@@ -74,31 +74,31 @@ mod tests {
 
     #[test]
     fn a_line_of_many_megabytes_takes_linear_time() {
-        let piece = vec![b'x'; 8 << 10];
-        let mut pieces: Vec<&[u8]> = vec![&piece; 4 << 10];
-        pieces.push(b"\nnext\n");
+        let chunk = vec![b'x'; 8 << 10];
+        let mut chunks: Vec<&[u8]> = vec![&chunk; 4 << 10];
+        chunks.push(b"\nnext\n");
         let started = std::time::Instant::now();
-        let lines = all(&pieces);
+        let lines = all(&chunks);
         assert_eq!(lines.iter().map(String::len).collect::<Vec<_>>(), [32 << 20, 4]);
-        // Quadratic work would take 70 GB of copying or searching.
+        // Quadratic work would copy or search 70 GB.
         assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
     }
 
     proptest! {
         #[test]
-        fn where_the_pieces_are_cut_does_not_matter(text in "[ab\n]{0,60}", cuts in prop::collection::vec(0usize..60, 0..8)) {
+        fn chunk_boundaries_do_not_matter(text in "[ab\n]{0,60}", cuts in prop::collection::vec(0usize..60, 0..8)) {
             let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(text.len())).collect();
             cuts.sort_unstable();
-            let mut pieces = Vec::new();
+            let mut chunks = Vec::new();
             let mut from = 0;
             for cut in cuts {
-                pieces.push(&text.as_bytes()[from..cut]);
+                chunks.push(&text.as_bytes()[from..cut]);
                 from = cut;
             }
-            pieces.push(&text.as_bytes()[from..]);
+            chunks.push(&text.as_bytes()[from..]);
             let complete = text.rfind('\n').map_or("", |end| &text[..end]);
             let want: Vec<&str> = complete.split('\n').filter(|line| !line.is_empty()).collect();
-            prop_assert_eq!(all(&pieces), want);
+            prop_assert_eq!(all(&chunks), want);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The complete state of a kind while it comes in.
+//! Collects the complete state of a kind while it is received.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,11 +6,11 @@ use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
 
 use crate::{Object, StreamEvent};
 
-/// Objects of a list, or of the first part of a watch that begins with the complete state.
+/// The objects of a list, or the initial events of a watch.
 #[derive(Debug)]
 pub(crate) struct ListBuilder<T> {
     items: Vec<T>,
-    /// Where each object is. Made only once an object changes while the state comes in, which is rare.
+    /// The position of each object in `items`. Built only when an object changes while the list is received, which is rare.
     index: Option<HashMap<ObjectKey, usize>>,
     undecodable: BTreeSet<ObjectKey>,
 }
@@ -22,7 +22,7 @@ impl<T> Default for ListBuilder<T> {
 }
 
 impl<T: Object> ListBuilder<T> {
-    /// Takes an object that has not come before, or has gone since.
+    /// Adds an object that is not in the list.
     pub(crate) fn add(&mut self, item: T) {
         if self.index.is_some() || !self.undecodable.is_empty() {
             self.put(item);
@@ -31,7 +31,7 @@ impl<T: Object> ListBuilder<T> {
         }
     }
 
-    /// Takes an object that may have come before.
+    /// Adds an object, or replaces it.
     pub(crate) fn put(&mut self, item: T) {
         let key = item.key();
         self.undecodable.remove(&key);
@@ -43,12 +43,12 @@ impl<T: Object> ListBuilder<T> {
         }
     }
 
-    /// An object exists but cannot be decoded; perhaps not even its name. An earlier state of it stays.
+    /// Records an object that cannot be decoded; its key may be unknown. An earlier view of it stays in the list.
     pub(crate) fn put_undecodable(&mut self, key: Option<ObjectKey>) {
         self.undecodable.extend(key);
     }
 
-    /// An object is gone.
+    /// Removes an object.
     pub(crate) fn remove(&mut self, key: &ObjectKey) {
         self.undecodable.remove(key);
         let Some(at) = self.index().remove(key) else { return };
@@ -64,12 +64,12 @@ impl<T: Object> ListBuilder<T> {
             .get_or_insert_with(|| items.iter().enumerate().map(|(at, item)| (item.key(), at)).collect())
     }
 
-    /// Those that could not be decoded.
+    /// The objects that could not be decoded.
     pub(crate) fn undecodable(&self) -> &BTreeSet<ObjectKey> {
         &self.undecodable
     }
 
-    /// The state is complete.
+    /// The list at a version.
     pub(crate) fn finish(self, resource_version: ResourceVersion) -> StreamEvent<T> {
         let undecodable = self.undecodable.into_iter().collect();
         StreamEvent::Restarted { items: self.items, undecodable, resource_version }
@@ -85,44 +85,44 @@ mod tests {
 
     proptest! {
         #[test]
-        fn is_the_state_after_all_that_came(steps in prop::collection::vec((0u8..12, 0u8..5), 0..60)) {
-            let mut collected = ListBuilder::default();
+        fn the_list_is_the_state_after_all_events(steps in prop::collection::vec((0u8..12, 0u8..5), 0..60)) {
+            let mut builder = ListBuilder::default();
             let mut items: BTreeMap<String, u64> = BTreeMap::new();
-            let mut broken: BTreeSet<String> = BTreeSet::new();
+            let mut undecodable_names: BTreeSet<String> = BTreeSet::new();
             for (step, (number, what)) in steps.into_iter().enumerate() {
                 let (name, version) = (format!("n{number}"), step as u64 + 1);
                 let key = ObjectKey::new("", &*name);
                 let node =
                     Node { name: (&*name).into(), resource_version: ResourceVersion(version), ..Node::default() };
                 match what {
-                    0 | 1 if !items.contains_key(&name) => collected.add(node),
-                    0..3 => collected.put(node),
-                    3 => collected.put_undecodable(Some(key)),
-                    _ => collected.remove(&key),
+                    0 | 1 if !items.contains_key(&name) => builder.add(node),
+                    0..3 => builder.put(node),
+                    3 => builder.put_undecodable(Some(key)),
+                    _ => builder.remove(&key),
                 }
                 match what {
                     0..3 => {
-                        broken.remove(&name);
+                        undecodable_names.remove(&name);
                         items.insert(name, version);
                     }
                     3 => {
-                        broken.insert(name);
+                        undecodable_names.insert(name);
                     }
                     _ => {
-                        broken.remove(&name);
+                        undecodable_names.remove(&name);
                         items.remove(&name);
                     }
                 }
             }
-            let want = (items.into_iter().collect::<Vec<_>>(), broken.into_iter().collect::<Vec<_>>());
-            let StreamEvent::Restarted { items, undecodable, .. } = collected.finish(ResourceVersion(1)) else {
-                panic!("no list");
+            let want = (items.into_iter().collect::<Vec<_>>(), undecodable_names.into_iter().collect::<Vec<_>>());
+            let StreamEvent::Restarted { items, undecodable, .. } = builder.finish(ResourceVersion(1)) else {
+                panic!("finish returns a complete state");
             };
             let mut items: Vec<_> =
                 items.into_iter().map(|node: Node| (node.name.to_string(), node.resource_version.0)).collect();
             items.sort();
-            let broken = undecodable.into_iter().map(|key| key.name.to_string()).collect();
-            prop_assert_eq!((items, broken), want);
+            let names = undecodable.into_iter().map(|key| key.name.to_string()).collect();
+            prop_assert_eq!((items, names), want);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Pods and Services of one namespace, and which selects which.
+//! The pods and Services of one namespace, and which Service selects which pods.
 //!
-//! Pods are grouped by label set: those of one workload share one, so that an event about a pod whose labels are known
-//! needs no selector at all. Each Service holds the list of its pods ready to be read.
+//! Pods are grouped by label set; the pods of one workload usually share one. So an event about a pod with a known label set
+//! evaluates no selector. The list of pods that a Service selects is kept up to date and ready to be read.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ struct PodEntry {
 #[derive(Debug)]
 struct ServiceEntry {
     service: Arc<Service>,
-    /// The pair that its selector is filed under.
+    /// The pair under which its selector is indexed.
     index_pair: Option<(Text, Text)>,
     pods: PodList,
 }
@@ -43,18 +43,18 @@ struct LabelSet {
     services: Vec<Text>,
 }
 
-/// A pod's node and label set, as the index by node counts them.
-pub(crate) type Place = (Option<Text>, SetId);
+/// A pod's node and label set, which the index by node counts.
+pub(crate) type Placement = (Option<Text>, SetId);
 
-/// What a change of a Service does to the index, worked out before anything is touched.
+/// The effect of a changed selector on the index, computed before the index is modified.
 #[derive(Debug)]
-pub(crate) struct Reselection {
+pub(crate) struct SelectorChange {
     left: Vec<SetId>,
     joined: Vec<SetId>,
     pods: PodList,
 }
 
-/// The selector by which a Service selects pods; none if it selects none.
+/// The selector of a Service; none if it selects no pods.
 fn selector_of(service: &Service) -> Option<&StringMap> {
     service.selector.as_ref().filter(|_| service.selects_pods())
 }
@@ -95,26 +95,26 @@ impl Namespace {
         self.sets.get(&set).map_or(&[], |set| &set.services)
     }
 
-    /// Adds a pod or replaces it. Returns where it was and where it is now.
-    pub(crate) fn put_pod(&mut self, pod: &Arc<Pod>) -> (Option<Place>, Place) {
+    /// Adds or replaces a pod. Returns its previous and its current placement.
+    pub(crate) fn put_pod(&mut self, pod: &Arc<Pod>) -> (Option<Placement>, Placement) {
         let name = &pod.key.name;
         if let Some(entry) = self.pods.get_mut(name)
             && entry.pod.labels == pod.labels
         {
             let before = std::mem::replace(&mut entry.pod, Arc::clone(pod));
             let set = entry.set;
-            self.list(set, pod);
+            self.add_to_lists(set, pod);
             return (Some((before.node_name.clone(), set)), (pod.node_name.clone(), set));
         }
         let before = self.remove_pod(name);
         let set = self.set_of(&pod.labels);
         self.pods.insert(name.clone(), PodEntry { pod: Arc::clone(pod), set });
-        self.list(set, pod);
+        self.add_to_lists(set, pod);
         (before, (pod.node_name.clone(), set))
     }
 
-    /// Removes a pod. Returns where it was.
-    pub(crate) fn remove_pod(&mut self, name: &str) -> Option<Place> {
+    /// Removes a pod. Returns its placement.
+    pub(crate) fn remove_pod(&mut self, name: &str) -> Option<Placement> {
         let PodEntry { pod, set: id } = self.pods.remove(name)?;
         if let Some(set) = self.sets.get_mut(&id) {
             set.pods.remove(name);
@@ -132,8 +132,8 @@ impl Namespace {
         Some((pod.node_name.clone(), id))
     }
 
-    /// Puts a pod into the lists of its label set and of the Services that select that.
-    fn list(&mut self, set: SetId, pod: &Arc<Pod>) {
+    /// Adds a pod to the lists of its label set and of the Services that select the set.
+    fn add_to_lists(&mut self, set: SetId, pod: &Arc<Pod>) {
         let Some(set) = self.sets.get_mut(&set) else { return };
         set.pods.put(pod);
         for service in &set.services {
@@ -143,7 +143,7 @@ impl Namespace {
         }
     }
 
-    /// The label set of some labels, made if there is none yet.
+    /// The label set of these labels. Creates it if there is none.
     fn set_of(&mut self, labels: &StringMap) -> SetId {
         if let Some(id) = self.by_labels.get(labels) {
             return *id;
@@ -166,9 +166,9 @@ impl Namespace {
         id
     }
 
-    /// Works out what a new state of a Service (none: its deletion) does to the index; nothing if it selects as before.
-    /// The work grows with the label sets and pods that it selected and selects, which is why it only reads.
-    pub(crate) fn reselect(&self, name: &str, service: Option<&Service>) -> Option<Reselection> {
+    /// Computes the effect of a new state of a Service (none if it is deleted); none if its selector does not change. The
+    /// work grows with the label sets and pods that it selected and selects, so it is done under a read lock.
+    pub(crate) fn selector_change(&self, name: &str, service: Option<&Service>) -> Option<SelectorChange> {
         let before = self.services.get(name).and_then(|entry| selector_of(&entry.service));
         let after = service.and_then(selector_of);
         if before == after {
@@ -177,7 +177,7 @@ impl Namespace {
         let (left, joined) = (self.sets_of(before), self.sets_of(after));
         let pods = joined.iter().filter_map(|id| self.sets.get(id)).flat_map(|set| set.pods.iter());
         let pods = PodList::of(pods.cloned().collect());
-        Some(Reselection { left, joined, pods })
+        Some(SelectorChange { left, joined, pods })
     }
 
     fn sets_of(&self, selector: Option<&StringMap>) -> Vec<SetId> {
@@ -186,9 +186,9 @@ impl Namespace {
         self.selector_index.candidate_sets(selector).filter(selected).collect()
     }
 
-    /// Adds a Service or replaces it, with what [`Namespace::reselect`] found for it. Returns the pods that it had listed,
-    /// for the caller to drop once he holds no lock.
-    pub(crate) fn put_service(&mut self, service: Arc<Service>, change: Option<Reselection>) -> PodList {
+    /// Adds or replaces a Service, with the result of [`selector_change`](Self::selector_change). Returns the list of pods that
+    /// it selected before, for the caller to drop after releasing the lock.
+    pub(crate) fn put_service(&mut self, service: Arc<Service>, change: Option<SelectorChange>) -> PodList {
         let name = service.key.name.clone();
         let mut index_pair = None;
         let mut pods = PodList::default();
@@ -217,14 +217,15 @@ impl Namespace {
         dropped
     }
 
-    /// Removes a Service, with what [`Namespace::reselect`] found for its deletion. Returns the pods that it had listed.
-    pub(crate) fn remove_service(&mut self, name: &Text, change: Option<Reselection>) -> PodList {
+    /// Removes a Service, with the result of [`selector_change`](Self::selector_change). Returns the list of pods that it
+    /// selected.
+    pub(crate) fn remove_service(&mut self, name: &Text, change: Option<SelectorChange>) -> PodList {
         let pods = change.map(|change| self.unselect(name, &change.left)).unwrap_or_default();
         self.services.remove(name);
         pods
     }
 
-    /// Takes a Service out of the label sets that it selects, and its selector out of the index.
+    /// Removes a Service from these label sets, and its selector from the index.
     fn unselect(&mut self, name: &Text, sets: &[SetId]) -> PodList {
         for id in sets {
             let Some(set) = self.sets.get_mut(id) else { continue };
@@ -239,7 +240,7 @@ impl Namespace {
         std::mem::take(&mut entry.pods)
     }
 
-    /// Whether nothing is left behind of pods and Services that are gone.
+    /// Whether nothing is left of deleted pods and Services.
     #[cfg(test)]
     pub(crate) fn is_clean(&self) -> bool {
         !self.is_empty()

@@ -1,4 +1,4 @@
-//! The kinds of objects that are watched, and what the informer layer must know of each.
+//! The kinds that are watched, and what the informer layer needs to know about each.
 
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, Intern, Node, ObjectKey, Pod, ResourceVersion, Service, Text,
@@ -23,11 +23,11 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 5] =
         [Self::Pods, Self::Services, Self::Nodes, Self::EndpointSlices, Self::Endpoints];
 
-    /// The plural as it stands in paths, which is also the `kind` label of every metric.
+    /// The plural resource name, as in paths and in the `kind` label of metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pods => "pods",
@@ -74,12 +74,12 @@ impl<const N: usize> From<[Kind; N]> for Kinds {
     }
 }
 
-/// Where the API server keeps a kind.
+/// Where the API server serves a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resource {
     /// Path of the list over all namespaces.
     pub path: &'static str,
-    /// The `kind` of a list of them.
+    /// The `kind` of a list.
     pub list_kind: &'static str,
 }
 
@@ -87,22 +87,22 @@ pub struct Resource {
 pub trait Object: DeserializeOwned + Intern + Clone + PartialEq + Send + Sync + 'static {
     /// Its kind.
     const KIND: Kind;
-    /// Where the API server keeps it.
+    /// Where the API server serves it.
     const RESOURCE: Resource;
-    /// Whether handlers want to hear of an event that changed nothing but the version. Controllers count the versions
-    /// of what they write themselves; of pods and nodes, which others write all the time, they read only the view.
+    /// Whether handlers are called when only the version changed. Controllers compare the versions of the kinds that they
+    /// write; of pods and nodes, which kubelets write all the time, they need only the view.
     const NOTIFY_EVERY_VERSION: bool;
 
     /// Namespace and name.
     fn key(&self) -> ObjectKey;
-    /// The version that this view was read from.
+    /// The resource version of the object.
     fn resource_version(&self) -> ResourceVersion;
-    /// Sets the version.
+    /// Sets the resource version.
     fn set_resource_version(&mut self, version: ResourceVersion);
-    /// Hands an event to the store of this kind.
+    /// Applies an event to the store of this kind.
     fn apply(cluster: &Cluster, event: StreamEvent<Self>);
 
-    /// Whether two views say the same but for their versions.
+    /// Whether two views are equal apart from their versions.
     fn same_but_version(&mut self, other: &Self) -> bool {
         let version = self.resource_version();
         self.set_resource_version(other.resource_version());
@@ -112,7 +112,7 @@ pub trait Object: DeserializeOwned + Intern + Clone + PartialEq + Send + Sync + 
     }
 }
 
-/// One implementation: the five differ in nothing but names.
+/// Implements [`Object`]: the five implementations differ in names only.
 macro_rules! object {
     ($view:ty, $kind:ident, $path:literal, $list_kind:literal, $every_version:literal, $apply:ident,
      |$view_of:ident| $key:expr, $($version:ident).+) => {

@@ -1,24 +1,24 @@
-//! A list of pods, sorted by name, that can be copied without copying the pods' pointers.
+//! A sorted list of pods with cheap clones.
 
 use std::sync::Arc;
 
 use kube_endpoint_core_model::{Pod, Text};
 
-/// How many pods a chunk holds at most.
+/// Maximum number of pods in a chunk.
 const CHUNK: usize = 128;
 
-/// Pods of one namespace in chunks. A clone shares the chunks, so that a reader holds a lock only for a pointer per 128
-/// pods; a change copies one chunk, and that only while a reader still holds it.
+/// Pods of one namespace in chunks, sorted by name. A clone shares the chunks, so that it copies one pointer for 128 pods
+/// under the lock. A change copies one chunk, and only while a clone shares it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodList {
-    /// Never empty ones, in order.
+    /// Non-empty chunks in order.
     chunks: Vec<Arc<Vec<Arc<Pod>>>>,
 }
 
 impl PodList {
-    /// Makes a list of pods in any order.
+    /// A list of pods, given in any order.
     pub(crate) fn of(mut pods: Vec<Arc<Pod>>) -> Self {
-        // Pods of one label set come sorted already, which this sort makes use of.
+        // The pods of each label set are sorted already, which makes this sort fast.
         pods.sort_by(|a, b| a.key.name.cmp(&b.key.name));
         Self { chunks: pods.chunks(CHUNK).map(|chunk| Arc::new(chunk.to_vec())).collect() }
     }
@@ -36,7 +36,7 @@ impl PodList {
         self.chunks.iter().flat_map(|chunk| chunk.iter())
     }
 
-    /// Adds a pod, or replaces the one of its name.
+    /// Adds a pod, or replaces the pod of the same name.
     pub(crate) fn put(&mut self, pod: &Arc<Pod>) {
         let Some(at) = self.chunk_of(&pod.key.name) else {
             self.chunks = vec![Arc::new(vec![Arc::clone(pod)])];
@@ -51,7 +51,7 @@ impl PodList {
                 }
             }
             Err(position) if chunk.len() < CHUNK => Arc::make_mut(chunk).insert(position, Arc::clone(pod)),
-            // Lists come sorted: chunks that are filled from the front stay full.
+            // Lists arrive sorted: appending a chunk instead of splitting keeps the chunks full.
             Err(CHUNK) if last => self.chunks.push(Arc::new(vec![Arc::clone(pod)])),
             Err(position) => {
                 let lower = Arc::make_mut(chunk);
@@ -65,7 +65,7 @@ impl PodList {
         }
     }
 
-    /// Removes the pod of a name.
+    /// Removes a pod by name.
     pub(crate) fn remove(&mut self, name: &str) {
         let Some(at) = self.chunk_of(name) else { return };
         let Some(chunk) = self.chunks.get_mut(at) else { return };
@@ -76,7 +76,7 @@ impl PodList {
             self.chunks.remove(at);
             return;
         }
-        // Small neighbours become one, so that a list that shrinks does not end up with a chunk for each pod.
+        // Merges small neighbours, so that a shrinking list does not end with one chunk for each pod.
         let small = rest.len();
         if let Some(next) = self.chunks.get(at + 1)
             && small + next.len() <= CHUNK / 2
@@ -88,7 +88,7 @@ impl PodList {
         }
     }
 
-    /// The chunk in which a name is or belongs; none if there are no chunks.
+    /// The chunk that contains a name, or into which it belongs; none if there are no chunks.
     fn chunk_of(&self, name: &str) -> Option<usize> {
         let begins_after =
             |chunk: &Arc<Vec<Arc<Pod>>>| first_name(chunk).is_some_and(|first| **first > *name);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn filled_in_order_the_chunks_are_full() {
+    fn a_list_filled_in_order_has_full_chunks() {
         let mut list = PodList::default();
         for number in 0..10 * CHUNK {
             list.put(&pod(&format!("pod-{number:05}"), ""));
@@ -134,7 +134,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn is_a_sorted_map(steps in prop::collection::vec((0u32..600, 0u8..8), 0..2000), start in 0u32..600) {
+        fn the_list_behaves_like_a_sorted_map(steps in prop::collection::vec((0u32..600, 0u8..8), 0..2000), start in 0u32..600) {
             let mut model: BTreeMap<String, Arc<Pod>> =
                 (0..start).map(|number| (format!("p{number}"), pod(&format!("p{number}"), ""))).collect();
             let mut list = PodList::of(model.values().rev().cloned().collect());
@@ -154,7 +154,7 @@ mod tests {
         }
 
         #[test]
-        fn a_copy_stays_as_it_was(names in prop::collection::vec(0u32..300, 1..300)) {
+        fn a_clone_does_not_change(names in prop::collection::vec(0u32..300, 1..300)) {
             let mut list = PodList::default();
             for number in &names {
                 list.put(&pod(&format!("p{number}"), "old"));

@@ -1,18 +1,18 @@
-//! All pods and Services, which selects which, and which Services have pods on which node.
+//! All pods and Services, with indexes by selector and by node.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use kube_endpoint_core_model::{ObjectKey, Pod, Service, Text};
 
-use crate::namespace::{Namespace, Place, Reselection};
+use crate::namespace::{Namespace, Placement, SelectorChange};
 use crate::pod_list::PodList;
 use crate::selector_index::SetId;
 
 #[derive(Debug, Default)]
 pub(crate) struct PodServiceIndex {
     namespaces: BTreeMap<Text, Namespace>,
-    /// How many pods of which label set run on a node. Pods on a node are few, label sets fewer.
+    /// For each node, the label sets of its pods with the number of pods.
     nodes: HashMap<Text, BTreeMap<(Text, SetId), u32>>,
     pods: usize,
     services: usize,
@@ -26,7 +26,7 @@ impl PodServiceIndex {
     ) -> Self {
         let mut new = Self::default();
         for service in services {
-            let change = new.reselect(&service.key, Some(&service));
+            let change = new.selector_change(&service.key, Some(&service));
             new.put_service(service, change);
         }
         for pod in pods {
@@ -89,7 +89,7 @@ impl PodServiceIndex {
         let (before, now) = self.namespaces.entry(namespace.clone()).or_default().put_pod(pod);
         self.pods += usize::from(before.is_none());
         if before.as_ref() != Some(&now) {
-            self.leave(namespace, before);
+            self.remove_placement(namespace, before);
             let (Some(node), set) = now else { return };
             *self.nodes.entry(node).or_default().entry((namespace.clone(), set)).or_default() += 1;
         }
@@ -102,12 +102,12 @@ impl PodServiceIndex {
             self.namespaces.remove(&key.namespace);
         }
         self.pods -= usize::from(before.is_some());
-        self.leave(&key.namespace, before);
+        self.remove_placement(&key.namespace, before);
     }
 
-    /// Counts a pod off the node that it was on.
-    fn leave(&mut self, namespace: &Text, place: Option<Place>) {
-        let Some((Some(node), set)) = place else { return };
+    /// Removes a pod from the count of its node.
+    fn remove_placement(&mut self, namespace: &Text, placement: Option<Placement>) {
+        let Some((Some(node), set)) = placement else { return };
         let Some(sets) = self.nodes.get_mut(&node) else { return };
         let key = (namespace.clone(), set);
         if let Some(count) = sets.get_mut(&key) {
@@ -121,23 +121,27 @@ impl PodServiceIndex {
         }
     }
 
-    /// See [`Namespace::reselect`].
-    pub(crate) fn reselect(&self, key: &ObjectKey, service: Option<&Service>) -> Option<Reselection> {
+    /// See [`Namespace::selector_change`].
+    pub(crate) fn selector_change(
+        &self,
+        key: &ObjectKey,
+        service: Option<&Service>,
+    ) -> Option<SelectorChange> {
         match self.namespaces.get(&key.namespace) {
-            Some(space) => space.reselect(&key.name, service),
-            None => Namespace::default().reselect(&key.name, service),
+            Some(space) => space.selector_change(&key.name, service),
+            None => Namespace::default().selector_change(&key.name, service),
         }
     }
 
     /// See [`Namespace::put_service`].
-    pub(crate) fn put_service(&mut self, service: Arc<Service>, change: Option<Reselection>) -> PodList {
+    pub(crate) fn put_service(&mut self, service: Arc<Service>, change: Option<SelectorChange>) -> PodList {
         self.services += usize::from(self.service(&service.key).is_none());
         let space = self.namespaces.entry(service.key.namespace.clone()).or_default();
         space.put_service(service, change)
     }
 
     /// See [`Namespace::remove_service`].
-    pub(crate) fn remove_service(&mut self, key: &ObjectKey, change: Option<Reselection>) -> PodList {
+    pub(crate) fn remove_service(&mut self, key: &ObjectKey, change: Option<SelectorChange>) -> PodList {
         self.services -= usize::from(self.service(key).is_some());
         let Some(space) = self.namespaces.get_mut(&key.namespace) else { return PodList::default() };
         let pods = space.remove_service(&key.name, change);
@@ -147,7 +151,7 @@ impl PodServiceIndex {
         pods
     }
 
-    /// Whether nothing is left behind of what is gone.
+    /// Whether nothing is left of deleted objects.
     #[cfg(test)]
     pub(crate) fn is_clean(&self) -> bool {
         let placed = self.pods().filter(|pod| pod.node_name.is_some()).count();

@@ -1,28 +1,29 @@
-//! Which selectors match which label sets of one namespace: an inverted index in both directions.
+//! An index of one namespace by label pair (key and value): from selectors to label sets, and from label sets to selectors.
 
 use std::collections::{BTreeSet, HashMap};
 
 use kube_endpoint_core_model::{StringMap, Text};
 
-/// A set of labels that pods of one namespace share.
+/// Identifies a label set: the labels that some pods of a namespace share.
 pub(crate) type SetId = u64;
 
 type Pair = (Text, Text);
 
-/// Finds label sets for a selector, and Services for a label set, by the pairs that they have in common.
+/// Finds the label sets that a selector may match, and the Services that may select a label set. The caller compares the
+/// candidates with the whole selector.
 #[derive(Debug, Default)]
 pub(crate) struct SelectorIndex {
     /// The label sets that contain a pair.
     sets: HashMap<Pair, Ids>,
     /// All label sets, for selectors that match everything.
     all_sets: BTreeSet<SetId>,
-    /// The selectors that contain a pair, each filed under one of its pairs only, by name of the Service.
+    /// The Services whose selector is indexed under a pair. Each selector is indexed under one of its pairs only.
     selectors: HashMap<Pair, BTreeSet<Text>>,
-    /// The Services whose selector is empty: they select everything.
+    /// The Services whose selector is empty, which selects everything.
     select_all: BTreeSet<Text>,
 }
 
-/// Most pairs that tell pods of a StatefulSet apart are in one set only.
+/// A set of ids without an allocation for one id: the pairs that distinguish the pods of a StatefulSet are in one set each.
 #[derive(Debug)]
 enum Ids {
     One(SetId),
@@ -39,7 +40,7 @@ impl Ids {
         }
     }
 
-    /// Whether none is left.
+    /// Removes an id. Returns whether none is left.
     fn remove(&mut self, id: SetId) -> bool {
         match self {
             Self::One(one) => *one == id,
@@ -71,7 +72,7 @@ fn pair((key, value): (&Text, &Text)) -> Pair {
 }
 
 impl SelectorIndex {
-    /// Makes a label set known.
+    /// Adds a label set.
     pub(crate) fn add_set(&mut self, id: SetId, labels: &StringMap) {
         self.all_sets.insert(id);
         for label in labels.iter() {
@@ -79,7 +80,7 @@ impl SelectorIndex {
         }
     }
 
-    /// Forgets a label set.
+    /// Removes a label set.
     pub(crate) fn remove_set(&mut self, id: SetId, labels: &StringMap) {
         self.all_sets.remove(&id);
         for label in labels.iter() {
@@ -90,7 +91,7 @@ impl SelectorIndex {
         }
     }
 
-    /// The label sets that a selector may match: all that have its rarest pair.
+    /// The label sets that a selector may match: those that contain its rarest pair.
     pub(crate) fn candidate_sets<'a>(&'a self, selector: &StringMap) -> Box<dyn Iterator<Item = SetId> + 'a> {
         if selector.is_empty() {
             return Box::new(self.all_sets.iter().copied());
@@ -106,12 +107,12 @@ impl SelectorIndex {
         Box::new(rarest.into_iter().flat_map(Ids::iter))
     }
 
-    /// Files the selector of a Service under the pair that the fewest have been filed under so far: where many selectors
-    /// share a pair and differ in another, each is then found by what tells it apart. Returns the pair, to take it back by;
-    /// an empty selector has none.
+    /// Adds the selector of a Service, under the pair under which the fewest selectors are indexed so far. Where many
+    /// selectors share one pair and differ in another, each is then found by the pair in which it differs. Returns the pair,
+    /// to pass to [`remove_selector`](Self::remove_selector); none if the selector is empty.
     pub(crate) fn add_selector(&mut self, service: &Text, selector: &StringMap) -> Option<Pair> {
-        let filed = |label: &(&Text, &Text)| self.selectors.get(&pair(*label)).map_or(0, BTreeSet::len);
-        let Some(under) = selector.iter().min_by_key(filed).map(pair) else {
+        let indexed = |label: &(&Text, &Text)| self.selectors.get(&pair(*label)).map_or(0, BTreeSet::len);
+        let Some(under) = selector.iter().min_by_key(indexed).map(pair) else {
             self.select_all.insert(service.clone());
             return None;
         };
@@ -119,7 +120,7 @@ impl SelectorIndex {
         Some(under)
     }
 
-    /// Takes a selector back that was filed under a pair.
+    /// Removes the selector of a Service, which was added under a pair.
     pub(crate) fn remove_selector(&mut self, service: &Text, under: Option<&Pair>) {
         let Some(under) = under else {
             self.select_all.remove(service);
@@ -133,13 +134,13 @@ impl SelectorIndex {
         }
     }
 
-    /// The Services that may select a label set: those filed under one of its pairs, and those that select everything.
-    /// None comes twice.
+    /// The Services that may select a label set, each once: those indexed under one of its pairs, and those that select
+    /// everything.
     pub(crate) fn candidate_services<'a>(&'a self, labels: &'a StringMap) -> impl Iterator<Item = &'a Text> {
         labels.iter().filter_map(|label| self.selectors.get(&pair(label))).flatten().chain(&self.select_all)
     }
 
-    /// Whether nothing is filed at all.
+    /// Whether the index is empty.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.sets.is_empty()
@@ -158,8 +159,8 @@ mod tests {
     }
 
     #[test]
-    fn selectors_that_share_a_pair_are_found_by_the_other() {
-        let mut selection = SelectorIndex::default();
+    fn selectors_that_share_a_pair_are_indexed_under_another() {
+        let mut index = SelectorIndex::default();
         let selectors: Vec<StringMap> = (0..100)
             .map(|id| {
                 [("app".to_owned(), "web".to_owned()), ("id".to_owned(), id.to_string())]
@@ -167,24 +168,24 @@ mod tests {
                     .collect()
             })
             .collect();
-        let filed: Vec<_> = selectors
+        let pairs: Vec<_> = selectors
             .iter()
             .enumerate()
-            .map(|(number, selector)| selection.add_selector(&format!("s{number}").into(), selector))
+            .map(|(number, selector)| index.add_selector(&format!("s{number}").into(), selector))
             .collect();
         let labels = map(&[("app", "web"), ("id", "7")]);
-        let candidates: Vec<_> = selection.candidate_services(&labels).collect();
+        let candidates: Vec<_> = index.candidate_services(&labels).collect();
         assert!(candidates.iter().any(|name| ***name == *"s7"));
         assert!(candidates.len() <= 2, "{candidates:?}");
-        for (number, under) in filed.iter().enumerate() {
-            selection.remove_selector(&format!("s{number}").into(), under.as_ref());
+        for (number, under) in pairs.iter().enumerate() {
+            index.remove_selector(&format!("s{number}").into(), under.as_ref());
         }
-        assert!(selection.is_empty());
+        assert!(index.is_empty());
     }
 
     #[test]
-    fn sets_are_looked_up_by_the_rarest_pair() {
-        let mut selection = SelectorIndex::default();
+    fn label_sets_are_looked_up_by_the_rarest_pair() {
+        let mut index = SelectorIndex::default();
         let sets: Vec<StringMap> = (0..50u64)
             .map(|id| {
                 [("app".to_owned(), "db".to_owned()), ("pod".to_owned(), id.to_string())]
@@ -193,18 +194,18 @@ mod tests {
             })
             .collect();
         for (id, labels) in sets.iter().enumerate() {
-            selection.add_set(id as u64, labels);
+            index.add_set(id as u64, labels);
         }
         let check = |selector: &[(&str, &str)], want: usize| {
-            assert_eq!(selection.candidate_sets(&map(selector)).count(), want, "{selector:?}");
+            assert_eq!(index.candidate_sets(&map(selector)).count(), want, "{selector:?}");
         };
         check(&[], 50);
         check(&[("app", "db")], 50);
         check(&[("app", "db"), ("pod", "3")], 1);
         check(&[("app", "db"), ("pod", "x")], 0);
         for (id, labels) in sets.iter().enumerate() {
-            selection.remove_set(id as u64, labels);
+            index.remove_set(id as u64, labels);
         }
-        assert!(selection.is_empty());
+        assert!(index.is_empty());
     }
 }

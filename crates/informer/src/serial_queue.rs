@@ -1,60 +1,60 @@
-//! Work that must be done in order, one piece at a time, without a lock held meanwhile.
+//! A queue whose items are processed in order, one at a time, by the threads that enqueue them.
 
 use std::collections::VecDeque;
 
 use parking_lot::Mutex;
 
-/// A queue whose pieces are worked off by whoever puts one in while nobody is at work. Who finds somebody at work leaves
-/// his piece there and goes. So nobody ever waits, the lock covers only the queue, and the worker is the only writer of
-/// what it works on.
+/// A caller that finds the queue idle drains it; other callers enqueue and return. So no caller ever waits, the lock covers
+/// only the queue itself, and the draining thread is the only writer of the state that it processes items into.
 #[derive(Debug)]
-pub(crate) struct SerialQueue<W> {
-    queue: Mutex<Queue<W>>,
+pub(crate) struct SerialQueue<T> {
+    queue: Mutex<Queue<T>>,
 }
 
 #[derive(Debug)]
-struct Queue<W> {
-    waiting: VecDeque<W>,
-    busy: bool,
+struct Queue<T> {
+    items: VecDeque<T>,
+    is_draining: bool,
 }
 
-impl<W> Default for SerialQueue<W> {
+impl<T> Default for SerialQueue<T> {
     fn default() -> Self {
-        Self { queue: Mutex::new(Queue { waiting: VecDeque::new(), busy: false }) }
+        Self { queue: Mutex::new(Queue { items: VecDeque::new(), is_draining: false }) }
     }
 }
 
-/// Leaves the queue open for others if the work panics.
-struct AtWork<'a, W>(&'a SerialQueue<W>);
+/// Marks the queue idle if processing an item panics.
+struct DrainGuard<'a, T>(&'a SerialQueue<T>);
 
-impl<W> Drop for AtWork<'_, W> {
+impl<T> Drop for DrainGuard<'_, T> {
     fn drop(&mut self) {
-        self.0.queue.lock().busy = false;
+        self.0.queue.lock().is_draining = false;
     }
 }
 
-impl<W> SerialQueue<W> {
-    /// Does one piece of work, and whatever is put in meanwhile; or leaves it to the one at work.
-    pub(crate) fn run(&self, work: W, mut perform: impl FnMut(W)) {
+impl<T> SerialQueue<T> {
+    /// Enqueues an item. If the queue is idle, processes it and every item that is enqueued meanwhile.
+    pub(crate) fn run(&self, item: T, mut process: impl FnMut(T)) {
         {
             let mut queue = self.queue.lock();
-            queue.waiting.push_back(work);
-            if std::mem::replace(&mut queue.busy, true) {
+            queue.items.push_back(item);
+            if std::mem::replace(&mut queue.is_draining, true) {
                 return;
             }
         }
-        let at_work = AtWork(self);
-        while let Some(work) = self.next() {
-            perform(work);
+        let guard = DrainGuard(self);
+        while let Some(item) = self.next() {
+            process(item);
         }
-        std::mem::forget(at_work);
+        // `next` has marked the queue idle, and another thread may be draining it by now.
+        std::mem::forget(guard);
     }
 
-    /// The next piece. With the last one the queue is left in the same breath, so that no piece is left behind.
-    fn next(&self) -> Option<W> {
+    /// The next item. Marks the queue idle under the same lock if there is none, so that no item is left behind.
+    fn next(&self) -> Option<T> {
         let mut queue = self.queue.lock();
-        let next = queue.waiting.pop_front();
-        queue.busy = next.is_some();
+        let next = queue.items.pop_front();
+        queue.is_draining = next.is_some();
         next
     }
 }
@@ -62,26 +62,25 @@ impl<W> SerialQueue<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
-    fn work_put_in_by_work_comes_after_it() {
+    fn items_enqueued_while_draining_are_processed_afterwards() {
         let queue = SerialQueue::default();
         let done = Mutex::new(Vec::new());
-        queue.run(1, |work| {
-            if work == 1 {
-                queue.run(2, |_| unreachable!("somebody is at work"));
-                queue.run(3, |_| unreachable!("somebody is at work"));
+        queue.run(1, |item| {
+            if item == 1 {
+                queue.run(2, |_| unreachable!("the outer call drains the queue"));
+                queue.run(3, |_| unreachable!("the outer call drains the queue"));
             }
-            done.lock().push(work);
+            done.lock().push(item);
         });
-        queue.run(4, |work| done.lock().push(work));
+        queue.run(4, |item| done.lock().push(item));
         assert_eq!(*done.lock(), [1, 2, 3, 4]);
     }
 
     #[test]
-    fn a_panic_does_not_close_the_lane() {
+    fn a_panic_leaves_the_queue_usable() {
         let queue = SerialQueue::default();
         let outcome =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| queue.run((), |()| panic!("!"))));
@@ -92,23 +91,21 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_or_done_twice_between_threads() {
-        let (queue, done, at_once) = (SerialQueue::default(), AtomicUsize::new(0), AtomicUsize::new(0));
-        let shared = Arc::new((queue, done, at_once));
+    fn every_item_is_processed_once_and_one_at_a_time() {
+        let (queue, done, running) = (SerialQueue::default(), AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let (queue, done, at_once) = &*shared;
                     for _ in 0..1000 {
                         queue.run((), |()| {
-                            assert_eq!(at_once.fetch_add(1, Ordering::SeqCst), 0);
+                            assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0);
                             done.fetch_add(1, Ordering::SeqCst);
-                            at_once.fetch_sub(1, Ordering::SeqCst);
+                            running.fetch_sub(1, Ordering::SeqCst);
                         });
                     }
                 });
             }
         });
-        assert_eq!(shared.1.load(Ordering::SeqCst), 4000);
+        assert_eq!(done.load(Ordering::SeqCst), 4000);
     }
 }

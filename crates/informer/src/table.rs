@@ -1,4 +1,4 @@
-//! A store of one kind: objects by namespace and name, and by the object that they belong to.
+//! The objects of one kind, indexed by namespace and name and by the Service that they belong to.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,26 +7,26 @@ use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, Text};
 
 use crate::Object;
 
-/// An object that can be looked up by the object that it belongs to.
-pub(crate) trait StoredByName: Object {
-    /// What it belongs to.
-    fn owner(&self) -> Option<ObjectKey>;
+/// An object that is stored in a [`Table`].
+pub(crate) trait Indexed: Object {
+    /// The Service under which the object is indexed, if it is.
+    fn index_key(&self) -> Option<ObjectKey>;
 }
 
-impl StoredByName for EndpointSlice {
-    fn owner(&self) -> Option<ObjectKey> {
+impl Indexed for EndpointSlice {
+    fn index_key(&self) -> Option<ObjectKey> {
         self.service_key()
     }
 }
 
-impl StoredByName for Endpoints {
-    fn owner(&self) -> Option<ObjectKey> {
+impl Indexed for Endpoints {
+    fn index_key(&self) -> Option<ObjectKey> {
         None
     }
 }
 
-impl StoredByName for Node {
-    fn owner(&self) -> Option<ObjectKey> {
+impl Indexed for Node {
+    fn index_key(&self) -> Option<ObjectKey> {
         None
     }
 }
@@ -34,18 +34,18 @@ impl StoredByName for Node {
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     items: BTreeMap<Text, BTreeMap<Text, Arc<T>>>,
-    /// By namespace and name of the owner, then by their own names.
-    owned: BTreeMap<ObjectKey, BTreeMap<Text, Arc<T>>>,
+    /// By the key of the Service, then by name.
+    by_service: BTreeMap<ObjectKey, BTreeMap<Text, Arc<T>>>,
     len: usize,
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { items: BTreeMap::new(), owned: BTreeMap::new(), len: 0 }
+        Self { items: BTreeMap::new(), by_service: BTreeMap::new(), len: 0 }
     }
 }
 
-impl<T: StoredByName> Table<T> {
+impl<T: Indexed> Table<T> {
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
         self.items.get(namespace)?.get(name)
     }
@@ -59,21 +59,21 @@ impl<T: StoredByName> Table<T> {
         self.items.values().flat_map(BTreeMap::values)
     }
 
-    /// What belongs to an object, sorted by name.
-    pub(crate) fn owned_by(&self, owner: &ObjectKey) -> impl Iterator<Item = &Arc<T>> {
-        self.owned.get(owner).into_iter().flat_map(BTreeMap::values)
+    /// The objects of a Service, sorted by name.
+    pub(crate) fn by_service(&self, service: &ObjectKey) -> impl Iterator<Item = &Arc<T>> {
+        self.by_service.get(service).into_iter().flat_map(BTreeMap::values)
     }
 
     pub(crate) fn put(&mut self, key: ObjectKey, item: Arc<T>) {
-        let owner = item.owner();
+        let service = item.index_key();
         let before = self.items.entry(key.namespace).or_default().insert(key.name.clone(), Arc::clone(&item));
         match before {
             None => self.len += 1,
-            Some(before) if before.owner() != owner => self.disown(&before, &key.name),
+            Some(before) if before.index_key() != service => self.remove_from_service(&before, &key.name),
             Some(_) => {}
         }
-        if let Some(owner) = owner {
-            self.owned.entry(owner).or_default().insert(key.name, item);
+        if let Some(service) = service {
+            self.by_service.entry(service).or_default().insert(key.name, item);
         }
     }
 
@@ -84,15 +84,15 @@ impl<T: StoredByName> Table<T> {
             self.items.remove(&key.namespace);
         }
         self.len -= 1;
-        self.disown(&item, &key.name);
+        self.remove_from_service(&item, &key.name);
     }
 
-    fn disown(&mut self, item: &T, name: &str) {
-        let Some(owner) = item.owner() else { return };
-        if let Some(names) = self.owned.get_mut(&owner) {
+    fn remove_from_service(&mut self, item: &T, name: &str) {
+        let Some(service) = item.index_key() else { return };
+        if let Some(names) = self.by_service.get_mut(&service) {
             names.remove(name);
             if names.is_empty() {
-                self.owned.remove(&owner);
+                self.by_service.remove(&service);
             }
         }
     }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_follow_their_label() {
+    fn slices_are_indexed_by_their_service_label() {
         let mut table = Table::default();
         for (name, service) in [("b", "web"), ("a", "web"), ("c", "db"), ("d", "")] {
             let slice = slice(name, service);
@@ -119,7 +119,7 @@ mod tests {
         }
         let check = |table: &Table<EndpointSlice>, service: &str, want: &str| {
             let names: Vec<_> =
-                table.owned_by(&ObjectKey::new("n", service)).map(|s| &*s.metadata.name).collect();
+                table.by_service(&ObjectKey::new("n", service)).map(|s| &*s.metadata.name).collect();
             assert_eq!(names.join(" "), want, "{service}");
         };
         check(&table, "web", "a b");
@@ -132,10 +132,10 @@ mod tests {
         table.remove(&ObjectKey::new("n", "b"));
         table.remove(&ObjectKey::new("n", "gone"));
         check(&table, "web", "");
-        assert_eq!((table.len(), table.iter().count(), table.owned.len()), (3, 3, 1));
+        assert_eq!((table.len(), table.iter().count(), table.by_service.len()), (3, 3, 1));
         for name in ["a", "c", "d"] {
             table.remove(&ObjectKey::new("n", name));
         }
-        assert!(table.items.is_empty() && table.owned.is_empty());
+        assert!(table.items.is_empty() && table.by_service.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! What readers see and handlers hear of events, wherever they come from.
+//! What readers see and which handlers are called when events are applied.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,9 +53,9 @@ fn meta(name: &str, version: u64) -> ObjectMeta {
 }
 
 #[derive(Default)]
-struct Heard(Mutex<Vec<String>>);
+struct RecordingHandler(Mutex<Vec<String>>);
 
-impl Heard {
+impl RecordingHandler {
     fn change<T>(&self, kind: &str, change: &Change<T>, version: fn(&T) -> ResourceVersion) {
         let version =
             |side: &Option<Arc<T>>| side.as_deref().map_or("-".to_owned(), |it| version(it).to_string());
@@ -67,7 +67,7 @@ impl Heard {
     }
 }
 
-impl Handler for Heard {
+impl Handler for RecordingHandler {
     fn on_pod(&self, event: &PodEvent) {
         self.change("pod", &event.change, |pod| pod.resource_version);
         let names =
@@ -95,15 +95,15 @@ impl Handler for Heard {
     }
 }
 
-fn cluster() -> (Cluster, Arc<Heard>) {
-    let (cluster, heard) = (Cluster::new(Kind::ALL), Arc::new(Heard::default()));
-    cluster.add_handler(heard.clone());
-    (cluster, heard)
+fn cluster() -> (Cluster, Arc<RecordingHandler>) {
+    let (cluster, recorded) = (Cluster::new(Kind::ALL), Arc::new(RecordingHandler::default()));
+    cluster.add_handler(recorded.clone());
+    (cluster, recorded)
 }
 
 #[test]
-fn a_version_alone_is_news_of_services_slices_and_endpoints_only() {
-    let (cluster, heard) = cluster();
+fn a_new_version_alone_is_reported_for_services_slices_and_endpoints_only() {
+    let (cluster, recorded) = cluster();
     let apply = |version| {
         cluster.apply_pods(StreamEvent::Applied(pod("p", version, &[])));
         cluster.apply_nodes(StreamEvent::Applied(node("a", version, true)));
@@ -116,15 +116,15 @@ fn a_version_alone_is_news_of_services_slices_and_endpoints_only() {
     };
     apply(1);
     assert_eq!(
-        heard.take(),
+        recorded.take(),
         "pod -..1; left  joined  stayed ; node -..1; service -..1; slice -..1; endpoints -..1"
     );
-    // The same version again, as when a watch begins a little earlier than a list ended.
+    // The same version again, as when a watch begins before the version of the list.
     apply(1);
-    assert_eq!(heard.take(), "");
+    assert_eq!(recorded.take(), "");
     apply(2);
-    assert_eq!(heard.take(), "service 1..2; slice 1..2; endpoints 1..2");
-    // The stores have the new version all the same.
+    assert_eq!(recorded.take(), "service 1..2; slice 1..2; endpoints 1..2");
+    // The stores have the new versions of all kinds.
     assert_eq!(cluster.pod(&key("p")).unwrap().resource_version, V(2));
     assert_eq!(cluster.pods_of(&key("s"))[0].resource_version, V(2));
     assert_eq!(NodeLookup::node(&cluster, "a").unwrap().resource_version, V(2));
@@ -132,14 +132,14 @@ fn a_version_alone_is_news_of_services_slices_and_endpoints_only() {
 }
 
 #[test]
-fn a_change_that_endpoints_do_not_depend_on_names_no_services() {
-    let (cluster, heard) = cluster();
+fn a_change_that_endpoints_do_not_depend_on_lists_no_services() {
+    let (cluster, recorded) = cluster();
     cluster.apply_services(StreamEvent::Applied(service("s", 1, &[("a", "b")])));
     cluster.apply_pods(StreamEvent::Applied(pod("p", 2, &[("a", "b")])));
-    assert_eq!(heard.take(), "service -..1; pod -..2; left  joined s stayed ");
+    assert_eq!(recorded.take(), "service -..1; pod -..2; left  joined s stayed ");
     let scheduled = Pod { node_name: Some("a".into()), ..pod("p", 3, &[("a", "b")]) };
     cluster.apply_pods(StreamEvent::Applied(scheduled.clone()));
-    assert_eq!(heard.take(), "pod 2..3; left  joined  stayed s");
+    assert_eq!(recorded.take(), "pod 2..3; left  joined  stayed s");
     let pending = Pod {
         resource_version: V(4),
         has_pod_ip: scheduled.has_pod_ip,
@@ -147,33 +147,33 @@ fn a_change_that_endpoints_do_not_depend_on_names_no_services() {
         ..scheduled
     };
     cluster.apply_pods(StreamEvent::Applied(pending));
-    assert_eq!(heard.take(), "pod 3..4; left  joined  stayed ");
+    assert_eq!(recorded.take(), "pod 3..4; left  joined  stayed ");
 }
 
 #[test]
-fn a_pod_that_changes_its_labels_leaves_joins_and_stays() {
-    let (cluster, heard) = cluster();
-    // Pods may come before their Services.
+fn changed_labels_move_a_pod_between_services() {
+    let (cluster, recorded) = cluster();
+    // A pod may be received before its Services.
     cluster.apply_pods(StreamEvent::Applied(pod("p", 1, &[("a", "1"), ("b", "1")])));
     for (name, selector) in [("a1", ("a", "1")), ("a2", ("a", "2")), ("b1", ("b", "1"))] {
         cluster.apply_services(StreamEvent::Applied(service(name, 2, &[selector])));
     }
     cluster.apply_services(StreamEvent::Applied(service("all", 3, &[])));
-    heard.take();
+    recorded.take();
     cluster.apply_pods(StreamEvent::Applied(pod("p", 4, &[("a", "2"), ("b", "1")])));
-    assert_eq!(heard.take(), "pod 1..4; left a1 joined a2 stayed all+b1");
-    // A Service that selects anew is heard of; its pods are not.
+    assert_eq!(recorded.take(), "pod 1..4; left a1 joined a2 stayed all+b1");
+    // A changed selector is reported for the Service, not for its pods.
     cluster.apply_services(StreamEvent::Applied(service("a1", 5, &[("a", "2")])));
-    assert_eq!(heard.take(), "service 2..5");
+    assert_eq!(recorded.take(), "service 2..5");
     assert_eq!(cluster.pods_of(&key("a1")).len(), 1);
     cluster.apply_pods(StreamEvent::Deleted(pod("p", 6, &[])));
-    assert_eq!(heard.take(), "pod 4..-; left a1+a2+all+b1 joined  stayed ");
+    assert_eq!(recorded.take(), "pod 4..-; left a1+a2+all+b1 joined  stayed ");
     cluster.apply_pods(StreamEvent::DeletedFinalStateUnknown { key: key("p"), resource_version: V(7) });
-    assert_eq!((heard.take(), cluster.position(Kind::Pods)), (String::new(), V(7)));
+    assert_eq!((recorded.take(), cluster.position(Kind::Pods)), (String::new(), V(7)));
 }
 
 #[test]
-fn services_without_selectors_and_aliases_select_nothing() {
+fn services_without_selector_and_external_names_select_no_pods() {
     let (cluster, _) = cluster();
     cluster.apply_pods(StreamEvent::Applied(pod("p", 1, &[("a", "1")])));
     let check = |service: Service, want: usize| {
@@ -182,19 +182,19 @@ fn services_without_selectors_and_aliases_select_nothing() {
         assert_eq!(cluster.services_of_pod(&key("p")).len(), want);
     };
     let selecting = service("s", 2, &[("a", "1")]);
-    let alias = Service {
+    let external_name = Service {
         service_type: kube_endpoint_core_model::service::ServiceType::ExternalName,
         ..selecting.clone()
     };
     check(selecting.clone(), 1);
     check(Service { selector: None, ..selecting.clone() }, 0);
     check(service("s", 2, &[]), 1);
-    check(alias, 0);
+    check(external_name, 0);
     check(selecting, 1);
 }
 
 #[test]
-fn slices_of_a_service_are_those_of_its_label_sorted_by_name() {
+fn slices_are_found_by_their_service_label_sorted_by_name() {
     let (cluster, _) = cluster();
     let names = |service: &str| {
         let slices = cluster.slices_of(&key(service));
@@ -210,27 +210,27 @@ fn slices_of_a_service_are_those_of_its_label_sorted_by_name() {
 }
 
 #[test]
-fn a_list_is_compared_with_what_is_there() {
-    let (cluster, heard) = cluster();
+fn a_list_is_compared_with_the_store() {
+    let (cluster, recorded) = cluster();
     let nodes = |list: &[(&str, u64, bool)]| {
         let items = list.iter().map(|(name, version, ready)| node(name, *version, *ready)).collect();
         StreamEvent::restarted(items, V(9))
     };
     cluster.apply_nodes(nodes(&[("a", 1, true), ("b", 2, true), ("c", 3, true)]));
     let before = cluster.node("a").unwrap();
-    heard.take();
-    // One unchanged, one of a new version, one changed, one new, one gone.
+    recorded.take();
+    // One unchanged, one with a new version only, one changed, one created.
     cluster.apply_nodes(nodes(&[("e", 7, true), ("c", 6, false), ("b", 5, true), ("a", 1, true)]));
-    assert_eq!(heard.take(), "node -..7; node 3..6");
+    assert_eq!(recorded.take(), "node -..7; node 3..6");
     assert!(Arc::ptr_eq(&before, &cluster.node("a").unwrap()));
     cluster.apply_nodes(nodes(&[("a", 1, true)]));
-    assert_eq!(heard.take(), "node 5..-; node 6..-; node 7..-");
+    assert_eq!(recorded.take(), "node 5..-; node 6..-; node 7..-");
     let names: Vec<_> = cluster.nodes().iter().map(|node| node.name.clone()).collect();
     assert_eq!(names, ["a".into()]);
 }
 
 #[test]
-fn of_a_list_handlers_hear_after_all_that_it_changed() {
+fn on_relisted_is_called_after_the_changes_of_a_list() {
     #[derive(Default)]
     struct Relists(Mutex<Vec<String>>);
 
@@ -244,26 +244,26 @@ fn of_a_list_handlers_hear_after_all_that_it_changed() {
         }
     }
 
-    let (cluster, heard) = (Cluster::new(Kind::ALL), Arc::new(Relists::default()));
-    cluster.add_handler(heard.clone());
+    let (cluster, recorded) = (Cluster::new(Kind::ALL), Arc::new(Relists::default()));
+    cluster.add_handler(recorded.clone());
     let slices = || vec![slice("a", 1, "web"), slice("b", 2, "web")];
     cluster.apply_endpoint_slices(StreamEvent::restarted(slices(), V(2)));
     cluster.apply_endpoint_slices(StreamEvent::Applied(slice("c", 3, "web")));
     cluster.apply_endpoint_slices(StreamEvent::Bookmark(V(4)));
     cluster.apply_endpoint_slices(StreamEvent::restarted(slices(), V(5)));
-    assert_eq!(*heard.0.lock(), ["a", "b", "endpointslices", "c", "c", "endpointslices"]);
+    assert_eq!(*recorded.0.lock(), ["a", "b", "endpointslices", "c", "c", "endpointslices"]);
 }
 
 #[tokio::test]
-async fn synced_means_that_each_kind_was_listed_and_handlers_heard_of_it() {
-    struct NotYet(Cluster, AtomicBool);
-    impl Handler for NotYet {
+async fn synced_means_that_each_kind_was_listed_and_handlers_were_called() {
+    struct SyncedDuringCall(Cluster, AtomicBool);
+    impl Handler for SyncedDuringCall {
         fn on_node(&self, _: &Change<Node>) {
             self.1.store(!self.0.has_synced(), Ordering::SeqCst);
         }
     }
     let cluster = Cluster::new([Kind::Nodes, Kind::Pods]);
-    let handler = Arc::new(NotYet(cluster.clone(), AtomicBool::new(false)));
+    let handler = Arc::new(SyncedDuringCall(cluster.clone(), AtomicBool::new(false)));
     cluster.add_handler(handler.clone());
     let waiting = tokio::spawn({
         let cluster = cluster.clone();
@@ -273,7 +273,7 @@ async fn synced_means_that_each_kind_was_listed_and_handlers_heard_of_it() {
     cluster.apply_nodes(StreamEvent::Applied(node("a", 1, true)));
     cluster.apply_services(StreamEvent::restarted(vec![], V(3)));
     assert!(!cluster.has_synced());
-    // Any stream can feed it.
+    // Any stream of events can be applied.
     let events = [StreamEvent::restarted(vec![node("a", 2, false)], V(4)), StreamEvent::Bookmark(V(6))];
     feed(cluster.clone(), futures::stream::iter(events)).await;
     assert!(cluster.has_synced() && handler.1.load(Ordering::SeqCst));
@@ -284,7 +284,7 @@ async fn synced_means_that_each_kind_was_listed_and_handlers_heard_of_it() {
 }
 
 #[test]
-fn readers_see_a_list_as_a_whole() {
+fn a_list_becomes_visible_atomically() {
     let (cluster, _) = cluster();
     cluster.apply_services(StreamEvent::Applied(service("s", 1, &[("a", "b")])));
     let generation = |number: u64| {

@@ -1,4 +1,4 @@
-//! The list+watch loop against the embedded API server: whatever goes wrong on the way, the stores end up as the server.
+//! Reflectors against the embedded API server: whatever fails, the stores end up equal to the server.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -18,29 +18,29 @@ use parking_lot::Mutex;
 use proptest::prelude::*;
 use serde_json::json;
 
-/// What handlers know who believe only what they are told.
+/// The objects as a handler knows them from the changes that it was called with.
 #[derive(Default)]
-struct Told {
+struct Replica {
     pods: Mutex<BTreeMap<ObjectKey, Arc<Pod>>>,
     services: Mutex<BTreeMap<ObjectKey, Arc<Service>>>,
 }
 
-fn follow<T>(told: &Mutex<BTreeMap<ObjectKey, Arc<T>>>, key: ObjectKey, change: &Change<T>) {
+fn record<T>(objects: &Mutex<BTreeMap<ObjectKey, Arc<T>>>, key: ObjectKey, change: &Change<T>) {
     let before = match &change.new {
-        Some(new) => told.lock().insert(key, new.clone()),
-        None => told.lock().remove(&key),
+        Some(new) => objects.lock().insert(key, new.clone()),
+        None => objects.lock().remove(&key),
     };
-    // Nothing is told twice, and nothing is left out.
+    // No change is reported twice or missed.
     assert_eq!(before.is_some(), change.old.is_some());
 }
 
-impl Handler for Told {
+impl Handler for Replica {
     fn on_pod(&self, event: &PodEvent) {
-        follow(&self.pods, event.change.latest().unwrap().key.clone(), &event.change);
+        record(&self.pods, event.change.latest().unwrap().key.clone(), &event.change);
     }
 
     fn on_service(&self, change: &Change<Service>) {
-        follow(&self.services, change.latest().unwrap().key.clone(), change);
+        record(&self.services, change.latest().unwrap().key.clone(), change);
     }
 }
 
@@ -48,16 +48,16 @@ struct World {
     server: EmbeddedApiServer,
     client: Client,
     cluster: Cluster,
-    told: Arc<Told>,
+    replica: Arc<Replica>,
 }
 
 impl World {
     fn new(options: ReflectorOptions, history: usize) -> Self {
         let server = EmbeddedApiServer::builder().history(history).build().unwrap();
         let cluster = Cluster::new([Kind::Pods, Kind::Services]);
-        let told = Arc::new(Told::default());
-        cluster.add_handler(told.clone());
-        let world = Self { client: Client::new(server.service(), "default"), server, cluster, told };
+        let replica = Arc::new(Replica::default());
+        cluster.add_handler(replica.clone());
+        let world = Self { client: Client::new(server.service(), "default"), server, cluster, replica };
         world.watch::<Pod>(options);
         world.watch::<Service>(options);
         world
@@ -85,7 +85,7 @@ impl World {
 
     async fn delete(&self, pod: u8) {
         let pods = Api::<api::Pod>::namespaced(self.client.clone(), "n");
-        // It may not be there, or a fault may have it.
+        // The pod may not exist, and a fault may refuse the request.
         let _ = pods
             .delete(
                 &format!("p{pod}"),
@@ -94,7 +94,7 @@ impl World {
             .await;
     }
 
-    /// The stores hold what the server holds, in the same versions, and handlers were told so.
+    /// Asserts that the stores and the handler hold the objects of the server in their current versions.
     fn check(&self) {
         let keys = |plural: &str| -> BTreeMap<ObjectKey, String> {
             let objects = self.server.list(plural).into_iter();
@@ -113,10 +113,10 @@ impl World {
         for (key, version) in &services {
             assert_eq!(self.cluster.service(key).unwrap().resource_version.to_string(), *version, "{key}");
         }
-        assert!(self.told.pods.lock().keys().eq(pods.keys()));
-        let told = self.told.services.lock();
-        assert!(told.values().all(|told| **told == *self.cluster.service(&told.key).unwrap()));
-        assert_eq!(told.len(), services.len());
+        assert!(self.replica.pods.lock().keys().eq(pods.keys()));
+        let replica = self.replica.services.lock();
+        assert!(replica.values().all(|held| **held == *self.cluster.service(&held.key).unwrap()));
+        assert_eq!(replica.len(), services.len());
     }
 }
 
@@ -156,7 +156,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
     #[test]
-    fn the_stores_end_up_as_the_server(steps in prop::collection::vec(step(), 1..60), streaming_list: bool, history in 3..30usize) {
+    fn the_stores_end_up_equal_to_the_server(steps in prop::collection::vec(step(), 1..60), streaming_list: bool, history in 3..30usize) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let options = ReflectorOptions::new(0).streaming_list(streaming_list).page_size(3);
@@ -170,7 +170,7 @@ proptest! {
                     Step::Compact => world.server.compact(),
                     Step::CloseWatches => world.server.close_watches(),
                     Step::Fault(fault, times) => {
-                        // Every request but deletions, which would otherwise not happen.
+                        // Deletions are excluded, since they would not be retried.
                         let rule = FaultRule::new(fault, |request| request.verb == "list" || request.verb == "watch");
                         world.server.add_fault(rule.times(times));
                     }
@@ -184,14 +184,14 @@ proptest! {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_complete_state_comes_as_a_stream() {
+async fn a_kind_is_listed_by_a_streaming_list() {
     let world = World::new(ReflectorOptions::new(0), 100);
     world.put_pod(1, 1);
     world.put_service(1, 1);
     world.cluster.synced().await;
     world.check();
     assert_eq!(world.cluster.pods_of(&ObjectKey::new("n", "s1")).len(), 1);
-    // Bookmarks move the position while nothing happens to this kind.
+    // Bookmarks move the position although no object of this kind changes.
     let before = world.cluster.position(Kind::Services);
     world.put_pod(2, 1);
     tokio::time::sleep(Duration::from_secs(130)).await;
@@ -202,14 +202,14 @@ async fn the_complete_state_comes_as_a_stream() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kinds_are_fed_by_several_threads_at_once() {
+async fn several_threads_apply_events_of_different_kinds() {
     let world = World::new(ReflectorOptions::new(0), 10_000);
     for number in 0..200 {
         world.put_pod(number, number % 3);
         world.put_service(number % 20, number % 2);
         tokio::task::yield_now().await;
     }
-    // Handlers hear last; once they know the newest of both kinds, all is settled.
+    // Handlers are called last; once they know the newest version of both kinds, all events have been applied.
     let settled = || {
         let knows = |plural: &str, versions: Vec<u64>| {
             let newest = world.server.list(plural).into_iter();
@@ -217,9 +217,9 @@ async fn kinds_are_fed_by_several_threads_at_once() {
                 newest.map(|object| object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap());
             versions.into_iter().max() == newest.max()
         };
-        let pods = world.told.pods.lock().values().map(|pod| pod.resource_version.0).collect();
+        let pods = world.replica.pods.lock().values().map(|pod| pod.resource_version.0).collect();
         let services =
-            world.told.services.lock().values().map(|service| service.resource_version.0).collect();
+            world.replica.services.lock().values().map(|service| service.resource_version.0).collect();
         knows("pods", pods) && knows("services", services)
     };
     world.cluster.synced().await;
@@ -233,7 +233,7 @@ async fn kinds_are_fed_by_several_threads_at_once() {
 }
 
 #[tokio::test]
-async fn the_client_hands_refusals_on_with_their_headers_and_sends_nothing_again() {
+async fn the_client_returns_errors_with_their_headers_and_does_not_retry() {
     let server = EmbeddedApiServer::builder().build().unwrap();
     let listener = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
     server.add_fault(FaultRule::on(Fault::Refuse { status: 429, retry_after: Some(7) }, "list", "pods"));

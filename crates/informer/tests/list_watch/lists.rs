@@ -1,13 +1,13 @@
-//! How the complete state is asked for.
+//! How a kind is listed.
 
 use crate::script::*;
 
 #[tokio::test(start_paused = true)]
-async fn by_pages_then_a_watch_from_the_version_of_the_list() {
+async fn a_list_in_pages_is_followed_by_a_watch_from_its_version() {
     let script = vec![
         page(9, "two +", &[endpoints("a", 1), endpoints("b", 2)]),
         page(9, "", &[endpoints("c", 3)]),
-        Answer::Watch(vec![Piece::Wait(1), added("d", 10), Piece::Silence]),
+        Answer::Watch(vec![WatchStep::Wait(1), added("d", 10), WatchStep::Silence]),
     ];
     insta::assert_snapshot!(play_pages(5, script).await, @"
       0.000 ?limit=2
@@ -23,21 +23,21 @@ async fn by_pages_then_a_watch_from_the_version_of_the_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn as_a_stream_that_goes_on_as_the_watch() {
+async fn a_streaming_list_continues_as_the_watch() {
     let script = vec![Answer::Watch(vec![
         added("a", 1),
         added("b", 2),
         bookmark(2),
         added("c", 3),
-        // Changes come while the state does; none of them is heard of before it is complete.
+        // Objects change while the list is received; handlers are called once it is complete.
         line("MODIFIED", endpoints("a", 8)),
         line("DELETED", endpoints("b", 9)),
-        Piece::Wait(1),
+        WatchStep::Wait(1),
         complete(9),
-        Piece::Wait(1),
+        WatchStep::Wait(1),
         line("MODIFIED", endpoints("c", 11)),
         line("DELETED", endpoints("a", 12)),
-        Piece::Silence,
+        WatchStep::Silence,
     ])];
     insta::assert_snapshot!(play(5, script).await, @"
       0.000 ?watch... all&timeoutSeconds=556
@@ -51,12 +51,12 @@ async fn as_a_stream_that_goes_on_as_the_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn by_pages_where_the_server_knows_no_stream() {
+async fn a_server_without_streaming_lists_is_listed_in_pages() {
     let script = vec![
-        no_streaming(),
+        streaming_unsupported(),
         page(9, "", &[endpoints("a", 1)]),
-        Answer::Watch(vec![Piece::Wait(20), line("ERROR", expired())]),
-        // It is not asked for a stream again.
+        Answer::Watch(vec![WatchStep::Wait(20), line("ERROR", expired())]),
+        // The reflector does not request a stream again.
         page(19, "", &[endpoints("a", 1)]),
     ];
     insta::assert_snapshot!(play(30, script).await, @"
@@ -72,16 +72,16 @@ async fn by_pages_where_the_server_knows_no_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn by_pages_when_the_stream_breaks_off_and_as_a_stream_the_next_time() {
+async fn an_interrupted_streaming_list_is_followed_by_pages_and_streaming_is_tried_at_the_next_relist() {
     let script = vec![
-        Answer::Watch(vec![added("a", 1), Piece::Cut]),
+        Answer::Watch(vec![added("a", 1), WatchStep::Interrupt]),
         page(9, "", &[endpoints("a", 1)]),
-        Answer::Watch(vec![Piece::Wait(20), line("ERROR", expired())]),
-        Answer::Watch(vec![added("a", 1), complete(19), Piece::Silence]),
+        Answer::Watch(vec![WatchStep::Wait(20), line("ERROR", expired())]),
+        Answer::Watch(vec![added("a", 1), complete(19), WatchStep::Silence]),
     ];
     insta::assert_snapshot!(play(30, script).await, @"
       0.000 ?watch... all&timeoutSeconds=556
-      0.000   cut
+      0.000   interrupted
       0.655 ?limit=500
       0.655         a: - -> 1
       0.655         synced
@@ -92,9 +92,10 @@ async fn by_pages_when_the_stream_breaks_off_and_as_a_stream_the_next_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn by_pages_when_the_stream_never_completes() {
-    // As a server would that ignores the parameter.
-    let script = vec![Answer::Watch(vec![added("a", 1), Piece::Silence]), page(9, "", &[endpoints("a", 1)])];
+async fn a_streaming_list_that_never_completes_is_followed_by_pages() {
+    // As a server that ignores `sendInitialEvents`.
+    let script =
+        vec![Answer::Watch(vec![added("a", 1), WatchStep::Silence]), page(9, "", &[endpoints("a", 1)])];
     insta::assert_snapshot!(play(160, script).await, @"
       0.000 ?watch... all&timeoutSeconds=556
     150.655 ?limit=500
@@ -106,10 +107,10 @@ async fn by_pages_when_the_stream_never_completes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn not_allowed_is_not_unsupported() {
+async fn forbidden_does_not_mean_unsupported() {
     let script = vec![
         Answer::Status(403, None, status(403, "Forbidden")),
-        Answer::Watch(vec![complete(3), Piece::Silence]),
+        Answer::Watch(vec![complete(3), WatchStep::Silence]),
     ];
     insta::assert_snapshot!(play(5, script).await, @"
       0.000 ?watch... all&timeoutSeconds=556
@@ -120,7 +121,7 @@ async fn not_allowed_is_not_unsupported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_between_pages_does_not_start_over() {
+async fn a_failed_page_is_requested_again_with_its_token() {
     let script = vec![
         page(9, "two", &[endpoints("a", 1), endpoints("b", 2)]),
         Answer::Status(429, Some(7), status(429, "TooManyRequests")),
@@ -142,13 +143,13 @@ async fn a_failure_between_pages_does_not_start_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_at_once_when_the_next_page_has_expired() {
+async fn an_expired_continue_token_is_followed_by_a_list_without_pages() {
     let script = vec![
         page(9, "two", &[endpoints("a", 1), endpoints("b", 2)]),
         Answer::Status(410, None, expired()),
         page(12, "", &[endpoints("a", 1), endpoints("c", 3)]),
-        Answer::Watch(vec![Piece::Wait(20), line("ERROR", expired())]),
-        // The next time it is pages again.
+        Answer::Watch(vec![WatchStep::Wait(20), line("ERROR", expired())]),
+        // The next list is in pages again.
         page(19, "", &[endpoints("c", 3)]),
     ];
     insta::assert_snapshot!(play_pages(30, script).await, @"
@@ -167,11 +168,11 @@ async fn all_at_once_when_the_next_page_has_expired() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deletions_that_nobody_watched_are_heard_of() {
+async fn deletions_missed_by_the_watch_are_reported_by_the_next_list() {
     let script = vec![
         page(9, "", &[endpoints("a", 1), endpoints("b", 2), endpoints("c", 3)]),
-        Answer::Watch(vec![Piece::Wait(1), line("ERROR", expired())]),
-        // b is unchanged and not heard of.
+        Answer::Watch(vec![WatchStep::Wait(1), line("ERROR", expired())]),
+        // b is unchanged, so handlers are not called.
         page(20, "", &[endpoints("b", 2), endpoints("c", 15), endpoints("d", 16)]),
     ];
     insta::assert_snapshot!(play_pages(5, script).await, @"

@@ -1,9 +1,9 @@
-//! The list+watch loop against a scripted server, under a paused clock.
+//! Reflectors against a scripted server, under a paused clock.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod broken;
 mod lists;
 mod outages;
 mod script;
+mod undecodable;
 mod watches;

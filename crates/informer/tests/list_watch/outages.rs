@@ -1,9 +1,9 @@
-//! Servers that do not answer, or with something else.
+//! Servers that do not answer, or send invalid answers.
 
 use crate::script::*;
 
 #[tokio::test(start_paused = true)]
-async fn an_unreachable_server_is_tried_more_and_more_rarely_and_the_cluster_is_not_synced() {
+async fn an_unreachable_server_is_retried_with_backoff_and_the_cluster_is_not_synced() {
     let script = (0..9).map(|_| Answer::Unreachable).chain([page(9, "", &[])]).collect();
     insta::assert_snapshot!(play_pages(90, script).await, @"
       0.000 ?limit=2
@@ -23,20 +23,20 @@ async fn an_unreachable_server_is_tried_more_and_more_rarely_and_the_cluster_is_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreachable_server_leaves_the_cluster_as_it_is() {
+async fn the_cluster_keeps_its_content_while_the_server_is_unreachable() {
     let script = vec![
-        Answer::Watch(vec![added("a", 1), complete(9), Piece::Wait(100), Piece::Cut]),
+        Answer::Watch(vec![added("a", 1), complete(9), WatchStep::Wait(100), WatchStep::Interrupt]),
         Answer::Unreachable,
         Answer::Unreachable,
-        Answer::Watch(vec![added("b", 10), Piece::Wait(1)]),
-        // What went well lets waiting begin anew.
+        Answer::Watch(vec![added("b", 10), WatchStep::Wait(1)]),
+        // The success above resets the backoff.
         Answer::Unreachable,
     ];
     insta::assert_snapshot!(play(110, script).await, @"
       0.000 ?watch... all&timeoutSeconds=556
       0.000         a: - -> 1
       0.000         synced
-    100.000   cut
+    100.000   interrupted
     100.000 ?watch... resourceVersion=9&timeoutSeconds=491
     100.447 ?watch... resourceVersion=9&timeoutSeconds=588
     101.467 ?watch... resourceVersion=9&timeoutSeconds=429
@@ -48,7 +48,7 @@ async fn an_unreachable_server_leaves_the_cluster_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_accepts_and_says_nothing_is_given_up_after_a_while() {
+async fn a_request_without_an_answer_fails_after_the_idle_timeout() {
     insta::assert_snapshot!(play_pages(160, vec![Answer::Silence, page(9, "", &[])]).await, @"
       0.000 ?limit=2
     150.743 ?limit=2
@@ -59,7 +59,7 @@ async fn a_server_that_accepts_and_says_nothing_is_given_up_after_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_that_are_no_lists_are_errors() {
+async fn answers_other_than_the_requested_list_are_errors() {
     let script = vec![
         Answer::Page(
             serde_json::json!({"kind": "PodList", "metadata": {"resourceVersion": "3"}, "items": []}),
@@ -82,7 +82,7 @@ async fn answers_that_are_no_lists_are_errors() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_seed_waits_alike_and_another_does_not() {
+async fn equal_seeds_give_equal_delays() {
     let outage = |seed| {
         let options = kube_endpoint_informer::ReflectorOptions::new(seed);
         play_for(20, options, vec![Answer::Unreachable, Answer::Unreachable, Answer::Unreachable])

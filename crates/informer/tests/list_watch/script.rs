@@ -1,4 +1,4 @@
-//! A server that answers from a script, and a transcript of what was asked and what handlers heard.
+//! A server that answers from a script, and a transcript of requests and handler calls.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -19,26 +19,26 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// What the server does with a request.
+/// How the server answers a request.
 pub(crate) enum Answer {
-    /// An answer with a status and `Retry-After`, if there is one.
+    /// A status code with a body and an optional `Retry-After`.
     Status(u16, Option<u32>, Value),
     /// A page of a list.
     Page(Value),
     /// A watch.
-    Watch(Vec<Piece>),
-    /// No connection.
+    Watch(Vec<WatchStep>),
+    /// The connection is refused.
     Unreachable,
-    /// A connection, and nothing more.
+    /// The connection is accepted, but no response is sent.
     Silence,
 }
 
-/// A piece of a watch. After the last one the server ends it.
-pub(crate) enum Piece {
+/// A step of a watch. After the last one, the server closes it.
+pub(crate) enum WatchStep {
     Wait(u64),
     Line(Value),
     Raw(&'static [u8]),
-    Cut,
+    Interrupt,
     Silence,
 }
 
@@ -51,20 +51,20 @@ pub(crate) fn page(version: u64, next: &str, items: &[Value]) -> Answer {
         "metadata": {"resourceVersion": version.to_string(), "continue": next}, "items": items}))
 }
 
-pub(crate) fn line(what: &str, object: Value) -> Piece {
-    Piece::Line(json!({"type": what, "object": object}))
+pub(crate) fn line(what: &str, object: Value) -> WatchStep {
+    WatchStep::Line(json!({"type": what, "object": object}))
 }
 
-pub(crate) fn added(name: &str, version: u64) -> Piece {
+pub(crate) fn added(name: &str, version: u64) -> WatchStep {
     line("ADDED", endpoints(name, version))
 }
 
-pub(crate) fn bookmark(version: u64) -> Piece {
+pub(crate) fn bookmark(version: u64) -> WatchStep {
     line("BOOKMARK", json!({"kind": "Endpoints", "metadata": {"resourceVersion": version.to_string()}}))
 }
 
-/// The bookmark that ends the complete state.
-pub(crate) fn complete(version: u64) -> Piece {
+/// The bookmark that ends the initial events.
+pub(crate) fn complete(version: u64) -> WatchStep {
     line(
         "BOOKMARK",
         json!({"metadata": {"resourceVersion": version.to_string(), "annotations": {"k8s.io/initial-events-end": "true"}}}),
@@ -79,12 +79,12 @@ pub(crate) fn expired() -> Value {
     status(410, "Expired")
 }
 
-/// As an API server answers that does not know sendInitialEvents.
-pub(crate) fn no_streaming() -> Answer {
+/// The answer of an API server that does not support `sendInitialEvents`.
+pub(crate) fn streaming_unsupported() -> Answer {
     Answer::Status(422, None, status(422, "Invalid"))
 }
 
-/// LineSplitter with the time in seconds since the start.
+/// Lines that begin with the time in seconds since the start.
 #[derive(Clone)]
 pub(crate) struct Transcript(Arc<Mutex<String>>, Instant);
 
@@ -110,22 +110,22 @@ fn text_body(text: String) -> AnyBody {
     http_body_util::Full::from(text).map_err(|never: Infallible| match never {}).boxed_unsync()
 }
 
-fn watch_body(pieces: Vec<Piece>, transcript: Transcript) -> AnyBody {
-    let stream = futures::stream::iter(pieces).filter_map(move |piece| {
+fn watch_body(steps: Vec<WatchStep>, transcript: Transcript) -> AnyBody {
+    let stream = futures::stream::iter(steps).filter_map(move |step| {
         let transcript = transcript.clone();
         async move {
-            let text = match piece {
-                Piece::Wait(seconds) => {
+            let text = match step {
+                WatchStep::Wait(seconds) => {
                     tokio::time::sleep(Duration::from_secs(seconds)).await;
                     return None;
                 }
-                Piece::Line(line) => Bytes::from(format!("{line}\n")),
-                Piece::Raw(text) => Bytes::from_static(text),
-                Piece::Cut => {
-                    transcript.say("  cut");
+                WatchStep::Line(line) => Bytes::from(format!("{line}\n")),
+                WatchStep::Raw(text) => Bytes::from_static(text),
+                WatchStep::Interrupt => {
+                    transcript.say("  interrupted");
                     return Some(Err(io::Error::from(io::ErrorKind::ConnectionReset)));
                 }
-                Piece::Silence => std::future::pending().await,
+                WatchStep::Silence => std::future::pending().await,
             };
             Some(Ok(Frame::data(text)))
         }
@@ -144,12 +144,12 @@ fn client(script: Vec<Answer>, transcript: Transcript) -> ApiClient {
             transcript.say(path.replace("sendInitialEvents=true&resourceVersionMatch=NotOlderThan", "all"));
             let next = script.lock().pop_front();
             let (status, retry_after, body) = match next {
-                // After the script comes a watch that says nothing.
-                None => (200, None, watch_body(vec![Piece::Silence], transcript)),
+                // After the script, every request opens a watch without events.
+                None => (200, None, watch_body(vec![WatchStep::Silence], transcript)),
                 Some(Answer::Unreachable) => return Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
                 Some(Answer::Silence) => std::future::pending().await,
                 Some(Answer::Page(page)) => (200, None, text_body(page.to_string())),
-                Some(Answer::Watch(pieces)) => (200, None, watch_body(pieces, transcript)),
+                Some(Answer::Watch(steps)) => (200, None, watch_body(steps, transcript)),
                 Some(Answer::Status(code, retry_after, status)) => {
                     (code, retry_after, text_body(status.to_string()))
                 }
@@ -165,7 +165,7 @@ fn client(script: Vec<Answer>, transcript: Transcript) -> ApiClient {
     ApiClient::for_tests(service)
 }
 
-/// Lets the loop run against a script for some seconds. Returns the transcript, and what the cluster holds in the end.
+/// Runs a reflector against a script for some seconds. Returns the transcript and the final content of the cluster.
 pub(crate) async fn play_for(seconds: u64, options: ReflectorOptions, script: Vec<Answer>) -> String {
     let transcript = Transcript(Arc::default(), Instant::now());
     let cluster = Cluster::new([Kind::Endpoints]);
@@ -198,13 +198,13 @@ pub(crate) async fn play_for(seconds: u64, options: ReflectorOptions, script: Ve
     out
 }
 
-/// As [`play_for`], with the complete state listed by pages of two.
+/// As [`play_for`], with a list in pages of two.
 pub(crate) async fn play_pages(seconds: u64, script: Vec<Answer>) -> String {
     let options = ReflectorOptions::new(0).streaming_list(false).page_size(2);
     play_for(seconds, options, script).await
 }
 
-/// As [`play_for`], with the complete state as a stream where the script has it.
+/// As [`play_for`], with a streaming list.
 pub(crate) async fn play(seconds: u64, script: Vec<Answer>) -> String {
     play_for(seconds, ReflectorOptions::new(0), script).await
 }

@@ -7,13 +7,13 @@ fn listed() -> Answer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn that_the_server_ends_from_the_last_event() {
+async fn a_watch_closed_by_the_server_is_resumed_from_its_last_event() {
     let script = vec![
         listed(),
         Answer::Watch(vec![
-            Piece::Wait(1),
+            WatchStep::Wait(1),
             added("b", 10),
-            Piece::Wait(1),
+            WatchStep::Wait(1),
             line("DELETED", endpoints("b", 12)),
         ]),
     ];
@@ -30,15 +30,15 @@ async fn that_the_server_ends_from_the_last_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn that_is_cut_from_the_last_bookmark() {
+async fn an_interrupted_watch_is_resumed_from_its_last_bookmark() {
     let script = vec![
         listed(),
         Answer::Watch(vec![
-            Piece::Wait(1),
+            WatchStep::Wait(1),
             added("b", 10),
             bookmark(15),
-            Piece::Raw(b"{\"type\":\"ADD"),
-            Piece::Cut,
+            WatchStep::Raw(b"{\"type\":\"ADD"),
+            WatchStep::Interrupt,
         ]),
     ];
     insta::assert_snapshot!(play_pages(5, script).await, @"
@@ -47,15 +47,15 @@ async fn that_is_cut_from_the_last_bookmark() {
       0.000         synced
       0.000 ?watch... resourceVersion=9&timeoutSeconds=556
       1.000         b: - -> 10
-      1.000   cut
+      1.000   interrupted
       1.000 ?watch... resourceVersion=15&timeoutSeconds=491
     holds a@1 b@10 at 15
     ");
 }
 
 #[tokio::test(start_paused = true)]
-async fn that_falls_silent_as_a_dead_connection_does() {
-    let script = vec![listed(), Answer::Watch(vec![Piece::Wait(100), bookmark(11), Piece::Silence])];
+async fn an_idle_watch_is_resumed_after_the_idle_timeout() {
+    let script = vec![listed(), Answer::Watch(vec![WatchStep::Wait(100), bookmark(11), WatchStep::Silence])];
     insta::assert_snapshot!(play_pages(300, script).await, @"
       0.000 ?limit=2
       0.000         a: - -> 1
@@ -67,7 +67,7 @@ async fn that_falls_silent_as_a_dead_connection_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn that_ends_at_once_and_says_nothing_after_a_while() {
+async fn a_watch_that_ends_at_once_is_retried_with_backoff() {
     let script = vec![
         listed(),
         Answer::Watch(vec![]),
@@ -90,8 +90,8 @@ async fn that_ends_at_once_and_says_nothing_after_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn never_where_its_version_has_expired() {
-    // 410 as an answer, and as an event. The first list anew is not waited for, those soon after it are.
+async fn an_expired_version_is_followed_by_a_relist() {
+    // 410 as a response and as an event. The first relist is immediate, those that follow soon are delayed.
     let script = vec![
         listed(),
         Answer::Status(410, None, expired()),
@@ -100,7 +100,7 @@ async fn never_where_its_version_has_expired() {
         listed(),
         Answer::Watch(vec![line("ERROR", expired())]),
         listed(),
-        Answer::Watch(vec![Piece::Wait(20), line("ERROR", expired())]),
+        Answer::Watch(vec![WatchStep::Wait(20), line("ERROR", expired())]),
         listed(),
     ];
     insta::assert_snapshot!(play_pages(40, script).await, @"
@@ -121,7 +121,7 @@ async fn never_where_its_version_has_expired() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn never_where_its_version_has_not_come_yet() {
+async fn a_too_large_resource_version_is_followed_by_a_relist() {
     let too_large = serde_json::json!({"kind": "Status", "code": 504, "reason": "Timeout", "message": "Too large resource version: 9, current: 3",
         "details": {"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}], "retryAfterSeconds": 1}});
     let script = vec![listed(), Answer::Status(504, None, too_large), page(3, "", &[])];
@@ -138,7 +138,7 @@ async fn never_where_its_version_has_not_come_yet() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn that_told_of_an_error_once_but_not_twice() {
+async fn a_watch_that_fails_twice_at_the_same_version_is_followed_by_a_relist() {
     let script = vec![
         listed(),
         Answer::Watch(vec![added("b", 10), line("ERROR", status(500, "InternalError"))]),
@@ -161,7 +161,7 @@ async fn that_told_of_an_error_once_but_not_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_the_server_says() {
+async fn retry_after_is_honoured() {
     let busy = serde_json::json!({"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": "busy",
         "details": {"retryAfterSeconds": 2}});
     let script = vec![
@@ -169,7 +169,7 @@ async fn when_the_server_says() {
         Answer::Status(429, Some(13), status(429, "TooManyRequests")),
         Answer::Status(503, Some(4), status(503, "ServiceUnavailable")),
         Answer::Watch(vec![line("ERROR", busy)]),
-        Answer::Watch(vec![added("b", 10), Piece::Silence]),
+        Answer::Watch(vec![added("b", 10), WatchStep::Silence]),
     ];
     insta::assert_snapshot!(play_pages(30, script).await, @"
       0.000 ?limit=2

@@ -1,4 +1,4 @@
-//! Objects and lines that cannot be decoded.
+//! Objects and watch lines that cannot be decoded.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 
 use crate::script::*;
 
-fn broken(name: &str, version: u64) -> Value {
+fn undecodable(name: &str, version: u64) -> Value {
     json!({"metadata": {"name": name, "namespace": "n", "resourceVersion": version.to_string()}, "subsets": 5})
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_a_list_leave_the_others_alone() {
+async fn an_undecodable_object_in_a_list_does_not_affect_the_others() {
     let script = vec![
-        page(9, "two", &[endpoints("a", 1), broken("b", 2)]),
-        page(9, "", &[broken("c", 3), endpoints("d", 4)]),
-        Answer::Watch(vec![Piece::Wait(1), line("MODIFIED", endpoints("b", 10)), Piece::Silence]),
+        page(9, "two", &[endpoints("a", 1), undecodable("b", 2)]),
+        page(9, "", &[undecodable("c", 3), endpoints("d", 4)]),
+        Answer::Watch(vec![WatchStep::Wait(1), line("MODIFIED", endpoints("b", 10)), WatchStep::Silence]),
     ];
     insta::assert_snapshot!(play_pages(5, script).await, @"
       0.000 ?limit=2
@@ -32,28 +32,28 @@ async fn in_a_list_leave_the_others_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keep_their_last_view_in_watches_and_lists_until_they_are_deleted() {
+async fn an_undecodable_object_keeps_its_last_view_until_it_is_deleted() {
     let script = vec![
         Answer::Watch(vec![
             added("a", 1),
             added("b", 2),
             added("c", 3),
             complete(9),
-            Piece::Wait(1),
-            line("MODIFIED", broken("a", 11)),
-            line("MODIFIED", broken("b", 12)),
-            Piece::Wait(1),
+            WatchStep::Wait(1),
+            line("MODIFIED", undecodable("a", 11)),
+            line("MODIFIED", undecodable("b", 12)),
+            WatchStep::Wait(1),
         ]),
-        // The watch goes on from the version of what could not be decoded.
-        Answer::Watch(vec![Piece::Wait(20), line("ERROR", expired())]),
+        // The watch is resumed after the version of the undecodable object.
+        Answer::Watch(vec![WatchStep::Wait(20), line("ERROR", expired())]),
         Answer::Watch(vec![
-            line("ADDED", broken("a", 11)),
-            line("ADDED", broken("b", 12)),
-            line("DELETED", broken("b", 20)),
+            line("ADDED", undecodable("a", 11)),
+            line("ADDED", undecodable("b", 12)),
+            line("DELETED", undecodable("b", 20)),
             complete(21),
-            Piece::Wait(1),
-            line("DELETED", broken("a", 22)),
-            Piece::Silence,
+            WatchStep::Wait(1),
+            line("DELETED", undecodable("a", 22)),
+            WatchStep::Silence,
         ]),
     ];
     insta::assert_snapshot!(play(30, script).await, @"
@@ -72,14 +72,14 @@ async fn keep_their_last_view_in_watches_and_lists_until_they_are_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_name_are_passed_over() {
+async fn objects_without_a_name_are_skipped() {
     let script = vec![
         page(
             9,
             "",
             &[json!(null), json!(7), json!({"metadata": {"name": 5}}), endpoints("", 1), endpoints("a", 1)],
         ),
-        Answer::Watch(vec![line("DELETED", json!({})), added("b", 10), Piece::Silence]),
+        Answer::Watch(vec![line("DELETED", json!({})), added("b", 10), WatchStep::Silence]),
     ];
     insta::assert_snapshot!(play_pages(5, script).await, @"
       0.000 ?limit=2
@@ -92,15 +92,15 @@ async fn without_a_name_are_passed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lines_that_are_no_events_make_it_list_anew() {
+async fn a_line_that_is_not_an_event_is_followed_by_a_relist() {
     let script = vec![
         page(9, "", &[endpoints("a", 1)]),
-        Answer::Watch(vec![added("b", 10), Piece::Raw(b"no json\n"), added("c", 11), Piece::Silence]),
+        Answer::Watch(vec![added("b", 10), WatchStep::Raw(b"no json\n"), added("c", 11), WatchStep::Silence]),
         page(12, "", &[endpoints("a", 1), endpoints("c", 11)]),
-        Answer::Watch(vec![line("SPLIT", endpoints("a", 13)), Piece::Silence]),
+        Answer::Watch(vec![line("SPLIT", endpoints("a", 13)), WatchStep::Silence]),
         page(14, "", &[]),
-        // An error without an envelope, as some proxies write it.
-        Answer::Watch(vec![Piece::Line(status(410, "Expired"))]),
+        // A bare Status, as some proxies send it.
+        Answer::Watch(vec![WatchStep::Line(status(410, "Expired"))]),
         page(15, "", &[]),
     ];
     insta::assert_snapshot!(play_pages(10, script).await, @"
@@ -124,9 +124,10 @@ async fn lines_that_are_no_events_make_it_list_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_that_are_no_text_leave_the_rest_alone() {
+async fn invalid_utf8_does_not_affect_other_events() {
     let body = b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"a\",\"namespace\":\"n\",\"resourceVersion\":\"5\",\"uid\":\"\xff\"}}}\n";
-    let script = vec![page(3, "", &[]), Answer::Watch(vec![Piece::Raw(body), added("b", 6), Piece::Silence])];
+    let script =
+        vec![page(3, "", &[]), Answer::Watch(vec![WatchStep::Raw(body), added("b", 6), WatchStep::Silence])];
     insta::assert_snapshot!(play_pages(5, script).await, @"
       0.000 ?limit=2
       0.000         synced
@@ -138,22 +139,22 @@ async fn bytes_that_are_no_text_leave_the_rest_alone() {
 }
 
 #[test]
-fn are_counted_each_time_and_logged_once() {
+fn an_undecodable_object_is_counted_each_time_and_logged_once() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     let logged = Arc::new(Mutex::new(Vec::new()));
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let script = vec![
-        page(9, "", &[endpoints("a", 1), broken("b", 2)]),
+        page(9, "", &[endpoints("a", 1), undecodable("b", 2)]),
         Answer::Watch(vec![
-            line("MODIFIED", broken("b", 10)),
-            line("MODIFIED", broken("c", 11)),
+            line("MODIFIED", undecodable("b", 10)),
+            line("MODIFIED", undecodable("c", 11)),
             line("ERROR", expired()),
         ]),
-        page(12, "", &[broken("b", 10)]),
+        page(12, "", &[undecodable("b", 10)]),
         Answer::Unreachable,
-        Answer::Watch(vec![bookmark(15), Piece::Silence]),
+        Answer::Watch(vec![bookmark(15), WatchStep::Silence]),
     ];
     metrics::with_local_recorder(&recorder, || {
         tracing::subscriber::with_default(Warnings(logged.clone()), || {
@@ -195,7 +196,7 @@ fn are_counted_each_time_and_logged_once() {
     "#);
 }
 
-/// Keeps the fields of each warning.
+/// Records the fields of each warning.
 struct Warnings(Arc<Mutex<Vec<String>>>);
 
 impl tracing::Subscriber for Warnings {
