@@ -1,5 +1,6 @@
 //! Reading a page of metrics in Prometheus' text format.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// A page of metrics in Prometheus' text format.
@@ -43,6 +44,15 @@ impl MetricsPage {
         self.matching(name, labels).map(|sample| sample.value).fold(0.0, |sum, value| sum + value)
     }
 
+    /// The page in a form for snapshots: families sorted by name, one line for each series. A histogram has its bounds in
+    /// one line and the counts of its buckets in another; series in which nothing was observed are left out. Durations
+    /// that the workqueue measures depend on the machine and are replaced by `_`.
+    pub fn summary(&self) -> String {
+        let mut families: Vec<String> = self.0.split("\n\n").filter_map(family_summary).collect();
+        families.sort_by_key(|family| family.split(' ').nth(2).unwrap_or_default().to_owned());
+        families.join("\n\n")
+    }
+
     fn matching<'a>(&'a self, name: &'a str, labels: &'a [(&str, &str)]) -> impl Iterator<Item = Sample<'a>> {
         self.0.lines().filter_map(sample).filter(move |sample| {
             let carries = |(key, value): &(&str, &str)| {
@@ -58,6 +68,45 @@ impl fmt::Display for MetricsPage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+fn family_summary(family: &str) -> Option<String> {
+    let (comments, samples): (Vec<&str>, Vec<&str>) =
+        family.trim().lines().partition(|line| line.starts_with('#'));
+    let name = comments.first()?.split(' ').nth(2)?;
+    let is_measured = name.starts_with("workqueue_") && name.ends_with("_seconds");
+    let mut bounds = Vec::new();
+    let mut series: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for sample in samples {
+        let (key, value) = sample.rsplit_once(' ')?;
+        let (suffix, labels) = key.strip_prefix(name)?.split_once('{').unwrap_or((&key[name.len()..], ""));
+        let mut labels: Vec<(&str, &str)> = pairs(labels).collect();
+        let bound = labels.pop_if(|(label, _)| *label == "le");
+        let labels: Vec<String> =
+            labels.iter().map(|(label, value)| format!("{label}=\"{value}\"")).collect();
+        let line = series.entry(labels.join(",")).or_default();
+        let value = if is_measured { "_" } else { value };
+        match (suffix, bound) {
+            ("_bucket", Some((_, bound))) => {
+                if !bounds.contains(&bound) {
+                    bounds.push(bound);
+                }
+                line.push(value.to_owned());
+            }
+            ("_sum", None) => line.push(format!("sum {value}")),
+            // The count of the last bucket is the same.
+            ("_count", None) => {}
+            ("", None) => line.push(value.to_owned()),
+            _ => return Some(format!("cannot be read: {sample}")),
+        }
+    }
+    let mut lines: Vec<String> = comments.into_iter().map(str::to_owned).collect();
+    if !bounds.is_empty() {
+        lines.push(format!("buckets: {}", bounds.join(" ")));
+        series.retain(|_, values| values.iter().any(|value| !matches!(&**value, "0" | "sum 0")));
+    }
+    lines.extend(series.into_iter().map(|(labels, values)| format!("{{{labels}}} {}", values.join(" "))));
+    Some(lines.join("\n"))
 }
 
 fn sample(line: &str) -> Option<Sample<'_>> {
@@ -126,6 +175,25 @@ mod tests {
         assert_eq!(page().sum("syncs", &[]), 4.0);
         assert_eq!(page().sum("syncs", &[("queue", "a")]), 3.0);
         assert!(page().sum("absent", &[]).is_sign_positive());
+    }
+
+    #[test]
+    fn a_summary_folds_histograms_and_sorts_families() {
+        let page = MetricsPage::new(
+            "# HELP size Endpoints.\n# TYPE size histogram\nsize_bucket{a=\"x\",le=\"1\"} 0\n\
+             size_bucket{a=\"x\",le=\"+Inf\"} 2\nsize_sum{a=\"x\"} 9\nsize_count{a=\"x\"} 2\n\
+             size_bucket{a=\"y\",le=\"1\"} 0\nsize_bucket{a=\"y\",le=\"+Inf\"} 0\nsize_sum{a=\"y\"} 0\nsize_count{a=\"y\"} 0\n\n\
+             # TYPE adds counter\nadds 3\n\n",
+        );
+        insta::assert_snapshot!(page.summary(), @r#"
+        # TYPE adds counter
+        {} 3
+
+        # HELP size Endpoints.
+        # TYPE size histogram
+        buckets: 1 +Inf
+        {a="x"} 0 2 sum 9
+        "#);
     }
 
     #[test]

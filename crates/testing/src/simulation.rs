@@ -1,7 +1,6 @@
 //! A controller on the embedded API server, in this process and under tokio's paused clock.
 
 use std::fmt;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use http::{HeaderValue, Method, Request, header};
 use kube::Client;
 use kube::client::Body;
 use kube_endpoint_core_model::Timestamp;
-use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, RequestInfo};
+use kube_endpoint_embedded_apiserver::{Builder, EmbeddedApiServer, RequestInfo};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::task::JoinSet;
 use tower::Service as _;
@@ -32,6 +31,8 @@ const LONGEST_SETTLING: Duration = Duration::from_secs(600);
 /// Start it under a paused clock (`#[tokio::test(start_paused = true)]`): waiting takes no time then, and a run is the
 /// same every time. `C` is what the test wants to keep of the controller. Dropping a simulation ends its tasks.
 pub struct Simulation<C = ()> {
+    /// The server.
+    pub server: EmbeddedApiServer,
     /// What the closure returned that started the controller.
     pub controller: C,
     environment: Environment,
@@ -50,22 +51,25 @@ pub struct Environment {
 }
 
 impl Cluster {
-    /// A server that holds the objects of this cluster. Its time starts at [`START_TIME`].
+    /// A server that holds the objects of this cluster; see [`server_builder`].
     ///
     /// # Panics
     ///
     /// When the server cannot read an object.
     #[track_caller]
     pub fn server(&self) -> EmbeddedApiServer {
-        let start = match START_TIME.parse() {
-            Ok(start) => start,
-            Err(error) => panic!("{START_TIME}: {error}"),
-        };
-        let builder = EmbeddedApiServer::builder().seed(1).start_time(start);
-        match builder.load(self.objects().iter().cloned()).build() {
+        match server_builder().load(self.objects().iter().cloned()).build() {
             Ok(server) => server,
             Err(error) => panic!("the server cannot hold this cluster: {error}"),
         }
+    }
+}
+
+/// A server whose time starts at [`START_TIME`], with a fixed seed: what it generates is the same at every run.
+pub fn server_builder() -> Builder {
+    match START_TIME.parse() {
+        Ok(start) => EmbeddedApiServer::builder().seed(1).start_time(start),
+        Err(error) => panic!("{START_TIME}: {error}"),
     }
 }
 
@@ -76,7 +80,7 @@ impl Simulation {
         server: &EmbeddedApiServer,
         start: impl FnOnce(&mut Environment) -> C,
     ) -> Simulation<C> {
-        let simulation = Self::begin(server, &[], start);
+        let simulation = Self::begin(server, [], start);
         simulation.settle().await;
         simulation
     }
@@ -89,13 +93,13 @@ impl Simulation {
     /// When a histogram has no buckets.
     pub fn begin<C>(
         server: &EmbeddedApiServer,
-        buckets: &[(&str, &[f64])],
+        buckets: impl IntoIterator<Item = (&'static str, Vec<f64>)>,
         start: impl FnOnce(&mut Environment) -> C,
     ) -> Simulation<C> {
         let recorder = buckets
-            .iter()
+            .into_iter()
             .fold(PrometheusBuilder::new(), |builder, (name, bounds)| {
-                match builder.set_buckets_for_metric(Matcher::Full((*name).to_owned()), bounds) {
+                match builder.set_buckets_for_metric(Matcher::Full(name.to_owned()), &bounds) {
                     Ok(builder) => builder,
                     Err(error) => panic!("buckets of {name}: {error}"),
                 }
@@ -112,7 +116,7 @@ impl Simulation {
             on_crash: Vec::new(),
         };
         let controller = metrics::with_local_recorder(&recorder, || start(&mut environment));
-        Simulation { controller, environment }
+        Simulation { server: server.clone(), controller, environment }
     }
 }
 
@@ -133,8 +137,7 @@ impl<C> Simulation<C> {
     ///
     /// When it does not come to rest within ten minutes.
     pub async fn settle(&self) {
-        let requests =
-            || self.environment.server.request_log().iter().filter(|it| counts(&it.request)).count();
+        let requests = || self.server.request_log().iter().filter(|it| counts(&it.request)).count();
         let mut waited = Duration::ZERO;
         loop {
             let before = requests();
@@ -167,13 +170,8 @@ impl<C> Simulation<C> {
         }
         self.environment.controllers.shutdown().await;
         self.environment.helpers.shutdown().await;
-        self.environment.server.clear_faults();
-        self.environment.server.clone()
-    }
-
-    /// The server.
-    pub fn server(&self) -> &EmbeddedApiServer {
-        &self.environment.server
+        self.server.clear_faults();
+        self.server
     }
 
     /// The page of metrics that the controller registered while it was started.
@@ -186,14 +184,6 @@ impl<C> Simulation<C> {
     pub fn answer_late(&self, by: Duration) {
         let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
         self.environment.lateness.store(millis, Ordering::Relaxed);
-    }
-}
-
-impl<C> Deref for Simulation<C> {
-    type Target = C;
-
-    fn deref(&self) -> &C {
-        &self.controller
     }
 }
 

@@ -74,7 +74,7 @@ async fn what_a_controller_wrote_is_snapshotted() {
 
 #[tokio::test(start_paused = true)]
 async fn faults_meet_the_controller_and_not_the_test() {
-    let mut simulation = Simulation::begin(&cluster().server(), &[], start);
+    let mut simulation = Simulation::begin(&cluster().server(), [], start);
     simulation.fault(Fault::Refuse { status: 503, retry_after: None }, "create", 1);
     simulation.create(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}})).await;
     simulation.stopped().await;
@@ -86,7 +86,7 @@ async fn faults_meet_the_controller_and_not_the_test() {
 
 #[tokio::test(start_paused = true)]
 async fn late_answers_are_carried_out_at_once() {
-    let simulation = Simulation::begin(&cluster().server(), &[], start);
+    let simulation = Simulation::begin(&cluster().server(), [], start);
     simulation.answer_late(Duration::from_secs(30));
     simulation.pass(Duration::from_secs(1)).await;
     assert_eq!(simulation.list("endpointslices").len(), 1);
@@ -96,7 +96,7 @@ async fn late_answers_are_carried_out_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_leaves_the_server() {
-    let simulation = Simulation::begin(&cluster().server(), &[], start);
+    let simulation = Simulation::begin(&cluster().server(), [], start);
     simulation.answer_late(Duration::from_secs(30));
     simulation.pass(Duration::from_secs(1)).await;
     let server = simulation.crash().await;

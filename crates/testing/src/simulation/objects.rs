@@ -20,7 +20,7 @@ impl<C> Simulation<C> {
             Ok(request) => request,
             Err(error) => panic!("{method} {path}: {error}"),
         };
-        let client = Client::new(self.environment.server.service(), "default");
+        let client = Client::new(self.server.service(), "default");
         match client.request(request).await {
             Ok(answer) => answer,
             Err(error) => panic!("{method} {path}: {error}"),
@@ -57,19 +57,19 @@ impl<C> Simulation<C> {
     ///
     /// When the server cannot read one.
     pub fn load(&self, objects: impl IntoIterator<Item = Value>) {
-        if let Err(error) = self.environment.server.load(objects) {
+        if let Err(error) = self.server.load(objects) {
             panic!("an object that cannot be loaded: {error}");
         }
     }
 
     /// An object in the namespace `default`.
     pub fn get(&self, plural: &str, name: &str) -> Option<Value> {
-        self.environment.server.get(plural, "default", name)
+        self.server.get(plural, "default", name)
     }
 
     /// All objects of a resource.
     pub fn list(&self, plural: &str) -> Vec<Value> {
-        self.environment.server.list(plural)
+        self.server.list(plural)
     }
 
     /// Endpoints, EndpointSlices and events, ordered and redacted.

@@ -29,8 +29,8 @@ impl<C> Simulation<C> {
     }
 
     fn take_log(&self, wanted: impl Fn(&RequestInfo) -> bool) -> Vec<(u128, String)> {
-        let log = self.environment.server.request_log();
-        self.environment.server.clear_request_log();
+        let log = self.server.request_log();
+        self.server.clear_request_log();
         let line = |it: &LoggedRequest| {
             (it.at.as_millis(), format!("{} {} {}", it.request.verb, it.request.plural(), it.status))
         };
@@ -40,18 +40,18 @@ impl<C> Simulation<C> {
     /// The controller's next requests of one verb, events aside, meet a fault.
     pub fn fault(&self, fault: Fault, verb: &'static str, times: usize) {
         let matches = move |request: &RequestInfo| is_ours(request) && request.verb == verb;
-        self.environment.server.add_fault(FaultRule::new(fault, matches).times(times));
+        self.server.add_fault(FaultRule::new(fault, matches).times(times));
     }
 
     /// The next lists and watches of one resource meet a fault.
     pub fn fault_watch(&self, fault: Fault, plural: &'static str, times: usize) {
         let matches = move |it: &RequestInfo| it.plural() == plural && matches!(it.verb, "list" | "watch");
-        self.environment.server.add_fault(FaultRule::new(fault, matches).times(times));
+        self.server.add_fault(FaultRule::new(fault, matches).times(times));
     }
 
     /// The watch of one resource delivers nothing for so long.
     pub async fn hold_up(&self, plural: &'static str, time: Duration) {
-        let server = &self.environment.server;
+        let server = &self.server;
         server.add_fault(FaultRule::on(Fault::StallWatch(time), "watch", plural).times(1));
         server.close_watches();
         self.pass(Duration::from_millis(50)).await;
