@@ -1,6 +1,7 @@
 //! Carrying out what was planned, as the API server would.
 
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectMeta, Writes};
+use kube_endpoint_core_model::display::PlannedObject;
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, Writes};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -8,32 +9,21 @@ use crate::Cluster;
 use crate::cluster::START_TIME;
 
 /// An object that plans write.
-pub trait Planned: Serialize {
+pub trait Planned: PlannedObject + Serialize {
     /// Its API version.
     const API_VERSION: &'static str;
     /// Its kind.
     const KIND: &'static str;
-
-    /// Its metadata.
-    fn metadata(&self) -> &ObjectMeta;
 }
 
 impl Planned for EndpointSlice {
     const API_VERSION: &'static str = "discovery.k8s.io/v1";
     const KIND: &'static str = "EndpointSlice";
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
 }
 
 impl Planned for Endpoints {
     const API_VERSION: &'static str = "v1";
     const KIND: &'static str = "Endpoints";
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
 }
 
 impl Cluster {

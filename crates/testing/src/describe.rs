@@ -2,6 +2,10 @@
 
 use std::fmt::{self, Formatter};
 
+use kube_endpoint_core_model::display::PlannedObject;
+use kube_endpoint_core_model::well_known::LABEL_MANAGED_BY;
+use kube_endpoint_core_model::{EndpointSlice, Endpoints};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 /// Writes a value.
@@ -27,107 +31,36 @@ fn is_known(value: &Value) -> bool {
 
 fn object(f: &mut Formatter<'_>, object: &Value) -> fmt::Result {
     match object["kind"].as_str() {
-        Some("EndpointSlice") => slice(f, object),
-        Some("Endpoints") => endpoints(f, object),
+        Some("EndpointSlice") => planned::<EndpointSlice>(f, object),
+        Some("Endpoints") => planned::<Endpoints>(f, object),
         _ => event(f, object),
     }
 }
 
+/// Writes an object that plans write, as [`Writes`](kube_endpoint_core_model::Writes) does.
+fn planned<T: PlannedObject + DeserializeOwned>(f: &mut Formatter<'_>, object: &Value) -> fmt::Result {
+    let mut readable = object.clone();
+    if let Some(metadata) = readable["metadata"].as_object_mut() {
+        // They are redacted, and not printed.
+        for field in ["resourceVersion", "creationTimestamp", "deletionTimestamp"] {
+            metadata.remove(field);
+        }
+    }
+    let Ok(view) = T::deserialize(&readable) else { return yaml(f, object, 0) };
+    write!(f, "{} {}", text(&object["kind"]), view.metadata().key())?;
+    view.fmt_heading(f)?;
+    writeln!(f)?;
+    if let Some(manager) = object["metadata"]["labels"][LABEL_MANAGED_BY].as_str() {
+        writeln!(f, "  managed by {manager}")?;
+    }
+    if object["metadata"]["deletionTimestamp"].is_string() {
+        writeln!(f, "  being deleted")?;
+    }
+    view.fmt_body(f)
+}
+
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-fn heading(f: &mut Formatter<'_>, object: &Value) -> fmt::Result {
-    let metadata = &object["metadata"];
-    write!(f, "{} {}/{}", text(&object["kind"]), text(&metadata["namespace"]), text(&metadata["name"]))
-}
-
-fn labels_and_annotations(f: &mut Formatter<'_>, object: &Value) -> fmt::Result {
-    for what in ["labels", "annotations"] {
-        for (key, value) in object["metadata"][what].as_object().into_iter().flatten() {
-            writeln!(f, "  {}: {key}={}", what.trim_end_matches('s'), text(value))?;
-        }
-    }
-    Ok(())
-}
-
-fn slice(f: &mut Formatter<'_>, slice: &Value) -> fmt::Result {
-    heading(f, slice)?;
-    writeln!(f, " {}", text(&slice["addressType"]))?;
-    labels_and_annotations(f, slice)?;
-    for port in list(&slice["ports"]) {
-        writeln!(f, "  port: {}", port_text(port))?;
-    }
-    for endpoint in list(&slice["endpoints"]) {
-        let addresses: Vec<&str> = list(&endpoint["addresses"]).iter().map(text).collect();
-        write!(f, "  {}", addresses.join(" "))?;
-        let conditions = &endpoint["conditions"];
-        for condition in ["ready", "serving", "terminating"] {
-            match conditions[condition].as_bool() {
-                Some(true) => write!(f, " {condition}")?,
-                Some(false) => write!(f, " !{condition}")?,
-                None => {}
-            }
-        }
-        place(f, endpoint)?;
-        for (what, hints) in [("zones", "forZones"), ("nodes", "forNodes")] {
-            let names: Vec<&str> =
-                list(&endpoint["hints"][hints]).iter().map(|one| text(&one["name"])).collect();
-            if !names.is_empty() {
-                write!(f, " for {what} {}", names.join(","))?;
-            }
-        }
-        writeln!(f)?;
-    }
-    Ok(())
-}
-
-fn endpoints(f: &mut Formatter<'_>, endpoints: &Value) -> fmt::Result {
-    heading(f, endpoints)?;
-    writeln!(f)?;
-    labels_and_annotations(f, endpoints)?;
-    for subset in list(&endpoints["subsets"]) {
-        let ports: Vec<String> = list(&subset["ports"]).iter().map(port_text).collect();
-        writeln!(f, "  subset: {}", ports.join(", "))?;
-        for (state, addresses) in [("ready", "addresses"), ("!ready", "notReadyAddresses")] {
-            for address in list(&subset[addresses]) {
-                write!(f, "    {} {state}", text(&address["ip"]))?;
-                place(f, address)?;
-                writeln!(f)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Where an endpoint is and what stands behind it.
-fn place(f: &mut Formatter<'_>, endpoint: &Value) -> fmt::Result {
-    if let Some(hostname) = endpoint["hostname"].as_str() {
-        write!(f, " hostname {hostname}")?;
-    }
-    if endpoint["targetRef"].is_object() {
-        let target = &endpoint["targetRef"];
-        write!(f, " {} {}", text(&target["kind"]).to_lowercase(), text(&target["name"]))?;
-    }
-    for (what, field) in [("node", "nodeName"), ("zone", "zone")] {
-        if let Some(name) = endpoint[field].as_str() {
-            write!(f, " {what} {name}")?;
-        }
-    }
-    Ok(())
-}
-
-fn port_text(port: &Value) -> String {
-    let number = port["port"].as_i64().map_or("all".to_owned(), |number| number.to_string());
-    let protocol = port["protocol"].as_str().unwrap_or("TCP");
-    let mut parts = vec![format!("{number}/{protocol}")];
-    parts.extend(port["name"].as_str().filter(|name| !name.is_empty()).map(str::to_owned));
-    parts.extend(port["appProtocol"].as_str().map(str::to_owned));
-    parts.join(" ")
 }
 
 fn event(f: &mut Formatter<'_>, event: &Value) -> fmt::Result {

@@ -41,4 +41,4 @@ pub use inputs::Inputs;
 pub use metrics_page::MetricsPage;
 pub use redact::Redacted;
 #[cfg(feature = "server")]
-pub use simulation::{Environment, Simulation, USER_AGENT, server_builder};
+pub use simulation::{ControllerService, Environment, Simulation, USER_AGENT, server_builder};

@@ -1,23 +1,22 @@
 //! A controller on the embedded API server, in this process and under tokio's paused clock.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::{HeaderValue, Method, Request, header};
 use kube::Client;
-use kube::client::Body;
 use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_embedded_apiserver::{Builder, EmbeddedApiServer, RequestInfo};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::task::JoinSet;
-use tower::Service as _;
 
 use crate::{Cluster, MetricsPage, START_TIME};
 
 mod objects;
 mod requests;
+mod service;
+
+pub use service::ControllerService;
+use service::Lateness;
 
 /// The user agent of a controller's requests, by which they are told from the test's.
 pub const USER_AGENT: &str = "controller-under-test";
@@ -41,10 +40,8 @@ pub struct Simulation<C = ()> {
 /// What a controller is started with.
 pub struct Environment {
     server: EmbeddedApiServer,
-    client: Client,
     metrics: PrometheusHandle,
-    /// Milliseconds by which answers to writes are late.
-    lateness: Arc<AtomicU64>,
+    lateness: Lateness,
     controllers: JoinSet<()>,
     helpers: JoinSet<()>,
     on_crash: Vec<Box<dyn FnOnce() + Send>>,
@@ -105,12 +102,10 @@ impl Simulation {
                 }
             })
             .build_recorder();
-        let lateness = Arc::new(AtomicU64::new(0));
         let mut environment = Environment {
             server: server.clone(),
-            client: client_of_controller(server, Arc::clone(&lateness)),
             metrics: recorder.handle(),
-            lateness,
+            lateness: Lateness::default(),
             controllers: JoinSet::new(),
             helpers: JoinSet::new(),
             on_crash: Vec::new(),
@@ -182,8 +177,7 @@ impl<C> Simulation<C> {
 
     /// From now on the controller's writes are carried out at once and answered so much later.
     pub fn answer_late(&self, by: Duration) {
-        let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
-        self.environment.lateness.store(millis, Ordering::Relaxed);
+        self.environment.lateness.set(by);
     }
 }
 
@@ -194,9 +188,14 @@ impl<C: fmt::Debug> fmt::Debug for Simulation<C> {
 }
 
 impl Environment {
-    /// A client on the server, in process, that never tries again by itself.
+    /// The server as a tower service, to build a client on that is not kube's own.
+    pub fn service(&self) -> ControllerService {
+        ControllerService::new(&self.server, self.lateness.clone())
+    }
+
+    /// A kube client of the server, in process. It never retries.
     pub fn client(&self) -> Client {
-        self.client.clone()
+        Client::new(self.service(), "default")
     }
 
     /// The server.
@@ -229,26 +228,6 @@ impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Environment").field("server", &self.server).finish_non_exhaustive()
     }
-}
-
-/// A client with its own user agent, whose writes are answered late.
-fn client_of_controller(server: &EmbeddedApiServer, lateness: Arc<AtomicU64>) -> Client {
-    let service = server.service();
-    let agent = HeaderValue::from_static(USER_AGENT);
-    let late = tower::service_fn(move |mut request: Request<Body>| {
-        let (mut service, lateness) = (service.clone(), Arc::clone(&lateness));
-        request.headers_mut().entry(header::USER_AGENT).or_insert(agent.clone());
-        let is_write = request.method() != Method::GET;
-        async move {
-            let answer = service.call(request).await;
-            let late = lateness.load(Ordering::Relaxed);
-            if late > 0 && is_write {
-                tokio::time::sleep(Duration::from_millis(late)).await;
-            }
-            answer
-        }
-    });
-    Client::new(late, "default")
 }
 
 fn counts(request: &RequestInfo) -> bool {

@@ -59,10 +59,9 @@ fn a_second_plan_has_nothing_left_to_write() {
     let cluster = cluster.apply(&writes);
     assert!(cluster.plan("web", one_slice).is_empty());
     insta::assert_snapshot!(Redacted::new(cluster.objects_of("EndpointSlice").collect::<Vec<_>>()), @r"
-    EndpointSlice default/web-[1] IPv4
-      label: kubernetes.io/service-name=web
-      10.1.0.1 node a zone eu-1
-      10.1.0.3 node a zone eu-1
+    EndpointSlice default/web-[1]: IPv4, no ports
+      ready: 10.1.0.1 on a in eu-1
+      ready: 10.1.0.3 on a in eu-1
     ");
 
     let cluster = cluster.select("Pod", "web-2").ready().remove("Pod", "web-3");

@@ -58,14 +58,12 @@ fn cluster() -> Cluster {
 async fn what_a_controller_wrote_is_snapshotted() {
     let simulation = Simulation::start(&cluster().server(), start).await;
     insta::assert_snapshot!(simulation.snapshot(), @r"
-    EndpointSlice default/api-[1] IPv4
-      label: kubernetes.io/service-name=api
-      10.1.0.3
+    EndpointSlice default/api-[1]: IPv4, no ports
+      ready: 10.1.0.3
 
-    EndpointSlice default/web-[1] IPv4
-      label: kubernetes.io/service-name=web
-      10.1.0.1
-      10.1.0.2
+    EndpointSlice default/web-[1]: IPv4, no ports
+      ready: 10.1.0.1
+      ready: 10.1.0.2
     ");
     assert_eq!(simulation.writes(), ["create endpointslices 201"; 2]);
     assert_eq!(simulation.writes(), [""; 0]);
