@@ -4,3 +4,8 @@
 pub mod conformance;
 pub mod recorded_cluster;
 pub mod running_manager;
+
+/// The examples of the guide, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/snapshot-testing.md")]
+struct SnapshotTestingGuide;

@@ -143,22 +143,23 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// Counts names and uids in the order of the output: the metadata of an object come first.
+    /// Numbers names and uids in the order of the output: the metadata of an object come first.
     fn find(&mut self, value: &Value) {
         if let Some(name) = value["metadata"]["name"].as_str() {
             self.number_name(name);
         }
-        if let Some(uid) = value["metadata"]["uid"].as_str() {
+        if let Some(uid) = value["uid"].as_str() {
             self.number_uid(uid);
         }
-        if let Some(fields) = value.as_object() {
-            for (key, field) in fields {
-                if let Some(uid) = field.as_str().filter(|_| key == "uid") {
-                    self.number_uid(uid);
-                }
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| self.find(item)),
+            Value::Object(fields) => {
+                fields.get("metadata").into_iter().for_each(|metadata| self.find(metadata));
+                let others = fields.iter().filter(|(key, _)| *key != "metadata");
+                others.for_each(|(_, field)| self.find(field));
             }
+            _ => {}
         }
-        each_child(value, &mut |child| self.find(child));
     }
 
     fn number_name(&mut self, name: &str) {
