@@ -1,5 +1,5 @@
-//! Discovery: which groups, versions and resources there are. The documents of one level each, as clients before
-//! Kubernetes 1.26 read them, are here; [`aggregated`](fn@aggregated) makes the aggregated ones.
+//! Discovery of groups, versions and resources: here the unaggregated documents that clients before Kubernetes 1.26
+//! read; [`aggregated`](fn@aggregated) returns the aggregated ones.
 
 mod aggregated;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// Verbs on a status subresource.
 const STATUS_VERBS: [&str; 3] = ["get", "patch", "update"];
 
-/// The document of `/api`. `server_address` is host and port under which clients reach the server.
+/// The document of `/api`. `server_address` is the host and port at which clients reach the server.
 pub fn core_versions(server_address: &str) -> Value {
     json!({
         "kind": "APIVersions",
@@ -20,7 +20,7 @@ pub fn core_versions(server_address: &str) -> Value {
     })
 }
 
-/// The document of `/apis`: all groups but the core group.
+/// The document of `/apis`: all groups except the core group.
 pub fn groups() -> Value {
     let groups: Vec<Value> = group_names().into_iter().map(group_entry).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
@@ -75,7 +75,7 @@ pub fn resources(group: &str, version: &str) -> Option<Value> {
     }))
 }
 
-/// The names of all groups but the core group, each once, in the order of the table.
+/// The distinct names of all groups except the core group, in the order of the table.
 fn group_names() -> Vec<&'static str> {
     let mut names = Vec::new();
     for resource in resource::all() {
@@ -86,7 +86,7 @@ fn group_names() -> Vec<&'static str> {
     names
 }
 
-/// The versions of a group, each once, the preferred one first.
+/// The distinct versions of a group, the preferred one first.
 fn versions(group: &str) -> Vec<&'static str> {
     let mut versions = Vec::new();
     for resource in resource::all().filter(|resource| resource.group == group) {
@@ -97,7 +97,7 @@ fn versions(group: &str) -> Vec<&'static str> {
     versions
 }
 
-/// The resources of one version of a group, by name as the real server lists them.
+/// The resources of one version of a group, sorted by name as on the real server.
 fn in_version<'a>(group: &'a str, version: &'a str) -> Vec<&'static Resource> {
     let mut resources: Vec<&Resource> =
         resource::all().filter(|r| r.group == group && r.version == version).collect();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_has_no_document() {
+    fn unknown_groups_have_no_document() {
         assert_eq!(group("apps"), None);
         assert_eq!(group(""), None);
         assert_eq!(resources("", "v2"), None);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_documents_read_as_upstreams() {
+    fn documents_are_shaped_as_upstreams() {
         insta::assert_json_snapshot!("api", core_versions("127.0.0.1:6443"));
         insta::assert_json_snapshot!("apis", groups());
         insta::assert_json_snapshot!("group", group("discovery.k8s.io"));

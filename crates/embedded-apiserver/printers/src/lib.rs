@@ -1,6 +1,6 @@
-//! What an API server shows beside its objects: discovery documents, OpenAPI and tables. No I/O.
+//! The documents of an API server that are not objects: discovery, OpenAPI and tables. No I/O.
 //!
-//! Everything is read off the resource table of the rules crate, so a resource that is added there shows up here.
+//! Everything is derived from the resource table of the rules crate, so a resource that is added there is included.
 
 pub mod discovery;
 pub mod openapi;

@@ -1,5 +1,5 @@
-//! OpenAPI documents: the definitions of all kinds, with which kubectl validates, explains and patches, and for each
-//! resource the paths at which kubectl looks for the query parameters `dryRun` and `fieldValidation`.
+//! OpenAPI documents: the definitions of all kinds, which kubectl uses to validate, explain and patch, and for each
+//! resource the paths where kubectl looks up the query parameters `dryRun` and `fieldValidation`.
 
 mod protobuf;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 /// The `Content-Type` of [`v2_protobuf`].
 pub const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// What kubectl calls it in `Accept`. An answer must not, as Go takes the `@` for a syntax error.
+/// The name in kubectl's `Accept` header. A response must not use it, since Go rejects the `@` as a syntax error.
 const V2_PROTOBUF_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
 const KIND: &str = "x-kubernetes-group-version-kind";
@@ -33,7 +33,7 @@ pub fn v2_protobuf() -> Vec<u8> {
     protobuf::document(&v2_json())
 }
 
-/// Whether an `Accept` header asks for OpenAPI v2 in protobuf rather than JSON.
+/// Whether an `Accept` header prefers protobuf to JSON for OpenAPI v2.
 pub fn wants_v2_protobuf(accept: &str) -> bool {
     for range in crate::represent::media_ranges(accept) {
         match range.media_type {
@@ -45,8 +45,8 @@ pub fn wants_v2_protobuf(accept: &str) -> bool {
     false
 }
 
-/// The document of `/openapi/v3`: where the documents of the group versions are. The hash changes with the document,
-/// as clients keep what they have read.
+/// The document of `/openapi/v3`: the URLs of the documents of the group versions. The hash in a URL changes with the
+/// document, since clients cache documents.
 pub fn v3_index() -> Value {
     let mut paths = Map::new();
     for resource in resource::all() {
@@ -60,7 +60,7 @@ pub fn v3_index() -> Value {
 }
 
 /// The document of `/openapi/v3/api/v1` (with an empty group) or `/openapi/v3/apis/GROUP/VERSION`, if there is such a
-/// version. Only JSON is offered, which is what kubectl reads.
+/// version. It exists only as JSON, which is what kubectl reads.
 pub fn v3(group: &str, version: &str) -> Option<Value> {
     let all = definitions();
     let (mut paths, mut used) = (Map::new(), BTreeSet::new());
@@ -109,7 +109,8 @@ fn kind(resource: &Resource) -> Value {
     json!({"group": resource.group, "version": resource.version, "kind": resource.kind})
 }
 
-/// The paths of a resource's collection and of one object. Of the operations only what clients look at is said.
+/// Adds the paths of a resource's collection and of one object. The operations have only the fields that clients
+/// read.
 fn add_paths(resource: &Resource, paths: &mut Map<String, Value>, query: impl Fn(&str) -> Value) {
     let namespace = if resource.namespaced { "/namespaces/{namespace}" } else { "" };
     let collection = format!("{}{namespace}/{}", root(resource), resource.plural);
@@ -145,7 +146,7 @@ fn capitalized(version: &str) -> String {
     chars.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), chars.as_str()))
 }
 
-/// Adds a definition and all that it refers to.
+/// Adds a definition and all definitions that it refers to.
 fn add_reachable(name: &str, all: &Map<String, Value>, used: &mut BTreeSet<String>) {
     let Some(definition) = all.get(name) else { return };
     if used.insert(name.to_owned()) {
@@ -169,7 +170,7 @@ fn collect_references<'a>(value: &'a Value, references: &mut Vec<&'a str>) {
     }
 }
 
-/// Makes references of version 3 out of those of version 2.
+/// Rewrites references of version 2 as references of version 3.
 fn rewrite_references(value: &mut Value) {
     match value {
         Value::Object(object) => {
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_index_leads_to_every_version() {
+    fn the_index_lists_every_version() {
         let index = v3_index();
         let paths = index["paths"].as_object().unwrap();
         for (path, entry) in paths {
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_has_what_its_kinds_need() {
+    fn a_version_has_the_schemas_of_its_kinds() {
         let document = v3("discovery.k8s.io", "v1").unwrap();
         let names: Vec<&String> = document["components"]["schemas"].as_object().unwrap().keys().collect();
         insta::assert_json_snapshot!("v3_schemas", names);
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn protobuf_is_for_who_asks_for_it() {
+    fn protobuf_is_negotiated() {
         assert!(wants_v2_protobuf(V2_PROTOBUF));
         assert!(wants_v2_protobuf(&format!("{V2_PROTOBUF_ASKED}, */*")));
         assert!(!wants_v2_protobuf("application/json, */*"));

@@ -23,10 +23,10 @@ impl MetaVersion {
     }
 }
 
-/// In which form a client wants objects.
+/// The form in which a client wants objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Representation {
-    /// As they are.
+    /// Complete objects.
     Object,
     /// As rows of a table, one table for the whole answer or for each watch event.
     Table(MetaVersion),
@@ -121,7 +121,7 @@ fn acceptable(accept: &str) -> Vec<(MediaRange<'_>, Encoding)> {
     found
 }
 
-/// The metadata of `object` alone.
+/// The metadata of `object` as a PartialObjectMetadata.
 pub fn partial(object: &Value, version: MetaVersion) -> Value {
     let metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
     json!({"kind": "PartialObjectMetadata", "apiVersion": version.api_version(), "metadata": metadata})
@@ -152,7 +152,7 @@ impl<'a> MediaRange<'a> {
     }
 }
 
-/// The elements of an `Accept` header, the preferred one first.
+/// The elements of an `Accept` header, in order of preference.
 pub(crate) fn media_ranges(accept: &str) -> Vec<MediaRange<'_>> {
     let mut ranges: Vec<MediaRange<'_>> = accept
         .split(',')

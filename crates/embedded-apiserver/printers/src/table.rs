@@ -1,5 +1,5 @@
-//! Objects as tables for people (`meta.k8s.io` Table), with the columns that upstream's
-//! `pkg/printers/internalversion` gives each kind. Columns of priority 1 are for `-o wide`.
+//! Objects as tables for people (`meta.k8s.io` Table), with the columns of upstream's `pkg/printers/internalversion`.
+//! Columns of priority 1 are shown by `-o wide`.
 
 mod age;
 mod columns;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::represent::{self, MetaVersion};
 
-/// What each row carries beside its cells.
+/// What each row contains in addition to its cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IncludeObject {
     /// Nothing.
@@ -30,7 +30,7 @@ pub enum IncludeObject {
 }
 
 impl IncludeObject {
-    /// Parses the `includeObject` query parameter; an unknown value is refused (400).
+    /// Parses the `includeObject` query parameter; an unknown value is rejected (400).
     pub fn parse(parameter: Option<&str>) -> Result<Self, Status> {
         match parameter {
             None | Some("" | "Metadata") => Ok(Self::Metadata),
@@ -44,16 +44,16 @@ impl IncludeObject {
     }
 }
 
-/// How a table is made.
+/// Options of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// The version to write.
+    /// The version of the table.
     pub version: MetaVersion,
-    /// What each row carries beside its cells.
+    /// What each row contains in addition to its cells.
     pub include: IncludeObject,
-    /// Whether to describe the columns: for a watch only in the table of the first event.
+    /// Whether to include column definitions: in a watch only the first event has them.
     pub headers: bool,
-    /// The time from which ages are counted.
+    /// The time relative to which ages are computed.
     pub now: Timestamp,
 }
 

@@ -1,9 +1,9 @@
-//! What `/version` answers.
+//! The document of `/version`.
 
 use serde_json::{Value, json};
 
-/// The document of `/version`, shaped like `version.Info` of apimachinery. The Kubernetes version is the one whose
-/// rules the server follows; the build metadata says that this is not a kube-apiserver.
+/// The document of `/version`, shaped like `version.Info` of apimachinery. The version is that of the Kubernetes
+/// release whose behaviour the server implements; the build metadata shows that it is not a kube-apiserver.
 pub fn version() -> Value {
     json!({
         "major": "1",

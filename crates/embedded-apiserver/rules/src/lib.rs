@@ -1,5 +1,5 @@
-//! What a kube-apiserver decides about an object: defaults, validation, immutability, patches, selectors,
-//! Status errors, tables and discovery. Everything here is a function of its arguments: no I/O, no clock.
+//! What a kube-apiserver decides about an object: defaults, validation, immutability, patches, selectors and Status
+//! errors. Every function depends on its arguments only: no I/O, no clock.
 
 pub mod patch;
 mod quantity;

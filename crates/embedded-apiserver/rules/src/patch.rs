@@ -13,10 +13,10 @@ use serde_json::Value;
 use crate::resource::Resource;
 use crate::status::{Details, Status};
 
-/// More operations in one JSON patch are refused, as upstream does.
+/// The maximum number of operations in one JSON patch, as upstream's.
 const MAX_JSON_PATCH_OPERATIONS: usize = 10_000;
 
-/// How a patch is written, from its content type.
+/// The format of a patch, as its content type says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchType {
     /// `application/json-patch+json`
@@ -28,8 +28,8 @@ pub enum PatchType {
 }
 
 impl PatchType {
-    /// The patch type of a `Content-Type` header; the error (415) lists what there is. Server-side apply is not
-    /// among it.
+    /// The patch type of a `Content-Type` header; the error (415) lists the supported types, which do not include
+    /// server-side apply.
     pub fn from_content_type(content_type: &str) -> Result<Self, Status> {
         match content_type.split(';').next().unwrap_or_default().trim() {
             "application/json-patch+json" => Ok(Self::Json),
@@ -45,10 +45,10 @@ impl PatchType {
     }
 }
 
-/// The object that `patch` makes of `current`. `current` and the result are JSON objects as sent to clients.
+/// Applies `patch` to `current`. Both `current` and the result are JSON objects as sent to clients.
 ///
-/// A patch that cannot be read is a 400, a JSON patch that does not fit the object (a failed `test` as well) a 422,
-/// more than 10,000 operations a 413. The result has yet to be decoded, defaulted and validated.
+/// Errors: 400 for a malformed patch, 422 for a JSON patch that cannot be applied (or whose `test` fails), 413 for
+/// more than 10,000 operations. The result is not yet decoded, defaulted or validated.
 pub fn apply(
     resource: &Resource,
     current: &Value,
@@ -75,7 +75,7 @@ pub fn apply(
     }
 }
 
-/// A patch that must be an object; what is none is refused in Go's words.
+/// Parses a patch that must be an object; the error is Go's.
 fn object(patch: &[u8]) -> Result<serde_json::Map<String, Value>, String> {
     let found = match serde_json::from_slice(patch).map_err(|error| error.to_string())? {
         Value::Object(patch) => return Ok(patch),
@@ -108,12 +108,12 @@ fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, Status> {
     let operations: json_patch::Patch =
         serde_json::from_value(Value::Array(operations)).map_err(|_| unprocessable())?;
     let mut patched = current.clone();
-    // Nothing of a patch that fails half-way is kept: the copy is dropped.
+    // If an operation fails, the copy is dropped with the effects of earlier ones.
     json_patch::patch_unsafe(&mut patched, &operations).map_err(|_| unprocessable())?;
     Ok(patched)
 }
 
-/// What upstream says of a patch that is well-formed but cannot be applied. It keeps the reason to itself.
+/// Upstream's error for a patch that is well-formed but cannot be applied; it does not give the reason.
 fn unprocessable() -> Status {
     let mut status =
         Status::new(422, "Invalid", "the server rejected our request due to an error in our request");
@@ -129,7 +129,7 @@ impl From<mergepatch::Error> for Status {
                 Self::bad_request(error.to_string())
             }
             Error::ListOfLists => unprocessable(),
-            // Upstream has no status for these and so answers with a bare 500.
+            // Upstream has no Status for these errors and returns a bare 500.
             _ => Self::new(500, "", error.to_string()),
         }
     }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_patch_is_refused() {
+    fn invalid_patches_are_rejected() {
         let current = json!({"metadata": {"labels": {"a": "1"}}});
         let check = |patch_type: PatchType, patch: &str, code: u16| {
             let error = patched(patch_type, &current, patch).unwrap_err();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_content_type_tells_the_patch_type() {
+    fn the_content_type_selects_the_patch_type() {
         assert_eq!(
             PatchType::from_content_type("application/merge-patch+json; charset=utf-8"),
             Ok(PatchType::Merge)

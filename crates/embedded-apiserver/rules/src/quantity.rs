@@ -1,7 +1,7 @@
 //! Resource quantities (`500m`, `1Gi`, `1e3`) in the canonical form in which the real server prints them, after
 //! `resource.Quantity` of apimachinery.
 
-/// Which family of suffixes a quantity is written in.
+/// The family of suffixes in which a quantity is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     /// `k`, `M`, `G` and `m`, `u`, `n`.
@@ -12,7 +12,7 @@ enum Format {
     Binary,
 }
 
-/// An amount in billionths and how it wants to be written.
+/// An amount in billionths and the format in which it is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quantity {
     nano: i128,
@@ -25,7 +25,7 @@ const DECIMAL: [(&str, i32); 10] =
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 impl Quantity {
-    /// Reads a quantity; None if it is not one. Finer parts than billionths are rounded up, away from zero.
+    /// Parses a quantity; None if it is malformed. Fractions of a billionth are rounded up, away from zero.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (negative, unsigned) = match text.as_bytes().first()? {
             b'-' => (true, &text[1..]),
@@ -43,7 +43,7 @@ impl Quantity {
         let scale = 9 + exponent;
         let mut rest = false;
         let digits = whole.bytes().chain(fraction.bytes());
-        // Digits beyond billionths only say whether there is something to round up.
+        // Digits beyond billionths only determine whether to round up.
         let kept = i32::try_from(whole.len()).ok()? + scale;
         for (position, digit) in digits.enumerate() {
             if i32::try_from(position).ok()? < kept {
@@ -85,7 +85,7 @@ impl Quantity {
         self.nano % NANO == 0
     }
 
-    /// Compares amounts, whatever they are written in.
+    /// The amount in billionths, independent of the format.
     pub(crate) fn amount(self) -> i128 {
         self.nano
     }
@@ -119,7 +119,7 @@ impl std::fmt::Display for Quantity {
     }
 }
 
-/// A suffix: its family, its power of ten and its power of two as a factor.
+/// The format of a suffix, its power of ten, and its power of two as a factor.
 fn interpret(suffix: &str) -> Option<(Format, i32, i128)> {
     if let Some((_, exponent)) = DECIMAL.iter().find(|(s, _)| *s == suffix) {
         return Some((Format::Decimal, *exponent, 1));

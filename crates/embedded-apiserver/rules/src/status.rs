@@ -1,10 +1,10 @@
-//! Status errors in the real server's shapes: code, reason, message, details and causes.
+//! Status errors as a kube-apiserver returns them: code, reason, message, details and causes.
 
 use serde::Serialize;
 
 use crate::resource::Resource;
 
-/// One field that is wrong, or one more reason, inside [`Details`].
+/// One invalid field, or one further reason, inside [`Details`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cause {
     /// Machine-readable, such as `FieldValueInvalid` or `NamespaceTerminating`.
@@ -16,7 +16,7 @@ pub struct Cause {
     pub field: String,
 }
 
-/// What a Status error is about.
+/// The object or resource that a Status error concerns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Details {
@@ -32,10 +32,10 @@ pub struct Details {
     /// Uid of the object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// Each single thing that is wrong.
+    /// Each single error.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
-    /// When to try again; also sent as the `Retry-After` header.
+    /// Seconds after which to retry; also sent as the `Retry-After` header.
     #[serde(skip_serializing_if = "is_zero")]
     pub retry_after_seconds: u32,
 }
@@ -44,7 +44,7 @@ fn is_zero(seconds: &u32) -> bool {
     *seconds == 0
 }
 
-/// An error answer: `kind: Status`, `status: Failure`.
+/// An error response: `kind: Status`, `status: Failure`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Status {
@@ -52,9 +52,9 @@ pub struct Status {
     pub code: u16,
     /// Machine-readable, such as `NotFound`.
     pub reason: &'static str,
-    /// For people, worded as upstream words it.
+    /// For people, in upstream's words.
     pub message: String,
-    /// What it is about.
+    /// The object or resource that it concerns.
     pub details: Option<Box<Details>>,
 }
 
@@ -101,7 +101,7 @@ impl Status {
         .about(resource, name)
     }
 
-    /// 422 Invalid, with a cause for each field. The message lists them as upstream does, each text once.
+    /// 422 Invalid, with a cause for each field. As upstream's, the message lists each text once.
     pub fn invalid(resource: &Resource, name: &str, causes: Vec<Cause>) -> Self {
         let mut each: Vec<String> = Vec::with_capacity(causes.len());
         for cause in &causes {
@@ -128,7 +128,7 @@ impl Status {
         status
     }
 
-    /// The answer's body.
+    /// The body of the response.
     pub fn to_json(&self) -> serde_json::Value {
         let mut body = serde_json::json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",

@@ -1,4 +1,4 @@
-//! The two kinds of time in objects: `metav1.Time`, cut to seconds, and `metav1.MicroTime`.
+//! The two types of time in objects: `metav1.Time`, truncated to seconds, and `metav1.MicroTime`.
 
 use jiff::Timestamp;
 use jiff::tz::Offset;
@@ -6,7 +6,7 @@ use jiff::tz::Offset;
 const SECONDS: &str = "2006-01-02T15:04:05Z07:00";
 const MICROSECONDS: &str = "2006-01-02T15:04:05.000000Z07:00";
 
-/// Reads a `metav1.Time` and gives its canonical form. The error is worded as Go words it.
+/// Parses a `metav1.Time` and returns its canonical form. The error is Go's.
 pub(crate) fn seconds(text: &str) -> Result<String, String> {
     if is_rfc3339(text)
         && let Ok(time) = text.parse::<Timestamp>()
@@ -16,7 +16,7 @@ pub(crate) fn seconds(text: &str) -> Result<String, String> {
     Err(format!("parsing time {text:?} as {SECONDS:?}: cannot parse {text:?} as \"2006\""))
 }
 
-/// Reads a `metav1.MicroTime`, which must have six digits after the point, and gives its canonical form.
+/// Parses a `metav1.MicroTime`, which must have six fractional digits, and returns its canonical form.
 pub(crate) fn micros(text: &str) -> Result<String, String> {
     if is_rfc3339(text) {
         let fraction = &text[19..];
@@ -56,7 +56,7 @@ fn print_micros(time: Timestamp) -> String {
     text + &format!(".{micros:06}Z")
 }
 
-/// Whether the text has the outline that RFC 3339 asks for; values are left to the parser.
+/// Whether the text has the syntax of RFC 3339; the parser checks the values.
 fn is_rfc3339(text: &str) -> bool {
     let bytes = text.as_bytes();
     text.is_ascii()

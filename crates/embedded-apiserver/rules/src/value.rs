@@ -1,5 +1,5 @@
-//! Reading and writing fields of decoded objects. After decoding, types are what the tables say, so that a field that
-//! is missing and one that has its zero value read the same, as in Go.
+//! Reading and writing fields of decoded objects. After decoding every field has the type that its table says, and a
+//! missing field reads as its zero value, as in Go.
 
 use serde_json::{Map, Value};
 
@@ -23,7 +23,7 @@ pub(crate) trait Fields {
     fn entries(&self, key: &str) -> impl Iterator<Item = (&str, &str)>;
     /// Whether the field is there and not null.
     fn has(&self, key: &str) -> bool;
-    /// The object in a field, made if need be; None if the parent is no object.
+    /// The object in a field, created if necessary; None if the parent is not an object.
     fn make(&mut self, key: &str) -> Option<&mut Map<String, Value>>;
     /// Sets a field.
     fn set(&mut self, key: &str, value: impl Into<Value>);
@@ -33,7 +33,7 @@ pub(crate) trait Fields {
     fn copy(&mut self, key: &str, other: &Value);
     /// Removes a field.
     fn drop_field(&mut self, key: &str);
-    /// The items of a list, to be changed.
+    /// The items of a list, mutable.
     fn items_mut(&mut self, key: &str) -> &mut [Value];
 }
 

@@ -1,12 +1,12 @@
-//! Objects read from a real cluster come out of decoding, and of the defaults, as they went in, and what a real
-//! server took is taken.
+//! Objects of a real cluster are not changed by decoding and defaults, and objects that a real server accepted are
+//! accepted.
 
 use kube_endpoint_apiserver_rules::{resource, strategy};
 use serde_json::Value;
 
 const CLUSTER: &str = include_str!("../../../../integration-tests/fixtures/shop-cluster.json");
 
-/// Null and absent are one.
+/// Removes nulls, which are equivalent to absent fields.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => map
@@ -21,7 +21,7 @@ fn without_nulls(value: &Value) -> Value {
 }
 
 #[test]
-fn a_real_cluster_passes_unchanged() {
+fn objects_of_a_real_cluster_are_unchanged() {
     let cluster: Value = serde_json::from_str(CLUSTER).unwrap();
     let items = cluster["items"].as_array().unwrap();
     assert!(items.len() > 50);
@@ -39,7 +39,7 @@ fn a_real_cluster_passes_unchanged() {
 }
 
 #[test]
-fn a_real_cluster_can_be_written_again() {
+fn objects_of_a_real_cluster_can_be_updated_without_a_change() {
     let cluster: Value = serde_json::from_str(CLUSTER).unwrap();
     for item in cluster["items"].as_array().unwrap() {
         let kind = item["kind"].as_str().unwrap();
@@ -55,9 +55,9 @@ fn a_real_cluster_can_be_written_again() {
     }
 }
 
-/// What a real server took from the recordings is taken here: each object that is created, and then its status.
+/// Every object in the recordings, which a real server accepted, can be created here, and then its status.
 #[test]
-fn every_object_of_the_recordings_is_taken() {
+fn every_object_of_the_recordings_is_accepted() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../integration-tests/conformance");
     let mut taken = 0;
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -66,7 +66,7 @@ fn every_object_of_the_recordings_is_taken() {
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap();
-        // One instance stands for those that an operation with a count makes.
+        // One instance represents all that an operation with a count creates.
         let text = ["$NS", "{i}", "{i%2}", "{i%3}", "{ip4}", "{ip6}"]
             .iter()
             .zip(["ns", "1", "1", "1", "10.1.0.2", "fd00:1::2"])

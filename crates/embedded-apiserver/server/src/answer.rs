@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::body::Body;
 use crate::protobuf;
 
-/// What a handler hands back.
+/// The response of a handler.
 pub(crate) type Answer = Response<Body>;
 
 fn with_type(status: StatusCode, content_type: &'static str, body: Body) -> Answer {
@@ -20,12 +20,12 @@ fn with_type(status: StatusCode, content_type: &'static str, body: Body) -> Answ
     response
 }
 
-/// An answer of encoded JSON.
+/// A response of encoded JSON.
 pub(crate) fn json_bytes(status: StatusCode, bytes: impl Into<Bytes>) -> Answer {
     with_type(status, "application/json", Body::once(bytes))
 }
 
-/// An answer of JSON.
+/// A JSON response.
 pub(crate) fn json(status: StatusCode, value: &Value) -> Answer {
     json_bytes(status, value.to_string())
 }
@@ -51,12 +51,12 @@ pub(crate) fn stream(media_type: &'static str, body: Body) -> Answer {
     with_type(StatusCode::OK, media_type, body)
 }
 
-/// An answer of plain text.
+/// A plain text response.
 pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
     with_type(status, "text/plain; charset=utf-8", Body::once(text))
 }
 
-/// An error answer.
+/// An error response.
 pub(crate) fn error(encoding: Encoding, status: &Status) -> Answer {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = object(encoding, code, &status.to_json());
@@ -66,7 +66,7 @@ pub(crate) fn error(encoding: Encoding, status: &Status) -> Answer {
     response
 }
 
-/// Adds `Warning: 299 - "text"` headers. What cannot stand in a header is left out of the text.
+/// Adds `Warning: 299 - "text"` headers. Characters that are not allowed in a header are dropped.
 pub(crate) fn warn(mut response: Answer, warnings: &[String]) -> Answer {
     for warning in warnings {
         let quoted: String = warning

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::Stream;
 use http_body::{Frame, SizeHint};
 
-/// The connection broke while an answer was being read; only faults make this happen.
+/// The connection broke while a response was being read; only faults cause this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("connection reset while the answer was being read")]
 pub struct ConnectionReset;
@@ -19,16 +19,16 @@ enum Kind {
     Stream(Chunks),
 }
 
-/// The body of an answer.
+/// The body of a response.
 pub struct Body(Kind);
 
 impl Body {
-    /// A body of one buffer, whose length is announced.
+    /// A body of one buffer, whose length is known.
     pub(crate) fn once(bytes: impl Into<Bytes>) -> Self {
         Self(Kind::Once(Some(bytes.into())))
     }
 
-    /// A body that is made while it is read.
+    /// A streamed body.
     pub(crate) fn stream(
         chunks: impl Stream<Item = Result<Bytes, ConnectionReset>> + Send + 'static,
     ) -> Self {

@@ -1,4 +1,4 @@
-//! Building a server: its seed, its time, what it starts with and how it behaves.
+//! The builder of a server: its seed, clock, initial objects and settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::reviews::{PolicyRule, Reviews, User};
 use crate::server::{Inner, Settings};
 use crate::store::Store;
 
-/// The namespaces that every cluster has from the start.
+/// The namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 /// How many requests the log keeps.
@@ -28,15 +28,15 @@ const LOG_CAPACITY: usize = 100_000;
 /// Why a server could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// An object that it was to start with could not be loaded.
+    /// An initial object could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// A range of cluster IPs makes no sense.
+    /// A range of cluster IPs is invalid.
     #[error(transparent)]
     Range(#[from] RangeError),
 }
 
-/// Settles everything about a server before it exists; see [`EmbeddedApiServer::builder`].
+/// Configures a server; see [`EmbeddedApiServer::builder`].
 #[derive(Debug)]
 #[must_use]
 pub struct Builder {
@@ -74,49 +74,49 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Uids, generated names and everything else that is random follow from this number. Default: 0.
+    /// The seed of uids, generated names and everything else that is random. Default: 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// What the server's clock shows when it is built; tokio's clock moves it on. Default: the system's time.
+    /// The server's time when it is built; it advances with tokio's clock. Default: the system's time.
     pub fn start_time(mut self, time: Timestamp) -> Self {
         self.start_time = Some(time);
         self
     }
 
-    /// Objects to start with, taken as they are: see [`EmbeddedApiServer::load`]. Lists are taken apart.
+    /// Initial objects, stored unchanged: see [`EmbeddedApiServer::load`]. Lists are flattened.
     pub fn load(mut self, objects: impl IntoIterator<Item = Value>) -> Self {
         self.objects.extend(objects);
         self
     }
 
-    /// How many changes of each resource are remembered for watches and for older reads. Default: 10,000.
+    /// How many changes of each resource are kept for watches and for reads of older states. Default: 10,000.
     pub fn history(mut self, changes: usize) -> Self {
         self.history = changes;
         self
     }
 
-    /// The resource version after which the server starts to count. Default: 0.
+    /// The resource version before the first one that the server assigns. Default: 0.
     pub fn first_resource_version(mut self, version: u64) -> Self {
         self.first_version = version;
         self
     }
 
-    /// How often watches that allow bookmarks get one. Default: a minute.
+    /// The interval of bookmarks in watches that allow them. Default: a minute.
     pub fn bookmark_interval(mut self, interval: Duration) -> Self {
         self.bookmark_interval = interval;
         self
     }
 
-    /// How long the garbage collector and the namespace controller take to notice something. Default: 100 ms.
+    /// The delay with which the garbage collector and the namespace controller react. Default: 100 ms.
     pub fn gc_delay(mut self, delay: Duration) -> Self {
         self.gc_delay = delay;
         self
     }
 
-    /// Leaves dependents of deleted owners alone.
+    /// Disables the garbage collector: dependents of deleted owners are kept.
     pub fn without_garbage_collector(mut self) -> Self {
         self.collects_garbage = false;
         self
@@ -129,31 +129,31 @@ impl Builder {
         self
     }
 
-    /// A token and whom it belongs to, for token reviews and for the listener.
+    /// A token and its user, for token reviews and for the listener.
     pub fn token(mut self, token: impl Into<String>, user: User) -> Self {
         self.reviews.tokens.insert(token.into(), user);
         self
     }
 
-    /// Something that somebody may do, for subject access reviews. Requests themselves are not authorized.
+    /// A rule that allows actions in subject access reviews. Requests to the server itself are not authorized.
     pub fn policy_rule(mut self, rule: PolicyRule) -> Self {
         self.reviews.rules.push(rule);
         self
     }
 
-    /// Makes listeners refuse requests that carry no known token (401). Requests in process are always let in.
+    /// Makes listeners reject requests without a known token (401). Requests in process need no token.
     pub fn require_token(mut self) -> Self {
         self.requires_token = true;
         self
     }
 
-    /// A fault that is in force from the start.
+    /// A fault that is active from the start.
     pub fn fault(mut self, rule: FaultRule) -> Self {
         self.faults.push(rule);
         self
     }
 
-    /// Builds the server. It does nothing until it is asked; it needs a tokio runtime only when it is.
+    /// Builds the server. It needs a tokio runtime only while it handles requests.
     pub fn build(self) -> Result<EmbeddedApiServer, BuildError> {
         let faults = Faults::default();
         for rule in self.faults {

@@ -1,11 +1,11 @@
-//! The server's time: a start timestamp plus what tokio's clock has measured since, so that a paused clock moves it.
+//! The server's time: a start timestamp plus the time elapsed on tokio's clock, so a paused clock controls it.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// Tells the time of day by tokio's clock.
+/// A clock that advances with tokio's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     start: Timestamp,
@@ -13,7 +13,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A clock that shows `start` now.
+    /// A clock whose current time is `start`.
     pub(crate) fn starting_at(start: Timestamp) -> Self {
         Self { start, anchor: Instant::now() }
     }
@@ -23,13 +23,13 @@ impl Clock {
         Instant::now().saturating_duration_since(self.anchor)
     }
 
-    /// The time of day.
+    /// The current time.
     pub(crate) fn now(&self) -> Timestamp {
         self.start.saturating_add(self.elapsed()).unwrap_or(self.start)
     }
 }
 
-/// A time as metadata carries it, in whole seconds.
+/// A time in the format of metadata, in whole seconds.
 pub(crate) fn rfc3339(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_paused_clock_moves_it() {
+    async fn a_paused_clock_controls_the_time() {
         let clock = Clock::starting_at("2026-01-02T03:04:05.678Z".parse().unwrap());
         assert_eq!(rfc3339(clock.now()), "2026-01-02T03:04:05Z");
         tokio::time::advance(Duration::from_secs(60)).await;

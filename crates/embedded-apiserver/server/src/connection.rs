@@ -1,16 +1,16 @@
-//! What the listener tells the request handlers about a connection.
+//! The connection of a request to a listener.
 
 use tokio::sync::watch;
 
-/// Becomes true when the listener that a connection belongs to shuts down.
+/// Becomes true when the listener of a connection shuts down.
 #[derive(Clone, Debug)]
 pub(crate) struct Closing(pub(crate) watch::Receiver<bool>);
 
-/// What a request's connection adds to it.
+/// The connection of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
-    /// Where clients reach the listener.
+    /// The address at which clients reach the listener.
     pub(crate) address: std::net::SocketAddr,
-    /// Told when the listener shuts down.
+    /// Notified when the listener shuts down.
     pub(crate) closing: Closing,
 }

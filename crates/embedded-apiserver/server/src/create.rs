@@ -1,4 +1,4 @@
-//! Creating objects from manifests, as a client would: with defaults, allocation and validation, and the status after.
+//! Creating objects from manifests as a client does: with defaults, allocation and validation, then the status.
 
 use bytes::Bytes;
 use http::{Method, Request, header};
@@ -11,21 +11,21 @@ use tower::ServiceExt;
 use crate::EmbeddedApiServer;
 
 impl EmbeddedApiServer {
-    /// Creates an object as a client's POST does, and then sets its status, if it has one, as a client's PATCH does. Its
-    /// namespace is made if it is missing. Returns the object as it is stored.
+    /// Creates an object as a client's POST does, and then sets its status, if it has one, as a client's PATCH does.
+    /// A missing namespace is created. Returns the stored object.
     ///
-    /// In contrast to [`Self::load`], which takes objects of another server as they stand, this is for objects that a person
-    /// wrote.
+    /// In contrast to [`Self::load`], which stores objects of another server unchanged, this is for manifests that a
+    /// person wrote.
     ///
     /// # Errors
     ///
-    /// What a client would be told.
+    /// The Status that a client would get.
     pub async fn create(&self, mut object: Value) -> Result<Value, Status> {
         let resource = resource::by_kind(text(&object, "apiVersion"), text(&object, "kind"))
             .filter(|resource| resource.is_stored())
             .ok_or_else(|| {
                 let (kind, api_version) = (text(&object, "kind"), text(&object, "apiVersion"));
-                Status::bad_request(format!("this server keeps no {kind} of {api_version}"))
+                Status::bad_request(format!("this server does not store {kind} of {api_version}"))
             })?;
         let namespace = match (resource.namespaced, object["metadata"]["namespace"].as_str()) {
             (false, _) => None,
@@ -64,12 +64,12 @@ impl EmbeddedApiServer {
         let answer = self.service().oneshot(request).await.map_err(|error| failed(error.to_string()))?;
         let code = answer.status();
         let bytes =
-            answer.into_body().collect().await.map_err(|_| failed("the answer broke".into()))?.to_bytes();
+            answer.into_body().collect().await.map_err(|_| failed("the connection broke".into()))?.to_bytes();
         let value: Value = serde_json::from_slice(&bytes).map_err(|error| failed(error.to_string()))?;
         if code.is_success() {
             return Ok(value);
         }
-        // The reason is one of few; what tells them apart for a caller is the code.
+        // The reason must be static; the code distinguishes the errors.
         Err(Status::new(code.as_u16(), "Refused", text(&value, "message")))
     }
 }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_a_person_wrote_is_made_as_a_client_would_make_it() {
+    async fn manifests_are_created_as_by_a_client() {
         let server = EmbeddedApiServer::builder().build().unwrap();
         let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "new"},
             "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
@@ -106,6 +106,6 @@ mod tests {
         assert_eq!(server.create(service).await.unwrap_err().code, 409);
         let unknown =
             server.create(json!({"apiVersion": "apps/v1", "kind": "Deployment"})).await.unwrap_err();
-        assert_eq!(unknown.message, "this server keeps no Deployment of apps/v1");
+        assert_eq!(unknown.message, "this server does not store Deployment of apps/v1");
     }
 }

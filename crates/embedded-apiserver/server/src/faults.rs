@@ -1,5 +1,5 @@
-//! Faults: answers that are refused, late, lost or stale, and watches that break off or fall silent, for requests
-//! that a matcher picks. They can be added and removed while the server runs.
+//! Faults: responses that are errors, late, lost or stale, and watches that break or stall, for requests that a
+//! matcher selects. They can be added and removed while the server runs.
 
 use std::time::Duration;
 
@@ -10,23 +10,25 @@ use crate::request::RequestInfo;
 /// What goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The request is answered with this HTTP status and nothing else happens. 429 and 5xx may say after how many
-    /// seconds to try again.
+    /// The request is not handled; the response is an error with this HTTP status. 429 and 5xx may carry a time after
+    /// which to retry.
     Refuse {
         /// HTTP status code, 400 to 599.
         status: u16,
         /// Seconds for the `Retry-After` header and the details of the Status.
         retry_after: Option<u32>,
     },
-    /// The request is handled after this time.
+    /// The request is handled after this delay.
     Delay(Duration),
-    /// The request is handled at once and answered after this time: watchers see the change before its writer does.
+    /// The request is handled at once and the response is sent after this delay: watchers see the change before its
+    /// writer.
     DelayAnswer(Duration),
-    /// The request is handled in full, then the connection breaks: the client cannot know whether it was.
+    /// The request is handled, then the connection breaks before the response: the client cannot know whether it was
+    /// applied.
     ApplyAndLoseAnswer,
     /// The connection breaks before the request is handled.
     LoseRequest,
-    /// The watch ends as by a timeout after this many events.
+    /// The watch ends, as after a timeout, after this many events.
     CutWatch {
         /// Events, bookmarks not counted.
         after: usize,
@@ -36,12 +38,11 @@ pub enum Fault {
         /// Events, bookmarks not counted.
         after: usize,
     },
-    /// The watch opens and says nothing for this time; then it goes on with all that happened in between.
+    /// The watch opens and sends nothing for this time; then it sends all changes since.
     StallWatch(Duration),
     /// The watch opens and ends at once with the ERROR event `410 Expired`.
     ExpireWatch,
-    /// A get or list shows the state before the latest changes, as a lagging cache does. It reaches back no further
-    /// than the resource's history.
+    /// A get or list returns an older state, as a lagging cache does, but none older than the resource's history.
     ServeOlder {
         /// How many resource versions to go back.
         versions: u64,
@@ -50,7 +51,7 @@ pub enum Fault {
 
 type Matcher = Box<dyn Fn(&RequestInfo) -> bool + Send + Sync>;
 
-/// A fault and the requests that it hits.
+/// A fault and the requests that it applies to.
 pub struct FaultRule {
     fault: Fault,
     matcher: Matcher,
@@ -60,7 +61,7 @@ pub struct FaultRule {
 }
 
 impl FaultRule {
-    /// The fault for every request that `matcher` says yes to.
+    /// The fault for every request that `matcher` selects.
     pub fn new(fault: Fault, matcher: impl Fn(&RequestInfo) -> bool + Send + Sync + 'static) -> Self {
         Self { fault, matcher: Box::new(matcher), skip: 0, times: usize::MAX, seen: 0 }
     }
@@ -70,13 +71,13 @@ impl FaultRule {
         Self::new(fault, move |request| request.verb == verb && request.plural() == plural)
     }
 
-    /// Lets the first `count` matching requests pass.
+    /// Skips the first `count` matching requests.
     pub fn after(mut self, count: usize) -> Self {
         self.skip = count;
         self
     }
 
-    /// Hits only `count` requests.
+    /// Applies to `count` requests only.
     pub fn times(mut self, count: usize) -> Self {
         self.times = count;
         self
@@ -103,12 +104,12 @@ impl std::fmt::Debug for FaultRule {
     }
 }
 
-/// Names a rule, to remove it.
+/// The id of a rule, with which it can be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FaultId(u64);
 
-/// The rules in force, in the order in which they were added. Every rule counts every matching request; all that hit
-/// one request apply to it.
+/// The active rules, in the order in which they were added. Every rule counts every matching request; several rules
+/// can apply to one request.
 #[derive(Debug, Default)]
 pub(crate) struct Faults(Mutex<Rules>);
 
@@ -118,18 +119,18 @@ struct Rules {
     rules: Vec<(FaultId, FaultRule)>,
 }
 
-/// What goes wrong with one watch.
+/// The faults of one watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WatchFaults {
     pub(crate) cut_after: Option<usize>,
-    /// Whether the cut is an error of the connection.
+    /// Whether the watch ends with an error of the connection.
     pub(crate) breaks: bool,
     pub(crate) stall: Option<Duration>,
     pub(crate) expire: bool,
 }
 
 impl Faults {
-    /// Puts a rule in force.
+    /// Adds a rule.
     pub(crate) fn add(&self, rule: FaultRule) -> FaultId {
         let mut rules = self.0.lock();
         rules.next += 1;
@@ -138,7 +139,7 @@ impl Faults {
         id
     }
 
-    /// Takes a rule out of force; says whether it was there.
+    /// Removes a rule; returns whether it existed.
     pub(crate) fn remove(&self, id: FaultId) -> bool {
         let mut rules = self.0.lock();
         let before = rules.rules.len();
@@ -146,12 +147,12 @@ impl Faults {
         rules.rules.len() < before
     }
 
-    /// Takes all rules out of force.
+    /// Removes all rules.
     pub(crate) fn clear(&self) {
         self.0.lock().rules.clear();
     }
 
-    /// The faults that hit a request. Each request is asked about once.
+    /// The faults that apply to a request. It must be called once for each request.
     pub(crate) fn hit(&self, request: &RequestInfo) -> Vec<Fault> {
         let mut rules = self.0.lock();
         rules
@@ -163,7 +164,7 @@ impl Faults {
 }
 
 impl WatchFaults {
-    /// Picks those faults that concern an open watch.
+    /// Selects the faults that concern an open watch.
     pub(crate) fn of(hits: &[Fault]) -> Self {
         let mut faults = Self::default();
         for hit in hits {
@@ -179,7 +180,7 @@ impl WatchFaults {
     }
 }
 
-/// How many versions back a read is to look.
+/// How many versions before the latest a read returns.
 pub(crate) fn older_by(hits: &[Fault]) -> Option<u64> {
     hits.iter().find_map(|hit| match hit {
         Fault::ServeOlder { versions } => Some(*versions),
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_hits_the_occurrences_that_it_names() {
+    fn a_rule_applies_after_and_times() {
         let faults = Faults::default();
         let fault = Fault::Refuse { status: 500, retry_after: None };
         let id = faults.add(FaultRule::on(fault, "list", "pods").after(1).times(2));
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn watch_faults_are_put_together() {
+    fn watch_faults_are_combined() {
         let stall = Duration::from_secs(9);
         let faults = WatchFaults::of(&[Fault::BreakWatch { after: 2 }, Fault::StallWatch(stall)]);
         let expected = WatchFaults { cut_after: Some(2), breaks: true, stall: Some(stall), expire: false };

@@ -23,7 +23,7 @@ pub(crate) fn accepted(headers: &HeaderMap) -> String {
     values.collect::<Vec<_>>().join(",")
 }
 
-/// What was negotiated for one request.
+/// The negotiated output of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
     pub(crate) encoding: Encoding,
@@ -33,7 +33,7 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// Reads the `Accept` headers and what the query says about tables.
+    /// Reads the `Accept` headers and the query parameter for tables.
     pub(crate) fn negotiate(
         headers: &HeaderMap,
         watch: bool,
@@ -45,7 +45,7 @@ impl Form {
         Ok(Self { encoding, representation, include, clock })
     }
 
-    /// Whether stored bytes can be sent as they are.
+    /// Whether stored bytes can be sent unchanged.
     fn is_as_stored(self, resource: &Resource) -> bool {
         self.encoding == Encoding::Json
             && self.representation == Representation::Object
@@ -113,7 +113,7 @@ impl Form {
         table::of(resource, objects, &options, metadata)
     }
 
-    /// One object, which is in the resource's view already. `headers` says whether a table describes its columns.
+    /// One object, which is in the resource's version already. `headers` says whether a table has column definitions.
     pub(crate) fn of_object(self, resource: &Resource, object: Value, headers: bool) -> Value {
         match self.representation {
             Representation::Object | Representation::MetadataList(_) => object,
@@ -125,7 +125,7 @@ impl Form {
         }
     }
 
-    /// The object of a bookmark; it has nothing that a table could show.
+    /// The object of a bookmark, which has no cells for a table.
     pub(crate) fn of_bookmark(self, object: Value) -> Value {
         match self.representation {
             Representation::Object | Representation::Table(_) => object,
@@ -153,7 +153,7 @@ impl Form {
         format!(r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":{metadata},"items":["#)
     }
 
-    /// Appends one item of a list. Whole objects leave out their kind there, as the real server does.
+    /// Appends one item of a list. As on the real server, complete objects have no kind there.
     pub(crate) fn write_item(self, resource: &Resource, stored: &Stored, out: &mut BytesMut) {
         if self.is_as_stored(resource) {
             out.extend_from_slice(b"{");

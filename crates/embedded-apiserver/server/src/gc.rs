@@ -1,7 +1,7 @@
-//! The garbage collector: objects whose owners are gone go too, and owners that wait for their dependents are let go.
+//! The garbage collector: deletes objects whose owners were deleted, and completes foreground deletion and orphaning.
 //!
-//! Like the real one it works a moment after what causes it. It knows only owners of kinds that this server keeps;
-//! a reference to another kind, such as a pod's to its ReplicaSet, counts as an owner that is there.
+//! Like the real one it runs a moment after the change that causes it. It knows only owners of kinds that this server
+//! stores; a reference to another kind, such as a pod's to its ReplicaSet, counts as an existing owner.
 
 use std::sync::Arc;
 
@@ -22,15 +22,14 @@ fn uid_of(reference: &Value) -> &str {
 }
 
 impl Inner {
-    /// Has the collector look at one object whose owner is not there.
+    /// Schedules the check of an object whose owner does not exist.
     pub(crate) fn collect_later(&self, place: Place) {
         if self.settings.collects_garbage {
             self.later(self.settings.gc_delay, move |inner| inner.collect(&place));
         }
     }
 
-    /// Has the collector look at what an object that was removed leaves behind: its dependents, and owners of its
-    /// own that waited for it.
+    /// Schedules the check of the dependents of a removed object and of its owners that wait for it.
     pub(crate) fn owner_removed_later(&self, gone: &Arc<Stored>) {
         if !self.settings.collects_garbage {
             return;
@@ -51,7 +50,7 @@ impl Inner {
         }
     }
 
-    /// Called when an object is marked for deletion and stays for now.
+    /// Called when an object is marked for deletion and not yet removed.
     pub(crate) fn deletion_marked(&self, resource: &Resource, stored: &Stored) {
         if *resource == NAMESPACES {
             self.enqueue_namespace(&stored.key);
@@ -67,7 +66,7 @@ impl Inner {
         Some((resource_of_table(place.0), stored))
     }
 
-    /// Deletes an object all of whose owners are gone; where some are left, it forgets the others.
+    /// Deletes an object if all of its owners were deleted; if some exist, removes the references to the others.
     fn collect(&self, place: &Place) {
         let Some((resource, stored)) = self.at(place) else { return };
         let object = stored.value();
@@ -93,7 +92,7 @@ impl Inner {
         }
     }
 
-    /// Moves an owner on that is marked for deletion and waits for its dependents.
+    /// Continues the deletion of an owner that waits for its dependents.
     fn release(&self, uid: &str) {
         let Some(place) = self.store.lock().place_of(uid).cloned() else { return };
         let Some((_, stored)) = self.at(&place).filter(|(_, stored)| stored.meta.deleting) else { return };
@@ -112,7 +111,7 @@ impl Inner {
                 let has_own = !self.store.lock().dependents_of(&stored.meta.uid).is_empty();
                 let propagation = has_own.then_some(Propagation::Foreground);
                 let options = DeleteOptions { propagation, ..DeleteOptions::default() };
-                // What went in between is no longer in the way; what is in the way is looked at again when it goes.
+                // A failure needs no retry: the owner is checked again when the dependent is removed.
                 let _ = self.delete(resource, &dependent.1, &options, false);
             }
             if blocking.is_empty() {
@@ -146,7 +145,7 @@ impl Inner {
         }
     }
 
-    /// Takes a finalizer off, and the object away when it was the last.
+    /// Removes a finalizer, and the object if it was the last one.
     fn drop_finalizer(&self, place: &Place, finalizer: &str) {
         while let Some((resource, stored)) = self.at(place) {
             let mut object = stored.value();

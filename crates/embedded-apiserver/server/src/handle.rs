@@ -1,4 +1,4 @@
-//! What one holds of a server: to put clients on it, to look into it, to disturb it.
+//! The handle of a server: connects clients, inspects the store, injects faults.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,8 +17,8 @@ use crate::server::{Inner, key_of};
 use crate::service::ApiService;
 use crate::store::Store;
 
-/// An API server in this process. Clones are handles of the same server; it is gone when the last handle, service and
-/// open watch are.
+/// An API server in this process. Clones are handles of the same server, which is dropped with its last handle,
+/// service and open watch.
 #[derive(Clone)]
 pub struct EmbeddedApiServer {
     pub(crate) inner: Arc<Inner>,
@@ -39,8 +39,8 @@ impl EmbeddedApiServer {
         Builder::default()
     }
 
-    /// The server as a tower service, on which a `kube::Client` sits without any socket:
-    /// `Client::new(server.service(), "default")`.
+    /// The server as a tower service, which a `kube::Client` can use without a socket: `Client::new(server.service(),
+    /// "default")`.
     pub fn service(&self) -> ApiService {
         ApiService::new(self.inner.clone(), None)
     }
@@ -59,8 +59,8 @@ impl EmbeddedApiServer {
         Listener::bind(self.inner.clone(), address, options).await
     }
 
-    /// A kubeconfig for kubectl and other clients of a listener, as YAML. Where the server knows tokens, the first of
-    /// them is in it.
+    /// A kubeconfig for kubectl and other clients of a listener, as YAML. It contains the first of the server's
+    /// tokens, if any.
     pub fn kubeconfig(&self, address: SocketAddr) -> String {
         let token = match self.inner.reviews.tokens.keys().next() {
             Some(token) => format!("{{token: {}}}", Value::from(token.as_str())),
@@ -73,14 +73,14 @@ impl EmbeddedApiServer {
         )
     }
 
-    /// Loads objects as they stand: uids, owners, times, statuses and managedFields are kept, and so is the order of
-    /// their resource versions, though not the versions themselves. What has no uid, time or namespace gets one;
-    /// namespaces that are missing are made. Objects that are there already are replaced. Watchers see it happen.
-    /// Defaults are filled in, as a server does with what it reads from its store, so that a client which writes an
-    /// object back as it read it changes nothing.
+    /// Loads objects unchanged: uids, owners, times, statuses and managedFields are kept, and so is the order of
+    /// their resource versions, though not the versions themselves. Objects without uid, creation time or namespace
+    /// get them; missing namespaces are created; existing objects are replaced. Watchers see the changes. Defaults
+    /// are set, as a server does when it reads from its store, so a client that writes an object back unchanged
+    /// causes no change.
     ///
     /// A parsed object takes several times the memory of its text, so large clusters are best loaded in batches of
-    /// some thousand objects. Nothing is validated, and the garbage collector does not look at owners that are missing.
+    /// some thousand objects. Nothing is validated, and the garbage collector ignores missing owners.
     pub fn load(&self, objects: impl IntoIterator<Item = Value>) -> Result<usize, LoadError> {
         self.inner.load(objects.into_iter().collect(), false)
     }
@@ -95,14 +95,14 @@ impl EmbeddedApiServer {
         self.inner.clock.now()
     }
 
-    /// One object, past the protocol, the log and the faults. `plural` is the resource's name; for what lives in no
-    /// namespace `namespace` is not looked at.
+    /// One object, read from the store without a request. `plural` is the resource's name; for cluster-scoped
+    /// resources `namespace` is ignored.
     pub fn get(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         let resource = resource::all().find(|r| r.plural == plural && r.is_stored())?;
         Some(self.inner.current(resource, &key_of(resource, namespace, name))?.value())
     }
 
-    /// All objects of a resource, in the order of their keys, past the protocol, the log and the faults.
+    /// All objects of a resource in the order of their keys, read from the store without a request.
     pub fn list(&self, plural: &str) -> Vec<Value> {
         let Some(resource) = resource::all().find(|r| r.plural == plural && r.is_stored()) else {
             return Vec::new();
@@ -111,34 +111,34 @@ impl EmbeddedApiServer {
         objects.cursor("", "").map(|object| object.value()).collect()
     }
 
-    /// How many objects of a resource there are.
+    /// The number of objects of a resource.
     pub fn count(&self, plural: &str) -> usize {
         let resource = resource::all().find(|r| r.plural == plural && r.is_stored());
         resource.map_or(0, |r| self.inner.store.lock().table(Store::table_of(r)).objects.len())
     }
 
-    /// Ends all open watches, as a restart of the server would.
+    /// Ends all open watches, as a restart of the server does.
     pub fn close_watches(&self) {
         self.inner.watch_epoch.send_modify(|epoch| *epoch += 1);
     }
 
-    /// Forgets the history of all resources, as compaction does: watches that are behind, and reads of older states,
-    /// get `410 Expired`.
+    /// Drops the history of all resources, as compaction does: watches that lag behind and reads of older states get
+    /// `410 Expired`.
     pub fn compact(&self) {
         self.inner.store.lock().compact();
     }
 
-    /// Puts a fault in force.
+    /// Adds a fault.
     pub fn add_fault(&self, rule: FaultRule) -> FaultId {
         self.inner.faults.add(rule)
     }
 
-    /// Takes a fault out of force; says whether it was there.
+    /// Removes a fault; returns whether it existed.
     pub fn remove_fault(&self, id: FaultId) -> bool {
         self.inner.faults.remove(id)
     }
 
-    /// Takes all faults out of force.
+    /// Removes all faults.
     pub fn clear_faults(&self) {
         self.inner.faults.clear();
     }
@@ -148,8 +148,8 @@ impl EmbeddedApiServer {
         self.inner.log.all()
     }
 
-    /// How many write requests there were since the start or [`Self::clear_request_log`], by plural resource name,
-    /// failed ones included.
+    /// The number of write requests since the start or [`Self::clear_request_log`], by plural resource name,
+    /// including failed ones.
     pub fn writes(&self) -> BTreeMap<&'static str, usize> {
         self.inner.log.writes()
     }

@@ -1,15 +1,15 @@
 //! An in-memory Kubernetes API server that speaks the real protocol, in process or on loopback.
 //!
-//! It serves the few resources that matter to endpoints (namespaces, nodes, pods, services, Endpoints,
-//! EndpointSlices, events, leases, and reviews of tokens and rights) the way a kube-apiserver does: the same paths, the
-//! same lists, watches, patches and deletions, the same errors in the same words. Clients do not notice; kubectl works.
-//! What it does not have is noted at the end.
+//! It serves the resources that matter to endpoints (Namespaces, Nodes, Pods, Services, Endpoints, EndpointSlices,
+//! Events, Leases, and reviews of tokens and access) as a kube-apiserver does: the same paths, lists, watches,
+//! patches, deletions and error messages. Clients see no difference; kubectl works. The last section lists what is
+//! not supported.
 //!
 //! # As a fixture
 //!
-//! The server is a tower service, so a `kube::Client` sits on it without a socket, and a test can run under tokio's
-//! paused clock: an hour of bookmarks, grace periods and retries takes milliseconds. For a seed and an order of
-//! requests everything is determined, uids and generated names included.
+//! The server is a tower service, so a `kube::Client` can use it without a socket, and a test can run under tokio's
+//! paused clock: an hour of bookmarks, grace periods and retries takes milliseconds. The seed and the order of
+//! requests determine everything, including uids and generated names.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::Pod;
@@ -40,7 +40,7 @@
 //! # }
 //! ```
 //!
-//! `tests/foreign_controller.rs` shows a whole controller on it that has nothing to do with this project.
+//! `tests/foreign_controller.rs` tests a complete controller that is not part of this project.
 //!
 //! # For people
 //!
@@ -48,7 +48,7 @@
 //! cargo run -p kube-endpoint-embedded-apiserver --example serve -- 127.0.0.1:8080 cluster.json
 //! ```
 //!
-//! loads what `kubectl get ... -o json` wrote, serves it and says where the kubeconfig is.
+//! loads the output of `kubectl get ... -o json`, serves it and prints the path of a kubeconfig.
 //!
 //! # What it costs
 //!
@@ -61,13 +61,15 @@
 //! into the resource's history and has no queue. Older states (pages of a list, `resourceVersionMatch=Exact`) are
 //! made by undoing the changes since, at the cost of that many map writes.
 //!
-//! There is one lock, held for the time of a map operation: never across an await, a list or the decoding of a body.
+//! There is one lock, held for the duration of a map operation: never across an await, a list or the decoding of a
+//! body.
 //!
 //! # What it does not have
 //!
-//! Server-side apply, protobuf for discovery and tables, YAML bodies, compression, custom resources, admission beyond namespaces, authorization of its own requests (a review of one's own
-//! rights says yes to everything), TLS, and what needs a kubelet or a scheduler: logs, exec, port-forward, binding,
-//! eviction. What is missing is named by the answer. managedFields are kept when loaded and sent, but not tracked.
+//! Server-side apply, protobuf for discovery and tables, YAML bodies, compression, custom resources, admission beyond
+//! namespaces, authorization of its own requests (a SelfSubjectAccessReview always allows), TLS, and everything that
+//! needs a kubelet or a scheduler: logs, exec, port-forward, binding, eviction. The response names what is not
+//! supported. managedFields are stored and returned, but not tracked.
 
 mod answer;
 mod body;

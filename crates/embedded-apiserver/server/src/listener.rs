@@ -15,17 +15,17 @@ use crate::connection::{Closing, Connection};
 use crate::server::Inner;
 use crate::service::ApiService;
 
-/// How long answers that are under way may take once the listener shuts down.
+/// The time that responses in flight have to finish once the listener shuts down.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// How long to wait before accepting again when the system has no resources for another connection.
+/// The pause before accepting again when the system has no resources for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why a listener could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// The address is not loopback. There is neither TLS nor, by default, authentication.
-    #[error("{0} is not a loopback address; the server has no TLS, so say so if others are to reach it")]
+    /// The address is not loopback. The server has no TLS and, by default, no authentication.
+    #[error("{0} is not a loopback address, and the server has no TLS")]
     NotLoopback(SocketAddr),
     /// The system refused the address.
     #[error("cannot listen on {address}: {source}")]
@@ -40,11 +40,11 @@ pub enum ListenError {
 /// How to listen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListenOptions {
-    /// Whether addresses that others can reach are allowed.
+    /// Whether addresses other than loopback are allowed.
     pub allow_any_address: bool,
 }
 
-/// An open listener. Dropping it closes it without waiting for anything.
+/// An open listener. Dropping it closes it immediately.
 #[derive(Debug)]
 pub struct Listener {
     address: SocketAddr,
@@ -70,16 +70,16 @@ impl Listener {
         Ok(Self { address, closing, task })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Stops accepting, ends open watches, lets other answers finish for some seconds and returns when all
+    /// Stops accepting, ends open watches, gives other responses some seconds to finish, and returns when all
     /// connections are closed.
     pub async fn shutdown(mut self) {
         self.closing.send_replace(true);
-        // The task ends by itself; that it was cancelled together with its runtime is as good.
+        // The task ends by itself; if it was cancelled with its runtime there is nothing to do.
         let _ = (&mut self.task).await;
     }
 }
@@ -116,13 +116,13 @@ async fn accept(socket: TcpListener, service: ApiService, connection: Connection
     }
 }
 
-/// Returns when the listener shuts down, or is gone.
+/// Returns when the listener shuts down or is dropped.
 async fn closed(closing: &mut watch::Receiver<bool>) {
     let _ = closing.wait_for(|closing| *closing).await;
 }
 
 async fn serve(stream: TcpStream, service: ApiService, mut closing: watch::Receiver<bool>) {
-    // Small answers must not wait for one another; a socket that cannot do it still works.
+    // Small responses must not be delayed; a socket without the option still works.
     let _ = stream.set_nodelay(true);
     let builder = auto::Builder::new(TokioExecutor::new());
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
@@ -140,7 +140,7 @@ async fn serve(stream: TcpStream, service: ApiService, mut closing: watch::Recei
         }
     };
     if let Err(error) = result {
-        // Clients go away as they like, and faults break connections on purpose.
+        // Clients may disconnect at any time, and faults break connections on purpose.
         tracing::debug!(%error, "a connection ended with an error");
     }
 }

@@ -1,4 +1,4 @@
-//! Loading objects as they stand: a cluster's state from files or from a test, kept verbatim but for the versions.
+//! Loading objects from files or tests: they are stored unchanged except for their resource versions.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +11,15 @@ use crate::metadata::{set, text};
 use crate::server::{Inner, key_of};
 use crate::store::{Encoded, Store};
 
-/// Why objects could not be loaded. Nothing was loaded then.
+/// Why objects could not be loaded. On an error nothing is loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    /// The server keeps no such kind.
-    #[error("cannot load {name:?}: this server keeps no {kind} of {api_version}")]
+    /// The server does not store this kind.
+    #[error("cannot load {name:?}: this server does not store {kind} of {api_version}")]
     UnknownKind {
-        /// As the object has it.
+        /// From the object.
         api_version: String,
-        /// As the object has it.
+        /// From the object.
         kind: String,
         /// The object's name.
         name: String,
@@ -27,12 +27,12 @@ pub enum LoadError {
     /// An object has no name.
     #[error("cannot load a {kind} that has no metadata.name")]
     NoName {
-        /// As the object has it.
+        /// From the object.
         kind: String,
     },
 }
 
-/// One object on its way in.
+/// One object to load.
 struct Loaded {
     resource: &'static Resource,
     key: String,
@@ -40,7 +40,7 @@ struct Loaded {
     object: Value,
 }
 
-/// Takes lists apart. Items of a typed list, such as a PodList, get the kind that the list implies.
+/// Flattens lists. Items of a typed list, such as a PodList, get the kind that follows from the list's.
 fn flatten(object: Value, out: &mut Vec<Value>) {
     let kind = object["kind"].as_str().unwrap_or_default();
     let (Some(of), true) = (kind.strip_suffix("List"), object["items"].is_array()) else {
@@ -96,13 +96,13 @@ impl Inner {
         })
     }
 
-    /// Loads objects. `initial` makes them part of what the server starts from, which no watch replays; else watchers
-    /// see them come.
+    /// Loads objects. With `initial` they are part of the initial state, which no watch replays; otherwise watchers
+    /// see them added.
     pub(crate) fn load(&self, objects: Vec<Value>, initial: bool) -> Result<usize, LoadError> {
         let mut flat = Vec::new();
         objects.into_iter().for_each(|object| flatten(object, &mut flat));
         let mut loaded: Vec<Loaded> = flat.into_iter().map(|o| self.prepare(o)).collect::<Result<_, _>>()?;
-        // The order of the versions that the objects had is kept; what had none comes last, in the order given.
+        // The order of the objects' resource versions is kept; objects without one come last, in the given order.
         loaded.sort_by_key(|one| text(&one.object, "resourceVersion").parse().unwrap_or(u64::MAX));
         let count = loaded.len();
         let named: BTreeSet<String> =
@@ -136,7 +136,7 @@ impl Inner {
         }
     }
 
-    /// Makes a namespace if it is not there.
+    /// Creates a namespace if it does not exist.
     pub(crate) fn ensure_namespace(&self, name: &str, initial: bool) {
         if self.current(&NAMESPACES, name).is_some() {
             return;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 /// The finalizer of an owner whose dependents are deleted first.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
-/// The finalizer of an owner whose dependents are to forget it.
+/// The finalizer of an owner whose dependents are to be orphaned.
 pub(crate) const ORPHAN: &str = "orphan";
 
 /// A text of an object's metadata, empty if absent.
@@ -13,7 +13,7 @@ pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
 
-/// Sets a field of an object's metadata, which is made if it is missing.
+/// Sets a field of an object's metadata, which is created if it is missing.
 pub(crate) fn set(object: &mut Value, field: &str, value: impl Into<Value>) {
     for level in [&[] as &[&str], &["metadata"]] {
         let slot = level.iter().fold(&mut *object, |value, name| &mut value[*name]);
@@ -24,7 +24,7 @@ pub(crate) fn set(object: &mut Value, field: &str, value: impl Into<Value>) {
     object["metadata"][field] = value.into();
 }
 
-/// Takes a field out of an object's metadata.
+/// Removes a field of an object's metadata.
 pub(crate) fn unset(object: &mut Value, field: &str) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove(field);

@@ -1,5 +1,5 @@
-//! Namespaces: nothing is created where there is none or where one is ending, and the namespace controller, which
-//! empties a namespace that was deleted: its pods first, then the rest, then the namespace itself.
+//! Namespaces: the admission plugin NamespaceLifecycle, and the namespace controller, which empties a deleted
+//! namespace: its pods first, then other objects, then the namespace itself.
 
 use kube_endpoint_apiserver_rules::resource::{self, NAMESPACES, PODS, Resource};
 use kube_endpoint_apiserver_rules::status::{Cause, Status};
@@ -10,7 +10,7 @@ use crate::server::Inner;
 use crate::store::Store;
 use crate::verbs::DeleteOptions;
 
-/// The resources whose objects live in namespaces, the pods first and each store only once.
+/// The namespaced resources in their stored version, pods first.
 fn contents() -> impl Iterator<Item = &'static Resource> {
     let kept = |resource: &&'static Resource| {
         resource.namespaced && resource.is_stored() && resource.storage_resource() == *resource
@@ -20,8 +20,8 @@ fn contents() -> impl Iterator<Item = &'static Resource> {
 }
 
 impl Inner {
-    /// Refuses the creation of an object in a namespace that is missing or ending, as upstream's admission plugin
-    /// NamespaceLifecycle does.
+    /// Rejects the creation of an object in a namespace that is missing or terminating, as upstream's admission
+    /// plugin NamespaceLifecycle does.
     pub(crate) fn check_namespace_accepts(
         &self,
         resource: &Resource,
@@ -55,7 +55,7 @@ impl Inner {
         Err(status)
     }
 
-    /// Called when an object went: if its namespace is ending, that may have been the last one in the way.
+    /// Called when an object was removed: if its namespace is terminating, this may have been the last object.
     pub(crate) fn namespace_content_removed(&self, namespace: &str) {
         if namespace.is_empty() {
             return;
@@ -65,7 +65,7 @@ impl Inner {
         }
     }
 
-    /// Has the namespace controller look at a namespace that is ending.
+    /// Enqueues a terminating namespace for the namespace controller.
     pub(crate) fn enqueue_namespace(&self, namespace: &str) {
         if self.queued_namespaces.lock().insert(namespace.to_owned()) {
             let namespace = namespace.to_owned();
@@ -92,7 +92,7 @@ impl Inner {
             }
             left += keys(resource).len();
             if left > 0 && *resource == PODS {
-                // Pods with grace go when their kubelet says so; the rest waits for them.
+                // Pods with a grace period are removed by their kubelet; other objects are deleted after them.
                 return;
             }
         }
@@ -101,7 +101,7 @@ impl Inner {
         }
     }
 
-    /// Takes the namespace controller's finalizer off and, if nothing else holds it, the namespace away.
+    /// Removes the namespace controller's finalizer and, if there are no other finalizers, the namespace.
     fn finalize(&self, namespace: &str) {
         let Some(current) = self.current(&NAMESPACES, namespace).filter(|found| found.meta.deleting) else {
             return;

@@ -1,4 +1,4 @@
-//! Continue tokens: where the next page of a list starts, and of which state it is a page.
+//! Continue tokens: the start of the next page of a list and the resource version of the list.
 
 use kube_endpoint_apiserver_rules::status::Status;
 use serde_json::{Value, json};
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 /// A continue token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// The state that the list shows; `None` for the latest one, at the price of consistency.
+    /// The resource version of the list; `None` for the latest state, which makes the list inconsistent.
     pub(crate) version: Option<u64>,
-    /// The first key of the next page, without the prefix that the path of the request implies.
+    /// The first key of the next page, without the prefix that follows from the request's path.
     pub(crate) start: String,
 }
 
 impl Token {
-    /// The token as clients carry it: opaque, and safe in a URL.
+    /// The encoded token: opaque and safe in a URL.
     pub(crate) fn encode(&self) -> String {
         let version = self.version.map_or(json!(-1), Value::from);
         let text = json!({"v": "meta.k8s.io/v1", "rv": version, "start": self.start}).to_string();
@@ -21,7 +21,7 @@ impl Token {
         text.bytes().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
     }
 
-    /// Reads a token that a client hands back.
+    /// Decodes a token that a client sent.
     pub(crate) fn decode(text: &str) -> Result<Self, Status> {
         Self::read(text).ok_or_else(|| {
             Status::bad_request("continue key is not valid: the token was not made by this server")
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_come_back_as_they_went() {
+    fn tokens_can_be_decoded() {
         for version in [None, Some(0), Some(123)] {
             let token = Token { version, start: "ns/pod-\u{e9}\0".to_owned() };
             assert_eq!(Token::decode(&token.encode()), Ok(token));
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_tokens_are_refused() {
+    fn foreign_tokens_are_rejected() {
         for text in ["", "zz", "7b", "7b7d", "é"] {
             assert_eq!(Token::decode(text).unwrap_err().code, 400, "{text}");
         }

@@ -8,7 +8,7 @@ use kube_endpoint_apiserver_rules::status::{Cause, Details, Status};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Query(Vec<(String, String)>);
 
-/// Undoes percent-encoding; in a query a plus sign is a space. Bytes that are no UTF-8 are replaced.
+/// Decodes percent-encoding; in a query a plus sign is a space. Invalid UTF-8 is replaced.
 pub(crate) fn decode(text: &str, plus_is_space: bool) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -44,7 +44,7 @@ impl Query {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| &**value).filter(|v| !v.is_empty())
     }
 
-    /// Whether a parameter is there, with a value or without.
+    /// Whether a parameter is present, with or without a value.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(known, _)| known == name)
     }
@@ -65,7 +65,7 @@ impl Query {
         Some(!matches!(value.to_ascii_lowercase().as_str(), "0" | "false"))
     }
 
-    /// A whole number; anything else is refused.
+    /// An integer; anything else is rejected.
     pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, Status> {
         self.get(name)
             .map(|text| {
@@ -78,7 +78,7 @@ impl Query {
             .transpose()
     }
 
-    /// Whether the request is only a trial.
+    /// Whether the request is a dry run.
     pub(crate) fn dry_run(&self) -> Result<bool, Status> {
         let mut dry_run = false;
         for value in self.all("dryRun").filter(|value| !value.is_empty()) {
@@ -108,7 +108,7 @@ fn forbidden(field: &str, message: &str) -> Cause {
     }
 }
 
-/// 422 about options, worded as upstream words it.
+/// 422 for invalid options, in upstream's words.
 pub(crate) fn invalid_options(kind: &str, causes: Vec<Cause>) -> Status {
     let each: Vec<String> = causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
     let listed = if each.len() == 1 { each.concat() } else { format!("[{}]", each.join(", ")) };
@@ -122,7 +122,7 @@ pub(crate) fn invalid_options(kind: &str, causes: Vec<Cause>) -> Status {
     status
 }
 
-/// How a list's resourceVersion is meant.
+/// The resourceVersionMatch of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Match {
     /// The state at exactly that version.
@@ -144,13 +144,13 @@ pub(crate) struct ListOptions {
     pub(crate) version_match: Option<Match>,
     /// `None` for no limit.
     pub(crate) limit: Option<usize>,
-    /// A token from an earlier page.
+    /// The continue token of the previous page.
     pub(crate) continue_token: Option<String>,
     /// How long a watch may last.
     pub(crate) timeout: Option<Duration>,
     /// Whether bookmarks may be sent.
     pub(crate) bookmarks: bool,
-    /// Whether a watch begins with the current state, if the request says so.
+    /// Whether a watch begins with the current state (sendInitialEvents), if given.
     pub(crate) initial_events: Option<bool>,
 }
 

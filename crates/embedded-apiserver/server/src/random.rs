@@ -1,12 +1,12 @@
-//! Uids and generated names, drawn from one seeded generator so that a run repeats.
+//! Uids and generated names, from one seeded generator so that a run is reproducible.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// The letters of generated names: no vowels and no digits that look like them, as upstream has it.
+/// The letters of generated names, as upstream's: no vowels and no digits that look like them.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// How long a generated name's base may be.
+/// The maximum length of the base of a generated name.
 const LONGEST_BASE: usize = 58;
 
 /// The server's source of randomness.
@@ -14,7 +14,7 @@ const LONGEST_BASE: usize = 58;
 pub(crate) struct Random(ChaCha8Rng);
 
 impl Random {
-    /// A generator whose draws the seed determines.
+    /// A generator with this seed.
     pub(crate) fn new(seed: u64) -> Self {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
@@ -37,7 +37,7 @@ impl Random {
         text
     }
 
-    /// A name made of `generateName` and five random letters.
+    /// A name made from `generateName` and five random letters.
     pub(crate) fn name(&mut self, base: &str) -> String {
         let mut end = base.len().min(LONGEST_BASE);
         while !base.is_char_boundary(end) {

@@ -1,4 +1,4 @@
-//! What a request asks for, read off its method and path: verb, resource, namespace, name.
+//! The attributes of a request that follow from its method and path: verb, resource, namespace, name.
 
 use http::Method;
 use http::request::Parts;
@@ -6,7 +6,7 @@ use kube_endpoint_apiserver_rules::resource::{self, Resource};
 
 use crate::query::{Query, decode};
 
-/// A request as the server understood it. Fault matchers and the request log see this.
+/// A parsed request, for fault matchers and the request log.
 #[derive(Clone, Debug)]
 pub struct RequestInfo {
     /// HTTP method.
@@ -15,10 +15,10 @@ pub struct RequestInfo {
     pub path: String,
     /// What follows the question mark, still percent-encoded.
     pub query: String,
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`; for paths that name no
-    /// resource the method in lower case, as upstream's authorization has it.
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`; for non-resource paths
+    /// the method in lower case, as in upstream's authorization.
     pub verb: &'static str,
-    /// The resource, if the path names one that exists.
+    /// The resource, if the path names one.
     pub resource: Option<&'static Resource>,
     /// Such as `status`; empty for none.
     pub subresource: String,
@@ -31,7 +31,7 @@ pub struct RequestInfo {
 }
 
 impl RequestInfo {
-    /// Reads a request's head.
+    /// Parses the head of a request.
     pub(crate) fn of(parts: &Parts) -> Self {
         let path = parts.uri.path();
         let query = parts.uri.query().unwrap_or_default();
@@ -59,7 +59,7 @@ impl RequestInfo {
         self.resource.map_or("", |resource| resource.plural)
     }
 
-    /// Whether it may change something.
+    /// Whether the verb is a write.
     pub fn is_write(&self) -> bool {
         matches!(self.verb, "create" | "update" | "patch" | "delete" | "deletecollection")
     }
@@ -86,7 +86,8 @@ impl RequestInfo {
             [plural, name, subresource] => ("", *plural, *name, *subresource),
             _ => return,
         };
-        // A resource of namespaces is addressed inside of one, except to list all of them; and the other way round.
+        // A namespaced resource needs a namespace, except to list all namespaces; a cluster-scoped one must not have
+        // one.
         let found = of(plural).filter(|resource| {
             if resource.namespaced { !namespace.is_empty() || name.is_empty() } else { namespace.is_empty() }
         });

@@ -1,4 +1,4 @@
-//! What was asked of the server and how it answered, for tests to assert on.
+//! The log of requests and responses, for assertions in tests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -7,18 +7,18 @@ use parking_lot::Mutex;
 
 use crate::request::RequestInfo;
 
-/// One request and its answer.
+/// One request and the status of its response.
 #[derive(Clone, Debug)]
 pub struct LoggedRequest {
-    /// Time since the server was built, by its clock, at which the answer's head was ready.
+    /// When the head of the response was ready, as the time since the server was built.
     pub at: Duration,
     /// The request.
     pub request: RequestInfo,
-    /// HTTP status of the answer; 0 where the connection broke before there was one.
+    /// HTTP status of the response; 0 if the connection broke before it.
     pub status: u16,
 }
 
-/// A bounded log of requests, and counts that go on when the log forgets.
+/// A bounded log of requests, and counts of writes that are not bounded by it.
 #[derive(Debug)]
 pub(crate) struct RequestLog {
     capacity: usize,
@@ -57,12 +57,12 @@ impl RequestLog {
         self.state.lock().requests.iter().cloned().collect()
     }
 
-    /// How many writes there were, by plural resource name, failed ones included.
+    /// The number of writes by plural resource name, including failed ones.
     pub(crate) fn writes(&self) -> BTreeMap<&'static str, usize> {
         self.state.lock().writes.clone()
     }
 
-    /// Forgets everything.
+    /// Clears the log and the counts.
     pub(crate) fn clear(&self) {
         *self.state.lock() = State::default();
     }

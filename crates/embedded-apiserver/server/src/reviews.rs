@@ -1,5 +1,5 @@
-//! Who a token belongs to and what somebody may do: `TokenReview` and `SubjectAccessReview`, answered from a table; and
-//! what the asker may do, which is everything.
+//! Reviews: `TokenReview` and `SubjectAccessReview` are answered from a table of tokens and rules;
+//! `SelfSubjectAccessReview` and `SelfSubjectRulesReview` allow everything.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ pub struct User {
     pub groups: Vec<String>,
 }
 
-/// What a subject may do. `*` stands for everything in any list.
+/// What a subject may do, after `rbac.authorization.k8s.io/v1` PolicyRule. In any list `*` matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicyRule {
-    /// The names of users and of groups that have it.
+    /// The names of the users and groups that the rule applies to.
     pub subjects: Vec<String>,
     /// Such as `get`.
     pub verbs: Vec<String>,
@@ -25,13 +25,13 @@ pub struct PolicyRule {
     pub api_groups: Vec<String>,
     /// Plural names, with the subresource after a slash.
     pub resources: Vec<String>,
-    /// The namespaces that it is limited to; empty for none, and for what lives in no namespace.
+    /// The namespaces that the rule is limited to; empty for all, and for cluster-scoped resources.
     pub namespaces: Vec<String>,
-    /// Paths that are no resources, such as `/metrics`; a trailing `*` stands for any end.
+    /// Non-resource paths, such as `/metrics`; a trailing `*` matches any suffix.
     pub non_resource_urls: Vec<String>,
 }
 
-/// The table of tokens and rights.
+/// The table of tokens and rules.
 #[derive(Debug, Default)]
 pub(crate) struct Reviews {
     pub(crate) tokens: BTreeMap<String, User>,
@@ -92,7 +92,7 @@ impl Reviews {
 
     fn access_status(&self, spec: &Value) -> Value {
         match self.rules.iter().any(|rule| rule.allows(spec)) {
-            true => json!({"allowed": true, "reason": "allowed by the server's table of rights"}),
+            true => json!({"allowed": true, "reason": "allowed by a policy rule of the server"}),
             false => json!({"allowed": false}),
         }
     }
@@ -103,7 +103,7 @@ impl Reviews {
             "TokenReview" => self.token_status(spec),
             // The server does not authorize its own requests, so every user may do everything.
             "SelfSubjectAccessReview" => {
-                json!({"allowed": true, "reason": "this server lets every request pass"})
+                json!({"allowed": true, "reason": "this server allows every request"})
             }
             "SelfSubjectRulesReview" => json!({
                 "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],

@@ -1,4 +1,4 @@
-//! Which part of the server answers a request.
+//! Dispatches requests to handlers.
 
 use std::sync::{Arc, LazyLock};
 
@@ -32,7 +32,7 @@ pub(crate) struct Incoming<'a> {
     pub(crate) faults: Vec<Fault>,
 }
 
-/// Whether a path is answered without authentication, as the real server does for anonymous users.
+/// Whether a path needs no authentication, as for anonymous users of the real server.
 pub(crate) fn allows_anonymous(path: &str) -> bool {
     matches!(path, "/healthz" | "/livez" | "/readyz" | "/version")
 }
@@ -54,19 +54,19 @@ fn not_allowed() -> Status {
     without_details(405, "MethodNotAllowed", message)
 }
 
-/// What the real server's router says by itself: its details are there, but empty.
+/// A Status of the real server's router, which has empty details.
 fn without_details(code: u16, reason: &'static str, message: &str) -> Status {
     let mut status = Status::new(code, reason, message);
     status.details = Some(Box::default());
     status
 }
 
-/// 404 for a path that leads into no API group that there is: the real server answers with text there.
+/// 404 for a path outside all API groups: the real server responds with text there.
 fn page_not_found() -> Answer {
     answer::text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
-/// 404 for a subresource that only a real server has, such as `pods/log`.
+/// 404 for a subresource that is not supported, such as `pods/log`.
 fn no_subresource(resource: &Resource, subresource: &str) -> Status {
     let message = format!(
         "the server could not find the requested resource: this server has no {}/{subresource}",
@@ -121,7 +121,7 @@ async fn resource_request(
     Ok(answer::warn(answer, deprecation.as_slice()))
 }
 
-/// Discovery, health, version and what else is no resource.
+/// Handles non-resource requests: discovery, health, version.
 fn non_resource_request(incoming: &Incoming<'_>) -> Result<Answer, Status> {
     let path = incoming.info.path.trim_end_matches('/');
     let segments: Vec<&str> = path.split('/').skip(1).collect();
@@ -179,7 +179,7 @@ fn document(segments: &[&str], accept: &str, incoming: &Incoming<'_>) -> Option<
     }
 }
 
-/// The document of `/openapi/v2` as kubectl reads it; it never changes and is large, so it is made once.
+/// The document of `/openapi/v2` as kubectl reads it; it never changes and is large, so it is encoded once.
 static OPENAPI_V2_PROTOBUF: LazyLock<Bytes> = LazyLock::new(|| openapi::v2_protobuf().into());
 static OPENAPI_V2_JSON: LazyLock<Bytes> = LazyLock::new(|| openapi::v2_json().to_string().into());
 static OPENAPI_V3_INDEX: LazyLock<Bytes> = LazyLock::new(|| openapi::v3_index().to_string().into());

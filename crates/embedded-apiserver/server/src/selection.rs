@@ -1,4 +1,4 @@
-//! Which objects a list, a watch or a deletecollection is about: a namespace, a label selector, a field selector.
+//! The objects that a list, a watch or a deletecollection selects: by namespace, label selector and field selector.
 
 use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::selector::{self, FieldSelector, LabelSelector};
@@ -10,13 +10,13 @@ use crate::store::{Store, Stored, resource_of_table};
 /// A parsed selection over one resource.
 #[derive(Debug)]
 pub(crate) struct Selection {
-    /// What keys begin with: `namespace/`, or nothing for all of them.
+    /// The prefix of keys: `namespace/`, or empty for all namespaces.
     pub(crate) prefix: String,
     labels: LabelSelector,
     fields: FieldSelector,
-    /// The names of the fields kept with each object, in their order.
+    /// The names of the fields stored with each object, in order.
     kept: &'static [&'static str],
-    /// The one name that is asked for, when the path itself names it.
+    /// The name in the path, if any.
     name: Option<String>,
 }
 
@@ -36,7 +36,7 @@ impl Selection {
         Ok(Self { prefix, labels, fields, kept, name: None })
     }
 
-    /// Narrows it to one name, as a watch on a single object's path does.
+    /// Restricts the selection to one name, as a watch on the path of an object does.
     pub(crate) fn named(mut self, name: &str) -> Self {
         self.name = (!name.is_empty()).then(|| name.to_owned());
         self
@@ -55,7 +55,7 @@ impl Selection {
                 }))
     }
 
-    /// Whether all objects with the prefix are selected, so that they can be counted without looking at them.
+    /// Whether all objects with the prefix are selected, so that they can be counted without iterating.
     pub(crate) fn is_plain(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything() && self.name.is_none()
     }

@@ -1,4 +1,4 @@
-//! The server's state and the few operations on it that everything else is made of.
+//! The server's state and the basic operations on it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -17,24 +17,24 @@ use crate::request_log::RequestLog;
 use crate::reviews::Reviews;
 use crate::store::{Encoded, Store, Stored};
 
-/// What the builder settles once and for all.
+/// The settings from the builder.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// How often a watch that allows it gets a bookmark.
+    /// The interval of bookmarks in watches that allow them.
     pub(crate) bookmark_interval: Duration,
-    /// How long the garbage collector and the namespace controller take to notice something.
+    /// The delay with which the garbage collector and the namespace controller react.
     pub(crate) gc_delay: Duration,
-    /// Whether there is a garbage collector.
+    /// Whether the garbage collector runs.
     pub(crate) collects_garbage: bool,
-    /// Whether the listener asks for a known token.
+    /// Whether the listener requires a known token.
     pub(crate) requires_token: bool,
 }
 
-/// Everything that the clones of a server share.
+/// The state that the clones of a server share.
 pub(crate) struct Inner {
-    /// The objects. Held for short, never across an await and never while a list is encoded.
+    /// The objects. The lock is never held across an await or while a list is encoded.
     pub(crate) store: Mutex<Store>,
-    /// Cluster IPs. Taken before the store's lock where both are needed.
+    /// Cluster IPs. This lock is taken before the store's if both are needed.
     pub(crate) cluster_ips: Mutex<ClusterIps>,
     pub(crate) random: Mutex<Random>,
     pub(crate) clock: Clock,
@@ -42,15 +42,15 @@ pub(crate) struct Inner {
     pub(crate) faults: Faults,
     pub(crate) log: RequestLog,
     pub(crate) reviews: Reviews,
-    /// Counts the times that all open watches were told to end.
+    /// Incremented to end all open watches.
     pub(crate) watch_epoch: watch::Sender<u64>,
-    /// Namespaces that the namespace controller has on its list.
+    /// The queue of the namespace controller.
     pub(crate) queued_namespaces: Mutex<BTreeSet<String>>,
-    /// A handle for jobs that outlive the request that causes them.
+    /// A handle for tasks that outlive the request that spawns them.
     pub(crate) this: Weak<Inner>,
 }
 
-/// Somebody else changed the object in between.
+/// Another request changed the object in the meantime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Conflict;
 
@@ -60,7 +60,7 @@ pub(crate) fn key_of(resource: &Resource, namespace: &str, name: &str) -> String
 }
 
 impl Inner {
-    /// The object as it is now.
+    /// The current state of an object.
     pub(crate) fn current(&self, resource: &Resource, key: &str) -> Option<Arc<Stored>> {
         self.store.lock().table(Store::table_of(resource)).objects.get(key).cloned()
     }
@@ -90,7 +90,7 @@ impl Inner {
         Ok(stored)
     }
 
-    /// Runs a job after `delay` on the current runtime, or at once where there is none.
+    /// Runs a job after `delay` on the current runtime, or at once if there is none.
     pub(crate) fn later(&self, delay: Duration, job: impl FnOnce(&Inner) + Send + 'static) {
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => {

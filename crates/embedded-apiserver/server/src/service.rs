@@ -1,4 +1,4 @@
-//! The server as a tower service: one request in, one answer out, with faults and the log around it.
+//! The server as a tower service, which injects faults and writes the request log.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -27,18 +27,18 @@ use crate::request_log::LoggedRequest;
 use crate::router;
 use crate::server::Inner;
 
-/// The largest body that is taken, in bytes, as upstream has it.
+/// The maximum size of a request's body in bytes, as upstream's.
 const LARGEST_BODY: usize = 3 * 1024 * 1024;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The connection broke before there was an answer.
+/// The connection broke before the response.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// By a fault, before the request was handled.
+    /// Because of a fault, before the request was handled.
     #[error("connection closed before the request was handled")]
     RequestLost,
-    /// By a fault, after the request was handled.
+    /// Because of a fault, after the request was handled.
     #[error("connection closed before message completed")]
     AnswerLost,
     /// The request's body could not be read.
@@ -56,7 +56,7 @@ impl From<Infallible> for ServiceError {
 #[derive(Clone)]
 pub struct ApiService {
     inner: Arc<Inner>,
-    /// Set for requests that come over a listener.
+    /// Set for requests of a listener.
     connection: Option<Connection>,
 }
 
@@ -92,7 +92,7 @@ where
     }
 }
 
-/// What is to happen to a request beside being handled.
+/// The faults injected around the handling of a request.
 #[derive(Default)]
 struct InjectedFaults {
     refusal: Option<Status>,
@@ -119,7 +119,7 @@ impl InjectedFaults {
     }
 }
 
-/// A refusal as the real server words it.
+/// An injected error in the real server's words.
 fn refusal(code: u16, retry_after: Option<u32>) -> Status {
     let (reason, message) = match code {
         400 => ("BadRequest", "the request was refused by an injected fault"),

@@ -1,8 +1,8 @@
-//! The server as a fixture for a controller that has nothing to do with this project.
+//! The server as a fixture for a controller that is not part of this project.
 //!
 //! The controller counts the ready pods of each Service that carries the label `count=yes` and writes the number into
-//! an annotation. It is written against kube's `Api` alone and does not know that its server is not a real one. The
-//! tests show what the fixture is good for: virtual time, faults, and assertions on what was asked of the server.
+//! an annotation. It uses only kube's `Api` and does not depend on this server. The tests show the use of the
+//! fixture: virtual time, faults, and assertions on requests.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,7 +23,7 @@ fn is_ready(pod: &Pod) -> bool {
     conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
 }
 
-/// Brings every annotation up to date.
+/// Updates every annotation.
 async fn reconcile(client: &Client) -> Result<(), kube::Error> {
     let services: Api<Service> = Api::all(client.clone());
     for service in services.list(&ListParams::default().labels("count=yes")).await? {
@@ -42,7 +42,8 @@ async fn reconcile(client: &Client) -> Result<(), kube::Error> {
     Ok(())
 }
 
-/// The controller: reconciles now and after each change of a pod; begins anew when a watch ends or anything fails.
+/// The controller: reconciles at the start and after each change of a pod; restarts when a watch ends or a request
+/// fails.
 async fn run(client: Client) {
     loop {
         let result = async {
@@ -103,7 +104,7 @@ impl World {
         self.pods.patch_status(name, &PatchParams::default(), &Patch::Merge(&ready)).await.unwrap();
     }
 
-    /// Lets virtual time pass and reads the annotation.
+    /// Advances virtual time and reads the annotation.
     async fn count_after(&self, seconds: u64) -> Option<String> {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         let service = self.server.get("services", "default", "web").unwrap();
@@ -112,7 +113,7 @@ impl World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_counts() {
+async fn ready_pods_are_counted() {
     let world = World::start().await;
     assert_eq!(world.count_after(1).await.as_deref(), Some("0"));
     world.add_ready_pod("a").await;
@@ -126,7 +127,7 @@ async fn it_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_survives_what_servers_do_to_clients() {
+async fn the_controller_recovers_from_faults() {
     for fault in [
         FaultRule::on(Fault::Refuse { status: 500, retry_after: None }, "patch", "services").times(3),
         FaultRule::on(Fault::ApplyAndLoseAnswer, "patch", "services").times(1),

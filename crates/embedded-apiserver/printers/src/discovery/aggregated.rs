@@ -1,5 +1,5 @@
-//! Aggregated discovery: all groups, versions and resources in one answer each for `/api` and `/apis`, which clients
-//! since Kubernetes 1.26 ask for.
+//! Aggregated discovery, which clients use since Kubernetes 1.26: one document for `/api` and one for `/apis` with
+//! all groups, versions and resources.
 
 use kube_endpoint_apiserver_rules::resource::Resource;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{STATUS_VERBS, group_names, in_version, versions};
 use crate::represent::media_ranges;
 
-/// The newest version of `apidiscovery.k8s.io` that an `Accept` header asks for before plain JSON, if any.
+/// The first version of `apidiscovery.k8s.io` that an `Accept` header prefers to plain JSON, if any.
 pub fn aggregated_version(accept: &str) -> Option<&'static str> {
     for range in media_ranges(accept) {
         if !matches!(range.media_type, "application/json" | "application/*" | "*/*") {
@@ -25,12 +25,12 @@ pub fn aggregated_version(accept: &str) -> Option<&'static str> {
     None
 }
 
-/// The `Content-Type` of an aggregated document, by which a client tells it from a plain one.
+/// The `Content-Type` of an aggregated document, which distinguishes it from an unaggregated one.
 pub fn aggregated_content_type(version: &str) -> String {
     format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList")
 }
 
-/// The aggregated document of `/api` (`core`) or `/apis`, in `version` out of [`aggregated_version`].
+/// The aggregated document of `/api` (`core`) or `/apis`, in a version returned by [`aggregated_version`].
 pub fn aggregated(version: &str, core: bool) -> Value {
     let groups = if core { vec![""] } else { group_names() };
     let items: Vec<Value> = groups.into_iter().map(group).collect();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_documents_read_as_upstreams() {
+    fn documents_are_shaped_as_upstreams() {
         insta::assert_json_snapshot!("aggregated_api", aggregated("v2", true));
         insta::assert_json_snapshot!("aggregated_apis", aggregated("v2beta1", false));
     }

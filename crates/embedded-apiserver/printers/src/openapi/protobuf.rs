@@ -1,16 +1,16 @@
-//! OpenAPI v2 in protobuf: the messages of gnostic's `openapiv2/OpenAPIv2.proto`, so far as our documents use them,
-//! written from the JSON form.
+//! OpenAPI v2 in protobuf: the messages of gnostic's `openapiv2/OpenAPIv2.proto` that our documents use, encoded from
+//! the JSON form.
 
 use serde_json::{Map, Value};
 
-/// A message being written.
+/// A message being encoded.
 #[derive(Default)]
 struct Message(Vec<u8>);
 
 impl Message {
     fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
-            // The low seven bits, marked as being followed by more.
+            // The low seven bits and the continuation bit.
             self.0.push((value as u8) | 0x80);
             value >>= 7;
         }
@@ -49,7 +49,7 @@ pub(super) fn document(document: &Value) -> Vec<u8> {
     message.0
 }
 
-/// A message whose `field` repeats pairs of a name (1) and a value (2), which stands for a map.
+/// Encodes a map as a message whose `field` repeats pairs of a name (1) and a value (2).
 fn named(field: u64, map: Option<&Value>, write: fn(&Value) -> Message) -> Message {
     let mut message = Message::default();
     for (name, value) in map.and_then(Value::as_object).into_iter().flatten() {
@@ -134,7 +134,7 @@ fn response(response: &Value) -> Message {
     message
 }
 
-/// The `x-` fields, as `NamedAny` whose `Any` holds YAML, which JSON is.
+/// The `x-` fields, as `NamedAny` whose `Any` contains YAML; JSON is valid YAML.
 fn extensions(message: &mut Message, field: u64, value: &Value) {
     let empty = Map::new();
     let object = value.as_object().unwrap_or(&empty);

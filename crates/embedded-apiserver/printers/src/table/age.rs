@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How long ago an RFC 3339 time was, or `<unknown>` if it is absent or none.
+/// The age of an RFC 3339 time, or `<unknown>` if it is absent or malformed.
 pub(super) fn since(time: &str, now: Timestamp) -> String {
     time.parse::<Timestamp>().map_or_else(|_| "<unknown>".to_owned(), |time| human(now.duration_since(time)))
 }
@@ -11,7 +11,7 @@ pub(super) fn since(time: &str, now: Timestamp) -> String {
 pub(super) fn human(duration: SignedDuration) -> String {
     let seconds = duration.as_secs();
     if seconds < -1 {
-        // Clocks may differ by a second or so; more than that is no age.
+        // Clocks may differ by a second; a larger difference is not an age.
         return "<invalid>".to_owned();
     }
     let seconds = seconds.max(0);
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_read_as_kubectls() {
+    fn durations_are_printed_as_kubectl_prints_them() {
         let check = |seconds: i64, expected: &str| {
             assert_eq!(human(SignedDuration::from_secs(seconds)), expected, "{seconds}");
         };
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_are_none_are_unknown() {
+    fn malformed_times_are_unknown() {
         let now = Timestamp::UNIX_EPOCH;
         assert_eq!(since("", now), "<unknown>");
         assert_eq!(since("yesterday", now), "<unknown>");

@@ -1,4 +1,4 @@
-//! The columns of each kind, and which module fills them.
+//! The columns of each kind and the cells of its rows.
 
 use jiff::Timestamp;
 use kube_endpoint_apiserver_rules::resource::Resource;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::view::text;
 use super::{age, endpoints, event, node, pod, service};
 
-/// Name, whether it is only for `-o wide`, and what it says.
+/// Name, whether only `-o wide` shows it, and description.
 type Column = (&'static str, bool, &'static str);
 
 const NAME: Column = ("Name", false, "The name, unique within a namespace.");
@@ -67,7 +67,7 @@ const EVENT: &[Column] = &[
     ("Count", true, "How often it happened."),
     ("Name", true, "The name, unique within a namespace."),
 ];
-/// Of kinds that upstream has no columns for.
+/// The columns of kinds for which upstream defines none.
 const OTHER: &[Column] = &[NAME, ("Created At", false, "The time of the creation.")];
 
 fn columns(resource: &Resource) -> &'static [Column] {

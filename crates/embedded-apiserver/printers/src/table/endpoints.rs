@@ -1,4 +1,4 @@
-//! The addresses in rows of endpoints and endpoint slices.
+//! Cells of Endpoints and EndpointSlices.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ pub(super) fn subsets(endpoints: &Value) -> String {
             all.extend(addresses.iter().map(|address| host_port(text(address, "/ip"), port)));
         }
     }
-    // Unlike other lists, one without any address in its subsets is shown as nothing at all.
+    // Unlike other lists, subsets without any address are shown as an empty cell.
     let empty = if list(endpoints, "/subsets").is_empty() { "<none>" } else { "" };
     shortened(&all, empty)
 }
@@ -27,7 +27,7 @@ fn host_port(ip: &str, port: i64) -> String {
     if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }
 
-/// The port numbers of an EndpointSlice; a port without one has its name, or a star.
+/// The port numbers of an EndpointSlice; a port without a number is shown by name or as a star.
 pub(super) fn slice_ports(slice: &Value) -> String {
     let ports: Vec<String> = list(slice, "/ports")
         .iter()

@@ -1,4 +1,4 @@
-//! Rows of events, of the core group and of events.k8s.io, whose fields have other names.
+//! Rows of events of the core group and of events.k8s.io, whose fields have different names.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ pub(super) fn cells(event: &Value, name: Value, now: Timestamp) -> Vec<Value> {
         last = since(text(event, "/series/lastObservedTime").to_owned());
         count = number(event, "/series/count");
     } else if count == 0 {
-        // An event that happened once need not count.
+        // An event that occurred once may have no count.
         count = 1;
     }
 
@@ -43,7 +43,7 @@ pub(super) fn cells(event: &Value, name: Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// Who reports: a component, and on which host or as which instance.
+/// The reporting component and its host or instance.
 fn source(event: &Value) -> String {
     let first = |pointers: [&str; 3]| {
         pointers.into_iter().map(|pointer| text(event, pointer)).find(|text| !text.is_empty())

@@ -1,4 +1,4 @@
-//! Rows of pods: how many containers are ready, what state the pod is in and how often it was restarted.
+//! Rows of pods: ready containers, status and restarts.
 
 use jiff::Timestamp;
 use kube_endpoint_apiserver_rules::resource::Resource;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::age;
 use super::view::{condition, flag, has, list, number, text, text_or};
 
-/// What the statuses of a pod's containers add up to.
+/// A summary of the statuses of a pod's containers.
 #[derive(Default)]
 struct Summary<'a> {
     ready: usize,
@@ -19,7 +19,7 @@ struct Summary<'a> {
 impl<'a> Summary<'a> {
     fn add_restarts(&mut self, status: &'a Value) {
         self.restarts += number(status, "/restartCount");
-        // Times of one format and zone compare as text.
+        // Times of one format and zone can be compared as text.
         self.last_restart = self.last_restart.max(text(status, "/lastState/terminated/finishedAt"));
     }
 }
@@ -46,7 +46,7 @@ pub(super) fn cells(pod: &Value, name: Value, age: Value, now: Timestamp) -> Vec
     ]
 }
 
-/// The row condition of a pod that has ended, by which clients leave it out.
+/// The row condition of a terminated pod, which lets clients hide it.
 pub(super) fn completed(resource: &Resource, pod: &Value) -> Option<Value> {
     if resource.plural != "pods" {
         return None;
@@ -82,8 +82,8 @@ fn summarize(pod: &Value) -> Summary<'_> {
     summary
 }
 
-/// What the init containers add up to: all of them, and the restarts of the sidecars alone. There is a reason when
-/// the pod is still being initialized.
+/// Summaries of all init containers and, for the restarts, of the sidecars alone. The first has a reason while the
+/// pod is being initialized.
 fn init_containers(pod: &Value) -> (Summary<'_>, Summary<'_>) {
     let (mut all, mut sidecars) = (Summary::default(), Summary::default());
     let specs = list(pod, "/spec/initContainers");
@@ -115,7 +115,7 @@ fn init_containers(pod: &Value) -> (Summary<'_>, Summary<'_>) {
     (all, sidecars)
 }
 
-/// Why a container ended: a reason, a signal or an exit code.
+/// Why a container terminated: a reason, a signal or an exit code.
 fn ending(status: &Value) -> String {
     match (text(status, "/state/terminated/reason"), number(status, "/state/terminated/signal")) {
         ("", 0) => format!("ExitCode:{}", number(status, "/state/terminated/exitCode")),
@@ -124,7 +124,7 @@ fn ending(status: &Value) -> String {
     }
 }
 
-/// What the ordinary containers add up to, the first of them deciding.
+/// A summary of the ordinary containers; the reason is that of the first one.
 fn containers<'a>(pod: &'a Value, init: &mut (Summary<'a>, Summary<'a>)) -> Summary<'a> {
     let (all, sidecars) = init;
     let mut summary = Summary { ready: all.ready, reason: pod_reason(pod), ..std::mem::take(sidecars) };
@@ -148,7 +148,7 @@ fn containers<'a>(pod: &'a Value, init: &mut (Summary<'a>, Summary<'a>)) -> Summ
             summary.ready += 1;
         }
     }
-    // One container that has completed does not make the pod completed.
+    // A pod is not completed because one of its containers is.
     if summary.reason == "Completed" {
         if running && condition(pod, "Ready") == Some("True") {
             "Running".clone_into(&mut summary.reason);
@@ -161,7 +161,7 @@ fn containers<'a>(pod: &'a Value, init: &mut (Summary<'a>, Summary<'a>)) -> Summ
     summary
 }
 
-/// The reason that the pod itself gives.
+/// The reason in the pod's own status.
 fn pod_reason(pod: &Value) -> String {
     let gated = list(pod, "/status/conditions").iter().any(|condition| {
         text(condition, "/type") == "PodScheduled" && text(condition, "/reason") == "SchedulingGated"

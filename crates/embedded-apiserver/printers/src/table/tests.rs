@@ -1,4 +1,4 @@
-//! Tables of each kind, as a person would see them.
+//! Tables of each kind, as a person sees them.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn options(include: IncludeObject) -> Options {
     Options { version: MetaVersion::V1, include, headers: true, now }
 }
 
-/// The table of objects as kubectl's `-o wide` lays it out.
+/// The table of objects as kubectl's `-o wide` prints it.
 fn wide(plural: &str, objects: &[Value]) -> String {
     let resource = resource::all().find(|r| r.plural == plural).unwrap();
     let table = of(resource, objects, &options(IncludeObject::None), json!({}));
@@ -303,7 +303,7 @@ fn events_of_both_groups() {
 }
 
 #[test]
-fn a_row_carries_what_is_asked_for() {
+fn include_object_selects_the_object_of_a_row() {
     let pods = resource::by_path("", "v1", "pods").unwrap();
     let object =
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "status": {"phase": "Failed"}});

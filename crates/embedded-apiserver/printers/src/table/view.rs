@@ -1,5 +1,5 @@
-//! Reading single fields out of an object. What is absent or of another type reads as empty, as a table is made of
-//! any object.
+//! Access to single fields of an object. A field that is absent or of another type reads as empty, since a table can
+//! be made of any object.
 
 use serde_json::Value;
 
@@ -44,7 +44,7 @@ pub(super) fn condition<'a>(object: &'a Value, condition_type: &str) -> Option<&
         .map(|condition| text(condition, "/status"))
 }
 
-/// The first few of `all`, and how many more there are, as upstream shortens lists.
+/// The first few of `all` and the number of the others, as upstream shortens lists.
 pub(super) fn shortened(all: &[String], empty: &str) -> String {
     const SHOWN: usize = 3;
     match all {

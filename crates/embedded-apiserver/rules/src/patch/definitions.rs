@@ -1,4 +1,4 @@
-//! The object types as OpenAPI v2 definitions: fields, types and the merge keys from which a client computes a
+//! The object types as OpenAPI v2 definitions: fields, types and the merge keys that clients need to compute a
 //! strategic merge patch.
 
 use std::collections::BTreeMap;
@@ -21,8 +21,8 @@ const META: [&str; 6] = [
     "OwnerReference",
 ];
 
-/// The definitions of all kinds and of the types in them, by name, such as `io.k8s.api.core.v1.Pod`. References
-/// start with `#/definitions/`. Nothing is marked as required: what has to be there is for validation to say.
+/// The definitions of all kinds and of the types in them, by name, such as `io.k8s.api.core.v1.Pod`. References start
+/// with `#/definitions/`. No field is marked as required; validation reports missing fields.
 pub fn definitions() -> Map<String, Value> {
     let mut walk = Walk::default();
     for resource in resource::all() {
@@ -37,7 +37,7 @@ pub fn definitions() -> Map<String, Value> {
     walk.definitions
 }
 
-/// The types seen so far. A type is named after the group that first uses it.
+/// The types visited so far. A type is named after the group that first uses it.
 #[derive(Default)]
 struct Walk {
     names: BTreeMap<*const GoType, String>,
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_is_defined_and_every_reference_leads_somewhere() {
+    fn every_kind_is_defined_and_every_reference_resolves() {
         let definitions = definitions();
         let mut kinds = 0;
         for (name, definition) in &definitions {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn merge_keys_are_told() {
+    fn definitions_have_merge_keys() {
         let definitions = definitions();
         let property = |definition: &str, field: &str| definitions[definition]["properties"][field].clone();
         insta::assert_json_snapshot!(

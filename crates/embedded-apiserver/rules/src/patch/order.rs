@@ -1,22 +1,23 @@
-//! Lists in strategic merge patches: finding elements by merge key, and the order of a merged list. What the patch
-//! orders comes first in its own order; what only the server has keeps its place relative to that as far as possible.
+//! Lists in strategic merge patches: finding elements by merge key, and the order of a merged list. Elements in the
+//! patch keep the order of the patch; elements that only the server has keep their relative position as far as
+//! possible.
 
 use serde_json::{Map, Value};
 
 use super::mergepatch::{Error, PATCH, go_format};
 
-/// What identifies an element: its merge key's value or, without a merge key, the element itself.
+/// The identity of an element: the value of its merge key or, without a merge key, the element itself.
 fn identity<'a>(element: &'a Value, merge_key: &str) -> Option<&'a Value> {
     if merge_key.is_empty() { Some(element) } else { element.get(merge_key) }
 }
 
-/// The place of the element that is identified as `element` is.
+/// The index of the element with the same identity as `element`.
 pub(super) fn position(list: &[Value], element: &Value, merge_key: &str) -> Option<usize> {
     let wanted = identity(element, merge_key)?;
     list.iter().position(|one| identity(one, merge_key) == Some(wanted))
 }
 
-/// Fails unless all elements are of one type, which is not a list, and have the merge key if they are objects.
+/// Fails unless all elements have the same type, which is not a list, and objects have the merge key.
 pub(super) fn check_elements(lists: [&[Value]; 2], merge_key: &str) -> Result<(), Error> {
     let mut previous: Option<&Value> = None;
     for element in lists.into_iter().flatten() {
@@ -40,7 +41,7 @@ fn check_merge_key(object: &Map<String, Value>, merge_key: &str) -> Result<(), E
     Err(Error::NoMergeKey { object: go_format(object), merge_key: merge_key.to_owned() })
 }
 
-/// Fails unless the elements of `patch` stand in `order` in the same sequence.
+/// Fails unless the elements of `patch` occur in `order` in the same sequence.
 pub(super) fn check_order(patch: &[Value], order: &[Value], merge_key: &str) -> Result<(), Error> {
     if order.is_empty() {
         return Ok(());
@@ -53,8 +54,8 @@ pub(super) fn check_order(patch: &[Value], order: &[Value], merge_key: &str) -> 
     Ok(())
 }
 
-/// Puts `merged` in order: those in `order` as there, the others (which only the server has) as in `server`; where
-/// the two can be compared by `server`, they interleave.
+/// Sorts `merged`: elements in `order` as there, the others (which only the server has) as in `server`. Elements of
+/// both groups are interleaved by their positions in `server`.
 pub(super) fn arrange(merged: Vec<Value>, order: &[Value], server: &[Value], merge_key: &str) -> Vec<Value> {
     let place = |list: &[Value], element: &Value| position(list, element, merge_key);
     let (mut ordered, mut others): (Vec<Value>, Vec<Value>) =

@@ -1,20 +1,20 @@
 //! The patchStrategy and patchMergeKey tags of the kinds in the resource table, as in `k8s.io/api` and apimachinery's
 //! `meta/v1`. A field that is not listed is merged when it is an object and replaced when it is a list.
 
-/// The fields of one object type that need saying something about.
+/// The fields of one object type that have a patch strategy.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Schema(&'static [(&'static str, Field)]);
 
-/// What a patch does with one field.
+/// How a patch applies to one field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
-    /// Lists are merged, by the key that is given (objects) or by value (primitives, key empty).
+    /// Lists of objects are merged by this key; lists of primitives are merged by value and have an empty key.
     pub(crate) merge_key: Option<&'static str>,
     /// The type of the field, or of the elements of the list.
     pub(crate) schema: &'static Schema,
 }
 
-/// Nothing to say: objects are merged, lists replaced, all the way down.
+/// No patch strategies: objects are merged and lists replaced at all levels.
 const PLAIN: Schema = Schema(&[]);
 
 const fn object(schema: &'static Schema) -> Field {
@@ -30,7 +30,7 @@ const fn plain_list(merge_key: &'static str) -> Field {
 }
 
 impl Schema {
-    /// What to do with the field `name`.
+    /// How a patch applies to the field `name`.
     pub(crate) fn field(&self, name: &str) -> Field {
         let found = self.0.iter().find(|(known, _)| *known == name);
         found.map_or(object(&PLAIN), |(_, field)| *field)

@@ -1,6 +1,6 @@
 //! Strategic merge patches, after apimachinery's `util/strategicpatch`: objects are merged, lists replaced or merged
 //! by key as the [`Schema`] says, and directives (`$patch`, `$setElementOrder/…`, `$deleteFromPrimitiveList/…`,
-//! `$retainKeys`) obeyed.
+//! `$retainKeys`) applied.
 
 use serde_json::{Map, Value};
 
@@ -60,7 +60,7 @@ fn list_name<'a>(key: &'a str, prefix: &str) -> Option<&'a str> {
     key.strip_prefix(prefix)?.strip_prefix('/')
 }
 
-/// Clears what a `$retainKeys` directive does not name; the patch itself may only have what it names.
+/// Removes the fields that a `$retainKeys` directive does not name; the patch may only contain fields that it names.
 fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), Error> {
     let Some(directive) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let Value::Array(retained) = directive else { return Err(Error::RetainKeys) };
@@ -76,7 +76,7 @@ fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), Error> {
     Ok(())
 }
 
-/// Merges the lists that a `$setElementOrder` directive orders, and takes them and the directives out of `patch`.
+/// Merges the lists that have a `$setElementOrder` directive, and removes both from `patch`.
 fn merge_ordered_lists(original: &mut Object, patch: &mut Object, schema: &Schema) -> Result<(), Error> {
     let directives: Vec<String> =
         patch.keys().filter(|key| key.starts_with(ELEMENT_ORDER)).cloned().collect();
@@ -111,7 +111,7 @@ fn merge_ordered_lists(original: &mut Object, patch: &mut Object, schema: &Schem
     Ok(())
 }
 
-/// A list that both have: merged by key or value if the field says so, otherwise replaced.
+/// Merges a list by key or value if the field has a patch strategy, otherwise replaces it.
 fn merge_lists(mut old: Vec<Value>, mut new: Vec<Value>, field: Field) -> Result<Vec<Value>, Error> {
     let Some(merge_key) = field.merge_key else {
         return Ok(new.into_iter().filter_map(without_directives).collect());
@@ -139,8 +139,8 @@ fn merge_lists(mut old: Vec<Value>, mut new: Vec<Value>, field: Field) -> Result
     Ok(arrange(old, &new, &server, merge_key))
 }
 
-/// Deletes from `old` what elements `{"$patch": "delete", …}` of `new` name, and takes those out of `new`. Says
-/// whether `new` replaces the whole list.
+/// Deletes from `old` the elements that `{"$patch": "delete", …}` in `new` names, and removes these directives from
+/// `new`. Returns whether `new` replaces the whole list.
 fn obey_directives(old: &mut Vec<Value>, new: &mut Vec<Value>, merge_key: &str) -> Result<bool, Error> {
     let mut replace = false;
     let mut kept = Vec::with_capacity(new.len());
@@ -169,7 +169,7 @@ fn obey_directives(old: &mut Vec<Value>, new: &mut Vec<Value>, merge_key: &str) 
     Ok(replace)
 }
 
-/// A value that is new to the object: directives and nulls in it have nothing to act on.
+/// Strips directives and nulls from a value that the object did not have before.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(object) if object.contains_key(PATCH) => None,

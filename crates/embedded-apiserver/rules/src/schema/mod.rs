@@ -1,8 +1,8 @@
-//! What fields each kind has and how Go prints them: the tables that decoding walks.
+//! The fields of each kind and how Go prints them: the tables that guide decoding.
 //!
-//! The tables say what the Go types of the real server say, and nothing about meaning. A walk over an object and
-//! its table gives exactly the object that the real server would store: unknown fields gone, zero values of
-//! `omitempty` fields gone, empty but always printed fields there.
+//! The tables describe the Go types of the real server, without their semantics. Decoding an object by its table
+//! gives exactly the object that the real server would store: unknown fields and zero values of `omitempty` fields
+//! are dropped, and fields that Go always prints are added.
 
 mod container;
 pub(crate) mod core;
@@ -14,7 +14,7 @@ pub(crate) mod pod;
 mod pod_status;
 mod volume;
 
-/// What a value must look like.
+/// The type of a value.
 #[derive(Debug)]
 pub(crate) enum Shape {
     /// A string; the Go type's name is for error texts.
@@ -46,7 +46,7 @@ pub(crate) enum Shape {
 /// When a field is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
-    /// Always, with its zero value if need be.
+    /// Always, if necessary with its zero value.
     Keep,
     /// Unless it has its zero value.
     Omit,
@@ -72,11 +72,11 @@ pub(crate) struct Field {
 pub(crate) struct GoType {
     /// The name without its package.
     pub(crate) name: &'static str,
-    /// Fields, those of embedded structs among them.
+    /// The fields, including those of embedded structs.
     pub(crate) fields: &'static [Field],
 }
 
-/// Writes one table for each Go struct, named like the struct.
+/// Defines one table for each Go struct, named after the struct.
 macro_rules! go_types {
     ($($name:ident { $($field:literal $presence:ident $shape:expr,)* })*) => {
         $(

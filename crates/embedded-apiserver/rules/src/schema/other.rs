@@ -1,4 +1,4 @@
-//! Kinds of the smaller groups: leases, events as `events.k8s.io/v1` shows them, and the reviews.
+//! Kinds of the smaller groups: Leases, Events of `events.k8s.io/v1`, and reviews.
 
 use super::core::{EventSource, ObjectReference};
 use super::meta::ObjectMeta;

@@ -1,4 +1,4 @@
-//! Volumes of a pod: every source that core/v1 knows, since a pod read from a cluster may use any.
+//! Volumes of a pod: every source of core/v1, since a pod loaded from a cluster may use any.
 
 use super::meta::{LabelSelector, ObjectMeta};
 use super::{Shape::*, go_types};

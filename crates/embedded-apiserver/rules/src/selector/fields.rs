@@ -1,4 +1,4 @@
-//! Field selectors, after apimachinery's `fields/selector.go`, and the fields that each resource offers, after the
+//! Field selectors, after apimachinery's `fields/selector.go`, and the selectable fields of each resource, after the
 //! field label conversions of `pkg/apis/core/v1` and `pkg/apis/events/v1` and the registries' selectable fields.
 
 use serde_json::Value;
@@ -53,8 +53,8 @@ const EVENT: &[&str] = &[
 ];
 
 impl FieldSelector {
-    /// Parses `metadata.name=a,spec.nodeName!=b`; a field that the resource does not offer is refused (400) with
-    /// upstream's message. Names that events.k8s.io has for a field of core events stand for the core ones.
+    /// Parses `metadata.name=a,spec.nodeName!=b`; a field that is not selectable is rejected (400) with upstream's
+    /// message. The names of fields in events.k8s.io are translated to those of core events.
     pub fn parse(resource: &Resource, text: &str) -> Result<Self, Status> {
         let mut parts = split_terms(text);
         parts.sort_unstable();
@@ -75,8 +75,8 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// Whether an object whose selectable fields `get` looks up is selected; a field that is not there is empty.
-    /// `get` is asked for names out of [`selectable_fields`] only.
+    /// Whether an object matches, given a lookup of its selectable fields; a missing field is empty. `get` is called
+    /// only with names in [`selectable_fields`].
     pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.terms.iter().all(|term| (get(term.field).unwrap_or_default() == &*term.value) == term.equal)
     }
@@ -87,8 +87,8 @@ impl FieldSelector {
     }
 }
 
-/// The fields by which objects of a resource can be selected, such as `spec.nodeName` of pods. Both views of an
-/// event have the core names, under which [`FieldSelector`] asks for them.
+/// The selectable fields of a resource, such as `spec.nodeName` of pods. For both versions of events these are the
+/// names of core v1.
 pub fn selectable_fields(resource: &Resource) -> &'static [&'static str] {
     match (resource.group, resource.plural) {
         ("", "pods") => POD,
@@ -100,8 +100,7 @@ pub fn selectable_fields(resource: &Resource) -> &'static [&'static str] {
     }
 }
 
-/// The value that `object` has in a field out of [`selectable_fields`], empty when it has none. An event is given
-/// as the core group has it.
+/// The value of a field in [`selectable_fields`], empty if absent. An event must be in the core v1 version.
 pub fn field_value<'a>(resource: &Resource, object: &'a Value, field: &str) -> &'a str {
     let text = |path: &str| {
         let mut value = Some(object);
@@ -126,7 +125,7 @@ pub fn field_value<'a>(resource: &Resource, object: &'a Value, field: &str) -> &
     }
 }
 
-/// The field that `field` stands for at this resource.
+/// The selectable field that `field` names.
 fn canonical(resource: &Resource, field: &str) -> Result<&'static str, String> {
     let known = |name: &str| selectable_fields(resource).iter().find(|known| **known == name).copied();
     let unsupported = || format!("field label not supported: {field}");
@@ -145,7 +144,7 @@ fn canonical(resource: &Resource, field: &str) -> Result<&'static str, String> {
     }
 }
 
-/// The parts between commas; a comma behind a backslash belongs to a value.
+/// Splits at commas; a comma after a backslash belongs to a value.
 fn split_terms(text: &str) -> Vec<&str> {
     let mut terms = Vec::new();
     let (mut start, mut escaped) = (0, false);
@@ -163,7 +162,7 @@ fn split_terms(text: &str) -> Vec<&str> {
     terms
 }
 
-/// Field, whether it must be equal, and the value as written.
+/// The field, whether it must be equal, and the value, still escaped.
 fn split_term(term: &str) -> Option<(&str, bool, &str)> {
     term.char_indices().find_map(|(index, _)| {
         [("!=", false), ("==", true), ("=", true)].into_iter().find_map(|(operator, equal)| {

@@ -26,8 +26,8 @@ enum Test {
 }
 
 impl LabelSelector {
-    /// Parses `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`. What cannot be understood is refused (400) with
-    /// upstream's message.
+    /// Parses `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`. A malformed selector is rejected (400) with upstream's
+    /// message.
     pub fn parse(text: &str) -> Result<Self, Status> {
         let mut parser = Parser { tokens: tokens(text), position: 0 };
         let mut requirements = parser.selector().map_err(Status::bad_request)?;
@@ -35,7 +35,7 @@ impl LabelSelector {
         Ok(Self { requirements })
     }
 
-    /// Whether an object whose labels `get` looks up is selected.
+    /// Whether an object matches, given a lookup of its labels.
     pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.test.passes(get(&requirement.key)))
     }
@@ -202,7 +202,7 @@ impl<'a> Parser<'a> {
         Ok(number)
     }
 
-    /// The values within parentheses; a missing one, as in `(a,)`, is the empty string.
+    /// Parses the values in parentheses; a missing value, as in `(a,)`, is the empty string.
     fn values(&mut self) -> Result<Vec<&'a str>, String> {
         let open = self.next();
         if open != Token::Symbol("(") {

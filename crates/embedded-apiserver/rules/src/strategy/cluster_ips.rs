@@ -15,8 +15,8 @@ use super::service_util::{is_headless, needs_cluster_ip, needs_health_check};
 
 const NODE_PORTS: (u128, u128) = (30_000, 32_767);
 
-/// The cluster IPs and node ports in use. Allocation is deterministic: the next free one, counting up from the last
-/// given out. A clone is a dry run's copy.
+/// The allocated cluster IPs and node ports. Allocation is deterministic: the next free value after the last one
+/// allocated. A dry run works on a clone.
 #[derive(Clone, Debug)]
 pub struct ClusterIps {
     ipv4: Addresses,
@@ -24,7 +24,7 @@ pub struct ClusterIps {
     node_ports: Pool,
 }
 
-/// Everything that a Service holds.
+/// The addresses and ports that a Service has allocated.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Allocations {
     addresses: Vec<IpAddr>,
@@ -41,7 +41,7 @@ impl Allocations {
         let ports = spec.list("ports").iter().map(|p| p.int("nodePort"));
         let checked = needs_health_check(service).then(|| spec.int("healthCheckNodePort"));
         for port in ports.chain(checked).filter_map(|p| u128::try_from(p).ok()).filter(|p| *p != 0) {
-            // TCP and UDP may share a port, which is held once.
+            // TCP and UDP may share a node port, which is allocated once.
             if !held.ports.contains(&port) {
                 held.ports.push(port);
             }
@@ -62,8 +62,7 @@ impl Default for ClusterIps {
 impl ClusterIps {
     /// An allocator over one range for each family.
     ///
-    /// # Errors
-    /// The first text that is no CIDR of its family.
+    /// # Errors The first range that is not a CIDR of its family.
     pub fn new(ipv4_range: &str, ipv6_range: &str) -> Result<Self, RangeError> {
         let ipv4 = Addresses::parse(ipv4_range)?;
         let ipv6 = Addresses::parse(ipv6_range)?;
@@ -82,11 +81,10 @@ impl ClusterIps {
     }
 
     /// Fills in clusterIP, clusterIPs and node ports of a Service that is to be stored (after
-    /// [`before_create`](super::before_create) or [`before_update`](super::before_update), which fill in ipFamilies and ipFamilyPolicy), taking
-    /// addresses; what `old` had and `service` has not is given back. On an error nothing is taken.
+    /// [`before_create`](super::before_create) or [`before_update`](super::before_update), which fill in ipFamilies
+    /// and ipFamilyPolicy), and releases what only `old` had. On an error nothing is allocated.
     ///
-    /// # Errors
-    /// 422 for an address or port that is taken or out of range, 500 when a range is full.
+    /// # Errors 422 for an address or port that is allocated already or out of range, 500 if a range is full.
     pub fn allocate(&mut self, old: Option<&Value>, service: &mut Value) -> Result<(), Status> {
         let held = old.map(Allocations::of).unwrap_or_default();
         let mut taken = Allocations::default();
@@ -105,7 +103,7 @@ impl ClusterIps {
         Ok(())
     }
 
-    /// Takes the addresses and ports of a Service that is loaded as it stands.
+    /// Marks the addresses and ports of a loaded Service as allocated.
     pub fn occupy(&mut self, service: &Value) {
         let held = Allocations::of(service);
         for address in held.addresses {
@@ -116,7 +114,7 @@ impl ClusterIps {
         }
     }
 
-    /// Gives back the addresses and ports of a Service that was deleted.
+    /// Releases the addresses and ports of a deleted Service.
     pub fn release(&mut self, service: &Value) {
         let held = Allocations::of(service);
         self.release_all(&held);
@@ -199,7 +197,7 @@ impl ClusterIps {
             if asked == 0 && !automatic {
                 continue;
             }
-            // A port number that occurs for two protocols gets one node port.
+            // A port number that is used with two protocols gets one node port.
             let shared = spec(service)["ports"]
                 .as_array()
                 .into_iter()

@@ -1,4 +1,4 @@
-//! From parsed JSON to a canonical object: the walk over an object and its table, with Go's errors.
+//! Decoding of parsed JSON into a canonical object, guided by the table of its type, with Go's errors.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::value::Fields;
 
 use super::WithWarnings;
 
-/// How many unknown fields the real server lists before it stops.
+/// The maximum number of unknown fields that the real server reports.
 const MAX_UNKNOWN: usize = 100;
 
 /// Decodes `body` as `resource`'s kind; see [`super::decode`].
@@ -42,7 +42,7 @@ pub(super) fn decode(resource: &Resource, body: Value) -> Result<WithWarnings, S
     Ok(WithWarnings { object, warnings: walk.unknown })
 }
 
-/// Refuses an object of another kind or version. Absent ones are taken from the path, as the real server does.
+/// Rejects an object of another kind or version. Absent ones follow from the path, as on the real server.
 fn check_type(resource: &Resource, api_version: &str, kind: &str) -> Result<(), Status> {
     if !api_version.is_empty() && !kind.is_empty() && crate::resource::by_kind(api_version, kind).is_none() {
         let version = api_version.split_once('/').map_or(api_version, |(_, version)| version);
@@ -68,7 +68,7 @@ fn check_type(resource: &Resource, api_version: &str, kind: &str) -> Result<(), 
     Ok(())
 }
 
-/// A step into an object.
+/// One segment of a path.
 enum Step {
     Field(&'static str, &'static str),
     Key(String),
@@ -166,7 +166,7 @@ impl Walk {
     }
 
     fn map(&mut self, item: &'static Shape, map: Map<String, Value>) -> Walked {
-        // The common case of labels and annotations keeps its map as it is.
+        // Labels and annotations, the common case, keep their map.
         if matches!(item, Shape::Text(_)) && map.values().all(Value::is_string) {
             return Ok(Value::Object(map));
         }
@@ -185,7 +185,7 @@ impl Walk {
         Ok(Value::Object(out))
     }
 
-    /// What Go prints for a field that was not set.
+    /// The zero value as Go prints it.
     fn zero(&mut self, shape: &'static Shape) -> Walked {
         Ok(match shape {
             Shape::Text(_) => "".into(),
@@ -218,7 +218,7 @@ impl Walk {
         )
     }
 
-    /// Where the walk is, with indexes and keys, as strict decoding names a field.
+    /// The current path with indexes and keys, as strict decoding prints it.
     fn place(&self) -> String {
         let mut place = String::new();
         for step in &self.path {
@@ -235,7 +235,7 @@ impl Walk {
 
 fn canonical(text: String, form: impl Fn(&str) -> Result<String, String>) -> Walked {
     let canonical = form(&text)?;
-    // Most texts are canonical already, so the string that came in is kept.
+    // Most texts are canonical already, which saves an allocation.
     Ok(Value::String(if canonical == text { text } else { canonical }))
 }
 
@@ -257,7 +257,7 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// What Go calls a JSON value.
+/// Go's name of the type of a JSON value.
 fn json_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

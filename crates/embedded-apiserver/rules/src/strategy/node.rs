@@ -141,7 +141,7 @@ fn validate_change(object: &Value, old: &Value, errors: &mut Errors) {
 }
 
 fn validate_taints(object: &Value, errors: &mut Errors) {
-    // Upstream puts taints under metadata in its paths.
+    // Upstream reports taints under metadata.
     let at = Path::Root("metadata.taints");
     let mut seen = BTreeSet::new();
     for (index, taint) in spec(object).list("taints").iter().enumerate() {
@@ -159,7 +159,7 @@ fn validate_taints(object: &Value, errors: &mut Errors) {
             errors.not_supported(&at.child("effect"), effect, &EFFECTS);
         }
         if !seen.insert((key, effect)) {
-            // Upstream shows its internal type, whose fields have no names in JSON.
+            // Upstream prints its internal type, whose fields have Go names.
             let shown = format!(
                 "{{\"Key\":{},\"Value\":{},\"Effect\":{},\"TimeAdded\":{}}}",
                 json!(key),

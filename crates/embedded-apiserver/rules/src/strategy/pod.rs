@@ -1,4 +1,4 @@
-//! Pods: what is reset, kept and computed, after `pkg/registry/core/pod/strategy.go`.
+//! Pods: which fields are reset, kept and computed, after `pkg/registry/core/pod/strategy.go`.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ impl Strategy for PodStrategy {
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value) {
         new.copy("status", old);
-        // The plugin acts on updates too. A pod that was loaded without these tolerations is left alone.
+        // The plugin handles updates too. A pod that was loaded without these tolerations does not get them.
         tolerate_for_a_while(new, AWAY.into_iter().filter(|taint| tolerates(old, taint)));
         if spec(old) != spec(new) {
             let generation = old["metadata"].int("generation") + 1;
@@ -71,7 +71,7 @@ impl Strategy for PodStatusStrategy {
     fn prepare_for_update(&self, new: &mut Value, old: &Value) {
         new.copy("spec", old);
         if let Some(meta) = new.get_mut("metadata") {
-            // Old kubelets spoil owner references.
+            // Old kubelets corrupt owner references.
             meta.copy("ownerReferences", &old["metadata"]);
             meta.copy("deletionTimestamp", &old["metadata"]);
         }
@@ -117,7 +117,7 @@ impl Strategy for PodStatusStrategy {
     }
 }
 
-/// Taints of a node that is away.
+/// The taints of a node that is not ready or unreachable.
 const AWAY: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
 fn tolerates(object: &Value, taint: &str) -> bool {
@@ -126,7 +126,8 @@ fn tolerates(object: &Value, taint: &str) -> bool {
     })
 }
 
-/// What the admission plugin DefaultTolerationSeconds adds: a pod stays for five minutes on a node that is away.
+/// Adds the tolerations of the admission plugin DefaultTolerationSeconds: a pod stays for five minutes on such a
+/// node.
 fn tolerate_for_a_while(object: &mut Value, taints: impl Iterator<Item = &'static str>) {
     let added: Vec<Value> = taints
         .filter(|taint| !tolerates(object, taint))
@@ -143,7 +144,7 @@ fn tolerate_for_a_while(object: &mut Value, taints: impl Iterator<Item = &'stati
     }
 }
 
-/// The class of service that a pod's requests and limits of CPU and memory earn it.
+/// The QoS class that follows from a pod's requests and limits of CPU and memory.
 fn qos_class(object: &Value) -> &'static str {
     type Sums = BTreeMap<&'static str, i128>;
     fn add(sums: &mut Sums, list: &Value) -> usize {

@@ -1,4 +1,4 @@
-//! Defaults of pods and the fields that exist twice, after `pkg/apis/core/v1/{defaults,conversion}.go`.
+//! Defaults of pods and synchronization of their duplicate fields, after `pkg/apis/core/v1/{defaults,conversion}.go`.
 
 use serde_json::{Map, Value, json};
 
@@ -25,13 +25,13 @@ fn set_spec_defaults(spec: &mut Value) {
     if !spec.has("securityContext") {
         spec.set("securityContext", Value::Object(Map::new()));
     }
-    // A negative grace period means as soon as possible.
+    // A negative grace period means one second.
     match spec.opt_int("terminationGracePeriodSeconds") {
         None => spec.set("terminationGracePeriodSeconds", 30),
         Some(seconds) if seconds < 0 => spec.set("terminationGracePeriodSeconds", 1),
         Some(_) => {}
     }
-    // The old name of the service account is an alias of the new one, which wins.
+    // serviceAccount is a deprecated alias of serviceAccountName, which wins.
     let account = match (spec.text("serviceAccountName"), spec.text("serviceAccount")) {
         ("", alias) => alias.to_owned(),
         (name, _) => name.to_owned(),
@@ -105,7 +105,7 @@ fn set_http_defaults(handler: &mut Value) {
     }
 }
 
-/// A container that has a limit and no request for it requests its limit.
+/// A container that has a limit but no request for a resource requests its limit.
 fn request_limits(container: &mut Value) {
     let Some(resources) = container.get_mut("resources") else { return };
     let Some(Value::Object(limits)) = resources.get("limits").cloned() else { return };
@@ -186,7 +186,7 @@ fn set_field_ref_defaults(downward: &mut Value) {
     }
 }
 
-/// Keeps podIP and podIPs in step. Where they differ podIP wins, as older kubelets only know it.
+/// Synchronizes podIP and podIPs. If they differ podIP wins, since older kubelets know only that.
 pub(super) fn sync_pod_ips(status: &mut Value) {
     let single = status.text("podIP").to_owned();
     let first = status.list("podIPs").first().map(|ip| ip.text("ip").to_owned());

@@ -1,14 +1,14 @@
-//! A range of addresses or ports, and which of it are taken.
+//! Ranges of addresses and ports, and which of their values are allocated.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-/// A text that is no CIDR.
+/// The text is not a CIDR.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no range of IP addresses, such as 10.96.0.0/16")]
+#[error("{0:?} is not a range of IP addresses such as 10.96.0.0/16")]
 pub struct RangeError(pub String);
 
-/// Numbers between two bounds, given out counting up from the last one given out.
+/// The numbers between two bounds, allocated in ascending order starting after the last allocated one.
 #[derive(Clone, Debug)]
 pub(super) struct Pool {
     first: u128,
@@ -18,7 +18,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// All numbers from `first` to `last` are free; those from `start` on are given out first.
+    /// All numbers from `first` to `last` are free; allocation begins at `start`.
     pub(super) fn new(first: u128, last: u128, start: u128) -> Self {
         Self { first, last, next: start, taken: BTreeSet::new() }
     }
@@ -27,13 +27,13 @@ impl Pool {
         (self.first..=self.last).contains(&number)
     }
 
-    /// Takes one number; false if it is taken already. A number outside of the range is remembered too, since a
-    /// Service that was loaded may hold one.
+    /// Allocates one number; false if it is allocated already. A number outside the range is recorded too, since a
+    /// loaded Service may have one.
     pub(super) fn take(&mut self, number: u128) -> bool {
         self.taken.insert(number)
     }
 
-    /// Takes the next free number; None if there is none.
+    /// Allocates the next free number; None if the range is full.
     pub(super) fn take_next(&mut self) -> Option<u128> {
         let free = |from: u128, to: u128| (from..=to).find(|n| !self.taken.contains(n));
         let number = free(self.next, self.last).or_else(|| free(self.first, self.next.min(self.last)))?;
@@ -63,21 +63,21 @@ fn number(address: IpAddr) -> u128 {
 }
 
 impl Addresses {
-    /// The addresses of a CIDR but for its first, and for IPv4 its last.
+    /// All addresses of a CIDR except its first and, for IPv4, its last.
     pub(super) fn parse(cidr: &str) -> Result<Self, RangeError> {
         let wrong = || RangeError(cidr.to_owned());
         let (address, prefix) = cidr.split_once('/').ok_or_else(wrong)?;
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         let prefix: u8 = prefix.parse().map_err(|_| wrong())?;
         let bits = if address.is_ipv4() { 32 } else { 128 };
-        // At least one address must be left, and the size must be a number.
+        // At least one address must remain, and the size must fit a u128.
         if prefix == 0 || prefix > bits || bits - prefix < 2 {
             return Err(wrong());
         }
         Ok(Self::new(address, prefix))
     }
 
-    /// The addresses of the network that holds `address` and leaves at least two bits.
+    /// The addresses of the network of `address`, which must have at least two host bits.
     pub(super) fn new(address: IpAddr, prefix: u8) -> Self {
         let bits = if address.is_ipv4() { 32 } else { 128 };
         let size = 1u128 << (bits - prefix);
@@ -87,12 +87,12 @@ impl Addresses {
         Self { network, prefix, pool: Pool::new(base + 1, last, base + 1) }
     }
 
-    /// Whether the range is of IPv4.
+    /// Whether the range is IPv4.
     pub(super) fn is_ipv4(&self) -> bool {
         self.network.is_ipv4()
     }
 
-    /// Takes the address that a client asked for. The error says why not, as the real allocator does.
+    /// Allocates an address that a client requested. The error is worded as the real allocator's.
     pub(super) fn take(&mut self, address: IpAddr) -> Result<(), String> {
         let number = number(address);
         let bits = if self.is_ipv4() { 32 } else { 128 };

@@ -61,7 +61,7 @@ impl Strategy for ServiceStrategy {
         if matches!(kind.as_str(), LOAD_BALANCER | "NodePort" | "ClusterIP") {
             spec.set_default("internalTrafficPolicy", "Cluster");
         } else if kind == "ExternalName" {
-            // It was set by default once and is dropped on reading since.
+            // Older versions set it by default, so it is dropped.
             spec.drop_field("internalTrafficPolicy");
         }
         if kind == LOAD_BALANCER {
@@ -169,7 +169,8 @@ impl Strategy for ServiceStatusStrategy {
     }
 }
 
-/// Wipes what no longer applies to the type, was perhaps set automatically, and was not changed by the client.
+/// Drops fields that do not apply to the new type, may have been set automatically, and were not changed by the
+/// client.
 fn drop_type_dependent_fields(old: &Value, new: &mut Value) {
     let same = |new: &Value, field: &str| spec(old).get(field) == spec(new).get(field);
     let mut wiped: Vec<&str> = Vec::new();

@@ -1,5 +1,5 @@
-//! The fields of a Service that hang together: clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy, brought into
-//! step and inferred before anything is allocated. After `pkg/registry/core/service/storage/{storage,alloc}.go`. The
+//! The interdependent fields clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy of a Service, which are normalized
+//! and inferred before anything is allocated. After `pkg/registry/core/service/storage/{storage,alloc}.go`. The
 //! cluster is dual-stack, IPv4 first.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ fn family_of(address: &str) -> &'static str {
     if ip::is_ipv6(address) { "IPv6" } else { "IPv4" }
 }
 
-/// Completes a stored Service from before these fields were known.
+/// Sets these fields of a Service that was stored before they existed.
 pub(super) fn default_on_read(service: &mut Value) {
     normalize_on_create(service);
     if !needs_cluster_ip(service) || !spec(service).list("ipFamilies").is_empty() {
@@ -56,13 +56,13 @@ fn set(service: &mut Value, field: &str, value: impl Into<Value>) {
     }
 }
 
-/// What happens before a new Service is validated.
+/// Normalizes and infers the fields of a new Service.
 pub(super) fn init_on_create(service: &mut Value, errors: &mut Errors) {
     normalize_on_create(service);
     init_families(service, None, errors);
 }
 
-/// What happens before an update of a Service is validated.
+/// Normalizes and infers the fields of an updated Service.
 pub(super) fn init_on_update(service: &mut Value, old: &Value, errors: &mut Errors) {
     patch_allocated_values(service, old);
     normalize_on_update(service, old);
@@ -81,7 +81,7 @@ fn normalize_on_update(service: &mut Value, old: &Value) {
     let now = spec(service).text("clusterIP").to_owned();
     let plural: Vec<String> = spec(service).texts("clusterIPs").into_iter().map(str::to_owned).collect();
     if was == now {
-        // An old client that knows only the singular field has not touched it.
+        // A client that knows only clusterIP left it unchanged.
         if !before.is_empty() && plural.is_empty() {
             set(service, "clusterIPs", before);
         }
@@ -94,7 +94,7 @@ fn normalize_on_update(service: &mut Value, old: &Value) {
     }
 }
 
-/// Gives back to a client what was allocated on its behalf and what it did not send along.
+/// Copies allocated values from the old Service where an update omits them.
 fn patch_allocated_values(service: &mut Value, old: &Value) {
     if needs_cluster_ip(old) && needs_cluster_ip(service) {
         let before = spec(old);
@@ -142,8 +142,8 @@ fn needs_node_port(service: &Value) -> bool {
     }
 }
 
-/// Whether an update leaves a Service that prefers dual stack as it is, so that a change of the cluster's families
-/// does not reach it.
+/// Whether an update leaves the families of a Service with PreferDualStack unchanged. They are then kept even if the
+/// cluster's families have changed.
 fn is_unchanged_preference(service: &Value, old: &Value) -> bool {
     let (now, before) = (spec(service), spec(old));
     now.text("ipFamilyPolicy") == PREFER_DUAL_STACK
@@ -154,7 +154,7 @@ fn is_unchanged_preference(service: &Value, old: &Value) -> bool {
         && now.list("ipFamilies") == before.list("ipFamilies")
 }
 
-/// Infers families and policy, and refuses what does not fit together.
+/// Infers families and policy, and rejects inconsistent values.
 fn init_families(service: &mut Value, old: Option<&Value>, errors: &mut Errors) {
     if !needs_cluster_ip(service) || old.is_some_and(|old| is_unchanged_preference(service, old)) {
         return;
@@ -175,7 +175,7 @@ fn init_families(service: &mut Value, old: Option<&Value>, errors: &mut Errors) 
     if let Some(old) = old {
         let lists = [("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")];
         if policy == SINGLE_STACK {
-            // Single stack is clear intent to let go of a second family that was not touched.
+            // SingleStack releases a second family that the client did not change.
             for (list, _) in lists {
                 let items = spec(service).texts(list);
                 if items.len() > 1 && items == spec(old).texts(list) {

@@ -1,4 +1,4 @@
-//! What a Service is, as its fields tell: asked by defaults, validation and allocation alike.
+//! Predicates on Services that defaults, validation and allocation share, after `pkg/api/service/util.go`.
 
 use serde_json::Value;
 
@@ -6,15 +6,15 @@ use crate::value::{Fields, spec};
 
 /// The deprecated name of [`TOPOLOGY_MODE`].
 pub(crate) const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
-/// The annotation by which a Service asks for hints.
+/// The annotation with which a Service requests hints.
 pub(crate) const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 
-/// Whether the type is one that has cluster IPs.
+/// Whether Services of this type have cluster IPs.
 pub(crate) fn needs_cluster_ip(service: &Value) -> bool {
     spec(service).text("type") != "ExternalName"
 }
 
-/// Whether the Service has no cluster IP by its own wish.
+/// Whether the Service is headless: its cluster IP is `None`.
 pub(crate) fn is_headless(service: &Value) -> bool {
     matches!(spec(service).list("clusterIPs"), [only] if only == "None")
 }
@@ -29,7 +29,7 @@ pub(crate) fn is_externally_accessible(service: &Value) -> bool {
     }
 }
 
-/// Whether a load balancer asks each node for its health.
+/// Whether a load balancer probes a health check node port.
 pub(crate) fn needs_health_check(service: &Value) -> bool {
     let spec = spec(service);
     spec.text("type") == "LoadBalancer" && spec.text("externalTrafficPolicy") == "Local"

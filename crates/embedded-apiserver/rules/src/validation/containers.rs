@@ -16,7 +16,7 @@ const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 const HANDLERS: [&str; 5] = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 
-/// All containers of a pod's spec but the ephemeral ones.
+/// Validates all containers of a pod's spec except the ephemeral ones.
 pub(super) fn validate(spec: &Value, root: &Path<'_>, volumes: &[&str], errors: &mut Errors) {
     let containers = spec.list("containers");
     let at = root.child("containers");
@@ -132,7 +132,7 @@ fn validate_ports(container: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// No two containers may want the same port of their host.
+/// Rejects a host port that two containers use.
 fn validate_host_ports(containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
     for (index, container) in containers.iter().enumerate() {

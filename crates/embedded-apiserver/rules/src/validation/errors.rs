@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::status::Cause;
 
-/// The path of a field. It borrows its parent, so that a path costs nothing until there is an error to print.
+/// The path of a field. It borrows its parent, so a path allocates nothing until it is printed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Path<'a> {
-    /// A path that starts here; may hold dots.
+    /// The first part of a path; it may contain dots.
     Root(&'a str),
     /// A field of an object.
     Child(&'a Path<'a>, &'a str),
@@ -47,12 +47,12 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// A bad value that is printed as it stands.
+/// A bad value that is printed verbatim.
 pub(crate) struct Raw(pub(crate) String);
 
-/// A bad value: strings are quoted, numbers plain, all else JSON.
+/// A bad value: strings are quoted, numbers are plain, and other values are JSON.
 pub(crate) trait BadValue {
-    /// The value as the error text shows it.
+    /// The value as the error prints it.
     fn shown(&self) -> String;
 }
 
@@ -100,7 +100,7 @@ impl BadValue for Raw {
 pub(crate) struct Errors(Vec<Cause>);
 
 impl Errors {
-    /// Whether nothing is wrong.
+    /// Whether there are no errors.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -115,7 +115,7 @@ impl Errors {
         self.0
     }
 
-    /// Takes over the errors of another list.
+    /// Appends the errors of another list.
     pub(crate) fn append(&mut self, mut other: Self) {
         self.0.append(&mut other.0);
     }
@@ -147,7 +147,7 @@ impl Errors {
         self.duplicate_because(path, value, "");
     }
 
-    /// A value that occurs twice, and what must be distinct.
+    /// A value that occurs twice, with a detail.
     pub(crate) fn duplicate_because(
         &mut self,
         path: &Path<'_>,
@@ -157,7 +157,7 @@ impl Errors {
         self.add("FieldValueDuplicate", path, format!("Duplicate value: {}", value.shown()), detail);
     }
 
-    /// A reference to something that is not there.
+    /// A reference to something that does not exist.
     pub(crate) fn not_found(&mut self, path: &Path<'_>, value: &str) {
         self.add("FieldValueNotFound", path, format!("Not found: {value:?}"), "");
     }

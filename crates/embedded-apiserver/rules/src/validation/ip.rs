@@ -1,5 +1,5 @@
-//! IP addresses and CIDRs: what the sloppy parser of old takes, what strict validation of 1.36 takes, warnings, and
-//! how Go prints an address. After `apimachinery/pkg/util/validation/ip.go`.
+//! IP addresses and CIDRs: the legacy ("sloppy") parser, the strict validation of 1.36, warnings, and how Go prints
+//! an address. After `apimachinery/pkg/util/validation/ip.go`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,7 +11,7 @@ pub(crate) fn parse_sloppy(text: &str) -> Option<IpAddr> {
         if let Ok(address) = text.parse::<Ipv6Addr>() {
             return Some(address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4));
         }
-        // Leading zeros may also stand in an IPv4 tail.
+        // An embedded IPv4 address may have leading zeros too.
         let (head, tail) = text.rsplit_once(':')?;
         let tail = parse_ipv4_sloppy(tail)?;
         let address = format!("{head}:{tail}").parse::<Ipv6Addr>().ok()?;
@@ -34,7 +34,7 @@ fn parse_ipv4_sloppy(text: &str) -> Option<Ipv4Addr> {
     parts.next().is_none().then(|| octets.into())
 }
 
-/// Whether `netip.ParseAddr` takes it.
+/// Whether `netip.ParseAddr` accepts it.
 fn is_strict(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok()
 }
@@ -58,8 +58,8 @@ fn is_mapped(text: &str) -> bool {
     text.parse::<Ipv6Addr>().is_ok_and(|a| a.to_ipv4_mapped().is_some())
 }
 
-/// Checks an address in a field from before strict validation: it need not be canonical, but leading zeros and
-/// IPv4-mapped addresses are refused. What was there before the update may stay.
+/// Validates an address in a field that predates strict validation: it need not be canonical, but leading zeros and
+/// IPv4-mapped addresses are rejected. Addresses of the old object stay valid.
 pub(crate) fn legacy(errors: &mut Errors, path: &Path<'_>, text: &str, before: &[&str]) {
     if before.contains(&text) {
         return;
@@ -73,7 +73,7 @@ pub(crate) fn legacy(errors: &mut Errors, path: &Path<'_>, text: &str, before: &
     }
 }
 
-/// Checks an address in a newer field: strict, and canonical.
+/// Validates an address in a newer field: it must be valid and canonical.
 pub(crate) fn strict(errors: &mut Errors, path: &Path<'_>, text: &str) {
     let found = errors.len();
     legacy(errors, path, text, &[]);
@@ -85,7 +85,7 @@ pub(crate) fn strict(errors: &mut Errors, path: &Path<'_>, text: &str) {
     }
 }
 
-/// Refuses addresses that make no sense as endpoints.
+/// Rejects addresses that cannot be endpoints.
 pub(crate) fn endpoint(errors: &mut Errors, path: &Path<'_>, text: &str) {
     let Some(address) = parse_sloppy(text) else {
         errors.invalid(path, text, "must be a valid IP address");
@@ -109,7 +109,7 @@ pub(crate) fn endpoint(errors: &mut Errors, path: &Path<'_>, text: &str) {
     }
 }
 
-/// Warns of an address that is taken but not written as it should be.
+/// Warns of a valid address that is not canonical.
 pub(crate) fn warnings(warnings: &mut Vec<String>, path: &Path<'_>, text: &str) {
     let Some(address) = parse_sloppy(text) else { return };
     if !is_strict(text) || is_mapped(text) {
@@ -121,7 +121,7 @@ pub(crate) fn warnings(warnings: &mut Vec<String>, path: &Path<'_>, text: &str) 
     }
 }
 
-/// A CIDR as the sloppy parser sees it: the address and the length of its prefix.
+/// Parses a CIDR as the legacy parser does: the address and the length of its prefix.
 fn parse_cidr_sloppy(text: &str) -> Option<(IpAddr, u8)> {
     let (address, length) = text.split_once('/')?;
     let bits = if address.contains(':') { 128 } else { 32 };
@@ -156,7 +156,7 @@ pub(crate) fn is_dual_stack_cidrs(cidrs: &[&str]) -> bool {
     cidrs.iter().any(|c| v4(&c)) && cidrs.iter().any(|c| v6(&c))
 }
 
-/// Checks a CIDR in a field from before strict validation; what was there before the update may stay.
+/// Validates a CIDR in a field that predates strict validation; CIDRs of the old object stay valid.
 pub(crate) fn legacy_cidr(errors: &mut Errors, path: &Path<'_>, text: &str, before: &[&str]) {
     if before.contains(&text) {
         return;
@@ -175,7 +175,7 @@ pub(crate) fn legacy_cidr(errors: &mut Errors, path: &Path<'_>, text: &str, befo
     }
 }
 
-/// Warns of a CIDR that is taken but not written as it should be.
+/// Warns of a valid CIDR that is not canonical.
 pub(crate) fn cidr_warnings(warnings: &mut Vec<String>, path: &Path<'_>, text: &str) {
     let Some((address, length)) = parse_cidr_sloppy(text) else { return };
     let network = masked(address, length);

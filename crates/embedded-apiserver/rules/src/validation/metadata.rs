@@ -8,23 +8,23 @@ use super::names::{dns1123_label, dns1123_subdomain, label_value, path_segment, 
 use super::{Errors, Path};
 use crate::value::Fields;
 
-/// All annotations of an object together may have this many bytes.
+/// The maximum size of all annotations of an object, in bytes.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
-/// What an object's name must look like.
+/// The format of an object's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameRule {
     /// A DNS subdomain.
     Subdomain,
     /// A DNS label.
     Label,
-    /// Anything that can stand in a path.
+    /// Anything that can be a segment of a path.
     PathSegment,
 }
 
 impl NameRule {
     fn check(self, name: &str, prefix: bool) -> Vec<String> {
-        // A prefix may end in a dash, since something will follow.
+        // A prefix may end in a dash, since a suffix follows.
         let masked;
         let checked = if prefix && self != Self::PathSegment && name.len() > 1 && name.ends_with('-') {
             masked = name.get(..name.len() - 2).map_or_else(|| name.to_owned(), |n| format!("{n}a"));
@@ -40,7 +40,7 @@ impl NameRule {
     }
 }
 
-/// Whether the metadata is valid by itself.
+/// Validates metadata without comparing it with an old object.
 pub(crate) fn validate(meta: &Value, namespaced: bool, rule: NameRule, errors: &mut Errors) {
     let root = Path::Root("metadata");
     let prefix = meta.text("generateName");
@@ -67,7 +67,7 @@ pub(crate) fn validate(meta: &Value, namespaced: bool, rule: NameRule, errors: &
     validate_managed_fields(meta, &root.child("managedFields"), errors);
 }
 
-/// Whether the metadata may replace `old`.
+/// Validates metadata that is to replace `old`.
 pub(crate) fn validate_update(meta: &Value, old: &Value, errors: &mut Errors) {
     let root = Path::Root("metadata");
     if old.has("deletionTimestamp") {
@@ -100,7 +100,7 @@ pub(crate) fn validate_update(meta: &Value, old: &Value, errors: &mut Errors) {
     validate_managed_fields(meta, &root.child("managedFields"), errors);
 }
 
-/// A field that may not change. `optional` tells how its absence is shown: null or the empty string.
+/// Rejects a change of a field. `optional` says how an absent value is printed: as null or as the empty string.
 pub(crate) fn immutable(
     new: &Value,
     old: &Value,
@@ -123,7 +123,7 @@ pub(crate) fn non_negative(value: i64, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The labels in a field of `object`, or whatever else is a map of labels.
+/// Validates a field of `object` that is a map of labels.
 pub(crate) fn validate_labels(object: &Value, field: &str, path: &Path<'_>, errors: &mut Errors) {
     for (key, value) in object.entries(field) {
         errors.invalid_each(path, key, qualified_name(key));

@@ -1,4 +1,4 @@
-//! What is right and wrong about values, after `apimachinery/pkg/util/validation` and `pkg/apis/*/validation`.
+//! Validation of values, after `apimachinery/pkg/util/validation` and `pkg/apis/*/validation`.
 
 mod containers;
 pub(crate) mod errors;

@@ -1,5 +1,5 @@
-//! Formats of names, labels and ports, with upstream's explanations; an empty list of messages means valid. The
-//! checks are written out, since a pattern engine would cost more than all else on the hot path.
+//! Formats of names, labels and ports, with upstream's messages; an empty list of messages means valid. The checks do
+//! without regular expressions, which would dominate the cost of a request.
 
 const LABEL_1123: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const SUBDOMAIN_1123: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
@@ -183,7 +183,7 @@ pub(crate) fn env_name(name: &str) -> Vec<String> {
     messages
 }
 
-/// A name that can stand in a path of the API.
+/// A name that can be a segment of a path of the API.
 pub(crate) fn path_segment(name: &str, prefix: bool) -> Vec<String> {
     if !prefix && matches!(name, "." | "..") {
         return vec![format!("may not be '{name}'")];
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_apart() {
+    fn formats_of_names() {
         for good in ["a", "a-b", "0", "123-abc"] {
             assert!(dns1123_label(good).is_empty(), "{good}");
         }
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn explanations_are_worded_as_upstream_words_them() {
+    fn messages_are_upstreams() {
         insta::assert_snapshot!(dns1123_label("A_").join("\n"), @"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')");
         insta::assert_snapshot!(qualified_name("a/b/c").join("\n"), @"a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')");
     }

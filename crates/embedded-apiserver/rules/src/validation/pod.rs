@@ -1,6 +1,6 @@
-//! Validation of a pod by itself, after `ValidatePodCreate` and `ValidatePodSpec` of `pkg/apis/core/validation`:
-//! what a controller or kubectl can run into. Volume sources, affinity terms and security contexts are taken as they
-//! come once decoding has found their types right.
+//! Validation of a pod, after `ValidatePodCreate` and `ValidatePodSpec` of `pkg/apis/core/validation`, as far as it
+//! matters to controllers and kubectl. Of volume sources, affinity terms and security contexts only the types are
+//! checked, by decoding.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// A pod that is to be created.
+/// Validates a pod that is to be created.
 pub(crate) fn validate_new(pod: &Value, errors: &mut Errors) {
     validate(pod, errors);
     let spec = spec(pod);
@@ -27,7 +27,7 @@ pub(crate) fn validate_new(pod: &Value, errors: &mut Errors) {
     }
 }
 
-/// Metadata and spec of any pod.
+/// Validates the metadata and spec of a new or updated pod.
 pub(crate) fn validate(pod: &Value, errors: &mut Errors) {
     metadata::validate(&pod["metadata"], true, NameRule::Subdomain, errors);
     validate_annotations(pod, errors);
@@ -74,12 +74,12 @@ fn validate_annotations(pod: &Value, errors: &mut Errors) {
     }
 }
 
-/// A decimal integer as Kubernetes writes it: no plus sign and no leading zeros.
+/// Whether the text is a canonical 32-bit integer: no plus sign and no leading zeros.
 fn is_deletion_cost(text: &str) -> bool {
     text.parse::<i32>().is_ok_and(|cost| cost.to_string() == text)
 }
 
-/// Checks the names of volumes and gives those that are valid.
+/// Validates the names of volumes and returns the valid ones.
 fn validate_volumes<'a>(spec: &'a Value, root: &Path<'_>, errors: &mut Errors) -> Vec<&'a str> {
     let mut names = Vec::new();
     let at = root.child("volumes");
@@ -173,7 +173,7 @@ fn validate_names(spec: &Value, root: &Path<'_>, errors: &mut Errors) {
     for field in
         ["serviceAccountName", "nodeName", "hostname", "subdomain", "priorityClassName", "runtimeClassName"]
     {
-        // The name of a runtime class is a pointer, so that an empty one is wrong.
+        // runtimeClassName is a pointer, so an empty name is invalid.
         if let Some(name) = spec.opt_text(field).filter(|n| !n.is_empty() || field == "runtimeClassName") {
             let label = matches!(field, "hostname" | "subdomain");
             let wrong = if label { dns1123_label(name) } else { dns1123_subdomain(name) };
@@ -195,7 +195,7 @@ fn validate_names(spec: &Value, root: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Tolerations, of a new pod or added to one.
+/// Validates the tolerations of a new pod or those added by an update.
 pub(crate) fn validate_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Errors) {
     for (index, toleration) in tolerations.iter().enumerate() {
         let at = at.index(index);

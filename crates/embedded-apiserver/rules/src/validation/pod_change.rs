@@ -1,4 +1,4 @@
-//! What may change in a pod, after `ValidatePodUpdate` of `pkg/apis/core/validation`.
+//! Validation of a pod's update, after `ValidatePodUpdate` of `pkg/apis/core/validation`.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].imag
      `spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be \
      set to 1 if it was previously negative)";
 
-/// Whether `new` may replace `old`.
+/// Validates that `new` may replace `old`.
 pub(crate) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
     metadata::validate_update(&new["metadata"], &old["metadata"], errors);
     pod::validate(new, errors);
@@ -49,7 +49,7 @@ pub(crate) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-/// Annotations of a pod that only its creator may set.
+/// Rejects changes of annotations that can only be set on creation.
 pub(super) fn validate_annotations(new: &Value, old: &Value, errors: &mut Errors) {
     let at = Path::Root("metadata.annotations");
     let (now, before) = (&new["metadata"]["annotations"], &old["metadata"]["annotations"]);
@@ -76,7 +76,7 @@ pub(super) fn validate_annotations(new: &Value, old: &Value, errors: &mut Errors
     }
 }
 
-/// A deadline may be set and shortened. False if nothing more is to be looked at.
+/// Validates that the deadline is only set or shortened. False if validation ends here.
 fn validate_deadline(now: &Value, before: &Value, errors: &mut Errors) -> bool {
     let at = Path::Root("spec.activeDeadlineSeconds");
     let most = i64::from(i32::MAX);
@@ -128,7 +128,7 @@ fn validate_removed_gates(now: &Value, before: &Value, errors: &mut Errors) {
     }
 }
 
-/// All that was not looked at by itself must be the same.
+/// Validates that all other fields are unchanged.
 fn validate_rest(now: &Value, before: &Value, errors: &mut Errors) {
     let mut rest = now.clone();
     for list in ["containers", "initContainers"] {
@@ -143,7 +143,7 @@ fn validate_rest(now: &Value, before: &Value, errors: &mut Errors) {
         rest.copy("terminationGracePeriodSeconds", before);
     }
     if !before.list("schedulingGates").is_empty() && rest.get("nodeSelector") != before.get("nodeSelector") {
-        // A pod that waits at a gate may be narrowed down.
+        // The node selector of a gated pod may be extended.
         if before.entries("nodeSelector").any(|(k, v)| rest["nodeSelector"].opt_text(k) != Some(v)) {
             let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
             errors.invalid(&Path::Root("spec.nodeSelector"), &rest["nodeSelector"], why);
@@ -159,7 +159,7 @@ fn validate_rest(now: &Value, before: &Value, errors: &mut Errors) {
     }
 }
 
-/// The fields that differ, one a line, as a help for people.
+/// The fields that differ, one a line.
 fn difference(before: &Value, now: &Value) -> String {
     let mut lines = Vec::new();
     let keys = [before, now].into_iter().filter_map(Value::as_object).flat_map(|o| o.keys());

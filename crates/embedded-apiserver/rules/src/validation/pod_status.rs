@@ -10,7 +10,7 @@ use crate::value::{Fields, spec};
 
 const NON_NEGATIVE: &str = "must be a non-negative integer";
 
-/// Whether the status of `new` may replace that of `old`. Metadata has been looked at.
+/// Validates an update of the status. The caller validates metadata.
 pub(crate) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
     validate_annotations(new, old, errors);
     let root = Path::Root("status");
@@ -50,7 +50,7 @@ pub(crate) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
     validate_addresses(now, before, "hostIPs", errors);
 }
 
-/// A container that has ended and is not to be restarted cannot run again.
+/// Rejects a container that runs again although it has terminated and is not restarted.
 fn validate_restarts(now: &Value, before: &Value, list: &str, spec: &Value, errors: &mut Errors) {
     let policy = spec.text("restartPolicy");
     let ephemeral = list == "ephemeralContainerStatuses";

@@ -139,7 +139,7 @@ fn validate_ports(service: &Value, errors: &mut Errors) {
     }
 }
 
-/// A port given by its number or by its name.
+/// Validates a port that is given by number or by name.
 pub(crate) fn validate_number_or_name(port: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(name) = port.as_str() {
         errors.invalid_each(at, name, port_name(name));
@@ -172,7 +172,7 @@ fn validate_affinity(service: &Value, errors: &mut Errors) {
     }
 }
 
-/// Node ports by type, and that neither (protocol, node port) nor (protocol, port) occurs twice.
+/// Validates that node ports fit the type and that neither (protocol, node port) nor (protocol, port) occurs twice.
 fn validate_port_numbers(service: &Value, errors: &mut Errors) {
     let root = Path::Root("spec.ports");
     let ports = spec(service).list("ports");
@@ -193,7 +193,7 @@ fn validate_port_numbers(service: &Value, errors: &mut Errors) {
     for (index, port) in ports.iter().enumerate() {
         let (protocol, number) = (port.text("protocol"), port.int("port"));
         if !seen.insert((protocol, number)) {
-            // Upstream prints the key that it looks for as a whole port of its internal type.
+            // Upstream prints its lookup key, which is a port of its internal type.
             let shown = format!(
                 "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{number},\"TargetPort\":0,\
                  \"NodePort\":0}}",
@@ -274,7 +274,7 @@ fn validate_policies(service: &Value, errors: &mut Errors) {
             errors.invalid(&at, &check, why);
         }
     } else if check != 0 {
-        // Zero is fine here, since the port is allocated later.
+        // Zero is valid, since the port is allocated later.
         for why in port_number(check) {
             errors.invalid(&at, &check, &why);
         }

@@ -12,7 +12,7 @@ use crate::value::{Fields, spec};
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
 const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
 
-/// Whether the fields fit together, whatever they were before.
+/// Validates that the fields are consistent, without comparing them with the old Service.
 pub(crate) fn validate_cluster_ips(service: &Value, old: Option<&Value>, errors: &mut Errors) {
     if !needs_cluster_ip(service) {
         return;
@@ -82,7 +82,7 @@ pub(crate) fn validate_cluster_ips(service: &Value, old: Option<&Value>, errors:
     }
 }
 
-/// Whether the fields may change as they do: a second family may come and go, the first stays.
+/// Validates a change of the fields: the primary family is immutable, a second one may be added and released.
 pub(crate) fn validate_cluster_ips_change(service: &Value, old: &Value, errors: &mut Errors) {
     if !needs_cluster_ip(service) || !needs_cluster_ip(old) {
         return;

@@ -17,7 +17,7 @@ fn refused(ips: &mut ClusterIps, fields: &str) -> String {
     ips.allocate(None, &mut service).unwrap_err().message
 }
 
-/// Updates a Service as the server does: rules, then allocation.
+/// Updates a Service as the server does: strategy, then allocation.
 fn changed(ips: &mut ClusterIps, old: &Value, fields: &str) -> Value {
     let mut old = old.clone();
     old["metadata"]["resourceVersion"] = "1".into();
@@ -48,7 +48,7 @@ fn addresses_count_up_in_both_families() {
 }
 
 #[test]
-fn asked_for_addresses_are_given_once() {
+fn a_requested_address_is_allocated_once() {
     let mut ips = ClusterIps::default();
     assert_eq!(addresses(&made(&mut ips, r#"{"clusterIP": "10.96.0.1"}"#)), ["10.96.0.1"]);
     let start = r#"Service "name" is invalid: spec.clusterIPs: Invalid value: "#;
@@ -66,7 +66,7 @@ fn asked_for_addresses_are_given_once() {
 }
 
 #[test]
-fn a_second_family_comes_and_goes() {
+fn a_second_family_is_added_and_released() {
     let mut ips = ClusterIps::default();
     let single = made(&mut ips, "{}");
     let dual = changed(&mut ips, &single, r#"{"ipFamilyPolicy": "PreferDualStack"}"#);
@@ -79,7 +79,7 @@ fn a_second_family_comes_and_goes() {
 }
 
 #[test]
-fn a_change_to_external_name_gives_back_and_a_change_from_it_takes() {
+fn external_name_releases_addresses() {
     let mut ips = ClusterIps::default();
     let service = made(&mut ips, r#"{"type": "NodePort"}"#);
     assert_eq!(service["spec"]["ports"][0]["nodePort"], 30000);
@@ -101,7 +101,7 @@ fn node_ports() {
     let ports = |service: &Value| -> Vec<i64> {
         service["spec"]["ports"].as_array().unwrap().iter().filter_map(|p| p["nodePort"].as_i64()).collect()
     };
-    // One number that serves two protocols gets one node port.
+    // A port number that is used with two protocols gets one node port.
     assert_eq!(ports(&service), [30000, 30000, 30001]);
     let taken = r#"{"type": "NodePort", "ports": [{"port": 1, "nodePort": 30001}]}"#;
     assert_eq!(
@@ -122,7 +122,7 @@ fn node_ports() {
 }
 
 #[test]
-fn loaded_services_hold_what_they_name() {
+fn loaded_services_occupy_their_addresses() {
     let mut ips = ClusterIps::default();
     let loaded =
         json!({"spec": {"type": "ClusterIP", "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"]}});
@@ -145,9 +145,9 @@ fn a_full_range_is_an_internal_error() {
 }
 
 proptest! {
-    /// However Services come and go, no two hold the same address, and what is given back can be had again.
+    /// No two Services have the same address, and released addresses can be allocated again.
     #[test]
-    fn no_address_is_held_twice(steps in proptest::collection::vec((0..4u8, 0..8usize), 1..60)) {
+    fn no_address_is_allocated_twice(steps in proptest::collection::vec((0..4u8, 0..8usize), 1..60)) {
         let mut ips = ClusterIps::new("10.0.0.0/28", "fd00::/124").unwrap();
         let mut held: Vec<Value> = Vec::new();
         for (step, index) in steps {

@@ -1,4 +1,4 @@
-//! What comes of an object when it is created: defaults, prepared fields, warnings.
+//! Creation: defaults, prepared fields, warnings.
 
 use kube_endpoint_apiserver_rules::resource;
 use kube_endpoint_apiserver_rules::strategy::{
@@ -132,7 +132,7 @@ fn warnings() {
 }
 
 #[test]
-fn rules_by_kind() {
+fn options_of_each_resource() {
     let of = |test: fn(&resource::Resource) -> bool| -> Vec<&str> {
         resource::all().filter(|r| r.is_stored() && test(r)).map(|r| r.plural).collect()
     };
@@ -142,7 +142,7 @@ fn rules_by_kind() {
 }
 
 #[test]
-fn a_deletion_mark_raises_the_generation_where_there_is_one() {
+fn deletion_increments_the_generation_if_there_is_one() {
     let mut pod = create("Pod", "{}").unwrap().object;
     increment_generation_for_deletion(&mut pod);
     assert_eq!(pod["metadata"]["generation"], 2);

@@ -1,4 +1,4 @@
-//! Decoding: what is dropped, what is filled in, what is refused.
+//! Decoding: dropped fields, added fields and errors.
 
 use kube_endpoint_apiserver_rules::strategy::{before_create, decode, strict_decoding_error};
 use serde_json::{Value, json};
@@ -105,9 +105,9 @@ fn unknown_fields_are_dropped_with_a_warning() {
 }
 
 #[test]
-fn what_go_prints_is_printed() {
+fn zero_values_are_printed_as_go_prints_them() {
     let decoded = |kind: &str, patch: &str| decode(resource(kind), merge(base(kind), patch)).unwrap().object;
-    // Lists of an EndpointSlice are printed when they are empty; those of a Service are not.
+    // Empty lists of an EndpointSlice are printed; those of a Service are omitted.
     let slice = decoded("EndpointSlice", r#"{"endpoints": [], "ports": null}"#);
     assert_eq!((slice.get("endpoints"), slice.get("ports")), (Some(&Value::Null), Some(&Value::Null)));
     let service = decoded(
@@ -116,12 +116,12 @@ fn what_go_prints_is_printed() {
     );
     assert_eq!(service["spec"], json!({}));
     assert_eq!(service["status"], json!({"loadBalancer": {}}));
-    // Structs are printed when they are empty; zero numbers and empty strings are not.
+    // Empty structs are printed; zero numbers and empty strings are omitted.
     let pod = decoded("Pod", r#"{"spec": {"hostname": "", "priority": 0, "hostPID": false}}"#);
     assert_eq!(pod["spec"]["containers"][0]["resources"], json!({}));
     assert_eq!(pod["spec"]["priority"], 0);
     assert!(pod["spec"].get("hostname").is_none() && pod["spec"].get("hostPID").is_none());
-    // A pointer to false is something else than no pointer.
+    // A pointer to false is not the same as nil.
     let slice = decoded(
         "EndpointSlice",
         r#"{"endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": false}}]}"#,
@@ -160,7 +160,7 @@ fn reviews_are_decoded() {
 }
 
 #[test]
-fn reviews_that_cannot_be_answered_are_refused() {
+fn invalid_reviews_are_rejected() {
     let refusal = |kind: &str, spec: Value| {
         let object = decode(resource(kind), json!({"spec": spec})).unwrap().object;
         before_create(resource(kind), object).unwrap_err()

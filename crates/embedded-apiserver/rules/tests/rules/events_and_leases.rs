@@ -56,13 +56,13 @@ fn events_v1() {
 }
 
 #[test]
-fn the_error_of_a_new_event_names_the_kind_without_its_group() {
+fn the_error_of_an_events_v1_event_names_the_kind_without_its_group() {
     let status = create("EventsV1Event", r#"{"eventTime": null}"#).unwrap_err();
     assert_eq!(status.message, "Event \"name\" is invalid: eventTime: Required value");
 }
 
 #[test]
-fn an_event_is_stored_as_core_shows_it() {
+fn an_event_is_stored_as_core_v1() {
     let created = create("EventsV1Event", "{}").unwrap().object;
     let stored = convert_to_storage(resource("EventsV1Event"), created.clone());
     assert_eq!(stored["apiVersion"], "v1");

@@ -1,8 +1,8 @@
-//! What the server takes, what it makes of it, and what it refuses, case by case, read off upstream's validation.
+//! Decoding, defaults, preparation and validation, case by case, after upstream's.
 //!
-//! A case starts from a small valid object of a kind, given in JSON, and changes it by a merge patch.
+//! A case changes a small valid object of a kind by a merge patch.
 
-// Helpers of tests may panic as tests may.
+// Test helpers may panic.
 #![allow(clippy::unwrap_used)]
 
 mod arbitrary_objects;
@@ -22,7 +22,7 @@ use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_apiserver_rules::strategy::{self, Subresource, WithWarnings};
 use serde_json::{Value, json};
 
-/// The core v1 kind of a name, or the kind of another group (events of events.k8s.io are `EventsV1Event`).
+/// The resource of a kind; `EventsV1Event` is the Event of events.k8s.io.
 fn resource(kind: &str) -> &'static Resource {
     let (kind, group) = if kind == "EventsV1Event" { ("Event", "events.k8s.io") } else { (kind, "") };
     let in_group = |r: &&Resource| r.kind == kind && (group.is_empty() || r.group == group);
@@ -66,14 +66,14 @@ fn merge(mut object: Value, patch: &str) -> Value {
     object
 }
 
-/// Creates the base of a kind with some fields changed.
+/// Creates the base object of a kind, changed by `patch`.
 fn create(kind: &str, patch: &str) -> Result<WithWarnings, Status> {
     let resource = resource(kind);
     let object = strategy::decode(resource, merge(base(kind), patch))?.object;
     strategy::before_create(resource, object)
 }
 
-/// Creates with `first` changed, then changes what came of it by `second`.
+/// Creates the base object changed by `first`, then updates it by `second`.
 fn update(kind: &str, first: &str, subresource: Subresource, second: &str) -> Result<WithWarnings, Status> {
     let resource = resource(kind);
     let mut old = create(kind, first).unwrap().object;
@@ -85,7 +85,7 @@ fn update(kind: &str, first: &str, subresource: Subresource, second: &str) -> Re
     strategy::before_update(resource, &old, new, subresource)
 }
 
-/// The causes of a refusal, one a line: reason, field, message.
+/// The causes of an error, one a line: reason, field, message.
 fn causes(answer: &Result<WithWarnings, Status>) -> String {
     match answer {
         Ok(decided) => format!("taken: {}", decided.object),
@@ -100,7 +100,7 @@ fn causes(answer: &Result<WithWarnings, Status>) -> String {
     }
 }
 
-/// Asserts the causes of a refusal; a line of `want` that ends in `...` is the beginning of the real one.
+/// Asserts the causes of an error; a line of `want` that ends in `...` is a prefix.
 fn assert_causes(answer: &Result<WithWarnings, Status>, want: &[&str], case: &str) {
     let found = causes(answer);
     let lines: Vec<&str> = found.lines().collect();
@@ -112,18 +112,18 @@ fn assert_causes(answer: &Result<WithWarnings, Status>, want: &[&str], case: &st
     assert!(matches, "{case}\nfound:\n{found}\nwant:\n{}", want.join("\n"));
 }
 
-/// Asserts that an object is refused when it is created.
+/// Asserts that creating an object fails with these causes.
 fn assert_invalid(kind: &str, patch: &str, want: &[&str]) {
     assert_causes(&create(kind, patch), want, &format!("{kind} {patch}"));
 }
 
-/// Asserts that a change is refused.
+/// Asserts that an update fails with these causes.
 fn assert_invalid_update(kind: &str, first: &str, second: &str, want: &[&str]) {
     let answer = update(kind, first, Subresource::None, second);
     assert_causes(&answer, want, &format!("{kind} {first} then {second}"));
 }
 
-/// Asserts that a change of the status is refused.
+/// Asserts that an update of the status fails with these causes.
 fn assert_invalid_status_update(kind: &str, first: &str, second: &str, want: &[&str]) {
     let answer = update(kind, first, Subresource::Status, second);
     assert_causes(&answer, want, &format!("{kind} status {first} then {second}"));

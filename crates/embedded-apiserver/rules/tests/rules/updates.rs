@@ -1,4 +1,4 @@
-//! What an update keeps, computes and allows.
+//! Updates: which fields are kept, computed and mutable.
 
 use kube_endpoint_apiserver_rules::strategy::{self, Subresource};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn status_changed(kind: &str, first: &str, second: &str) -> Value {
 }
 
 #[test]
-fn what_was_made_is_canonical_and_can_be_written_again_without_a_change() {
+fn a_created_object_is_canonical_and_can_be_updated_without_a_change() {
     for kind in [
         "Namespace",
         "Node",
@@ -35,7 +35,7 @@ fn what_was_made_is_canonical_and_can_be_written_again_without_a_change() {
 }
 
 #[test]
-fn the_generation_of_a_slice_rises_with_anything_but_metadata_and_with_labels() {
+fn labels_and_fields_outside_metadata_increment_the_generation_of_a_slice() {
     for (patch, want) in [
         ("{}", 1),
         (r#"{"metadata": {"generation": 9}}"#, 1),
@@ -50,10 +50,10 @@ fn the_generation_of_a_slice_rises_with_anything_but_metadata_and_with_labels() 
 }
 
 #[test]
-fn the_generation_of_a_pod_rises_with_its_spec() {
+fn the_spec_increments_the_generation_of_a_pod() {
     let generation = |patch: &str| changed("Pod", "{}", patch)["metadata"]["generation"].clone();
     assert_eq!(generation(r#"{"metadata": {"labels": {"a": "b"}}}"#), 1);
-    // Tolerations that admission gave to the pod come back.
+    // Tolerations that the admission plugin added are restored.
     assert_eq!(generation(r#"{"spec": {"tolerations": []}}"#), 1);
     assert_eq!(
         generation(
@@ -76,7 +76,7 @@ fn services_endpoints_nodes_and_namespaces_have_no_generation() {
 }
 
 #[test]
-fn status_and_the_rest_are_kept_apart() {
+fn an_update_keeps_the_status_and_a_status_update_the_spec() {
     for kind in ["Pod", "Node", "Namespace", "Service"] {
         let status = if kind == "Service" {
             r#"{"status": {"loadBalancer": {}}}"#
@@ -95,7 +95,7 @@ fn status_and_the_rest_are_kept_apart() {
 }
 
 #[test]
-fn the_status_of_a_pod() {
+fn a_status_update_of_a_pod() {
     let object = status_changed(
         "Pod",
         "{}",
@@ -118,7 +118,7 @@ fn the_status_of_a_pod() {
 }
 
 #[test]
-fn old_addresses_may_stay() {
+fn addresses_of_the_old_object_stay_valid() {
     let slices = resource("EndpointSlice");
     let mut old = base("EndpointSlice");
     old["endpoints"][0]["addresses"][0] = "010.0.0.1".into();
@@ -154,7 +154,7 @@ fn system_metadata_is_kept() {
 }
 
 #[test]
-fn what_no_longer_applies_to_a_services_type_goes() {
+fn fields_that_do_not_apply_to_the_new_type_are_dropped() {
     let name = changed("Service", "{}", r#"{"spec": {"type": "ExternalName", "externalName": "a.b"}}"#);
     for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
         assert!(name["spec"].get(field).is_none(), "{field}: {name}");
@@ -171,7 +171,7 @@ fn what_no_longer_applies_to_a_services_type_goes() {
 }
 
 #[test]
-fn what_a_client_did_not_send_along_of_a_service_is_filled_in() {
+fn allocated_values_that_an_update_omits_are_restored() {
     let first = r#"{"spec": {"type": "NodePort"}}"#;
     let second = r#"{"spec": {"clusterIP": null, "clusterIPs": null, "ipFamilies": null, "ipFamilyPolicy": null,
         "ports": [{"port": 80, "targetPort": 8080}]}}"#;

@@ -1,4 +1,4 @@
-//! Endpoints and EndpointSlices that are refused.
+//! Validation of Endpoints and EndpointSlices.
 
 use super::{assert_invalid, assert_invalid_update};
 

@@ -35,7 +35,7 @@ fn names() {
         r#"{"metadata": {"name": "-"}}"#,
         &[
             r#"Invalid metadata.name: Invalid value: "-": a lowercase RFC 1123 label must consist of..."#,
-            // The label that repeats the name is set before validation.
+            // The label `kubernetes.io/metadata.name` is set before validation.
             r#"Invalid metadata.labels: Invalid value: "-": a valid label must be an empty string..."#,
         ],
     );
@@ -119,7 +119,7 @@ fn owners_and_finalizers() {
 
 #[test]
 fn changes() {
-    // Common checks come first and those of the kind follow, so that a wrong field is named twice.
+    // The checks of all kinds come first and those of the kind follow, so an invalid field is reported twice.
     let twice = |line: &'static str| [line, line];
     let change = |fields: &str, want: &[&str]| {
         assert_invalid_update("Endpoints", "{}", &format!(r#"{{"metadata": {fields}}}"#), want);

@@ -1,4 +1,4 @@
-//! Nodes and namespaces that are refused.
+//! Validation of Nodes and Namespaces.
 
 use super::{assert_invalid, assert_invalid_status_update, assert_invalid_update};
 

@@ -1,4 +1,4 @@
-//! Pods that are refused.
+//! Validation of Pods.
 
 use super::{assert_invalid, assert_invalid_status_update, assert_invalid_update};
 

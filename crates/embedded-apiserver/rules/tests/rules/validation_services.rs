@@ -1,4 +1,4 @@
-//! Services that are refused.
+//! Validation of Services.
 
 use super::{assert_invalid, assert_invalid_status_update, assert_invalid_update};
 

@@ -7,7 +7,7 @@ use super::table::{self, Field, Kind, Message, Shape};
 use super::wire::{Payload, Reader};
 use super::{MAGIC, Malformed};
 
-/// No object is nested deeper than this.
+/// The maximum depth of nesting.
 const DEPTH: usize = 32;
 
 /// The parts of a `runtime.Unknown`.
@@ -50,7 +50,7 @@ fn message(of: &Message, bytes: &[u8], depth: usize) -> Result<Map<String, Value
     let mut object = Map::new();
     for entry in Reader(bytes) {
         let (number, payload) = entry?;
-        // Fields that this server does not know are dropped, as unknown fields of JSON are.
+        // Unknown fields are dropped, as in JSON.
         if let Some(field) = of.fields.iter().find(|field| field.number == number) {
             add(&mut object, field, payload, depth)?;
         }

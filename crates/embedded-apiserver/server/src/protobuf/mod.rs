@@ -1,10 +1,10 @@
 //! Kubernetes' protobuf in both directions: what Go's typed clients send and receive where they are not told otherwise.
 //!
-//! `messages.txt` says for each message which field number has which JSON name and type, as the `protobuf` and `json`
-//! tags of the Go types of `k8s.io/api` and `k8s.io/apimachinery` have it. A type is `s`tring, `i`nteger, `b`oolean,
-//! `T`ime, `M`icroTime, `Q`uantity, `I`ntOrString, `F`ieldsV1, `E` (a message that JSON has as a list of strings) or the
-//! name of a message; `*` marks a pointer, `[]` a list, `{}` a map. A field named `.` lends its own fields to the
-//! message around it.
+//! `messages.txt` lists the number, JSON name and type of each field of each message, from the `protobuf` and `json`
+//! tags of the Go types of `k8s.io/api` and `k8s.io/apimachinery`. A type is `s`tring, `i`nteger, `b`oolean, `T`ime,
+//! `M`icroTime, `Q`uantity, `I`ntOrString, `F`ieldsV1, `E` (a message that JSON has as a list of strings) or the name
+//! of a message; `*` marks a pointer, `[]` a list, `{}` a map. A field named `.` lends its own fields to the message
+//! around it.
 
 mod decode;
 mod encode;

@@ -1,19 +1,19 @@
-//! Protobuf's wire format, as far as Kubernetes' messages use it.
+//! The part of protobuf's wire format that Kubernetes' messages use.
 
 use super::Malformed;
 
-/// What a field carries.
+/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Payload<'a> {
     /// A varint.
     Number(u64),
     /// A string or a message.
     Bytes(&'a [u8]),
-    /// A fixed number, which no message that is read here has.
+    /// A fixed-width number, which is skipped.
     Fixed,
 }
 
-/// Reads the fields of a message one after the other.
+/// An iterator over the fields of a message.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -1,4 +1,4 @@
-//! A sorted map of two levels that is copied on write, so that a reader takes a consistent snapshot by cloning one `Arc`.
+//! A sorted map of two levels that is copied on write, so cloning one `Arc` gives a consistent snapshot.
 //!
 //! Cost: a snapshot is O(1). A write to a map of n objects moves at most [`LEAF`] pointers, and, where a snapshot still
 //! shares them, first clones one leaf and the n / LEAF pointers of the top level: some microseconds for 150,000 objects.
@@ -25,7 +25,7 @@ impl CowMap {
         self.len
     }
 
-    /// The leaf that holds the key if any does.
+    /// The leaf that contains the key if any does.
     fn leaf_of(&self, key: &str) -> usize {
         self.leaves
             .partition_point(|leaf| leaf.first().is_some_and(|first| &*first.key <= key))
@@ -41,13 +41,13 @@ impl CowMap {
         (leaf, found)
     }
 
-    /// The object of this key.
+    /// The object with this key.
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<Stored>> {
         let (leaf, found) = self.position(key);
         self.leaves.get(leaf)?.get(found.ok()?)
     }
 
-    /// Puts an object in its place and returns the one that it replaces.
+    /// Inserts an object and returns the one that it replaces.
     pub(crate) fn insert(&mut self, object: Arc<Stored>) -> Option<Arc<Stored>> {
         let (at, found) = self.position(&object.key);
         let leaves = Arc::make_mut(&mut self.leaves);
@@ -63,7 +63,7 @@ impl CowMap {
                 leaf.insert(index, object);
                 self.len += 1;
                 if leaf.len() > LEAF {
-                    // A full leaf that grows at its end is most likely being loaded in order: it stays full.
+                    // If a full leaf grows at its end, objects are probably inserted in order, so it stays full.
                     let keep = if index + 1 == leaf.len() { LEAF } else { LEAF / 2 };
                     let right = leaf.split_off(keep);
                     leaves.insert(at + 1, Arc::new(right));
@@ -73,7 +73,7 @@ impl CowMap {
         }
     }
 
-    /// Takes an object out.
+    /// Removes an object.
     pub(crate) fn remove(&mut self, key: &str) -> Option<Arc<Stored>> {
         let (at, found) = self.position(key);
         let index = found.ok()?;
@@ -94,14 +94,14 @@ impl CowMap {
         self.leaves[..leaf.min(self.leaves.len())].iter().map(|leaf| leaf.len()).sum::<usize>() + within
     }
 
-    /// The objects from `start` on, for as long as their keys begin with `prefix`, over a snapshot.
+    /// A cursor over a snapshot, from `start` to the last key with `prefix`.
     pub(crate) fn cursor(&self, start: &str, prefix: &str) -> Cursor {
         let (leaf, found) = self.position(start);
         Cursor { map: self.clone(), leaf, index: found.unwrap_or_else(|index| index), prefix: prefix.into() }
     }
 }
 
-/// Walks over a snapshot that it keeps alive.
+/// An iterator over a snapshot that it owns.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     map: CowMap,

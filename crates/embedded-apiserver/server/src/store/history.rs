@@ -1,4 +1,4 @@
-//! The latest changes of one resource, which watches replay and from which older states are put together again.
+//! The latest changes of one resource, which watches replay and from which older states are reconstructed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use super::object::{EventKind, Stored};
 /// One change.
 #[derive(Debug)]
 pub(crate) struct Event {
-    /// The version that it made.
+    /// The version of the change.
     pub(crate) version: u64,
-    /// What it was.
+    /// The type of the change.
     pub(crate) kind: EventKind,
-    /// The object after it; for a deletion the last state under the deletion's version.
+    /// The object after the change; for a deletion the last state with the version of the deletion.
     pub(crate) object: Arc<Stored>,
-    /// The object before it.
+    /// The object before the change.
     pub(crate) previous: Option<Arc<Stored>>,
 }
 
-/// The history does not reach back to the version asked for.
+/// The requested version is older than the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooOld {
-    /// The oldest version from which changes can still be told.
+    /// The oldest version from which changes are available.
     pub(crate) oldest: u64,
 }
 
@@ -35,12 +35,12 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// An empty history that starts after `version` and keeps `capacity` changes, at least one.
+    /// An empty history that begins after `version` and keeps at least one and at most `capacity` changes.
     pub(crate) fn new(capacity: usize, version: u64) -> Self {
         Self { events: VecDeque::new(), capacity: capacity.max(1), floor: version }
     }
 
-    /// Adds a change and forgets the oldest one when there are too many.
+    /// Adds a change and drops the oldest one if there are too many.
     pub(crate) fn push(&mut self, event: Arc<Event>) {
         self.events.push_back(event);
         while self.events.len() > self.capacity {
@@ -50,7 +50,7 @@ impl History {
         }
     }
 
-    /// Forgets everything up to `version`.
+    /// Drops all changes up to `version`.
     pub(crate) fn forget(&mut self, version: u64) {
         while self.events.front().is_some_and(|event| event.version <= version) {
             self.events.pop_front();
@@ -67,7 +67,7 @@ impl History {
         Ok(self.events.range(start..))
     }
 
-    /// The version before which nothing is known.
+    /// The version up to which changes were dropped.
     pub(crate) fn floor(&self) -> u64 {
         self.floor
     }

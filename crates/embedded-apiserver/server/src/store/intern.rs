@@ -6,11 +6,11 @@ use std::sync::Arc;
 /// A shared string.
 pub(crate) type Text = Arc<str>;
 
-/// Hands out one copy of each string. Its own set is never iterated over for an answer, so its order does not matter.
+/// Returns one shared copy of each string. The set is never iterated for output, so its order does not matter.
 #[derive(Debug, Default)]
 pub(crate) struct Interner {
     known: HashSet<Text>,
-    /// How large the set may grow before strings that nobody else holds are dropped.
+    /// The size of the set at which unused strings are dropped.
     sweep_at: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The few fields of an object that the server itself reads: those that selectors, deletion and the garbage collector ask.
+//! The fields of an object that the server itself reads: for selectors, deletion and the garbage collector.
 
 use kube_endpoint_apiserver_rules::resource::{self, Resource};
 use kube_endpoint_apiserver_rules::selector;
@@ -6,16 +6,17 @@ use serde_json::Value;
 
 use super::intern::{Interner, Text};
 
-/// What is kept of an object beside its bytes.
+/// The fields that are stored in addition to an object's bytes.
 #[derive(Debug)]
 pub(crate) struct Meta {
     /// The uid.
     pub(crate) uid: Text,
     /// The labels, sorted by key.
     labels: Box<[(Text, Text)]>,
-    /// The values of [`selector::selectable_fields`], in that order; the name and the namespace are in the key.
+    /// The values of [`selector::selectable_fields`], in the same order; name and namespace are empty, since they are
+    /// in the key.
     fields: Box<[Text]>,
-    /// The uids of owners whose kinds this server keeps; of others it cannot know whether they are there.
+    /// The uids of owners whose kinds this server stores; it cannot know whether others exist.
     pub(crate) owners: Box<[Text]>,
     /// Whether it is marked for deletion.
     pub(crate) deleting: bool,
@@ -73,13 +74,13 @@ impl Meta {
         Some(&*self.labels[index].1)
     }
 
-    /// The value of a selectable field, by its place in [`selector::selectable_fields`].
+    /// The value of a selectable field, by its index in [`selector::selectable_fields`].
     pub(crate) fn field(&self, index: usize) -> Option<&str> {
         self.fields.get(index).map(|value| &**value)
     }
 }
 
-/// Whether this server keeps objects of the kind that an ownerReference names.
+/// Whether this server stores objects of the kind in an ownerReference.
 pub(crate) fn owner_is_served(owner: &Value) -> bool {
     let text = |name: &str| owner[name].as_str().unwrap_or_default();
     resource::by_kind(text("apiVersion"), text("kind")).is_some_and(Resource::is_stored)

@@ -1,5 +1,5 @@
-//! The store: one sorted copy-on-write map and one bounded history for each resource, under a single counter of
-//! resource versions. Everything here is synchronous and is called with the server's one lock held.
+//! The store: a sorted copy-on-write map and a bounded history for each resource, and one counter of resource
+//! versions. Everything here is synchronous and is called with the server's lock held.
 
 mod cow;
 mod history;
@@ -32,13 +32,13 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A receiver that wakes at each change of the resource.
+    /// A receiver that is notified of each change of the resource.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.notifier.subscribe()
     }
 
-    /// The objects as they stood at `version`, found by undoing the changes since. The cost is that of the changes
-    /// undone; the current state costs nothing.
+    /// The objects at `version`, reconstructed by undoing later changes. The cost is proportional to the number of
+    /// changes undone.
     pub(crate) fn at(&self, version: u64) -> Result<CowMap, TooOld> {
         let mut objects = self.objects.clone();
         for event in self.history.since(version)?.rev() {
@@ -55,7 +55,7 @@ impl Table {
     }
 }
 
-/// The place of one object: which table, which key.
+/// The location of one object: table and key.
 pub(crate) type Place = (usize, Box<str>);
 
 /// All objects of the server.
@@ -63,13 +63,13 @@ pub(crate) struct Store {
     version: u64,
     tables: Vec<Table>,
     interner: Interner,
-    /// Objects by the uids of their owners, for owners of kinds that this server keeps.
+    /// Objects by the uids of their owners, for owners of kinds that this server stores.
     dependents: BTreeMap<Text, BTreeSet<Place>>,
-    /// Where the objects are that may own others, by uid.
+    /// The locations of all objects by uid.
     owners: BTreeMap<Text, Place>,
 }
 
-/// The names under which objects are kept, in the order of the tables.
+/// The storage names of resources, in the order of the tables.
 static STORAGES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let mut names: Vec<&'static str> = Vec::new();
     for resource in resource::all().filter(|r| r.is_stored()) {
@@ -80,15 +80,15 @@ static STORAGES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     names
 });
 
-/// The resource whose view of a table is the stored one: the first that names it.
+/// The resource in whose version the objects of a table are stored: the first with its storage name.
 pub(crate) fn resource_of_table(table: usize) -> &'static Resource {
     let name = STORAGES.get(table).copied().unwrap_or_default();
-    // The table of resources is never empty, and every table was made from one of its rows.
+    // Every table was created for a resource, so the default is never used.
     resource::all().find(|r| r.storage == name).unwrap_or(&resource::NAMESPACES)
 }
 
 impl Store {
-    /// An empty store that remembers `history` changes of each resource and starts to count after `version`.
+    /// An empty store that keeps `history` changes of each resource and whose latest version is `version`.
     pub(crate) fn new(history: usize, version: u64) -> Self {
         let tables = STORAGES
             .iter()
@@ -107,12 +107,12 @@ impl Store {
         }
     }
 
-    /// The number of the table that holds a resource.
+    /// The number of the table of a resource.
     pub(crate) fn table_of(resource: &Resource) -> usize {
         STORAGES.iter().position(|name| *name == resource.storage).unwrap_or_default()
     }
 
-    /// The version of the latest change of anything.
+    /// The version of the latest change.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }
@@ -127,12 +127,12 @@ impl Store {
         &self.tables
     }
 
-    /// The parts of an object that the server itself reads, with its repeated strings shared.
+    /// The fields of an object that the server itself reads, with shared strings.
     pub(crate) fn meta(&mut self, resource: &Resource, object: &serde_json::Value) -> Meta {
         Meta::of(resource, object, &mut self.interner)
     }
 
-    /// Stores an object under a fresh version and tells the watchers.
+    /// Stores an object under a new version and notifies watchers.
     pub(crate) fn write(&mut self, table: usize, key: &str, encoded: &Encoded, meta: Meta) -> Arc<Stored> {
         let previous = self.tables[table].objects.get(key).cloned();
         let kind = if previous.is_some() { EventKind::Modified } else { EventKind::Added };
@@ -147,7 +147,7 @@ impl Store {
         stored
     }
 
-    /// Stores an object as part of the state that the server starts from: no watcher can ask for the change itself.
+    /// Stores an object as part of the initial state: the change is not in the history.
     pub(crate) fn seed(&mut self, table: usize, key: &str, encoded: &Encoded, meta: Meta) {
         if let Some(previous) = self.tables[table].objects.get(key).cloned() {
             self.unlink(table, &previous);
@@ -159,7 +159,7 @@ impl Store {
         self.compact();
     }
 
-    /// Removes an object; what comes back carries the version of its deletion, as the watchers are shown it.
+    /// Removes an object and returns it with the version of its deletion, as watchers see it.
     pub(crate) fn remove(&mut self, table: usize, key: &str) -> Option<Arc<Stored>> {
         let previous = self.tables[table].objects.remove(key)?;
         self.unlink(table, &previous);
@@ -169,7 +169,7 @@ impl Store {
         Some(gone)
     }
 
-    /// Forgets all changes so far.
+    /// Drops all changes so far from the history.
     pub(crate) fn compact(&mut self) {
         for table in &mut self.tables {
             table.history.forget(self.version);
@@ -181,13 +181,13 @@ impl Store {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
 
-    /// The object of this uid, if it is there.
+    /// The object with this uid, if it exists.
     pub(crate) fn by_uid(&self, uid: &str) -> Option<&Arc<Stored>> {
         let (table, key) = self.owners.get(uid)?;
         self.tables[*table].objects.get(key)
     }
 
-    /// The place of the object of this uid.
+    /// The location of the object with this uid.
     pub(crate) fn place_of(&self, uid: &str) -> Option<&Place> {
         self.owners.get(uid)
     }

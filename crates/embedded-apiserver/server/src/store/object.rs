@@ -1,4 +1,4 @@
-//! One stored object: its bytes, laid out so that a list, a read and every watcher share them without encoding again.
+//! One stored object: its bytes, in a layout that lists, reads and all watchers share without encoding again.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use serde_json::Value;
 
 use super::meta::Meta;
 
-/// What happened to an object.
+/// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventKind {
-    /// It came to be.
+    /// The object was added.
     Added,
-    /// It changed.
+    /// The object was modified.
     Modified,
-    /// It is gone.
+    /// The object was deleted.
     Deleted,
 }
 
 impl EventKind {
-    /// What a watch event of this kind starts with; the object and [`END`] follow.
+    /// The first bytes of a watch event of this type; the object and [`END`] follow.
     pub(crate) fn prefix(self) -> &'static [u8] {
         match self {
             Self::Added => br#"{"type":"ADDED","object":"#,
@@ -28,7 +28,7 @@ impl EventKind {
         }
     }
 
-    /// The type as a watch event carries it.
+    /// The type in a watch event.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -38,21 +38,21 @@ impl EventKind {
     }
 }
 
-/// What a watch event ends with.
+/// The last bytes of a watch event.
 const END: &[u8] = b"}\n";
 
-/// An object's JSON with a gap where its resource version goes, so that it can be encoded before the version is known.
+/// An object's JSON with a gap for its resource version, so that it can be encoded before the version is known.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Encoded {
     text: Vec<u8>,
-    /// Where the members after `apiVersion` and `kind` begin.
+    /// The offset of the members after `apiVersion` and `kind`.
     rest_at: usize,
-    /// Where the digits of the version go.
+    /// The offset of the digits of the version.
     version_at: usize,
 }
 
 impl Encoded {
-    /// Encodes an object. `apiVersion` and `kind` come first; a resourceVersion that it has is left out.
+    /// Encodes an object. `apiVersion` and `kind` come first; its resourceVersion is left out.
     pub(crate) fn of(object: &Value) -> Self {
         let mut text = Vec::with_capacity(1024);
         text.push(b'{');
@@ -95,7 +95,7 @@ impl Encoded {
     }
 }
 
-/// Writes an empty resourceVersion and returns where its digits go.
+/// Writes an empty resourceVersion and returns the offset of its digits.
 fn version_gap(text: &mut Vec<u8>) -> usize {
     text.extend_from_slice(br#""resourceVersion":""#);
     let at = text.len();
@@ -104,7 +104,7 @@ fn version_gap(text: &mut Vec<u8>) -> usize {
 }
 
 fn member(text: &mut Vec<u8>, name: &str, value: &Value) {
-    // Writing JSON values into memory cannot fail: keys are strings and the writer never errs.
+    // Writing JSON into memory cannot fail: keys are strings and the writer returns no errors.
     let _ = serde_json::to_writer(&mut *text, name);
     text.push(b':');
     let _ = serde_json::to_writer(&mut *text, value);
@@ -113,11 +113,11 @@ fn member(text: &mut Vec<u8>, name: &str, value: &Value) {
 /// One object at one version.
 #[derive(Debug)]
 pub(crate) struct Stored {
-    /// `namespace/name`, or the name alone for what lives in no namespace. Keys sort as the real store's do.
+    /// `namespace/name`, or the name of a cluster-scoped object. Keys sort as in the real store.
     pub(crate) key: Box<str>,
     /// Its resource version.
     pub(crate) version: u64,
-    /// What the server reads of it.
+    /// The fields that the server reads.
     pub(crate) meta: Arc<Meta>,
     /// The whole watch event.
     frame: Bytes,
@@ -127,7 +127,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// Puts the version into the gap and the frame of a watch event around the object.
+    /// Fills the version into the gap and wraps the object in a watch event.
     pub(crate) fn new(key: &str, version: u64, kind: EventKind, encoded: &Encoded, meta: Arc<Meta>) -> Self {
         let (before, after) = encoded.text.split_at(encoded.version_at);
         Self {
@@ -141,7 +141,7 @@ impl Stored {
         }
     }
 
-    /// The same object at another version, as an event of another kind.
+    /// The same object with another version, as an event of another type.
     pub(crate) fn restamped(&self, kind: EventKind, version: u64) -> Self {
         let text = self.bytes();
         let (before, rest) = text.split_at(self.version_at as usize);
@@ -162,18 +162,18 @@ impl Stored {
         self.frame.slice(self.kind.prefix().len()..self.frame.len() - END.len())
     }
 
-    /// The object's JSON without the opening brace, apiVersion and kind, which items of a list do not carry.
+    /// The object's JSON without the opening brace, apiVersion and kind, which items of a list do not have.
     pub(crate) fn item(&self) -> &[u8] {
         &self.frame[self.kind.prefix().len() + self.rest_at as usize..self.frame.len() - END.len()]
     }
 
     /// The object as a value.
     pub(crate) fn value(&self) -> Value {
-        // The bytes were written by this server's own encoder.
+        // The bytes come from this server's encoder, so they are valid.
         serde_json::from_slice(&self.bytes()).unwrap_or_default()
     }
 
-    /// Hands over the watch event of the given kind, in as few pieces as possible, none of them copied.
+    /// Passes the watch event of the given type to `out`, in one or two pieces, without copying.
     pub(crate) fn event(&self, kind: EventKind, mut out: impl FnMut(Bytes)) {
         if kind == self.kind {
             out(self.frame.clone());
@@ -183,7 +183,7 @@ impl Stored {
         }
     }
 
-    /// The namespace, empty for what lives in none.
+    /// The namespace, empty for a cluster-scoped object.
     pub(crate) fn namespace(&self) -> &str {
         self.key.split_once('/').map_or("", |(namespace, _)| namespace)
     }

@@ -1,4 +1,4 @@
-//! `create`: names, uids and times are given here; what else becomes of the object the rules decide.
+//! `create`: sets names, uids and creation times; the rules crate does the rest.
 
 use http::StatusCode;
 use jiff::Timestamp;
@@ -13,11 +13,11 @@ use crate::clock::rfc3339;
 use crate::metadata::{set, text, unset};
 use crate::server::{Inner, key_of};
 
-/// How often another generated name is tried when one is taken, as upstream does.
+/// How many generated names are tried, as upstream.
 const NAME_ATTEMPTS: usize = 8;
 
 impl Inner {
-    /// Answers a create request.
+    /// Handles a create request.
     pub(crate) fn post(&self, call: &Call<'_>) -> Result<Answer, Status> {
         let body = call.json()?;
         if !call.resource.is_stored() {
@@ -33,7 +33,7 @@ impl Inner {
         call.done(&done)
     }
 
-    /// Creates a decoded object, under a name made from its generateName if it has none of its own.
+    /// Creates a decoded object. If it has no name, one is generated from its generateName.
     pub(crate) fn create(
         &self,
         resource: &'static Resource,
@@ -105,7 +105,7 @@ impl Inner {
         Ok(Done { outcome, created: true, warnings: decided.warnings })
     }
 
-    /// Gives an object that is to be created its uid and time, and takes away what only the server may set.
+    /// Sets the uid and creation time of a new object, and removes the fields that only the server may set.
     fn fill_system_fields(&self, object: &mut Value, now: Timestamp) {
         for field in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
             unset(object, field);
@@ -115,7 +115,7 @@ impl Inner {
     }
 }
 
-/// Sets the namespace that the path names; an object that says another one is refused.
+/// Sets the namespace of the path; an object with a different one is rejected.
 pub(crate) fn check_namespace(
     resource: &Resource,
     namespace: &str,

@@ -1,4 +1,4 @@
-//! `delete` and `deletecollection`: carrying out what a deletion means for an object.
+//! `delete` and `deletecollection`.
 
 use std::sync::Arc;
 
@@ -17,20 +17,20 @@ use crate::selection::Selection;
 use crate::server::{Conflict, Inner};
 use crate::store::{Store, Stored};
 
-/// How often a deletion that meets other writers is tried.
+/// How often a deletion is attempted if others write concurrently.
 const ATTEMPTS: usize = 5;
 
-/// What a deletion came to.
+/// The result of a deletion.
 #[derive(Debug)]
 pub(crate) struct Deleted {
-    /// The object, as it was last or as it is now marked.
+    /// The object as it was last stored or as it is marked for deletion.
     pub(crate) outcome: Outcome,
-    /// Whether it is gone.
+    /// Whether it was removed.
     pub(crate) gone: bool,
 }
 
 impl Inner {
-    /// Answers a DELETE request of one object.
+    /// Handles a DELETE request of one object.
     pub(crate) fn delete_one(&self, call: &Call<'_>) -> Result<Answer, Status> {
         if !call.info.subresource.is_empty() {
             return Err(Status::new(
@@ -42,7 +42,7 @@ impl Inner {
         let (options, dry_run) = DeleteOptions::read(call)?;
         let key = call.key();
         let deleted = self.delete(call.resource, &key, &options, dry_run)?;
-        // Upstream shows the object only for these kinds, and for all that are not gone yet.
+        // Upstream returns the object only for these kinds, and for others as long as they are not removed.
         let shows_object = !deleted.gone || [&NAMESPACES, &PODS, &SERVICES].contains(&call.resource);
         match deleted.outcome {
             Outcome::Stored(stored) if shows_object => Ok(call.object(http::StatusCode::OK, &stored)),
@@ -54,7 +54,7 @@ impl Inner {
         }
     }
 
-    /// Answers a DELETE request of a collection with the list of what was deleted.
+    /// Handles a DELETE request of a collection; the response lists the deleted objects.
     pub(crate) fn delete_collection(&self, call: &Call<'_>) -> Result<Answer, Status> {
         let (options, dry_run) = DeleteOptions::read(call)?;
         let list_options = ListOptions::read(&call.query, false)?;
@@ -100,7 +100,7 @@ impl Inner {
             let decision = decide(resource, object, options, self.clock.now());
             let (marked, remove) = match decision {
                 Decision::Pending => (None, false),
-                // Marks that are there already are not written again.
+                // An object that is already marked is not written again.
                 Decision::Mark(object) if object == before => (None, false),
                 Decision::Mark(object) => (Some(object), false),
                 Decision::MarkAndRemove(object) => (Some(object), true),
@@ -128,7 +128,7 @@ impl Inner {
         Err(Status::conflict(resource, name, MODIFIED))
     }
 
-    /// Removes an object if it is still at version `expected`, and starts what follows from it.
+    /// Removes an object if it is still at version `expected`, and triggers the controllers that react to it.
     pub(crate) fn erase(
         &self,
         resource: &Resource,
@@ -151,8 +151,8 @@ impl Inner {
         Ok(gone)
     }
 
-    /// Gives a deleted Service's addresses back and deletes the Endpoints of its name, as upstream's Service storage
-    /// does (but not the EndpointSlices, which the garbage collector finds).
+    /// Releases a deleted Service's addresses and deletes the Endpoints of the same name, as upstream's Service
+    /// storage does. The garbage collector deletes its EndpointSlices.
     fn service_removed(&self, service: &Stored) {
         self.cluster_ips.lock().release(&service.value());
         while let Some(current) = self.current(&ENDPOINTS, &service.key) {
@@ -164,7 +164,7 @@ impl Inner {
     }
 }
 
-/// The Status that answers a deletion that left nothing.
+/// The Status for the deletion of an object that was removed.
 fn success(call: &Call<'_>, object: &Value) -> Answer {
     let details = Details {
         name: text(object, "name").to_owned(),

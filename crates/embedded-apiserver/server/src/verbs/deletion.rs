@@ -1,4 +1,4 @@
-//! What a deletion asks for, and what it means for an object: its grace, its finalizers, its marks.
+//! DeleteOptions and their effect on an object: grace period, finalizers, deletion timestamp.
 
 use jiff::{SignedDuration, Timestamp};
 use kube_endpoint_apiserver_rules::resource::{NAMESPACES, PODS, Resource};
@@ -10,21 +10,21 @@ use super::Call;
 use crate::clock::rfc3339;
 use crate::metadata::{FOREGROUND, ORPHAN, is_empty, set, text, unset};
 
-/// What becomes of the dependents of a deleted object.
+/// The propagation policy: what happens to the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
     /// They are deleted after it.
     Background,
     /// They are deleted before it.
     Foreground,
-    /// They stay and forget their owner.
+    /// They are kept and lose their reference to the owner.
     Orphan,
 }
 
 /// The options of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
-    /// Seconds of grace; `None` for what the object itself says.
+    /// The grace period in seconds; `None` for that of the object.
     pub(crate) grace: Option<i64>,
     pub(crate) uid: Option<String>,
     pub(crate) version: Option<String>,
@@ -32,7 +32,7 @@ pub(crate) struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// Reads the options from the body if there is one, else from the query.
+    /// Reads the options from the body if there is one, otherwise from the query.
     pub(super) fn read(call: &Call<'_>) -> Result<(Self, bool), Status> {
         let mut dry_run = call.query.dry_run()?;
         let body = if call.body.is_empty() { json!({}) } else { call.json()? };
@@ -89,19 +89,20 @@ impl DeleteOptions {
     }
 }
 
-/// What is to be done with an object that somebody wants deleted.
+/// What a deletion does with an object.
 pub(super) enum Decision {
-    /// Nothing: it is being deleted already, and not slower than asked.
+    /// Nothing: it is being deleted already, at least as fast as requested.
     Pending,
-    /// Store it with its marks.
+    /// Store it with a deletion timestamp.
     Mark(Value),
-    /// Store it with its marks, and remove it right after, as upstream does with pods that get no grace.
+    /// Store it with a deletion timestamp and remove it right after, as upstream does with pods without a grace
+    /// period.
     MarkAndRemove(Value),
     /// Remove it.
     Remove,
 }
 
-/// What `options` mean for an object.
+/// Decides what a deletion with `options` does with an object.
 pub(super) fn decide(
     resource: &Resource,
     mut object: Value,
@@ -136,7 +137,7 @@ pub(super) fn decide(
     }
 }
 
-/// Sets the deletion marks. The first of them counts as a change of the desired state.
+/// Sets deletionTimestamp and deletionGracePeriodSeconds. The first deletion increments the generation.
 fn mark(object: &mut Value, time: &str, seconds: i64) {
     if text(object, "deletionTimestamp").is_empty() {
         strategy::increment_generation_for_deletion(object);
@@ -145,17 +146,17 @@ fn mark(object: &mut Value, time: &str, seconds: i64) {
     set(object, "deletionGracePeriodSeconds", seconds);
 }
 
-/// How long a pod may still run.
+/// The remaining grace period of a pod.
 enum Grace {
-    /// It is being deleted, and not slower than is now asked for.
+    /// It is being deleted, at least as fast as requested.
     Pending,
-    /// Its marks say that there is nothing to wait for.
+    /// Its grace period is zero already.
     AlreadyOver,
-    /// Until this time, so many seconds in all.
+    /// Until this time, this many seconds in total.
     Until(String, i64),
 }
 
-/// Upstream's BeforeDelete and the pod strategy's CheckGracefulDelete in one.
+/// Upstream's BeforeDelete combined with the pod strategy's CheckGracefulDelete.
 fn pod_grace(pod: &Value, options: &DeleteOptions, now: Timestamp) -> Grace {
     let asked = options.grace.map(|seconds| if seconds < 0 { 1 } else { seconds });
     let later = |time: Timestamp, seconds: i64| {
@@ -191,8 +192,8 @@ fn pod_grace(pod: &Value, options: &DeleteOptions, now: Timestamp) -> Grace {
     Grace::Until(rfc3339(later(now, seconds)), seconds)
 }
 
-/// Adds the finalizer that the propagation policy asks for and takes the other one away. Without a policy they stay as
-/// they are. Says whether any finalizer is left.
+/// Adds the finalizer of the propagation policy and removes the other one. Without a policy the finalizers are
+/// unchanged. Returns whether there are any finalizers.
 fn set_gc_finalizers(object: &mut Value, propagation: Option<Propagation>) -> bool {
     let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     if let Some(policy) = propagation {
@@ -212,7 +213,7 @@ fn set_gc_finalizers(object: &mut Value, propagation: Option<Propagation>) -> bo
     any
 }
 
-/// A namespace is only marked; the namespace controller empties it and takes it away.
+/// A namespace is only marked; the namespace controller empties and removes it.
 fn decide_namespace(mut object: Value, options: &DeleteOptions, now: Timestamp) -> Decision {
     if text(&object, "deletionTimestamp").is_empty() {
         set(&mut object, "deletionTimestamp", rfc3339(now));

@@ -1,4 +1,4 @@
-//! `list`: which state it shows, in pages if asked to, and encoding it while it is sent.
+//! `list`: selects the state to return, in pages if requested, and encodes it while it is sent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +20,10 @@ use crate::selection::Selection;
 use crate::server::Inner;
 use crate::store::{CowMap, Store, Stored};
 
-/// How many bytes are encoded between two looks at the connection.
+/// The size in bytes of the chunks in which a list is encoded.
 const CHUNK: usize = 64 * 1024;
 
-/// How long a read waits for a version that does not exist yet, as upstream does.
+/// How long a read waits for a version that does not exist yet, as upstream.
 const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 
 const INCONSISTENT: &str = "The provided continue parameter is too old to display a consistent list result. You can \
@@ -31,12 +31,12 @@ const INCONSISTENT: &str = "The provided continue parameter is too old to displa
      remainder of the results. Continuing with the provided token results in an inconsistent list - objects that \
      were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
-/// 410: the history does not reach back that far.
+/// 410: the version is older than the history.
 pub(crate) fn expired(version: u64, oldest: u64) -> Status {
     Status::new(410, "Expired", format!("too old resource version: {version} ({oldest})"))
 }
 
-/// 504: the version asked for does not exist yet.
+/// 504: the requested version does not exist yet.
 fn too_large(version: u64, current: u64) -> Status {
     let message = format!("Timeout: Too large resource version: {version}, current: {current}");
     let mut status = Status::new(504, "Timeout", message);
@@ -52,16 +52,16 @@ fn too_large(version: u64, current: u64) -> Status {
     status
 }
 
-/// The state that a list shows.
+/// The state that a list returns.
 struct Snapshot {
     objects: CowMap,
     version: u64,
-    /// Where the page starts.
+    /// The key at which the page starts.
     start: String,
 }
 
 impl Inner {
-    /// Waits until the store has reached a version, for some seconds at most.
+    /// Waits until the store has reached a version, for a few seconds at most.
     pub(crate) async fn wait_for(&self, version: u64) -> Result<(), Status> {
         let deadline = tokio::time::Instant::now() + FRESHNESS_WAIT;
         loop {
@@ -108,7 +108,7 @@ impl Inner {
         }
         let exact = match (options.resource_version, options.version_match) {
             (Some(version), Some(Match::Exact)) => Some(version),
-            // A limit with a version and no word on how it is meant has always meant exactly that version.
+            // A limit with a version but without resourceVersionMatch means exactly that version.
             (Some(version), None) if version > 0 && options.limit.is_some() => Some(version),
             _ => None,
         };
@@ -136,7 +136,7 @@ impl Inner {
             Err(refused) => return refused.into_answer(call.form.encoding),
         };
         let mut metadata = json!({"resourceVersion": snapshot.version.to_string()});
-        // What a cache may answer is answered whole: the real server ignores the limit there.
+        // For lists that may be served from the cache the real server ignores the limit.
         let limit = options.limit.filter(|_| options.resource_version != Some(0));
         let objects: Box<dyn Iterator<Item = Arc<Stored>> + Send> = match limit {
             None => {
@@ -167,10 +167,10 @@ impl Inner {
     }
 }
 
-/// Why there is no state to show.
+/// Why a list fails.
 struct Refused {
     status: Status,
-    /// A token with which the rest of a list can be read from the latest state.
+    /// A token to continue the list from the latest state.
     token: Option<String>,
 }
 
@@ -189,7 +189,7 @@ impl Refused {
     }
 }
 
-/// The answer of a list: as one buffer where it is small, else as a stream of chunks made while it is sent.
+/// The response of a list: one buffer if it is small, otherwise a stream of chunks that are encoded while it is sent.
 pub(crate) fn encode(
     resource: &'static Resource,
     form: Form,

@@ -1,4 +1,4 @@
-//! What the server does for each verb.
+//! The handlers of the verbs.
 
 mod create;
 mod delete;
@@ -29,36 +29,36 @@ use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::store::Stored;
 
-/// One request as the verbs see it.
+/// One request, as the handlers of verbs get it.
 pub(crate) struct Call<'a> {
-    /// What is asked for.
+    /// The attributes of the request.
     pub(crate) info: &'a RequestInfo,
-    /// The resource; the router has made sure that there is one.
+    /// The resource.
     pub(crate) resource: &'static Resource,
     /// The decoded parameters.
     pub(crate) query: Query,
-    /// In which shape to answer.
+    /// The negotiated output.
     pub(crate) form: Form,
     /// The request's body.
     pub(crate) body: Bytes,
     /// The request's content type without parameters, lower case; empty for none.
     pub(crate) content_type: String,
-    /// Told when the connection's server shuts down.
+    /// Notified when the listener shuts down.
     pub(crate) closing: Option<Closing>,
-    /// What is to go wrong.
+    /// The injected faults.
     pub(crate) faults: Vec<Fault>,
 }
 
-/// The object that a write leaves behind.
+/// The object that results from a write.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// What is stored now, or was stored last.
+    /// The object as it is stored or, if it was deleted, as it was last stored.
     Stored(Arc<Stored>),
-    /// What would be stored, or what the client is shown of an object that the write removed.
+    /// The object of a dry run, or the last state of an object that the write removed.
     Shown(Value),
 }
 
-/// A write that went well.
+/// A successful write.
 #[derive(Debug)]
 pub(crate) struct Done {
     /// The object.
@@ -70,7 +70,7 @@ pub(crate) struct Done {
 }
 
 impl Call<'_> {
-    /// The body as JSON, also where it came as protobuf.
+    /// The body as JSON, converted if it is protobuf.
     pub(crate) fn json(&self) -> Result<Value, Status> {
         if self.content_type == protobuf::CONTENT_TYPE {
             return protobuf::to_json(&self.body, self.resource);
@@ -82,7 +82,7 @@ impl Call<'_> {
         parse_json(&self.body)
     }
 
-    /// Decodes an object of the request's resource. What is unknown in it is refused, warned of or ignored, as
+    /// Decodes an object of the request's resource. Unknown fields are rejected, warned of or ignored, as
     /// `fieldValidation` says.
     pub(crate) fn decode(&self, body: Value) -> Result<WithWarnings, Status> {
         let mut decoded = strategy::decode(self.resource, body)?;
@@ -111,12 +111,12 @@ impl Call<'_> {
         }
     }
 
-    /// The key of the object that the path names.
+    /// The key of the object in the path.
     pub(crate) fn key(&self) -> String {
         crate::server::key_of(self.resource, &self.info.namespace, &self.info.name)
     }
 
-    /// Answers with the object of a write.
+    /// Responds with the object of a write.
     pub(crate) fn done(&self, done: &Done) -> Result<Answer, Status> {
         let status = if done.created { StatusCode::CREATED } else { StatusCode::OK };
         let answer = match &done.outcome {
@@ -126,7 +126,7 @@ impl Call<'_> {
         Ok(answer::warn(answer, &done.warnings))
     }
 
-    /// Answers with a stored object.
+    /// Responds with a stored object.
     pub(crate) fn object(&self, status: StatusCode, stored: &Stored) -> Answer {
         match self.form.stored(self.resource, stored) {
             Ok(bytes) => answer::encoded(self.form.encoding, status, bytes),
@@ -134,19 +134,19 @@ impl Call<'_> {
         }
     }
 
-    /// Answers with an object in the resource's view.
+    /// Responds with an object that is in the resource's version.
     pub(crate) fn value(&self, status: StatusCode, value: Value) -> Answer {
         answer::object(self.form.encoding, status, &self.form.of_object(self.resource, value, true))
     }
 }
 
-/// Parses a request's body; the error is worded as upstream words it.
+/// Parses a request's body; the error is upstream's.
 fn parse_json(body: &[u8]) -> Result<Value, Status> {
     serde_json::from_slice(body)
         .map_err(|error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}")))
 }
 
-/// 415, naming what is accepted.
+/// 415, listing the accepted types.
 fn unsupported_media_type(given: &str, accepted: &str) -> Status {
     Status::new(
         415,

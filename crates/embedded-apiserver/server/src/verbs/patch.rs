@@ -1,4 +1,4 @@
-//! `patch`: by content type, on top of whatever the object is when the write succeeds.
+//! `patch`: applied to the current state of the object, again on each attempt.
 
 use kube_endpoint_apiserver_rules::patch::{self, PatchType};
 use kube_endpoint_apiserver_rules::status::Status;
@@ -12,14 +12,14 @@ use crate::answer::Answer;
 use crate::server::Inner;
 
 impl Inner {
-    /// Answers a PATCH request.
+    /// Handles a PATCH request.
     pub(crate) fn patch(&self, call: &Call<'_>) -> Result<Answer, Status> {
         let subresource = subresource(call)?;
         if call.content_type.starts_with("application/apply-patch+") {
             return Err(Status::new(
                 415,
                 "UnsupportedMediaType",
-                "this server does not do server-side apply; send a JSON, merge or strategic merge patch",
+                "this server does not support server-side apply; send a JSON, merge or strategic merge patch",
             ));
         }
         let patch_type = PatchType::from_content_type(&call.content_type)?;
@@ -35,7 +35,7 @@ impl Inner {
         };
         let warnings = Mutex::new(Vec::new());
         let mut done = self.update(&update, |current| {
-            // A patch never creates, so there is always something to patch.
+            // A patch never creates an object.
             let current = current.ok_or_else(|| Status::not_found(call.resource, name))?;
             let patched = patch::apply(call.resource, current, patch_type, &call.body)?;
             let WithWarnings { mut object, warnings: found } = call.decode(patched)?;

@@ -11,7 +11,7 @@ use crate::server::Inner;
 use crate::store::Store;
 
 impl Inner {
-    /// Reads one object, not older than the version asked for.
+    /// Reads one object, at least as new as the requested version.
     pub(crate) async fn read(&self, call: &Call<'_>) -> Result<Answer, Status> {
         if let Some(version) = call.query.get("resourceVersion") {
             self.wait_for(parse_version(version)?).await?;

@@ -1,5 +1,5 @@
-//! `update`, and the part of `patch` that comes after the new object is known: optimistic concurrency, preconditions,
-//! no-ops, and the removal of an object whose last finalizer went.
+//! `update`, and the part of `patch` after the new object is computed: optimistic concurrency, preconditions, no-ops,
+//! and the removal of an object whose last finalizer was removed.
 
 use kube_endpoint_apiserver_rules::resource::{self, Resource};
 use kube_endpoint_apiserver_rules::status::Status;
@@ -13,26 +13,26 @@ use crate::metadata::{is_empty, set, text};
 use crate::server::{Inner, key_of};
 use crate::store::Stored;
 
-/// How often a write that named no version is tried again when others write in between, as upstream does.
+/// How often a write without a resource version is attempted if others write concurrently, as upstream.
 const ATTEMPTS: usize = 5;
 
 pub(crate) const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
-/// Whom an update is about and how far it may go.
+/// The target and the options of an update.
 pub(crate) struct Update<'a> {
     pub(crate) resource: &'static Resource,
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
     pub(crate) subresource: Subresource,
     pub(crate) dry_run: bool,
-    /// Whether the object may be created if it is not there.
+    /// Whether the object may be created if it does not exist.
     pub(crate) may_create: bool,
-    /// Whether a uid in the new object must be that of the old one before anything else is looked at.
+    /// Whether a uid in the new object is a precondition, which is checked before everything else.
     pub(crate) uid_is_precondition: bool,
 }
 
-/// Refuses an object that is not the one that the path names.
+/// Rejects an object whose name is not the one in the path.
 pub(super) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
     match text(object, "name") {
         "" => Err(Status::bad_request(format!(
@@ -45,7 +45,7 @@ pub(super) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
     }
 }
 
-/// The subresource that a path names.
+/// The subresource in the path.
 pub(crate) fn subresource(call: &Call<'_>) -> Result<Subresource, Status> {
     match call.info.subresource.as_str() {
         "" => Ok(Subresource::None),
@@ -55,7 +55,7 @@ pub(crate) fn subresource(call: &Call<'_>) -> Result<Subresource, Status> {
 }
 
 impl Inner {
-    /// Answers a PUT request.
+    /// Handles a PUT request.
     pub(crate) fn put(&self, call: &Call<'_>) -> Result<Answer, Status> {
         let subresource = subresource(call)?;
         let WithWarnings { mut object, mut warnings } = call.decode(call.json()?)?;
@@ -77,7 +77,7 @@ impl Inner {
         call.done(&done)
     }
 
-    /// Replaces an object by what `make` makes of its present state.
+    /// Replaces an object by the result of `make` for its current state.
     pub(crate) fn update(
         &self,
         update: &Update<'_>,
@@ -107,7 +107,7 @@ impl Inner {
         Err(Status::conflict(resource, name, MODIFIED))
     }
 
-    /// One attempt; `None` when somebody else wrote in between.
+    /// One attempt; `None` if another request wrote concurrently.
     fn replace(
         &self,
         update: &Update<'_>,
@@ -161,14 +161,14 @@ impl Inner {
 
 fn check_version(update: &Update<'_>, old: &Value, new: &Value) -> Result<(), Status> {
     match text(new, "resourceVersion") {
-        // Where the version must be given, the rules refuse the object that has none.
+        // If a version is required, validation rejects an object without one.
         "" | "0" => Ok(()),
         version if version == text(old, "resourceVersion") => Ok(()),
         _ => Err(Status::conflict(update.resource, update.name, MODIFIED)),
     }
 }
 
-/// Puts back what a writer may leave out and cannot change.
+/// Restores fields that a writer may omit and cannot change.
 fn keep_system_fields(resource: &Resource, old: &Value, new: &mut Value) {
     let given = !matches!(text(new, "resourceVersion"), "" | "0");
     if given || strategy::allow_unconditional_update(resource) {
@@ -181,7 +181,7 @@ fn keep_system_fields(resource: &Resource, old: &Value, new: &mut Value) {
     }
 }
 
-/// Whether an update of an object that is marked for deletion leaves nothing to wait for.
+/// Whether an update makes an object that is marked for deletion ready to be removed.
 fn is_finished(old: &Value, new: &Value) -> bool {
     !text(old, "deletionTimestamp").is_empty()
         && is_empty(&new["metadata"]["finalizers"])

@@ -1,7 +1,7 @@
-//! `watch`: the current state if asked for, then every change after a version, with bookmarks in between.
+//! `watch`: the current state if requested, then every change after a version, and bookmarks.
 //!
-//! A watcher is a cursor into the resource's history. It has no queue of its own, so the number of watchers costs no
-//! memory; one that is so slow that the history has moved past it is told `410 Expired`.
+//! A watcher is a cursor into the resource's history. It has no queue of its own, so watchers need hardly any memory;
+//! a watcher that is slower than the history is long gets `410 Expired`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,18 +26,18 @@ use crate::selection::Selection;
 use crate::server::Inner;
 use crate::store::{Cursor, EventKind, Store, Stored};
 
-/// How many changes are taken out of the history under one lock.
+/// How many changes are read from the history under one lock.
 const BATCH: usize = 128;
 
-/// How many bytes of initial events are put together between two looks at the connection.
+/// How many bytes of initial events are queued at once.
 const CHUNK: usize = 64 * 1024;
 
-/// How long before its end a watch sends a last bookmark.
+/// The time before the end of a watch at which the last bookmark is sent.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
-/// What there is to do next.
+/// The result of a step of the watch.
 enum Step {
-    /// Something was queued, or may be.
+    /// Events are queued or may be available.
     Go,
     /// The watch is over.
     End,
@@ -49,12 +49,12 @@ struct Watcher {
     resource: &'static Resource,
     selection: Selection,
     form: Form,
-    /// Whether a table still has to describe its columns.
+    /// Whether column definitions are still to be sent.
     headers: bool,
-    /// All changes up to this version have been looked at.
+    /// All changes up to this version were processed.
     version: u64,
     initial: Option<Cursor>,
-    /// Whether the end of the initial events is to be told.
+    /// Whether a bookmark must mark the end of the initial events.
     mark_end: bool,
     queue: VecDeque<Bytes>,
     notifier: watch::Receiver<u64>,
@@ -181,12 +181,12 @@ impl Watcher {
         self.wait(None, true).await
     }
 
-    /// Waits for whatever comes first. The order of the branches is fixed, so that a run repeats.
+    /// Waits for the first of several events. The order of the branches is fixed, so that a run is reproducible.
     async fn wait(&mut self, until: Option<Instant>, changes: bool) -> Step {
         let last_bookmark = self.deadline.checked_sub(LAST_BOOKMARK).unwrap_or(self.deadline);
         let closing = async {
             match &mut self.closing {
-                // The sender going away is the end as well.
+                // A dropped sender also means the end.
                 Some(Closing(closing)) => drop(closing.wait_for(|closing| *closing).await),
                 None => std::future::pending().await,
             }
@@ -201,7 +201,7 @@ impl Watcher {
             () = tokio::time::sleep_until(self.next_bookmark), if changes && self.bookmarks => {
                 let interval = self.inner.settings.bookmark_interval;
                 let next = Instant::now() + interval;
-                // The last one comes shortly before the end, so that the client can go on from there.
+                // The last one is sent shortly before the end, so that the client can resume from there.
                 let before_end = last_bookmark > Instant::now() && next > last_bookmark;
                 self.next_bookmark = if before_end { last_bookmark } else { next };
                 self.bookmark_due = true;
@@ -242,7 +242,7 @@ impl Watcher {
         self.faults.cut_after.is_none_or(|events| self.sent < events)
     }
 
-    /// Looks at the next changes. One that takes an object out of the selection is shown as a deletion.
+    /// Sends the next changes. A change after which an object is no longer selected is sent as a deletion.
     fn send_changes(&mut self) -> Result<(), Status> {
         let events: Vec<_> = {
             let store = self.inner.store.lock();
@@ -250,7 +250,7 @@ impl Watcher {
             let events = events.map_err(|too_old| expired(self.version, too_old.oldest))?;
             let events: Vec<_> = events.take(BATCH).cloned().collect();
             if events.len() < BATCH {
-                // Nothing else happened to this resource up to the store's version, which bookmarks may tell.
+                // This resource has no other changes up to the store's version, so bookmarks may carry it.
                 self.version = self.version.max(store.version());
                 self.notifier.mark_unchanged();
             } else if let Some(last) = events.last() {

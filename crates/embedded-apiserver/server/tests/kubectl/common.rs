@@ -1,4 +1,4 @@
-//! What the tests share: a server with a kubectl that talks to it, and manifests.
+//! Shared by the tests: a server with a kubectl for it, and manifests.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -28,7 +28,7 @@ impl Kubectl {
 
     pub(crate) fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(std::env::var_os("KUBECTL").unwrap_or_else(|| "kubectl".into()));
-        // A home of its own keeps kubectl's cache of discovery out of the user's and apart from other tests'.
+        // A separate home directory keeps kubectl's discovery cache apart from the user's and other tests'.
         command
             .env("KUBECONFIG", self.home.path().join("config"))
             .env("HOME", self.home.path())
@@ -61,7 +61,7 @@ impl Kubectl {
         text
     }
 
-    /// Runs a command that must succeed and gives what it prints, without warnings.
+    /// Runs a command that must succeed and returns its output without warnings.
     #[track_caller]
     pub(crate) fn prints(&self, arguments: &str) -> String {
         let output = self.command(arguments).stdin(Stdio::null()).output().unwrap();
@@ -84,7 +84,7 @@ impl Kubectl {
         minor.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().unwrap()
     }
 
-    /// Says of a pod that it runs, as its kubelet would: before 1.24 kubectl could not write a status.
+    /// Sets a pod's phase to Running, as its kubelet does: before 1.24 kubectl could not write a status.
     pub(crate) fn run_pod(&self, name: &str) {
         let status = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
         let request = http::Request::patch(format!("/api/v1/namespaces/default/pods/{name}/status"))

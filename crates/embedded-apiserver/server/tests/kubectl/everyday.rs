@@ -1,11 +1,11 @@
-//! What one does every day: finding one's way, creating, showing, applying, changing, watching, deleting.
+//! Everyday commands: discovery, create, get, apply, patch, watch, delete.
 
 use std::io::{BufRead, BufReader};
 
 use crate::common::*;
 
 #[test]
-fn it_finds_its_way_around() {
+fn discovery_commands() {
     let kubectl = Kubectl::start();
     contains(&kubectl.ok("version -o yaml"), &["serverVersion:", "gitVersion: v1.36."]);
     let resources = kubectl.ok("api-resources");
@@ -100,7 +100,7 @@ fn changes_are_watched() {
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
     let mut phase = || lines.next().unwrap().unwrap().split_whitespace().nth(2).unwrap().to_owned();
     assert_eq!(phase(), "Pending");
-    // The watch begins at the version of the list, so it does not matter whether it is open yet.
+    // The watch begins at the version of the list, so it need not be open yet.
     kubectl.run_pod("web-1");
     assert_eq!(phase(), "Running");
     watch.kill().unwrap();

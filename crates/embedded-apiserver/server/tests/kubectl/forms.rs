@@ -1,4 +1,5 @@
-//! Every kind in every form: tables, wide tables, YAML, JSON, templates, names, descriptions; and the editor.
+//! Every kind in every output format: tables, wide tables, YAML, JSON, templates, names, descriptions; and `kubectl
+//! edit`.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::common::*;
 
-/// One object of each kind that is kept.
+/// One object of each stored kind.
 fn one_of_each() -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}},
@@ -24,7 +25,7 @@ fn one_of_each() -> Value {
     ]})
 }
 
-/// The kinds, with the heading of a table that only they have.
+/// The kinds, with a column that only their table has.
 const KINDS: [(&str, &str, &str); 8] = [
     ("namespaces", "default", "STATUS"),
     ("nodes", "node-1", "ROLES"),
@@ -37,7 +38,7 @@ const KINDS: [(&str, &str, &str); 8] = [
 ];
 
 #[test]
-fn every_kind_is_shown_in_every_form() {
+fn every_kind_in_every_output_format() {
     let kubectl = Kubectl::start();
     kubectl.with("create -f -", &one_of_each());
     for (kind, name, heading) in KINDS {
@@ -74,7 +75,7 @@ fn every_kind_is_described() {
     kubectl.with("create -f -", &event);
     contains(&kubectl.ok("describe service web"), &["Selector:", "app=web", "Seen", "hello"]);
     for (kind, name, _) in KINDS {
-        // Before 1.21 kubectl knew slices of v1beta1 only, which the real server does not serve any more either.
+        // Before 1.21 kubectl knew only EndpointSlices of v1beta1, which the real server no longer serves.
         if kind == "endpointslices" && kubectl.minor() < 21 {
             contains(
                 &kubectl.fails("describe endpointslices web-1"),
@@ -86,7 +87,7 @@ fn every_kind_is_described() {
     }
 }
 
-/// `kubectl edit` gives the object to an editor and sends a patch of what the editor changed.
+/// `kubectl edit` opens the object in an editor and sends a patch of the changes.
 #[test]
 fn objects_are_edited() {
     let kubectl = Kubectl::start();
@@ -115,7 +116,7 @@ fn manifests_are_applied_compared_and_deleted() {
     let (_, difference) = kubectl.run("diff -f -", &service(81).to_string());
     contains(&difference, &["port: 80", "port: 81"]);
     contains(&kubectl.with("apply view-last-applied -f -", &service(80)), &["kind: Service"]);
-    // The Service takes the Endpoints of its name along, so that kubectl does not find these any more.
+    // Deleting the Service deletes the Endpoints of the same name, so kubectl does not find them.
     let (_, deleted) = kubectl.run("delete -f -", &one_of_each().to_string());
     contains(&deleted, &["service \"web\" deleted", "pod \"web-1\" deleted", "endpoints \"web\" not found"]);
     assert_eq!(kubectl.server.count("services") + kubectl.server.count("pods"), 0);

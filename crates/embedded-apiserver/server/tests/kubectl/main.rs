@@ -1,5 +1,5 @@
-//! kubectl against the server, as a newcomer uses it. Needs a kubectl: the one that `KUBECTL` names, or the one in
-//! `PATH`, such as Debian's package `kubernetes-client` has it. The tests hold for every version from 1.20 on.
+//! kubectl against the server. The tests need a kubectl of version 1.20 or later: the one in `KUBECTL` or in `PATH`,
+//! for example from Debian's package `kubernetes-client`.
 
 #![allow(clippy::unwrap_used)]
 

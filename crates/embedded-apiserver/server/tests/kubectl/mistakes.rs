@@ -1,4 +1,4 @@
-//! What kubectl says when one gets something wrong, or wants what this server does not have.
+//! kubectl's output for invalid input and unsupported operations.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn check(kubectl: &Kubectl, arguments: &str, expected: &str) {
     contains(&kubectl.fails(arguments), &[expected]);
 }
 
-/// Sends a manifest that must be refused, past kubectl's own look at it.
+/// Sends an invalid manifest without kubectl's own validation.
 #[track_caller]
 fn refused(kubectl: &Kubectl, manifest: &Value, expected: &str) {
     let (success, text) = kubectl.run("create --validate=false -f -", &manifest.to_string());
@@ -19,7 +19,7 @@ fn refused(kubectl: &Kubectl, manifest: &Value, expected: &str) {
 }
 
 #[test]
-fn the_common_mistakes_are_explained() {
+fn common_mistakes() {
     let kubectl = Kubectl::start();
     kubectl.with("create -f -", &service(80));
     kubectl.with("create -f -", &pod());
@@ -57,7 +57,7 @@ fn the_common_mistakes_are_explained() {
 }
 
 #[test]
-fn manifests_that_make_no_sense_are_explained() {
+fn invalid_manifests() {
     let kubectl = Kubectl::start();
     let mut other = service(80);
     other["metadata"]["namespace"] = "nope".into();
@@ -93,14 +93,14 @@ fn manifests_that_make_no_sense_are_explained() {
     refused(&kubectl, &slice, "endpoints[0].addresses: Invalid value: \"fd00::1\": must be an IPv4 address");
 }
 
-/// The answer itself names what is missing.
+/// The response names what is not supported.
 #[test]
-fn what_the_server_cannot_do_it_says() {
+fn unsupported_operations() {
     let kubectl = Kubectl::start();
     kubectl.with("create -f -", &pod());
     check(&kubectl, "logs web-1", "this server has no pods/log");
     check(&kubectl, "exec web-1 -- ls", "this server has no pods/exec");
     let (success, text) = kubectl.run("apply --server-side -f -", &service(80).to_string());
     assert!(!success);
-    contains(&text, &["this server does not do server-side apply"]);
+    contains(&text, &["this server does not support server-side apply"]);
 }

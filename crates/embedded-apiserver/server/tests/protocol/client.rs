@@ -76,12 +76,12 @@ async fn a_watch_shows_every_change() {
             other => panic!("{other:?}"),
         });
     }
-    // A pod that gets no grace is marked and removed in two steps.
+    // A pod without a grace period is marked and removed in two steps.
     assert_eq!(seen, ["added", "modified", "modified", "deleted"]);
 }
 
 #[tokio::test]
-async fn it_can_be_reached_over_http() {
+async fn the_listener_serves_kube() {
     let (server, _) = started();
     let listener = server.listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let url = format!("http://{}", listener.address()).parse().unwrap();
@@ -97,7 +97,7 @@ async fn it_can_be_reached_over_http() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn writers_in_parallel_lose_nothing() {
+async fn concurrent_writers_lose_no_update() {
     let (server, client) = started();
     let services: Api<Service> = Api::default_namespaced(client);
     services.create(&PostParams::default(), &service("web")).await.unwrap();

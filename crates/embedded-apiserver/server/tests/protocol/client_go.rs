@@ -1,6 +1,6 @@
-//! The requests that a Go controller makes, as client-go 1.36 words them: discovery, informers by streamed and by paged
+//! The requests of a Go controller, as client-go 1.36 sends them: discovery, informers by streamed and by paged
 //! lists, events of both groups, leases, reviews. kube-controller-manager with
-//! `--kube-api-content-type=application/json` sends just these.
+//! `--kube-api-content-type=application/json` sends exactly these.
 
 use bytes::Bytes;
 use http::Request;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::common::*;
 
-/// What client-go accepts when it is told to speak JSON.
+/// The `Accept` header of client-go with JSON.
 const ACCEPT: &str = "application/json, */*";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/endpointslices";
@@ -35,10 +35,10 @@ async fn post(raw: &Raw, uri: &str, object: &Value) -> Reply {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_waits_for_health_and_discovers() {
+async fn health_and_discovery() {
     let (_server, raw) = started();
     assert_eq!(&*raw.get_as("/healthz?timeout=32s", ACCEPT).await.text, b"ok");
-    // A client takes the first of these that a server offers.
+    // A client uses the first of these that a server supports.
     let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                   application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
     let mut kinds = Vec::new();
@@ -54,7 +54,7 @@ async fn it_waits_for_health_and_discovers() {
     for kind in ["Pod", "Service", "Node", "Endpoints", "EndpointSlice", "Lease", "Event", "TokenReview"] {
         assert!(kinds.iter().any(|known| known == kind), "{kind} is not in {kinds:?}");
     }
-    // The older way, which client-go falls back to.
+    // The unaggregated documents, which client-go falls back to.
     let groups = raw.get_as("/apis?timeout=32s", ACCEPT).await.expect(200);
     for group in groups["groups"].as_array().unwrap() {
         let version = group["preferredVersion"]["groupVersion"].as_str().unwrap();
@@ -64,12 +64,12 @@ async fn it_waits_for_health_and_discovers() {
             (Some("APIResourceList"), Some(version))
         );
     }
-    // Kinds that a real server has and this one has not.
+    // Kinds that only a real server has.
     let uri = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
     raw.get_as(uri, ACCEPT).await.refused(404, "NotFound");
 }
 
-/// Since 1.35 an informer's first list is a watch: no resourceVersion, and a bookmark that says when it is through.
+/// Since 1.35 an informer's first list is a watch without resourceVersion; a bookmark marks its end.
 #[tokio::test(start_paused = true)]
 async fn an_informer_streams_its_first_list() {
     let (server, raw) = started();
@@ -89,12 +89,12 @@ async fn an_informer_streams_its_first_list() {
     );
     assert_eq!(mark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
     assert_eq!(mark["object"]["metadata"]["resourceVersion"], "5");
-    // It stays open and goes on with what comes.
+    // It stays open and sends later changes.
     raw.post(PODS, &pod("b")).await.expect(201);
     assert_eq!(watch.short().await, "ADDED b@6");
     server.close_watches();
     assert_eq!(watch.short().await, "(end)");
-    // After the end the informer goes on where it was, without initial events.
+    // After the end of the watch the informer resumes from its version, without initial events.
     raw.delete(&format!("{PODS}/b"), &Value::Null).await.expect(200);
     let uri =
         "/api/v1/pods?allowWatchBookmarks=true&resourceVersion=6&timeout=7m12s&timeoutSeconds=432&watch=true";
@@ -109,7 +109,7 @@ async fn an_informer_without_streamed_lists_pages_them() {
             .await
             .expect(201);
     }
-    // From the cache, where the limit does not count.
+    // From the cache, which ignores the limit.
     let list = ask(&raw, "GET", &format!("{SLICES}?limit=500&resourceVersion=0"), "", &Value::Null)
         .await
         .expect(200);
@@ -130,7 +130,7 @@ async fn an_informer_without_streamed_lists_pages_them() {
         }
     }
     assert_eq!(seen, ["a", "b", "c"]);
-    // What a watch from a forgotten version gets is an event, with 200 before it.
+    // A watch from an expired version gets status 200 and an ERROR event.
     server.compact();
     let mut watch = raw
         .watch_as(&format!("{SLICES}?allowWatchBookmarks=true&resourceVersion=4&watch=true"), ACCEPT)
@@ -145,7 +145,7 @@ async fn an_informer_without_streamed_lists_pages_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_cannot_answer_yet_is_asked_again() {
+async fn a_version_that_does_not_exist_yet_is_retried() {
     let (server, raw) = started();
     let reply = raw.get_as("/api/v1/pods?resourceVersion=99&resourceVersionMatch=NotOlderThan", ACCEPT).await;
     assert!(reply.refused(504, "Timeout").contains("Too large resource version"));
@@ -174,14 +174,14 @@ async fn events_of_the_core_group_are_counted() {
         (patched["count"].as_u64(), patched["reason"].as_str()),
         (Some(2), Some("FailedToUpdateEndpoint"))
     );
-    // The recorder makes the event anew when the one that it counts is gone.
+    // The recorder creates the event again if it was deleted.
     raw.delete(&format!("{events}/web.17"), &Value::Null).await.expect(200);
     ask(&raw, "PATCH", &format!("{events}/web.17"), STRATEGIC, &patch).await.refused(404, "NotFound");
 }
 
 /// The recorder of `k8s.io/client-go/tools/events`: a series.
 #[tokio::test(start_paused = true)]
-async fn events_of_the_new_group_become_series() {
+async fn events_of_events_k8s_io_become_series() {
     let (_server, raw) = started();
     let events = "/apis/events.k8s.io/v1/namespaces/default/events";
     let event = json!({
@@ -216,7 +216,7 @@ async fn a_leader_is_elected() {
     renewed["spec"]["renewTime"] = "2026-01-01T00:00:02.000000Z".into();
     let renewed = ask(&raw, "PUT", &uri, "application/json", &renewed).await.expect(200);
     assert!(version_of(&renewed) > version_of(&held));
-    // Another candidate that saw the older state loses; one that names none at all is refused.
+    // A candidate with an older version gets a conflict; one without a version gets an error.
     let mut stolen = held;
     stolen["spec"]["holderIdentity"] = "two".into();
     ask(&raw, "PUT", &uri, "application/json", &stolen).await.refused(409, "Conflict");
@@ -225,7 +225,7 @@ async fn a_leader_is_elected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_are_guarded_by_reviews() {
+async fn reviews_authorize_metrics() {
     let user = User { name: "prometheus".to_owned(), groups: vec!["system:authenticated".to_owned()] };
     let (_server, raw) = start(EmbeddedApiServer::builder().token("t", user));
     let review = json!({
@@ -244,9 +244,9 @@ async fn metrics_are_guarded_by_reviews() {
     assert_eq!(reviewed["status"]["allowed"], false);
 }
 
-/// What the three controllers write: slices and Endpoints, with the nulls that Go sends along.
+/// What the three controllers write: EndpointSlices and Endpoints, with the nulls that Go encodes.
 #[tokio::test(start_paused = true)]
-async fn controllers_write_with_gos_nulls() {
+async fn nulls_that_go_encodes_are_accepted() {
     let (_server, raw) = started();
     let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
     let slice = json!({

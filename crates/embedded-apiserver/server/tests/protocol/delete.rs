@@ -7,7 +7,7 @@ use crate::common::*;
 const NOW: Value = Value::Null;
 
 #[tokio::test(start_paused = true)]
-async fn most_kinds_go_at_once_and_leave_a_status() {
+async fn deletion_of_most_kinds_returns_a_status() {
     let (server, raw) = started();
     let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
     let created = raw.post(slices, &slice("x")).await.expect(201);
@@ -25,7 +25,7 @@ async fn most_kinds_go_at_once_and_leave_a_status() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_takes_the_endpoints_of_its_name_along() {
+async fn deleting_a_service_deletes_its_endpoints() {
     let (server, raw) = started();
     let first = raw.post(SERVICES, &service("web")).await.expect(201);
     for name in ["web", "other"] {
@@ -41,7 +41,7 @@ async fn a_service_takes_the_endpoints_of_its_name_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_running_pod_has_its_grace() {
+async fn a_running_pod_has_a_grace_period() {
     let (_server, raw) = started();
     let mut object = pod_on("a", "n");
     object["spec"]["terminationGracePeriodSeconds"] = 40.into();
@@ -69,7 +69,7 @@ async fn a_running_pod_has_its_grace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_do_not_run_go_at_once() {
+async fn pods_that_do_not_run_are_removed_at_once() {
     let (server, raw) = started();
     raw.post(PODS, &pod("unscheduled")).await.expect(201);
     raw.post(PODS, &pod_on("finished", "n")).await.expect(201);
@@ -88,7 +88,7 @@ async fn pods_that_do_not_run_go_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_negative_grace_is_a_second() {
+async fn a_negative_grace_period_is_one_second() {
     let (_server, raw) = started();
     raw.post(PODS, &pod_on("a", "n")).await.expect(201);
     let marked = raw.delete(&format!("{PODS}/a"), &json!({"gracePeriodSeconds": -5})).await.expect(200);
@@ -96,7 +96,7 @@ async fn a_negative_grace_is_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn finalizers_hold_an_object_until_the_last_is_taken_off() {
+async fn an_object_is_removed_with_its_last_finalizer() {
     let (server, raw) = started();
     let mut object = service("web");
     object["metadata"]["finalizers"] = json!(["example.com/one", "example.com/two"]);
@@ -119,7 +119,7 @@ async fn finalizers_hold_an_object_until_the_last_is_taken_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_waits_for_its_grace_and_for_its_finalizers() {
+async fn a_pod_waits_for_its_grace_period_and_its_finalizers() {
     let (server, raw) = started();
     let mut object = pod_on("a", "n");
     object["metadata"]["finalizers"] = json!(["example.com/one"]);

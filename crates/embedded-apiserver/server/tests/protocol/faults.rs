@@ -15,7 +15,7 @@ fn request(method: &str, uri: &str, body: String) -> Request<Full<Bytes>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_are_refused_as_often_as_told() {
+async fn requests_are_refused_a_number_of_times() {
     let fault = Fault::Refuse { status: 429, retry_after: Some(7) };
     let rule = FaultRule::on(fault, "create", "services").after(1).times(1);
     let (server, raw) = start(EmbeddedApiServer::builder().fault(rule));
@@ -33,7 +33,7 @@ async fn requests_are_refused_as_often_as_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_are_lost_before_or_after_the_fact() {
+async fn responses_are_lost_before_or_after_the_write() {
     let (server, raw) = started();
     let after = server.add_fault(FaultRule::on(Fault::ApplyAndLoseAnswer, "create", "services"));
     let error = raw.call(request("POST", SERVICES, service("a").to_string())).await.unwrap_err();
@@ -61,7 +61,7 @@ async fn delays_take_virtual_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_change_can_be_seen_before_its_answer_comes() {
+async fn a_delayed_response_comes_after_the_watch_event() {
     let (server, raw) = started();
     let rule = FaultRule::on(Fault::DelayAnswer(Duration::from_secs(30)), "create", "services");
     server.add_fault(rule.times(1));
@@ -110,7 +110,7 @@ async fn watches_are_cut_broken_stalled_and_expired() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reads_can_lag_behind() {
+async fn stale_reads() {
     let (server, raw) = started();
     raw.post(PODS, &pod("a")).await.expect(201);
     raw.merge(&format!("{PODS}/a"), &json!({"metadata": {"labels": {"new": "yes"}}})).await.expect(200);
@@ -126,7 +126,7 @@ async fn reads_can_lag_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_log_tells_what_was_asked() {
+async fn the_log_contains_requests() {
     let (server, raw) = started();
     let ask = Request::get(format!("{PODS}?watch=1&labelSelector=a")).header("user-agent", "tester/1.0");
     raw.call(ask.uri(format!("{PODS}?labelSelector=a")).body(Full::default()).unwrap()).await.unwrap();

@@ -22,7 +22,7 @@ fn slices(server: &EmbeddedApiServer) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dependents_follow_their_owner() {
+async fn dependents_of_a_deleted_owner_are_deleted() {
     let (server, raw) = started();
     let web = raw.post(SERVICES, &service("web")).await.expect(201);
     raw.post(SLICES, &owned_by(&web, "web-1", true)).await.expect(201);
@@ -35,7 +35,7 @@ async fn dependents_follow_their_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_is_gone_takes_latecomers_along() {
+async fn an_object_created_with_a_deleted_owner_is_deleted() {
     let (server, raw) = started();
     let web = raw.post(SERVICES, &service("web")).await.expect(201);
     raw.delete(&format!("{SERVICES}/web"), &Value::Null).await.expect(200);
@@ -45,7 +45,7 @@ async fn an_owner_that_is_gone_takes_latecomers_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_with_another_owner_only_forgets_the_one() {
+async fn an_object_with_another_owner_loses_the_reference() {
     let (server, raw) = started();
     let web = raw.post(SERVICES, &service("web")).await.expect(201);
     let api = raw.post(SERVICES, &service("api")).await.expect(201);
@@ -62,7 +62,7 @@ async fn an_object_with_another_owner_only_forgets_the_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_of_kinds_that_are_not_kept_count_as_there() {
+async fn owners_of_unknown_kinds_count_as_existing() {
     let (server, raw) = started();
     let mut object = pod("a");
     object["metadata"]["ownerReferences"] =
@@ -73,7 +73,7 @@ async fn owners_of_kinds_that_are_not_kept_count_as_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_the_foreground_the_owner_goes_last() {
+async fn foreground_deletion_removes_the_owner_last() {
     let (server, raw) = started();
     let web = raw.post(SERVICES, &service("web")).await.expect(201);
     let mut held = owned_by(&web, "held", true);
@@ -95,7 +95,7 @@ async fn in_the_foreground_the_owner_goes_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphans_forget_their_owner() {
+async fn orphans_lose_the_reference_to_their_owner() {
     let (server, raw) = started();
     let web = raw.post(SERVICES, &service("web")).await.expect(201);
     raw.post(SLICES, &owned_by(&web, "web-1", true)).await.expect(201);
@@ -109,7 +109,7 @@ async fn orphans_forget_their_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_takes_as_long_as_it_is_told_to() {
+async fn gc_delay_is_observed() {
     let (server, raw) = start(EmbeddedApiServer::builder().gc_delay(std::time::Duration::from_secs(20)));
     let web = raw.post(SERVICES, &service("web")).await.expect(201);
     raw.post(SLICES, &owned_by(&web, "web-1", true)).await.expect(201);
@@ -121,7 +121,7 @@ async fn it_takes_as_long_as_it_is_told_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_can_be_left_out() {
+async fn the_garbage_collector_can_be_disabled() {
     let (server, raw) = start(EmbeddedApiServer::builder().without_garbage_collector());
     let web = raw.post(SERVICES, &service("web")).await.expect(201);
     raw.post(SLICES, &owned_by(&web, "web-1", true)).await.expect(201);
@@ -131,7 +131,7 @@ async fn it_can_be_left_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_takes_its_lease_along() {
+async fn deleting_a_node_deletes_its_lease() {
     let (server, raw) = started();
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}});
     let node = raw.post("/api/v1/nodes", &node).await.expect(201);

@@ -1,4 +1,4 @@
-//! Laws that hold whatever is written: a watch replays to the list, and old states can be read again.
+//! Properties of arbitrary writes: replaying a watch gives the list, and old states can be read again.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ async fn apply(raw: &Raw, write: &Write) {
     };
 }
 
-/// Applies a watch event to a copy of the list; everything else is checked by the caller.
+/// Applies a watch event to a copy of the list.
 fn replay(state: &mut BTreeMap<String, Value>, event: &Value) {
     let object = event["object"].clone();
     let name = object["metadata"]["name"].as_str().unwrap().to_owned();

@@ -15,7 +15,7 @@ async fn with_pods(count: usize) -> (EmbeddedApiServer, Raw) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_show_one_state_whatever_happens_in_between() {
+async fn all_pages_show_one_state() {
     let (_server, raw) = with_pods(5).await;
     let first = raw.get(&format!("{PODS}?limit=2")).await.expect(200);
     assert_eq!(names(&first), ["pod-000", "pod-001"]);
@@ -35,7 +35,7 @@ async fn pages_show_one_state_whatever_happens_in_between() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_is_too_old_comes_with_one_that_works() {
+async fn an_expired_token_comes_with_an_inconsistent_one() {
     let (server, raw) = with_pods(4).await;
     let first = raw.get(&format!("{PODS}?limit=2")).await.expect(200);
     raw.post(PODS, &pod("pod-009")).await.expect(201);
@@ -75,7 +75,7 @@ async fn selectors_select() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_is_not_confused_with_one_that_its_name_begins() {
+async fn a_namespace_does_not_match_a_longer_name() {
     let (server, raw) = started();
     let namespaced = |namespace: &str| {
         json!({"apiVersion": "v1", "kind": "Pod",
@@ -93,7 +93,7 @@ async fn a_namespace_is_not_confused_with_one_that_its_name_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_resource_version_says_which_state_is_wanted() {
+async fn the_resource_version_selects_the_state() {
     let (server, raw) = with_pods(2).await;
     let then = server.resource_version();
     raw.post(PODS, &pod("pod-later")).await.expect(201);
@@ -112,7 +112,7 @@ async fn the_resource_version_says_which_state_is_wanted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_of_the_future_is_waited_for_but_not_forever() {
+async fn a_read_waits_for_a_later_version_with_a_timeout() {
     let (server, raw) = with_pods(1).await;
     let future = server.resource_version() + 1;
     let uri = format!("{PODS}?resourceVersion={future}");
@@ -130,7 +130,7 @@ async fn a_version_of_the_future_is_waited_for_but_not_forever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn long_lists_are_streamed_whole() {
+async fn long_lists_are_streamed_completely() {
     let (server, raw) = started();
     let pods = (0..2000).map(|number| pod(&format!("pod-{number:05}")));
     server.load(pods).unwrap();
@@ -145,7 +145,7 @@ async fn long_lists_are_streamed_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_and_tables_can_be_had_instead() {
+async fn lists_as_metadata_and_as_tables() {
     let (_server, raw) = with_pods(2).await;
     let metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
     let list = raw.get_as(PODS, metadata).await.expect(200);
@@ -169,7 +169,7 @@ async fn metadata_and_tables_can_be_had_instead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_options_contradict_is_refused() {
+async fn contradictory_options_are_rejected() {
     let (_server, raw) = started();
     let message = raw.get(&format!("{PODS}?resourceVersionMatch=Exact")).await.refused(422, "Invalid");
     assert!(message.contains("resourceVersionMatch: Forbidden"), "{message}");
@@ -178,7 +178,7 @@ async fn what_the_options_contradict_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn both_views_of_an_event_are_one_object() {
+async fn both_versions_of_an_event_are_one_object() {
     let (server, raw) = started();
     let event = json!({
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "type": "Warning", "reason": "Failed",

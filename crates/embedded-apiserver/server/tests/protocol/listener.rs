@@ -1,4 +1,4 @@
-//! The listener: HTTP/1.1 and HTTP/2 over loopback, tokens, discovery, the end.
+//! The listener: HTTP/1.1 and HTTP/2 over loopback, tokens, discovery, shutdown.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn any_port() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
 
-/// One exchange over a connection of its own, as text.
+/// One request over a new connection, as text.
 async fn exchange(listener: &Listener, request: &str) -> String {
     let mut stream = TcpStream::connect(listener.address()).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -50,7 +50,7 @@ async fn it_speaks_http_1() {
 }
 
 #[tokio::test]
-async fn it_says_how_it_is_and_what_it_is() {
+async fn health_and_version() {
     let (server, _) = started();
     let listener = server.listen(any_port()).await.unwrap();
     for path in ["/healthz", "/livez", "/readyz", "/readyz/ping"] {
@@ -66,7 +66,7 @@ async fn it_says_how_it_is_and_what_it_is() {
 }
 
 #[tokio::test]
-async fn it_takes_what_clients_send() {
+async fn http1_and_http2_requests_are_served() {
     let (server, _) = started();
     let listener = server.listen(any_port()).await.unwrap();
     let old = exchange(&listener, "GET /healthz HTTP/1.0\r\n\r\n").await;
@@ -93,9 +93,9 @@ async fn it_takes_what_clients_send() {
     listener.shutdown().await;
 }
 
-/// Watchers that go away without a word leave nothing behind: neither their sockets nor their tasks.
+/// Watchers that disconnect leak neither sockets nor tasks.
 #[tokio::test]
-async fn watchers_may_break_off() {
+async fn watchers_that_disconnect_leak_nothing() {
     let (server, raw) = started();
     let listener = server.listen(any_port()).await.unwrap();
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
@@ -142,7 +142,7 @@ async fn it_speaks_http_2() {
 }
 
 #[tokio::test]
-async fn it_keeps_to_loopback_unless_told_otherwise() {
+async fn other_addresses_than_loopback_need_an_option() {
     let (server, _) = started();
     let error = server.listen("0.0.0.0:0".parse().unwrap()).await.unwrap_err();
     assert!(matches!(error, ListenError::NotLoopback(_)), "{error}");
@@ -156,7 +156,7 @@ async fn it_keeps_to_loopback_unless_told_otherwise() {
 }
 
 #[tokio::test]
-async fn it_asks_for_tokens_where_told_to() {
+async fn a_required_token_is_checked() {
     let user = User { name: "alice".to_owned(), groups: vec![] };
     let builder = EmbeddedApiServer::builder().token("secret", user).require_token();
     let (server, raw) = start(builder);
@@ -202,7 +202,7 @@ async fn lost_answers_break_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn discovery_names_everything() {
+async fn discovery_lists_every_resource() {
     let (_server, raw) = started();
     let group = raw.get("/apis/discovery.k8s.io").await.expect(200);
     assert_eq!(group["preferredVersion"]["groupVersion"], "discovery.k8s.io/v1");
@@ -221,7 +221,7 @@ async fn discovery_names_everything() {
         let reply = raw.get(path).await;
         assert_eq!((reply.status.as_u16(), &*reply.text), (404, &b"404 page not found\n"[..]), "{path}");
     }
-    // Where the group is there, but not the resource, the answer is a Status.
+    // If the group exists but not the resource, the response is a Status.
     for path in [
         "/api/v1/nope",
         "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication",

@@ -23,7 +23,7 @@ fn recorded() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_are_kept_as_they_are() {
+async fn loaded_objects_are_unchanged() {
     let (server, raw) = start(EmbeddedApiServer::builder().first_resource_version(5000).load([recorded()]));
     let web = server.get("services", "shop", "web").unwrap();
     let mut expected = recorded()["items"][0]["metadata"].clone();
@@ -43,7 +43,7 @@ async fn objects_are_kept_as_they_are() {
 
 /// Objects of a real cluster, written back as they are read, are no change: no version, no generation, no event.
 #[tokio::test(start_paused = true)]
-async fn what_was_loaded_can_be_written_back_unchanged() {
+async fn loaded_objects_can_be_updated_without_a_change() {
     let cluster: Value =
         serde_json::from_str(include_str!("../../../../../integration-tests/fixtures/shop-cluster.json"))
             .unwrap();
@@ -82,7 +82,7 @@ async fn what_was_loaded_can_be_written_back_unchanged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watchers_see_what_is_loaded_later() {
+async fn watchers_see_objects_loaded_later() {
     let (server, raw) = started();
     let mut watch = raw.watch("/api/v1/pods?watch=1").await;
     assert!(watch.is_idle());
@@ -94,7 +94,7 @@ async fn watchers_see_what_is_loaded_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_missing_is_filled_in() {
+async fn missing_metadata_is_set() {
     let (server, _) = started();
     let list = json!({"apiVersion": "v1", "kind": "PodList", "items": [{"metadata": {"name": "bare"}}]});
     assert_eq!(server.load([list]).unwrap(), 1);
@@ -107,11 +107,11 @@ async fn what_is_missing_is_filled_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_kept_is_refused_as_a_whole() {
+async fn a_load_with_an_invalid_object_loads_nothing() {
     let (server, _) = started();
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}});
     let error = server.load([recorded(), deployment.clone()]).unwrap_err();
-    assert_eq!(error.to_string(), "cannot load \"d\": this server keeps no Deployment of apps/v1");
+    assert_eq!(error.to_string(), "cannot load \"d\": this server does not store Deployment of apps/v1");
     assert_eq!(server.count("pods"), 0);
     let error = server.load([json!({"apiVersion": "v1", "kind": "Pod"})]).unwrap_err();
     assert_eq!(error, LoadError::NoName { kind: "Pod".to_owned() });
@@ -147,7 +147,7 @@ async fn the_same_seed_gives_the_same_run() {
 }
 
 #[test]
-fn it_can_be_used_without_a_runtime() {
+fn a_server_can_be_built_without_a_runtime() {
     let server = EmbeddedApiServer::builder().load([recorded()]).build().unwrap();
     assert_eq!(server.count("pods"), 1);
     assert!(format!("{server:?}").starts_with("EmbeddedApiServer"));

@@ -11,7 +11,7 @@ fn namespace(name: &str) -> Value {
 const SHOP: &str = "/api/v1/namespaces/shop";
 
 #[tokio::test(start_paused = true)]
-async fn some_are_there_from_the_start() {
+async fn initial_namespaces() {
     let (_server, raw) = started();
     let list = raw.get("/api/v1/namespaces").await.expect(200);
     assert_eq!(names(&list), ["default", "kube-node-lease", "kube-public", "kube-system"]);
@@ -23,7 +23,7 @@ async fn some_are_there_from_the_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_ending_namespace_admits_nothing_and_goes_when_it_is_empty() {
+async fn a_terminating_namespace_rejects_creates_and_is_removed_when_empty() {
     let (server, raw) = started();
     raw.post("/api/v1/namespaces", &namespace("shop")).await.expect(201);
     raw.post(&format!("{SHOP}/pods"), &pod_on("placed", "n")).await.expect(201);
@@ -59,7 +59,7 @@ async fn an_ending_namespace_admits_nothing_and_goes_when_it_is_empty() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn finalizers_of_its_objects_and_its_own_hold_it() {
+async fn finalizers_delay_the_removal_of_a_namespace() {
     let (server, raw) = started();
     let mut own = namespace("shop");
     own["metadata"]["finalizers"] = json!(["example.com/own"]);
@@ -80,7 +80,7 @@ async fn finalizers_of_its_objects_and_its_own_hold_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_can_be_made_again_after_it_went() {
+async fn a_removed_namespace_can_be_created_again() {
     let (_server, raw) = started();
     let first = raw.post("/api/v1/namespaces", &namespace("shop")).await.expect(201);
     raw.delete(SHOP, &Value::Null).await.expect(200);

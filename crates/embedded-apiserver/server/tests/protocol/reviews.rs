@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::common::*;
 
 #[tokio::test(start_paused = true)]
-async fn reviews_are_answered_and_not_kept() {
+async fn reviews_are_answered_and_not_stored() {
     let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
     let user = User { name: "scraper".to_owned(), groups: list(&["monitoring"]) };
     let rule = PolicyRule {

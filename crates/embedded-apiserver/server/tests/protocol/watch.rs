@@ -7,7 +7,7 @@ use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use serde_json::json;
 
 #[tokio::test(start_paused = true)]
-async fn without_a_version_it_begins_with_what_is_there() {
+async fn a_watch_without_a_version_begins_with_the_current_state() {
     let (_server, raw) = started();
     raw.post(PODS, &pod("b")).await.expect(201);
     raw.post(PODS, &pod("a")).await.expect(201);
@@ -22,7 +22,7 @@ async fn without_a_version_it_begins_with_what_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn from_a_version_it_tells_what_happened_since() {
+async fn a_watch_from_a_version_sends_later_changes() {
     let (server, raw) = started();
     let start = server.resource_version();
     raw.post(PODS, &pod("a")).await.expect(201);
@@ -38,7 +38,7 @@ async fn from_a_version_it_tells_what_happened_since() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_enters_or_leaves_a_selection_comes_or_goes() {
+async fn entering_and_leaving_a_selection_is_added_and_deleted() {
     let (_server, raw) = started();
     let mut blue = raw.watch(&format!("{PODS}?watch=1&labelSelector=color=blue")).await;
     let mut on_node = raw.watch(&format!("{PODS}?watch=1&fieldSelector=status.phase=Running")).await;
@@ -64,7 +64,7 @@ async fn what_enters_or_leaves_a_selection_comes_or_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_and_a_name_narrow_it() {
+async fn a_watch_of_a_namespace_or_a_name() {
     let (server, raw) = started();
     let other = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "other"},
         "spec": {"containers": []}});
@@ -79,7 +79,7 @@ async fn a_namespace_and_a_name_narrow_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bookmarks_come_each_minute_and_shortly_before_the_end() {
+async fn bookmarks_come_each_minute_and_before_the_end() {
     let (_server, raw) = started();
     let uri = format!("{PODS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=150");
     let mut events = raw.watch(&uri).await;
@@ -97,7 +97,7 @@ async fn bookmarks_come_each_minute_and_shortly_before_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_leave_there_are_no_bookmarks() {
+async fn bookmarks_need_allow_watch_bookmarks() {
     let (_server, raw) = started();
     let mut events = raw.watch(&format!("{PODS}?watch=1&timeoutSeconds=600")).await;
     assert_eq!(events.short().await, "(end)");
@@ -155,7 +155,7 @@ async fn a_version_that_is_too_old_is_an_error_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watcher_that_sleeps_too_long_is_sent_away() {
+async fn a_slow_watcher_gets_expired() {
     let (_server, raw) = start(EmbeddedApiServer::builder().history(3));
     let mut events = raw.watch(&format!("{PODS}?watch=1")).await;
     assert!(events.is_idle());
@@ -166,7 +166,7 @@ async fn a_watcher_that_sleeps_too_long_is_sent_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn open_watches_can_be_ended_from_outside() {
+async fn close_watches_ends_open_watches() {
     let (server, raw) = started();
     let mut events = raw.watch(&format!("{PODS}?watch=1")).await;
     assert!(events.is_idle());
@@ -189,7 +189,7 @@ async fn tables_describe_their_columns_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_watchers_see_the_same() {
+async fn many_watchers_see_the_same_events() {
     let (_server, raw) = started();
     let mut watchers = Vec::new();
     for _ in 0..50 {

@@ -1,4 +1,4 @@
-//! Create, update and patch: names, versions, preconditions, trials, refusals.
+//! Create, update and patch: names, versions, preconditions, dry runs, errors.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::common::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_created_object_gets_what_only_the_server_gives() {
+async fn create_sets_system_metadata() {
     let (_server, raw) = started();
     let mut object = service("web");
     object["metadata"]["uid"] = "mine".into();
@@ -27,7 +27,7 @@ async fn a_created_object_gets_what_only_the_server_gives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_are_made_where_asked_for() {
+async fn generate_name_makes_a_name() {
     let (server, raw) = started();
     let mut object = pod("");
     object["metadata"] = json!({"generateName": "web-"});
@@ -41,7 +41,7 @@ async fn names_are_made_where_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_created_is_refused() {
+async fn invalid_creates_are_rejected() {
     let (_server, raw) = started();
     raw.post(PODS, &pod("a")).await.expect(201);
     let message = raw.post(PODS, &pod("a")).await.refused(409, "AlreadyExists");
@@ -61,7 +61,7 @@ async fn what_cannot_be_created_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_that_make_no_sense_are_refused() {
+async fn malformed_bodies_are_rejected() {
     let (_server, raw) = started();
     raw.send("POST", PODS, "application/json", "{").await.refused(400, "BadRequest");
     raw.send("POST", PODS, "application/json", "[]").await.refused(400, "BadRequest");
@@ -142,7 +142,7 @@ async fn some_kinds_are_created_by_an_update() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_nothing_is_no_event() {
+async fn a_write_without_a_change_is_no_event() {
     let (server, raw) = started();
     let created = raw.post(SERVICES, &service("web")).await.expect(201);
     let version = server.resource_version();
@@ -155,7 +155,7 @@ async fn what_changes_nothing_is_no_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_kind_of_patch_is_told_by_its_content_type() {
+async fn the_content_type_selects_the_kind_of_patch() {
     let (_server, raw) = started();
     raw.post(SERVICES, &service("web")).await.expect(201);
     let uri = format!("{SERVICES}/web");
@@ -179,7 +179,7 @@ async fn each_kind_of_patch_is_told_by_its_content_type() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_may_name_the_version_that_it_is_meant_for() {
+async fn a_patch_may_contain_a_resource_version() {
     let (_server, raw) = started();
     raw.post(SERVICES, &service("web")).await.expect(201);
     let uri = format!("{SERVICES}/web");
@@ -190,7 +190,7 @@ async fn a_patch_may_name_the_version_that_it_is_meant_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_status_is_written_apart() {
+async fn the_status_subresource_writes_only_the_status() {
     let (_server, raw) = started();
     let created = raw.post(PODS, &pod("a")).await.expect(201);
     let uri = format!("{PODS}/a");
@@ -210,7 +210,7 @@ async fn the_status_is_written_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_trial_leaves_no_trace() {
+async fn a_dry_run_changes_nothing() {
     let (server, raw) = started();
     let tried = raw.post(&format!("{SERVICES}?dryRun=All"), &service("web")).await.expect(201);
     let address = tried["spec"]["clusterIP"].clone();
@@ -230,7 +230,7 @@ async fn a_trial_leaves_no_trace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_fields_are_refused_warned_of_or_ignored() {
+async fn unknown_fields_follow_field_validation() {
     let (_server, raw) = started();
     let mut object = service("web");
     object["spec"]["colour"] = "red".into();
@@ -247,7 +247,7 @@ async fn unknown_fields_are_refused_warned_of_or_ignored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_empty_is_shown_as_go_prints_it() {
+async fn empty_fields_are_printed_as_go_prints_them() {
     let (_server, raw) = started();
     let mut object = service("web");
     object["spec"]["selector"] = json!({});
