@@ -1,21 +1,25 @@
-//! The plan: which slices a Service shall have, and which writes lead there. A plain function of its inputs.
+//! The plan of one sync of a Service: which slices it should have, and which writes that takes. A function of its inputs,
+//! without clock, randomness, log or client.
 //!
-//! The steps, one module each: `pods` says which pods are published and groups them by ports; `packing` settles which
-//! endpoints stay and how many each slice takes in; `placing` settles who goes where, and reuses names of slices that
-//! would be deleted; `compaction` merges sparse slices, if asked to; `order` makes the writes safe to watch;
-//! `drafts` builds the slices that are written; `hints` and `topology_hints` give hints.
+//! The steps, one module each: `pods` decides which pods are published and groups them by ports; `packing` decides which
+//! slices there are and which endpoints each holds, in phases that its documentation lists; `drafts` builds the slices that
+//! are written; `hints` and `topology_hints` set hints; `family` runs these steps for one address family.
 
 mod compaction;
 mod drafts;
 mod family;
 mod hints;
+mod index;
 mod inputs;
+mod keeping;
 mod matching;
+mod names;
 mod order;
 mod outcome;
 mod packing;
 mod placing;
 mod pods;
+mod sizing;
 mod topology_hints;
 
 pub use inputs::{DEFAULT_MAX_ENDPOINTS_PER_SLICE, PlanInputs, PlanOptions};
@@ -64,7 +68,11 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
     let mut extra_writes = 0;
     for family in families {
         let slices = by_type.remove(&family.into()).unwrap_or_default();
-        family::plan(inputs, &candidates, family, slices, strategy, &mut extra_writes, &mut plan);
+        let planned =
+            family::plan(inputs, &candidates, family, slices, strategy, extra_writes, &mut plan.hinted);
+        extra_writes += planned.extra_writes;
+        plan.events.extend(planned.event);
+        plan.sub_plans.push(planned.sub_plan);
     }
     for (address_type, slices) in obsolete {
         let delete = slices.into_iter().map(Arc::clone).collect();

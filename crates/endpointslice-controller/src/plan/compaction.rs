@@ -1,72 +1,96 @@
-//! The gate `slice_compaction`: slices that have become sparse are merged while some of them are written anyway.
+//! Fifth phase of packing, behind the gate `slice_compaction`: sparse slices are merged if some of them are written anyway.
 //!
-//! Upstream never merges slices, so that a Service which was large once keeps its many slices for ever. Here a sync that
-//! writes to a group whose slices are less than half full on the whole moves all endpoints of one slice into another that
-//! is written anyway, or the other way round. The slice that gives is deleted after all updates; no endpoint is ever away.
+//! Upstream never merges slices, so that a Service which was large once keeps its many slices. Here, if a sync writes to a
+//! group whose slices are less than half full on average, all endpoints of one slice move to another slice; at least one of
+//! the two is written anyway. The emptied slice is deleted after all updates, so that no endpoint is missing in between.
 
 use std::cmp::Reverse;
 
-use super::packing::{Fate, Packing};
+use super::index::{CandidateIndex, GroupIndex, IndexVec, SliceIndex};
+use super::keeping::Change;
+use super::placing::Layout;
 
-/// Writes that merging may add to a sync.
-const EXTRA_WRITES: usize = 1;
+/// Number of writes that merging may add to a sync.
+pub(super) const MAX_EXTRA_WRITES: usize = 1;
 
-impl Packing<'_, '_> {
-    /// Merges sparse slices of groups that are written to. `extra` counts the writes that this adds, over all families.
-    pub(super) fn compact(&mut self, extra: &mut usize) {
-        for group in 0..self.wanted.len() {
-            while let Some((giver, receiver, cost)) = self.merge(group, EXTRA_WRITES.saturating_sub(*extra)) {
-                *extra += cost;
-                self.merge_into(giver, receiver);
-            }
+/// Two slices to merge.
+#[derive(Clone, Copy)]
+struct Merge {
+    /// The slice that is emptied and deleted.
+    from: SliceIndex,
+    /// The slice that takes its endpoints.
+    into: SliceIndex,
+    /// Number of writes that this adds.
+    extra_writes: usize,
+}
+
+/// Merges sparse slices of groups that are written to, with at most `allowed` more writes. `wanted` is the number of
+/// endpoints by group. Returns the layout and the number of writes added.
+pub(super) fn compact<'a>(
+    mut layout: Layout<'a>,
+    wanted: &IndexVec<GroupIndex, usize>,
+    capacity: usize,
+    allowed: usize,
+) -> (Layout<'a>, usize) {
+    let mut extra_writes = 0;
+    for (group, wanted) in wanted.enumerated() {
+        while let Some(merge) = find_merge(&layout, group, *wanted, capacity, allowed - extra_writes) {
+            extra_writes += merge.extra_writes;
+            layout = merged(layout, merge);
         }
     }
+    (layout, extra_writes)
+}
 
-    /// The next two slices to merge, giver first, with the writes that this adds.
-    fn merge(&self, group: usize, allowed: usize) -> Option<(usize, usize, usize)> {
-        let wanted = *self.wanted.get(group)?;
-        let new = self.new.iter().filter(|new| new.group == Some(group)).count();
-        let mut slices: Vec<(usize, usize, bool)> = Vec::new();
-        for (index, one) in self.current.iter().enumerate().filter(|(_, one)| one.group == Some(group)) {
-            match one.fate {
-                Fate::Update => slices.push((index, one.len(), true)),
-                Fate::Unchanged => slices.push((index, one.len(), false)),
-                Fate::Delete | Fate::Recycle(_) => {}
-            }
-        }
-        let all = slices.len() + new;
-        let sparse = all > 1 && 2 * wanted < all * self.capacity;
-        if !sparse || !slices.iter().any(|(.., written)| *written) {
-            return None;
-        }
-        // The smallest slice gives. The fullest that has room receives, so that few endpoints move and slices fill up.
-        slices.sort_by_key(|(index, len, written)| (*len, Reverse(*written), *index));
-        let pairs = slices.iter().enumerate().flat_map(|(at, giver)| {
-            slices.get(at + 1..).unwrap_or_default().iter().rev().map(move |receiver| (giver, receiver))
-        });
-        let fitting = pairs.filter(|((_, one, _), (_, two, _))| one + two <= self.capacity);
-        let with_cost = fitting.map(|((giver, _, giver_written), (receiver, _, receiver_written))| {
-            (*giver, *receiver, usize::from(!giver_written) + usize::from(!receiver_written))
-        });
-        let mut cheapest = None;
-        for pair in with_cost {
-            match pair.2 {
-                0 => return Some(pair),
-                cost if cost <= allowed => cheapest = cheapest.or(Some(pair)),
-                _ => {}
-            }
-        }
-        cheapest
+/// Returns the next two slices of a group to merge.
+fn find_merge(
+    layout: &Layout<'_>,
+    group: GroupIndex,
+    wanted: usize,
+    capacity: usize,
+    allowed: usize,
+) -> Option<Merge> {
+    let new = layout.new.iter().filter(|new| new.group == Some(group)).count();
+    let staying = layout.existing.enumerated().filter(|(_, one)| one.group == Some(group));
+    let mut slices: Vec<(SliceIndex, usize, bool)> = staying
+        .filter(|(_, one)| one.change != Change::Delete)
+        .map(|(index, one)| (index, one.len(), one.change == Change::Update))
+        .collect();
+    let count = slices.len() + new;
+    let sparse = count > 1 && 2 * wanted < count * capacity;
+    if !sparse || !slices.iter().any(|(.., written)| *written) {
+        return None;
     }
-
-    fn merge_into(&mut self, giver: usize, receiver: usize) {
-        let Some(one) = self.current.get_mut(giver) else { return };
-        one.fate = Fate::Delete;
-        let moved: Vec<usize> =
-            one.kept.drain(..).map(|(_, candidate)| candidate).chain(one.received.drain(..)).collect();
-        if let Some(two) = self.current.get_mut(receiver) {
-            two.fate = Fate::Update;
-            two.received.extend(moved);
+    // The smallest slice is emptied into the fullest that has room, so that few endpoints move and slices fill up.
+    slices.sort_by_key(|(index, len, written)| (*len, Reverse(*written), *index));
+    let pairs = slices.iter().enumerate().flat_map(|(at, from)| {
+        slices.get(at + 1..).unwrap_or_default().iter().rev().map(move |into| (from, into))
+    });
+    let fitting = pairs.filter(|((_, one, _), (_, two, _))| one + two <= capacity);
+    let merges = fitting.map(|((from, _, from_written), (into, _, into_written))| Merge {
+        from: *from,
+        into: *into,
+        extra_writes: usize::from(!from_written) + usize::from(!into_written),
+    });
+    let mut cheapest = None;
+    for merge in merges {
+        match merge.extra_writes {
+            0 => return Some(merge),
+            extra if extra <= allowed => cheapest = cheapest.or(Some(merge)),
+            _ => {}
         }
     }
+    cheapest
+}
+
+fn merged(mut layout: Layout<'_>, Merge { from, into, .. }: Merge) -> Layout<'_> {
+    let Some(emptied) = layout.existing.get_mut(from) else { return layout };
+    emptied.change = Change::Delete;
+    let kept = emptied.kept.drain(..).map(|(_, candidate)| candidate);
+    let moved: Vec<CandidateIndex> = kept.chain(emptied.added.drain(..)).collect();
+    if let Some(receiver) = layout.existing.get_mut(into) {
+        receiver.change = Change::Update;
+        receiver.added.extend(moved);
+    }
+    layout
 }

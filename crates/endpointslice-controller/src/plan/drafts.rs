@@ -1,16 +1,18 @@
-//! From indexes to objects: builds the slices that are written, and no others.
+//! Last phase of packing: builds the slices that are written.
 
 use std::sync::Arc;
 
 use kube_endpoint_core_model::{
-    AddressType, EndpointSlice, ObjectMeta, OwnerReference, Service, StringMap, Text, slice_labels,
+    AddressType, EndpointSlice, IpFamily, ObjectMeta, OwnerReference, Service, StringMap, Text, slice_labels,
 };
 
+use super::index::{CandidateIndex, GroupIndex, Index, IndexVec};
+use super::inputs::PlanInputs;
 use super::matching::Builder;
-use super::packing::{Current, New, Packing};
-use super::pods::PortGroup;
+use super::placing::{NewSlice, PlacedSlice};
+use super::pods::{Candidate, Candidates, PortGroup};
 
-/// A slice that is to be written.
+/// A slice that is written.
 pub(super) struct Draft<'a> {
     pub(super) slice: EndpointSlice,
     /// The existing slice that it replaces, if any.
@@ -18,40 +20,37 @@ pub(super) struct Draft<'a> {
 }
 
 /// Builds drafts for one family of a Service.
-pub(super) struct Drafter<'s> {
-    service: &'s Service,
+pub(super) struct Drafter<'i, 'a> {
+    service: &'a Service,
     address_type: AddressType,
-    groups: &'s [PortGroup],
+    candidates: &'i IndexVec<CandidateIndex, Candidate<'a>>,
+    groups: &'i IndexVec<GroupIndex, PortGroup>,
     builder: Builder,
     labels: StringMap,
     prefix: Text,
     owner: OwnerReference,
 }
 
-impl<'s> Drafter<'s> {
-    pub(super) fn new(
-        service: &'s Service,
-        manager: &str,
-        groups: &'s [PortGroup],
-        packing: &Packing<'_, '_>,
-    ) -> Self {
+impl<'i, 'a> Drafter<'i, 'a> {
+    pub(super) fn new(inputs: &PlanInputs<'a>, candidates: &'i Candidates<'a>, family: IpFamily) -> Self {
+        let service = inputs.service;
         Self {
             service,
-            address_type: packing.family.into(),
-            groups,
-            builder: Builder::new(packing.family),
-            labels: slice_labels::for_service(service, manager),
+            address_type: family.into(),
+            candidates: &candidates.list,
+            groups: &candidates.groups,
+            builder: Builder::new(family),
+            labels: slice_labels::for_service(service, &inputs.options.manager),
             prefix: slice_labels::name_prefix(&service.key.name).into(),
             owner: OwnerReference::controller("v1", "Service", &service.key.name, &service.uid),
         }
     }
 
-    /// A new slice (upstream `newEndpointSlice`), possibly under the name of one that would be deleted.
+    /// Builds a new slice (upstream `newEndpointSlice`). If it reuses the name of an existing slice, `replaces` is that slice.
     ///
-    /// Upstream sends the new object under the old name with no version and no uid. Here both are kept, so that a write by
-    /// somebody else in between is noticed; and finalizers, which are not ours to take away.
-    pub(super) fn new_slice<'a>(&self, new: &New, packing: &Packing<'a, '_>) -> Draft<'a> {
-        let replaces = new.recycles.and_then(|index| packing.current.get(index)).map(|one| one.slice);
+    /// In this case upstream sends neither version nor uid. Here both are kept, so that the API server refuses the update if
+    /// somebody else wrote the slice in between; and finalizers are kept, which are not this controller's to remove.
+    pub(super) fn new_slice(&self, new: &NewSlice, replaces: Option<&'a Arc<EndpointSlice>>) -> Draft<'a> {
         let old = replaces.map(|slice| &slice.metadata);
         let metadata = ObjectMeta {
             name: old.map(|old| old.name.clone()).unwrap_or_default(),
@@ -65,7 +64,7 @@ impl<'s> Drafter<'s> {
             ..ObjectMeta::default()
         };
         let group = new.group.and_then(|group| self.groups.get(group));
-        let candidates = new.received.iter().filter_map(|index| packing.candidates.get(*index));
+        let candidates = new.added.iter().filter_map(|index| self.candidates.get(*index));
         let slice = EndpointSlice {
             metadata,
             address_type: self.address_type,
@@ -75,12 +74,12 @@ impl<'s> Drafter<'s> {
         Draft { slice, replaces }
     }
 
-    /// An existing slice with other endpoints or labels. All else stays, whoever wrote it.
-    pub(super) fn updated<'a>(&self, one: &Current<'a>, packing: &Packing<'a, '_>) -> Draft<'a> {
+    /// Builds an existing slice with other endpoints or labels. Everything else stays as it is.
+    pub(super) fn updated(&self, one: &PlacedSlice<'a>) -> Draft<'a> {
         let old = one.slice;
         let mut endpoints = Vec::with_capacity(one.len());
-        for (position, index) in &one.kept {
-            match (old.endpoints.get(*position), packing.candidates.get(*index)) {
+        for (at, candidate) in &one.kept {
+            match (old.endpoints.get(at.position()), self.candidates.get(*candidate)) {
                 (Some(endpoint), Some(candidate)) if one.rebuild => {
                     endpoints.push(self.builder.build(candidate, Some(endpoint)));
                 }
@@ -88,8 +87,8 @@ impl<'s> Drafter<'s> {
                 (None, _) => {}
             }
         }
-        let received = one.received.iter().filter_map(|index| packing.candidates.get(*index));
-        endpoints.extend(received.map(|candidate| self.builder.build(candidate, None)));
+        let added = one.added.iter().filter_map(|index| self.candidates.get(*index));
+        endpoints.extend(added.map(|candidate| self.builder.build(candidate, None)));
         let mut metadata = old.metadata.clone();
         if one.relabel {
             metadata.labels = self.labels.clone();
@@ -100,7 +99,7 @@ impl<'s> Drafter<'s> {
     }
 }
 
-/// A copy of a slice whose endpoints and labels stay, for its hints to be changed.
+/// Copies a slice of which only hints may change.
 pub(super) fn copied<'a>(slice: &'a Arc<EndpointSlice>) -> Draft<'a> {
     Draft { slice: EndpointSlice::clone(slice), replaces: Some(slice) }
 }

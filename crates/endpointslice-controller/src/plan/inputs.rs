@@ -86,6 +86,12 @@ impl<'a> PlanInputs<'a> {
                 && self.service.annotations.get(ANNOTATION_TOLERATE_UNREADY).is_some_and(tolerates))
     }
 
+    /// Returns true if slices may be created. The garbage collector deletes the slices of a Service that is being deleted; new
+    /// slices would race against it.
+    pub(crate) fn may_create(&self) -> bool {
+        self.service.deletion_timestamp.is_none()
+    }
+
     /// Returns the maximum number of endpoints of a slice.
     pub(crate) fn capacity(&self) -> usize {
         self.options.max_endpoints_per_slice.max(1)

@@ -1,5 +1,5 @@
-//! Candidates and the endpoints of existing slices: finding one from the other without building anything, and building an
-//! endpoint where one is to be written.
+//! Candidates and endpoints: finding the candidate of an existing endpoint without allocating, comparing the two, and building
+//! the endpoints that are written.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -7,17 +7,19 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::{Endpoint, IpFamily, ObjectReference, Text};
 
+use super::index::{CandidateIndex, Index};
 use super::pods::Candidate;
 
 const POD: &str = "Pod";
 
 impl Candidate<'_> {
-    /// Whether it is ready once it is published.
+    /// Returns true if its endpoint is ready.
     pub(super) fn is_ready(&self) -> bool {
         self.conditions.ready == Some(true)
     }
 
-    /// Whether an endpoint whose target has this pod's name is the same one (upstream's endpoint hash).
+    /// Returns true if an endpoint whose target has this pod's name is the endpoint of this candidate (upstream's endpoint
+    /// hash).
     pub(super) fn is(&self, endpoint: &Endpoint, family: IpFamily) -> bool {
         let target_namespace = endpoint.target_ref.as_ref().map(|target| &target.namespace);
         target_namespace.is_some_and(|namespace| same(namespace, &self.pod.key.namespace))
@@ -40,7 +42,7 @@ impl Candidate<'_> {
         }
     }
 
-    /// Whether the same endpoint says all else that it should (upstream `EndpointsEqualBeyondHash`).
+    /// Returns true if everything else in its endpoint is up to date (upstream `EndpointsEqualBeyondHash`).
     pub(super) fn agrees_with(&self, endpoint: &Endpoint) -> bool {
         both_same(endpoint.node_name.as_ref(), self.pod.node_name.as_ref())
             && both_same(endpoint.zone.as_ref(), self.zone.as_ref())
@@ -61,7 +63,7 @@ impl Candidate<'_> {
     }
 }
 
-/// Whether two texts are equal. The stores share most texts that are; then they need not be read.
+/// Returns true if two texts are equal. The stores share most equal texts, so that comparing pointers suffices.
 fn same(one: &Text, two: &Text) -> bool {
     Arc::ptr_eq(one, two) || one == two
 }
@@ -74,10 +76,10 @@ fn both_same(one: Option<&Text>, two: Option<&Text>) -> bool {
     }
 }
 
-/// Whether an address prints as a text, without printing it where that can be told otherwise.
+/// Returns true if an address prints as `text`, without allocating.
 fn prints_as(address: &IpAddr, text: &str) -> bool {
     match address {
-        // Rust reads no dotted quad but the canonical one.
+        // Rust parses a dotted quad only in its canonical form.
         IpAddr::V4(address) => text.parse() == Ok(*address),
         IpAddr::V6(address) => {
             let mut rest = Unprinted(text.as_bytes());
@@ -86,7 +88,7 @@ fn prints_as(address: &IpAddr, text: &str) -> bool {
     }
 }
 
-/// What has not been printed yet of an expected text; printing anything else is an error.
+/// The rest of an expected text; writing anything else fails.
 struct Unprinted<'a>(&'a [u8]);
 
 impl Write for Unprinted<'_> {
@@ -108,7 +110,7 @@ impl Builder {
         Self { family, kind: POD.into(), none: Text::default() }
     }
 
-    /// A new endpoint, without hints; `previous`, when it is the same one, lends its addresses.
+    /// Builds an endpoint without hints. If there is an endpoint of the same candidate, its addresses are shared.
     pub(super) fn build(&self, candidate: &Candidate<'_>, previous: Option<&Endpoint>) -> Endpoint {
         let addresses = match previous {
             Some(previous) => {
@@ -139,7 +141,7 @@ impl Builder {
     }
 }
 
-/// Finds candidates by pod name. Slices tend to hold pods in order, so that the next name is tried before searching.
+/// Finds candidates by pod name. Most slices hold pods in order, so the next candidate is tried before searching.
 pub(super) struct ByName<'c, 'a> {
     list: &'c [Candidate<'a>],
     next: usize,
@@ -150,15 +152,15 @@ impl<'c, 'a> ByName<'c, 'a> {
         Self { list, next: 0 }
     }
 
-    /// The index of the candidate that an endpoint's target names.
-    pub(super) fn find(&mut self, endpoint: &Endpoint) -> Option<usize> {
+    /// Returns the candidate that an endpoint's target names.
+    pub(super) fn find(&mut self, endpoint: &Endpoint) -> Option<CandidateIndex> {
         let name = &endpoint.target_ref.as_ref()?.name;
         let named = |candidate: &Candidate<'_>| same(&candidate.pod.key.name, name);
         if !self.list.get(self.next).is_some_and(named) {
             self.next = self.list.binary_search_by(|candidate| candidate.pod.key.name.cmp(name)).ok()?;
         }
         self.next += 1;
-        Some(self.next - 1)
+        Some(CandidateIndex::new(self.next - 1))
     }
 }
 

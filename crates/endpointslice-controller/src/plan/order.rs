@@ -1,184 +1,200 @@
-//! The order of updates: whoever takes a pod in is written before whoever gives it away, so that nobody who watches ever
-//! misses a pod that is ready before and after. Creates come before and deletes after all updates, so that only updates
-//! need an order; where updates wait for one another in a circle, one of them is replaced by a create.
+//! Sixth phase of packing: the order of the updates. The slice that a pod moves to is written before the slice that it moves
+//! from, so that a client that watches slices never misses a pod that is ready before and after. Creates come before all
+//! updates and deletes after them, so that only updates need an order. Where updates would have to wait for each other in a
+//! cycle, one of them is replaced by a create.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::packing::{Fate, New, Packing};
+use kube_endpoint_core_model::EndpointSlice;
 
-/// For each slice that is written under an existing name, the slices that must be written before it.
-type Before = BTreeMap<usize, BTreeSet<usize>>;
+use super::index::{CandidateIndex, EndpointIndex, Index, IndexVec, NewSliceIndex, SliceIndex};
+use super::keeping::{Change, Departure};
+use super::placing::{Layout, NewSlice};
+use super::pods::Candidate;
 
-/// How often a slice out of a circle may be given to another new slice before it is deleted instead. Each time all
-/// constraints are gathered anew.
-const MOST_REPAIRS: usize = 8;
+/// For each slice that is updated, the slices that have to be updated before it.
+type Dependencies = BTreeMap<SliceIndex, BTreeSet<SliceIndex>>;
 
-impl Packing<'_, '_> {
-    /// Puts the slices that are written under an existing name in a safe order. Circles are broken only if `may_create`; else
-    /// the order is as safe as it can be with these writes.
-    pub(super) fn order(&mut self, may_create: bool) -> Vec<usize> {
-        let mut created = BTreeSet::new();
-        loop {
-            let may_pair = created.len() < MOST_REPAIRS;
-            if let Some(order) = self.try_order(may_create, may_pair, &mut created) {
-                return order;
-            }
+/// How often the name of a slice in a cycle may be given to another new slice before the slice is deleted instead. Each time
+/// all dependencies are computed again.
+const MAX_REPAIRS: usize = 8;
+
+/// A layout and the order of its updates.
+pub(super) struct Ordered<'a> {
+    pub(super) layout: Layout<'a>,
+    pub(super) updates: Vec<SliceIndex>,
+}
+
+/// Puts the updates in a safe order. Cycles are broken only if `may_create`; else the order is as safe as it can be with
+/// these writes.
+pub(super) fn order<'a>(
+    layout: Layout<'a>,
+    departures: &[Departure],
+    candidates: &IndexVec<CandidateIndex, Candidate<'_>>,
+    may_create: bool,
+) -> Ordered<'a> {
+    let mut ordering = Ordering { layout, departures, candidates, may_create, created: BTreeSet::new() };
+    loop {
+        if let Some(updates) = ordering.try_order() {
+            return Ordered { layout: ordering.layout, updates };
         }
     }
+}
 
-    /// None when a slice was given to another new slice, so that the constraints have changed.
-    fn try_order(
-        &mut self,
-        may_create: bool,
-        may_pair: bool,
-        created: &mut BTreeSet<usize>,
-    ) -> Option<Vec<usize>> {
-        let mut before = self.before();
-        let mut order = Vec::with_capacity(before.len());
-        while !before.is_empty() {
-            let free: Vec<usize> =
-                before.iter().filter(|(_, givers)| givers.is_empty()).map(|(slice, _)| *slice).collect();
+struct Ordering<'a, 'i, 'p> {
+    layout: Layout<'a>,
+    departures: &'i [Departure],
+    candidates: &'i IndexVec<CandidateIndex, Candidate<'p>>,
+    may_create: bool,
+    /// New slices that gave up a reused name to break a cycle.
+    created: BTreeSet<NewSliceIndex>,
+}
+
+impl Ordering<'_, '_, '_> {
+    /// Returns none if a name was given to another new slice, which changes the dependencies.
+    fn try_order(&mut self) -> Option<Vec<SliceIndex>> {
+        let may_repair = self.created.len() < MAX_REPAIRS;
+        let mut dependencies = self.dependencies();
+        let mut order = Vec::with_capacity(dependencies.len());
+        while !dependencies.is_empty() {
+            let free: Vec<SliceIndex> = dependencies
+                .iter()
+                .filter(|(_, before)| before.is_empty())
+                .map(|(slice, _)| *slice)
+                .collect();
             if !free.is_empty() {
-                forget(&mut before, &free, false);
+                free.iter().for_each(|slice| remove(&mut dependencies, *slice));
                 order.extend(free);
                 continue;
             }
-            let stuck = circle(&before);
-            if !may_create {
-                let first: Vec<usize> = stuck.into_iter().take(1).collect();
-                forget(&mut before, &first, false);
-                order.extend(first);
+            let cycle = find_cycle(&dependencies);
+            let Some(first) = cycle.first().copied() else { break };
+            if !self.may_create {
+                remove(&mut dependencies, first);
+                order.push(first);
                 continue;
             }
-            let recycled = stuck.iter().copied().find(|slice| self.recycled_by(*slice).is_some());
-            if let Some(slice) = recycled {
-                let vacant = self.unpair(slice, created).filter(|_| may_pair);
-                if let Some(new) = vacant {
-                    self.pair(slice, new);
+            let reused = cycle.iter().copied().find(|slice| self.layout.names.new_slice(*slice).is_some());
+            if let Some(slice) = reused {
+                let unnamed = self.give_up_name(slice).filter(|_| may_repair);
+                if let Some(new) = unnamed {
+                    self.layout.names.pair(slice, new);
                     return None;
                 }
-                forget(&mut before, &[slice], false);
-            } else if let Some(slice) = stuck.first() {
-                self.split(*slice, &before);
-                forget(&mut before, &[*slice], self.is_rewritten(*slice));
+                remove(&mut dependencies, slice);
+            } else {
+                self.split(first, &dependencies);
+                if self.layout.is_updated(first) {
+                    stop_waiting_for(&mut dependencies, first);
+                } else {
+                    remove(&mut dependencies, first);
+                }
             }
         }
         Some(order)
     }
 
-    fn recycled_by(&self, slice: usize) -> Option<usize> {
-        match self.current.get(slice).map(|one| one.fate) {
-            Some(Fate::Recycle(new)) => Some(new),
-            _ => None,
+    /// Creates the new slice that reuses a name under a name of its own. Returns a new slice that could reuse the name.
+    fn give_up_name(&mut self, slice: SliceIndex) -> Option<NewSliceIndex> {
+        let new = self.layout.names.unpair(slice)?;
+        self.created.insert(new);
+        let names = &self.layout.names;
+        let mut unnamed = self.layout.new.indices().filter(|new| names.existing(*new).is_none());
+        unnamed.find(|new| !self.created.contains(new))
+    }
+
+    fn dependencies(&self) -> Dependencies {
+        let updated = self.layout.existing.indices().filter(|slice| self.layout.is_updated(*slice));
+        let mut dependencies: Dependencies = updated.map(|slice| (slice, BTreeSet::new())).collect();
+        if self.departures.is_empty() {
+            return dependencies;
         }
-    }
-
-    /// Has a new slice created under a name of its own instead. Returns one that could be written in its stead.
-    fn unpair(&mut self, slice: usize, created: &mut BTreeSet<usize>) -> Option<usize> {
-        let new = self.recycled_by(slice)?;
-        self.current.get_mut(slice)?.fate = Fate::Delete;
-        self.new.get_mut(new)?.recycles = None;
-        created.insert(new);
-        let mut vacant = self.new.iter().enumerate().filter(|(_, new)| new.recycles.is_none());
-        vacant.find(|(index, _)| !created.contains(index)).map(|(index, _)| index)
-    }
-
-    fn is_rewritten(&self, slice: usize) -> bool {
-        let fate = self.current.get(slice).map(|one| one.fate);
-        matches!(fate, Some(Fate::Update | Fate::Recycle(_)))
-    }
-
-    fn before(&self) -> Before {
-        let rewritten = (0..self.current.len()).filter(|slice| self.is_rewritten(*slice));
-        let mut before: Before = rewritten.map(|slice| (slice, BTreeSet::new())).collect();
-        if self.leaving.is_empty() {
-            return before;
-        }
-        let places = self.places();
-        for leaving in &self.leaving {
-            let ready_after = self.candidates.get(leaving.candidate).is_some_and(|one| one.is_ready());
-            let place = places.get(&leaving.candidate).copied();
-            if let Some(receiver) = place.filter(|place| {
-                leaving.ready && ready_after && *place != leaving.slice && self.is_rewritten(*place)
-            }) && let Some(givers) = before.get_mut(&leaving.slice)
-            {
-                givers.insert(receiver);
+        let destinations = self.destinations();
+        for Departure { slice, candidate, was_ready } in self.departures {
+            let stays_ready = *was_ready && self.candidates.get(*candidate).is_some_and(Candidate::is_ready);
+            let destination = destinations.get(candidate).filter(|destination| {
+                stays_ready && *destination != slice && self.layout.is_updated(**destination)
+            });
+            if let (Some(destination), Some(before)) = (destination, dependencies.get_mut(slice)) {
+                before.insert(*destination);
             }
         }
-        before
+        dependencies
     }
 
-    /// By candidate, the existing name under which it is published anew, or ready for the first time.
-    fn places(&self) -> BTreeMap<usize, usize> {
-        let mut places = BTreeMap::new();
-        for (at, one) in self.current.iter().enumerate().filter(|(_, one)| one.fate == Fate::Update) {
-            places.extend(one.received.iter().map(|candidate| (*candidate, at)));
-            for (position, candidate) in &one.kept {
-                let ready = one.slice.endpoints.get(*position).map(|endpoint| endpoint.conditions.ready);
-                if ready == Some(Some(false)) {
-                    places.insert(*candidate, at);
-                }
+    /// Returns, by candidate, the existing slice whose update adds it, or makes it ready.
+    fn destinations(&self) -> BTreeMap<CandidateIndex, SliceIndex> {
+        let mut destinations = BTreeMap::new();
+        let Layout { existing, new, names } = &self.layout;
+        for (index, one) in existing.enumerated().filter(|(_, one)| one.change == Change::Update) {
+            destinations.extend(one.added.iter().map(|candidate| (*candidate, index)));
+            let not_ready = one.kept.iter().filter(|(at, _)| is_not_ready(one.slice, *at));
+            destinations.extend(not_ready.map(|(_, candidate)| (*candidate, index)));
+        }
+        for (index, new) in new.enumerated() {
+            if let Some(existing) = names.existing(index) {
+                destinations.extend(new.added.iter().map(|candidate| (*candidate, existing)));
             }
         }
-        for new in &self.new {
-            if let Some(at) = new.recycles {
-                places.extend(new.received.iter().map(|candidate| (*candidate, at)));
-            }
-        }
-        places
+        destinations
     }
 
-    /// Sends those newcomers of a slice to a new one that make others wait for it.
-    fn split(&mut self, slice: usize, before: &Before) {
-        let waiting: BTreeSet<usize> = before
+    /// Moves those candidates that make other slices wait for a slice from it to a new slice.
+    fn split(&mut self, slice: SliceIndex, dependencies: &Dependencies) {
+        let waiting: BTreeSet<SliceIndex> = dependencies
             .iter()
-            .filter(|(_, givers)| givers.contains(&slice))
+            .filter(|(_, before)| before.contains(&slice))
             .map(|(waiting, _)| *waiting)
             .collect();
-        let moved: BTreeSet<usize> = self
-            .leaving
+        let awaited: BTreeSet<CandidateIndex> = self
+            .departures
             .iter()
-            .filter(|leaving| waiting.contains(&leaving.slice))
-            .map(|leaving| leaving.candidate)
+            .filter(|departure| waiting.contains(&departure.slice))
+            .map(|departure| departure.candidate)
             .collect();
-        let Some(one) = self.current.get_mut(slice) else { return };
-        let (mut received, stay): (Vec<usize>, Vec<usize>) =
-            std::mem::take(&mut one.received).into_iter().partition(|candidate| moved.contains(candidate));
-        one.received = stay;
-        let endpoints = &one.slice.endpoints;
-        one.kept.retain(|(position, candidate)| {
-            let ready = endpoints.get(*position).map(|endpoint| endpoint.conditions.ready);
-            let goes = ready == Some(Some(false)) && moved.contains(candidate);
-            if goes {
-                received.push(*candidate);
+        let Some(one) = self.layout.existing.get_mut(slice) else { return };
+        let (mut moved, stay): (Vec<CandidateIndex>, Vec<CandidateIndex>) =
+            std::mem::take(&mut one.added).into_iter().partition(|candidate| awaited.contains(candidate));
+        one.added = stay;
+        let old = one.slice;
+        one.kept.retain(|(at, candidate)| {
+            let moves = is_not_ready(old, *at) && awaited.contains(candidate);
+            if moves {
+                moved.push(*candidate);
             }
-            !goes
+            !moves
         });
         one.rebuild = true;
         one.relabel = true;
         if one.len() == 0 {
-            one.fate = Fate::Delete;
+            one.change = Change::Delete;
         }
-        self.new.push(New { group: one.group, received, recycles: None });
+        let group = one.group;
+        self.layout.new.push(NewSlice { group, added: moved });
     }
 }
 
-/// Takes slices out: nobody waits for them any more. With `only_as_receiver` they still wait for others themselves.
-fn forget(before: &mut Before, slices: &[usize], only_as_receiver: bool) {
-    for slice in slices {
-        if !only_as_receiver {
-            before.remove(slice);
-        }
-        for givers in before.values_mut() {
-            givers.remove(slice);
-        }
+fn is_not_ready(slice: &EndpointSlice, endpoint: EndpointIndex) -> bool {
+    let endpoint = slice.endpoints.get(endpoint.position());
+    endpoint.is_some_and(|endpoint| endpoint.conditions.ready == Some(false))
+}
+
+/// Removes a slice: no slice waits for it any more.
+fn remove(dependencies: &mut Dependencies, slice: SliceIndex) {
+    dependencies.remove(&slice);
+    stop_waiting_for(dependencies, slice);
+}
+
+fn stop_waiting_for(dependencies: &mut Dependencies, slice: SliceIndex) {
+    for before in dependencies.values_mut() {
+        before.remove(&slice);
     }
 }
 
-/// Some circle among slices that all wait for another.
-fn circle(before: &Before) -> Vec<usize> {
-    let mut path: Vec<usize> = before.keys().take(1).copied().collect();
-    while let Some(next) = path.last().and_then(|last| before.get(last)).and_then(BTreeSet::first) {
+/// Returns some cycle among slices that all wait for another slice.
+fn find_cycle(dependencies: &Dependencies) -> Vec<SliceIndex> {
+    let mut path: Vec<SliceIndex> = dependencies.keys().take(1).copied().collect();
+    while let Some(next) = path.last().and_then(|last| dependencies.get(last)).and_then(BTreeSet::first) {
         if let Some(start) = path.iter().position(|slice| slice == next) {
             return path.split_off(start);
         }

@@ -1,4 +1,4 @@
-//! From pods to candidates: which pods are published at all, as what, and in which group of ports.
+//! From pods to candidates: which pods are published, with which conditions, and under which ports.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use kube_endpoint_core_model::{
     EndpointPort, IpFamily, LeftOut, Node, NodeLookup, Pod, PodVerdict, Service, Text, Verdict,
 };
 
+use super::index::{CandidateIndex, GroupIndex, IndexVec};
 use super::inputs::PlanInputs;
 use super::outcome::PlanError;
 
-/// A pod that is published in some family.
+/// A pod that is published in at least one address family.
 pub(super) struct Candidate<'a> {
     pub(super) pod: &'a Pod,
-    /// Index of its group of ports.
-    pub(super) group: usize,
+    pub(super) group: GroupIndex,
     has_ipv4: bool,
     has_ipv6: bool,
     pub(super) zone: Option<Text>,
@@ -26,7 +26,7 @@ pub(super) struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// Whether it has an address of a family.
+    /// Returns true if it has an address of a family.
     pub(super) fn has_address(&self, family: IpFamily) -> bool {
         match family {
             IpFamily::IPv4 => self.has_ipv4,
@@ -35,28 +35,28 @@ impl Candidate<'_> {
     }
 }
 
-/// Pods that share the numbers behind a Service's ports, and therefore slices.
+/// The pods with the same port numbers for the Service's ports, which therefore share slices.
 pub(super) struct PortGroup {
     /// The ports, in the Service's order.
     pub(super) ports: Vec<EndpointPort>,
-    /// Names of the Service's ports that these pods lack.
+    /// Names of the Service's ports that the pods lack.
     missing: Vec<Text>,
 }
 
-/// All pods of a Service, sorted out.
+/// The pods of a Service that are published, and a verdict on each pod.
 pub(super) struct Candidates<'a> {
-    /// By pod name.
-    pub(super) list: Vec<Candidate<'a>>,
-    /// Also those of pods that were left out: they say which slices may stay.
-    pub(super) groups: Vec<PortGroup>,
-    /// Where the group of some ports stands in `groups`.
-    pub(super) group_of: BTreeMap<PortSet, usize>,
+    /// The published pods, by name.
+    pub(super) list: IndexVec<CandidateIndex, Candidate<'a>>,
+    /// The groups, also those of pods that were left out: slices with the ports of a group can stay.
+    pub(super) groups: IndexVec<GroupIndex, PortGroup>,
+    /// The group of each set of ports.
+    pub(super) group_of: BTreeMap<PortSet, GroupIndex>,
     pub(super) verdicts: Vec<PodVerdict>,
     pub(super) errors: Vec<PlanError>,
 }
 
 impl<'a> Candidates<'a> {
-    /// Sorts out the pods of a Service.
+    /// Decides which pods of a Service are published.
     pub(super) fn new(inputs: &PlanInputs<'a>) -> Self {
         let families = inputs.service.slice_families();
         let publishes_unready = inputs.publishes_unready();
@@ -64,8 +64,8 @@ impl<'a> Candidates<'a> {
         let mut grouping = Grouping { service: inputs.service, last: None, seen: HashMap::new() };
         let mut nodes = Nodes { lookup: inputs.nodes, seen: HashMap::new() };
         let mut all = Self {
-            list: Vec::with_capacity(pods.len()),
-            groups: Vec::new(),
+            list: IndexVec::with_capacity(pods.len()),
+            groups: IndexVec::default(),
             group_of: BTreeMap::new(),
             verdicts: Vec::with_capacity(pods.len()),
             errors: Vec::new(),
@@ -96,12 +96,12 @@ impl<'a> Candidates<'a> {
         if !pod.has_pod_ip {
             return Err(LeftOut::NoAddress);
         }
-        // The group counts even when the pod turns out to be left out below.
+        // The group counts even if the pod is left out below.
         let group = grouping.group(pod, &mut self.groups, &mut self.group_of);
         let node_name = pod.node_name.as_deref().unwrap_or_default();
         let node = nodes.node(node_name);
-        // A missing node may yet appear, or its pods be collected as garbage. Publishing them meanwhile could leave a slice
-        // with them for ever; but who asks for all addresses gets them.
+        // A missing node may appear later, or its pods may be garbage-collected. If they were published meanwhile, a slice could
+        // keep them for ever. A Service that publishes pods that are not ready gets them nevertheless.
         if node.is_none() && !publishes_unready {
             let node = Text::from(node_name);
             self.errors.push(PlanError::NodeNotFound {
@@ -141,7 +141,7 @@ impl<'a> Candidates<'a> {
     }
 }
 
-/// Pods by name. Two of one name cannot be, but of two the newer counts.
+/// Sorts pods by name. If the input has two pods of one name, which cannot be in a cluster, the newer is taken.
 fn sorted<'a>(inputs: &PlanInputs<'a>) -> Vec<&'a Pod> {
     let mut pods: Vec<&Pod> = inputs.pods.iter().map(|pod| &**pod).collect();
     if pods.is_sorted_by(|one, two| one.key.name < two.key.name) {
@@ -163,20 +163,21 @@ fn no_address(pod: &Pod, families: &[IpFamily]) -> LeftOut {
     }
 }
 
-/// Finds groups without computing the ports of each pod: pods of one workload share their container ports.
+/// Finds the groups of pods. Pods of one workload have the same container ports, so the Service's ports are resolved only once
+/// for each list of container ports.
 struct Grouping<'a> {
     service: &'a Service,
-    last: Option<(&'a ContainerPorts, usize)>,
-    seen: HashMap<&'a ContainerPorts, usize>,
+    last: Option<(&'a ContainerPorts, GroupIndex)>,
+    seen: HashMap<&'a ContainerPorts, GroupIndex>,
 }
 
 impl<'a> Grouping<'a> {
     fn group(
         &mut self,
         pod: &'a Pod,
-        groups: &mut Vec<PortGroup>,
-        group_of: &mut BTreeMap<PortSet, usize>,
-    ) -> usize {
+        groups: &mut IndexVec<GroupIndex, PortGroup>,
+        group_of: &mut BTreeMap<PortSet, GroupIndex>,
+    ) -> GroupIndex {
         if let Some((ports, group)) = self.last
             && (std::ptr::eq::<[_]>(&**ports, &*pod.ports) || *ports == pod.ports)
         {
@@ -187,8 +188,7 @@ impl<'a> Grouping<'a> {
             *group_of.entry(PortSet::new(&ports)).or_insert_with(|| {
                 let missing = self.service.ports.iter().filter(|port| find_port(pod, port).is_none());
                 let missing = missing.map(|port| port.name.clone()).collect();
-                groups.push(PortGroup { ports, missing });
-                groups.len() - 1
+                groups.push(PortGroup { ports, missing })
             })
         });
         self.last = Some((&pod.ports, group));
@@ -196,7 +196,7 @@ impl<'a> Grouping<'a> {
     }
 }
 
-/// Remembers the nodes that have been looked up: there are many pods on each, and a store has to be locked for each look.
+/// Caches node lookups: many pods run on one node, and each lookup locks the store.
 struct Nodes<'a> {
     lookup: &'a dyn NodeLookup,
     seen: HashMap<&'a str, Option<Arc<Node>>>,
