@@ -1,4 +1,5 @@
-//! Pods of a Service into v1 Endpoints: a pure plan, and the controller around it.
+//! The endpoints controller, which writes the v1 Endpoints of a Service from its pods: a pure plan, and the controller around
+//! it.
 
 pub mod controller;
 pub mod plan;

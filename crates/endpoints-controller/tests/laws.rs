@@ -1,4 +1,4 @@
-//! Laws that hold whatever the inputs are.
+//! Properties of all plans, checked on random inputs.
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking, as a test does")]
 
 mod common;
@@ -84,7 +84,7 @@ fn a_service() -> impl Strategy<Value = Service> {
     })
 }
 
-/// An object that anybody may have written.
+/// An object of any writer.
 fn an_object() -> impl Strategy<Value = Option<Endpoints>> {
     let address = (1..9u8, 0..14usize, any::<bool>()).prop_map(|(n, pod, targeted)| EndpointAddress {
         ip: format!("10.0.0.{n}").into(),
@@ -165,7 +165,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_a_server_takes(
+    fn an_api_server_accepts_what_is_written(
         service in a_service(), pods in pods(), existing in an_object(), capacity in 1..20usize,
     ) {
         let options = PlanOptions::default().with_capacity(capacity);
@@ -183,7 +183,7 @@ proptest! {
     }
 
     #[test]
-    fn upstreams_settings_never_write_less_nor_otherwise(
+    fn upstreams_options_never_write_less_or_anything_else(
         service in a_service(), pods in pods(), existing in an_object(), capacity in 1..20usize,
     ) {
         let ours = PlanOptions::default().with_capacity(capacity);

@@ -1,4 +1,4 @@
-//! Plans as a person reads them, and the rules that upstream's recordings do not reach.
+//! Snapshots of plans, and rules that the recordings of upstream do not cover.
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking, as a test does")]
 
 mod common;
@@ -21,8 +21,8 @@ fn rendered(service: &Service, pods: impl IntoIterator<Item = Pod>) -> String {
     run(service, &arcs(pods), None, &PlanOptions::default()).to_string()
 }
 
-/// The object that is there after a first sync.
-fn settled(service: &Service, pods: &[Arc<Pod>], options: &PlanOptions) -> Endpoints {
+/// The object after a first sync.
+fn synced(service: &Service, pods: &[Arc<Pod>], options: &PlanOptions) -> Endpoints {
     apply(None, &run(service, pods, None, options)).unwrap()
 }
 
@@ -33,7 +33,7 @@ fn ready_and_not_ready() {
 }
 
 #[test]
-fn why_pods_are_left_out() {
+fn each_reason_to_leave_a_pod_out() {
     let pods = [
         Pod { phase: PodPhase::Succeeded, ..pod("done", &["10.0.0.1"]) },
         pod("new", &[]),
@@ -46,14 +46,14 @@ fn why_pods_are_left_out() {
 }
 
 #[test]
-fn unready_and_terminating_pods_are_published_where_asked() {
+fn unready_and_terminating_pods_are_published_on_request() {
     let web = Service { publish_not_ready_addresses: true, ..service(&[("http", "8080")]) };
     let pods = [unready(pod("a", &["10.0.0.1"])), terminating(unready(pod("b", &["10.0.0.2"])))];
     assert_snapshot!(rendered(&web, pods));
 }
 
 #[test]
-fn a_pod_that_lacks_a_named_port_is_left_out_for_that_port() {
+fn a_pod_is_published_only_under_the_ports_that_it_has() {
     let web = service(&[("http", "web"), ("admin", "admin"), ("fixed", "9000")]);
     let pods = [
         with_ports(pod("both", &["10.0.0.1"]), &[("web", 8080), ("admin", 9)]),
@@ -80,14 +80,14 @@ fn a_service_without_ports_that_is_not_headless_publishes_nothing() {
 }
 
 #[test]
-fn the_first_family_counts() {
+fn only_addresses_of_the_first_family_are_published() {
     let dual = Service { ip_families: vec![IpFamily::IPv6, IpFamily::IPv4], ..service(&[("http", "80")]) };
     let pods = [pod("two", &["10.0.0.1", "fd00::1", "fd00::2"]), pod("four", &["10.0.0.2"])];
     assert_snapshot!(rendered(&dual, pods));
 }
 
 #[test]
-fn pods_that_share_an_address_stand_side_by_side() {
+fn pods_with_the_same_address_are_all_published() {
     let web = service(&[("http", "80")]);
     let pods = [pod("b", &["10.0.0.1"]), pod("a", &["10.0.0.1"]), unready(pod("c", &["10.0.0.1"]))];
     assert_snapshot!(rendered(&web, pods));
@@ -100,10 +100,10 @@ fn a_pod_without_a_node_has_no_node_name() {
 }
 
 #[test]
-fn foreign_metadata_stay() {
+fn metadata_of_other_writers_are_kept() {
     let web = service(&[("http", "80")]);
     let options = PlanOptions::default();
-    let mut existing = settled(&web, &arcs([pod("a", &["10.0.0.1"])]), &options);
+    let mut existing = synced(&web, &arcs([pod("a", &["10.0.0.1"])]), &options);
     existing.metadata.annotations =
         [(ANNOTATION_TRIGGER_TIME, "old"), ("note", "kept")].into_iter().collect();
     existing.metadata.finalizers = vec!["example.com/hold".into()];
@@ -137,7 +137,7 @@ fn too_many_addresses() {
     assert_snapshot!(run(&web, &pods, None, &options));
 }
 
-/// Each subset gets its share, rounded up, and the last in upstream's order what is left.
+/// Each subset gets its share, rounded up; the last one in upstream's order gets the rest.
 #[test]
 fn too_many_addresses_in_several_subsets() {
     let web = service(&[("http", "web")]);
@@ -153,19 +153,21 @@ fn too_many_addresses_in_several_subsets() {
         unready(serving("c3", "10.0.0.7", 8082)),
     ]);
     assert_snapshot!(run(&web, &pods, None, &options));
-    let there = settled(&web, &pods, &options);
+    let there = synced(&web, &pods, &options);
     assert!(run(&web, &pods, Some(&there), &options).is_empty());
 }
 
-/// Below the capacity the mark goes.
 #[test]
-fn no_longer_too_many_addresses() {
+fn below_the_capacity_the_annotation_is_removed() {
     let web = service(&[("http", "80")]);
     let options = PlanOptions::default().with_capacity(2);
     let all = arcs([pod("a", &["10.0.0.1"]), pod("b", &["10.0.0.2"]), pod("c", &["10.0.0.3"])]);
     for options in [options.clone(), options.with_keep_equal_truncated(false)] {
-        let there = settled(&web, &all, &options);
-        assert_snapshot!("no_longer_too_many_addresses", run(&web, &all[..2], Some(&there), &options));
+        let there = synced(&web, &all, &options);
+        assert_snapshot!(
+            "below_the_capacity_the_annotation_is_removed",
+            run(&web, &all[..2], Some(&there), &options)
+        );
     }
 }
 
@@ -179,7 +181,7 @@ fn an_unreadable_annotation_is_a_warning() {
 }
 
 #[test]
-fn the_old_annotation_counts_only_where_asked() {
+fn the_annotation_overrides_the_field_only_if_enabled() {
     let check = |field: bool, annotation: &str, asked: bool, want: (usize, usize)| {
         let mut web = Service { publish_not_ready_addresses: field, ..service(&[("http", "80")]) };
         web.annotations = [(ANNOTATION_TOLERATE_UNREADY, annotation)].into_iter().collect();
@@ -194,7 +196,7 @@ fn the_old_annotation_counts_only_where_asked() {
 }
 
 #[test]
-fn services_of_others_are_let_alone() {
+fn services_without_selector_get_no_endpoints() {
     let check = |web: Service| {
         let plan = run(&web, &arcs([pod("a", &["10.0.0.1"])]), None, &PlanOptions::default());
         assert_eq!((plan.is_empty(), plan.verdicts), (true, vec![]));
@@ -204,7 +206,7 @@ fn services_of_others_are_let_alone() {
     check(Service { service_type: kind, ..service(&[("http", "80")]) });
 }
 
-/// A change of the existing object, and whether it makes the controller write.
+/// Changes of the existing object, and whether the controller writes because of them.
 #[test]
 fn what_counts_as_a_change() {
     let web = service(&[("http", "80"), ("named", "web")]);
@@ -213,7 +215,7 @@ fn what_counts_as_a_change() {
         pod("b", &["10.0.0.2"]),
         unready(pod("c", &["10.0.0.3"])),
     ]);
-    let there = settled(&web, &pods, &PlanOptions::default());
+    let there = synced(&web, &pods, &PlanOptions::default());
     let check = |what: &str, change: fn(&mut Endpoints), writes: bool| {
         for options in [PlanOptions::default(), PlanOptions::upstream()] {
             let mut existing = there.clone();
@@ -259,7 +261,7 @@ fn what_counts_as_a_change() {
         true,
     );
     check(
-        "over capacity that is not",
+        "an over-capacity annotation without reason",
         |it| it.metadata.annotations = it.metadata.annotations.with(ANNOTATION_OVER_CAPACITY, TRUNCATED),
         true,
     );
@@ -275,7 +277,7 @@ fn a_truncated_object_is_written_once() {
     };
     let pods = arcs((0..1200).map(number));
     let check = |options: PlanOptions, writes: bool| {
-        let there = settled(&web, &pods, &options);
+        let there = synced(&web, &pods, &options);
         assert_eq!(there.metadata.annotations.get(ANNOTATION_OVER_CAPACITY).map(|v| &**v), Some(TRUNCATED));
         let held: usize = there.subsets.iter().map(|subset| subset.addresses.len()).sum();
         assert_eq!(held, 1000);
@@ -291,11 +293,11 @@ fn a_truncated_object_is_written_once() {
 }
 
 #[test]
-fn below_capacity_again_the_annotation_goes() {
+fn an_update_below_the_capacity_has_no_annotation() {
     let web = service(&[("http", "80")]);
     let options = PlanOptions::default().with_capacity(2);
     let pods = arcs(["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(|ip| pod(ip, &[ip])));
-    let there = settled(&web, &pods, &options);
+    let there = synced(&web, &pods, &options);
     let fewer = run(&web, &pods[..2], Some(&there), &options);
     assert!(!fewer.writes.update[0].metadata.annotations.contains_key(ANNOTATION_OVER_CAPACITY));
     assert!(!fewer.truncated);
@@ -317,7 +319,7 @@ fn a_reserved_label_of_the_service_is_no_reason_to_write() {
         let mut web = service(&[("http", "80")]);
         web.labels = web.labels.with(label, value);
         let pods = arcs([pod("a", &["10.0.0.1"])]);
-        let there = settled(&web, &pods, &PlanOptions::default());
+        let there = synced(&web, &pods, &PlanOptions::default());
         let writes = |options| !run(&web, &pods, Some(&there), &options).is_empty();
         assert!(!writes(PlanOptions::default()), "{label}");
         assert!(writes(PlanOptions::upstream()), "{label}");

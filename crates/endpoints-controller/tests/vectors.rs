@@ -1,4 +1,4 @@
-//! What upstream's own controller answered to random inputs, compared with the plan.
+//! Compares plans with the recorded results of upstream's controller for random inputs.
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking, as a test does")]
 
 use std::io::{BufRead, BufReader};
@@ -45,8 +45,8 @@ fn planned(line: &Line, options: &PlanOptions) -> (&'static str, Option<Endpoint
     }
 }
 
-/// Subsets and addresses are sets; the recordings leave out the trigger time, and upstream leaves the namespace of what it
-/// creates to the URL.
+/// Sorts subsets and addresses, whose order has no meaning; removes the trigger time, which is not recorded; and sets the
+/// namespace, which upstream leaves empty in objects that it creates.
 fn comparable(mut endpoints: Endpoints) -> Endpoints {
     endpoints.metadata.annotations = endpoints.metadata.annotations.without(ANNOTATION_TRIGGER_TIME);
     endpoints.metadata.namespace = "ns".into();
@@ -60,7 +60,7 @@ fn comparable(mut endpoints: Endpoints) -> Endpoints {
 }
 
 #[test]
-fn with_upstreams_settings_each_answer_is_upstreams() {
+fn with_upstreams_options_every_result_is_upstreams() {
     let lines = lines();
     assert_eq!(lines.len(), 300);
     for line in lines {
@@ -70,15 +70,15 @@ fn with_upstreams_settings_each_answer_is_upstreams() {
     }
 }
 
-/// With the default settings these are not written: the Service carries the headless label itself, and what upstream writes is
-/// what is there.
+/// With the default options these are not written: the Service itself has the headless label, and what upstream writes equals
+/// the existing object.
 const WRITES_LESS: [&str; 11] = [
     "1-9-1", "1-9-2", "1-19-1", "1-30-1", "1-35-1", "1-36-2", "1-57-2", "1-71-1", "1-72-1", "1-72-2",
     "1-81-2",
 ];
 
 #[test]
-fn with_our_settings_answers_are_the_same_or_nothing_is_written() {
+fn with_default_options_the_result_is_the_same_or_nothing_is_written() {
     let mut less = Vec::new();
     for line in lines() {
         let (ours, upstream) =

@@ -1,4 +1,5 @@
-//! Pods of a Service into EndpointSlices: a pure plan, and the controller around it.
+//! The endpointslice controller, which writes the EndpointSlices of a Service from its pods: a pure plan, and the controller
+//! around it.
 
 pub mod controller;
 mod metrics;

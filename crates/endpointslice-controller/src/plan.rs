@@ -54,7 +54,7 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
         stats: PlanStats {
             topology_auto: strategy == Strategy::Topology,
             traffic_distribution: match strategy {
-                Strategy::Traffic { .. } => service.traffic_distribution.clone(),
+                Strategy::TrafficDistribution { .. } => service.traffic_distribution.clone(),
                 Strategy::Topology | Strategy::Off => None,
             },
         },

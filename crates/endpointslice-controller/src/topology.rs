@@ -1,4 +1,4 @@
-//! Topology mode `Auto`: how a cluster's CPU is spread over zones, and what that asks of a Service's endpoints.
+//! Topology mode `Auto`: how the cluster's CPU is spread over zones, and how many endpoints each zone should have.
 
 mod allocation;
 mod state;
@@ -8,10 +8,10 @@ pub use state::{HintedState, TopologyState};
 
 use kube_endpoint_core_model::AddressType;
 
-/// Reason of the event that says that a Service has no hints (any more).
+/// Reason of the event about a Service that has no hints, or no longer has any.
 pub(crate) const EVENT_DISABLED: &str = "TopologyAwareHintsDisabled";
 
-/// A message about one address type (upstream `FormatWithAddressType`).
+/// Formats a message about one address type (upstream `FormatWithAddressType`).
 pub(crate) fn for_address_type(message: &str, address_type: AddressType) -> String {
     format!("{message}, addressType: {}", address_type.as_str())
 }

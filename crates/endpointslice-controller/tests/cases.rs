@@ -1,4 +1,4 @@
-//! One fact a line: how many writes a change costs, and what events it makes.
+//! How many writes each change takes, and which events it causes.
 
 mod common;
 
@@ -8,7 +8,7 @@ use kube_endpoint_core_model::slice::EndpointPort;
 use kube_endpoint_core_model::well_known::{ANNOTATION_TOLERATE_UNREADY, ANNOTATION_TRIGGER_TIME};
 use kube_endpoint_core_model::{IpFamily, Pod, Service};
 
-/// Creates, updates and deletes of a plan.
+/// Checks the numbers of creates, updates and deletes of a plan, and that it keeps every ready pod published.
 fn check(world: &World, creates: usize, updates: usize, deletes: usize) {
     let plan = world.plan();
     let writes = common::writes(&plan);
@@ -17,8 +17,8 @@ fn check(world: &World, creates: usize, updates: usize, deletes: usize) {
     assert_eq!(common::missed(world, &plan), None, "\n{plan}");
 }
 
-/// Pods in slices of at most three, synced.
-fn settled(pods: usize) -> World {
+/// A synced Service with so many pods, in slices of at most three.
+fn synced(pods: usize) -> World {
     web(&["a", "b"]).pods(&[("a", pods)]).synced()
 }
 
@@ -30,29 +30,29 @@ fn without(mut world: World, pods: &[usize]) -> World {
 
 #[test]
 fn writes_of_pod_changes() {
-    check(&settled(4), 0, 0, 0);
-    check(&settled(4).pod(0, unready), 0, 1, 0);
-    check(&settled(4).pod(0, terminating), 0, 1, 0);
-    check(&settled(4).pod(0, unready).pod(3, unready), 0, 2, 0);
-    check(&settled(4).pod(0, |pod| pod.resource_version.0 = 9), 0, 0, 0);
-    check(&settled(4).pod(0, |pod| pod.uid = "new".into()), 0, 1, 0);
-    check(&settled(4).pod(0, |pod| pod.node_name = Some("node-b".into())), 0, 1, 0);
-    check(&settled(4).pod(0, |pod| pod.pod_ips = Box::new([[10, 9, 9, 9].into()])), 0, 1, 0);
-    check(&settled(4).pod(0, |pod| pod.node_name = Some("node-gone".into())), 0, 1, 0);
-    check(&without(settled(4), &[3]), 0, 0, 1);
-    check(&without(settled(4), &[0]), 0, 1, 0);
-    check(&without(settled(4), &[0, 1, 2, 3]), 0, 1, 1);
+    check(&synced(4), 0, 0, 0);
+    check(&synced(4).pod(0, unready), 0, 1, 0);
+    check(&synced(4).pod(0, terminating), 0, 1, 0);
+    check(&synced(4).pod(0, unready).pod(3, unready), 0, 2, 0);
+    check(&synced(4).pod(0, |pod| pod.resource_version.0 = 9), 0, 0, 0);
+    check(&synced(4).pod(0, |pod| pod.uid = "new".into()), 0, 1, 0);
+    check(&synced(4).pod(0, |pod| pod.node_name = Some("node-b".into())), 0, 1, 0);
+    check(&synced(4).pod(0, |pod| pod.pod_ips = Box::new([[10, 9, 9, 9].into()])), 0, 1, 0);
+    check(&synced(4).pod(0, |pod| pod.node_name = Some("node-gone".into())), 0, 1, 0);
+    check(&without(synced(4), &[3]), 0, 0, 1);
+    check(&without(synced(4), &[0]), 0, 1, 0);
+    check(&without(synced(4), &[0, 1, 2, 3]), 0, 1, 1);
 }
 
 #[test]
 fn writes_of_growth() {
-    // Two fit into the slice with one, three do not count as fewer than a full slice.
-    check(&settled(4).pods(&[("a", 2)]), 0, 1, 0);
-    check(&settled(4).pods(&[("a", 3)]), 1, 0, 0);
-    check(&settled(4).pods(&[("a", 4)]), 1, 1, 0);
-    check(&settled(3).pods(&[("a", 1)]), 1, 0, 0);
-    check(&settled(3).pods(&[("a", 1)]).pod(0, unready), 1, 1, 0);
-    check(&settled(0).pods(&[("a", 1)]), 0, 1, 0);
+    // Two more fit into the slice that has one; three fill a new slice.
+    check(&synced(4).pods(&[("a", 2)]), 0, 1, 0);
+    check(&synced(4).pods(&[("a", 3)]), 1, 0, 0);
+    check(&synced(4).pods(&[("a", 4)]), 1, 1, 0);
+    check(&synced(3).pods(&[("a", 1)]), 1, 0, 0);
+    check(&synced(3).pods(&[("a", 1)]).pod(0, unready), 1, 1, 0);
+    check(&synced(0).pods(&[("a", 1)]), 0, 1, 0);
     check(&web(&["a"]).pods(&[("a", 9)]), 3, 0, 0);
 }
 
@@ -62,16 +62,16 @@ fn a_slice_above_a_lowered_maximum_is_not_split() {
         world.options.max_endpoints_per_slice = 2;
         world
     };
-    check(&lowered(settled(3)), 0, 0, 0);
-    check(&lowered(settled(3).pod(0, unready)), 0, 1, 0);
-    assert_eq!(common::writes(&lowered(settled(3).pod(0, unready)).plan()).update[0].endpoints.len(), 3);
-    check(&lowered(settled(3).pods(&[("a", 1)])), 1, 0, 0);
+    check(&lowered(synced(3)), 0, 0, 0);
+    check(&lowered(synced(3).pod(0, unready)), 0, 1, 0);
+    assert_eq!(common::writes(&lowered(synced(3).pod(0, unready)).plan()).update[0].endpoints.len(), 3);
+    check(&lowered(synced(3).pods(&[("a", 1)])), 1, 0, 0);
 }
 
 #[test]
 fn writes_of_service_changes() {
     fn change(change: fn(&mut Service)) -> World {
-        settled(4).service(change)
+        synced(4).service(change)
     }
     check(&change(|_| {}), 0, 0, 0);
     check(&change(|service| service.labels = [("a", "b")].into_iter().collect()), 0, 2, 0);
@@ -90,11 +90,11 @@ fn writes_of_service_changes() {
     check(&change(|service| service.ports.clear()), 0, 2, 0);
     check(&change(|service| service.ports[0].app_protocol = Some("h2c".into())), 0, 2, 0);
     check(&change(|service| service.traffic_distribution = Some("PreferClose".into())), 0, 2, 0);
-    check(&change(|service| service.traffic_distribution = Some("Unheard".into())), 0, 0, 0);
+    check(&change(|service| service.traffic_distribution = Some("Unknown".into())), 0, 0, 0);
 }
 
 #[test]
-fn a_flip_among_pods_with_other_ports_touches_their_slice_only() {
+fn a_change_of_a_pod_writes_only_slices_with_its_ports() {
     let other = |pod: &mut Pod| pod.ports = [http(9090)].into_iter().collect();
     let world = web(&["a"]).pods(&[("a", 4)]).pod(1, other).pod(2, other).synced();
     check(&world, 0, 0, 0);
@@ -104,23 +104,23 @@ fn a_flip_among_pods_with_other_ports_touches_their_slice_only() {
 }
 
 #[test]
-fn hand_edits_are_undone() {
-    check(&settled(2).slice(0, |slice| slice.metadata.labels = Default::default()), 0, 0, 0);
-    check(&settled(2).slice(0, |slice| slice.metadata.labels = [("a", "b")].into_iter().collect()), 0, 1, 0);
-    check(&settled(2).slice(0, |slice| slice.metadata.owner_references.clear()), 1, 0, 1);
-    check(&settled(2).slice(0, |slice| slice.endpoints.truncate(1)), 0, 1, 0);
-    check(&settled(2).slice(0, |slice| slice.endpoints[0].zone = None), 0, 1, 0);
-    check(&settled(2).slice(0, |slice| slice.ports.push(EndpointPort::default())), 0, 1, 0);
-    let doubled = settled(6).slice(0, |slice| slice.endpoints.truncate(2));
+fn edits_of_other_writers_are_reverted() {
+    check(&synced(2).slice(0, |slice| slice.metadata.labels = Default::default()), 0, 0, 0);
+    check(&synced(2).slice(0, |slice| slice.metadata.labels = [("a", "b")].into_iter().collect()), 0, 1, 0);
+    check(&synced(2).slice(0, |slice| slice.metadata.owner_references.clear()), 1, 0, 1);
+    check(&synced(2).slice(0, |slice| slice.endpoints.truncate(1)), 0, 1, 0);
+    check(&synced(2).slice(0, |slice| slice.endpoints[0].zone = None), 0, 1, 0);
+    check(&synced(2).slice(0, |slice| slice.ports.push(EndpointPort::default())), 0, 1, 0);
+    let doubled = synced(6).slice(0, |slice| slice.endpoints.truncate(2));
     let copy = doubled.existing_slices.as_ref().unwrap()[1].endpoints[0].clone();
-    // The first slice keeps the pod that both claim, the second takes in the one that is missing.
+    // The first slice keeps the pod that both contain; the second one gets the missing pod.
     check(&doubled.slice(0, |slice| slice.endpoints.push(copy)), 0, 1, 0);
 }
 
 #[test]
-fn a_copy_goes_only_when_the_pod_is_ready_elsewhere() {
-    // The first slice holds a stale copy of a pod that the second one still says is not ready.
-    let world = settled(6).slice(1, |slice| slice.endpoints[0].conditions.ready = Some(false));
+fn a_stale_copy_is_removed_after_the_pod_is_ready_in_its_slice() {
+    // The first slice has a stale copy of a pod that is not ready in the second one.
+    let world = synced(6).slice(1, |slice| slice.endpoints[0].conditions.ready = Some(false));
     let mut copy = world.existing_slices.as_ref().unwrap()[1].endpoints[0].clone();
     copy.conditions.ready = Some(true);
     copy.addresses = vec!["10.9.9.9".into()];
@@ -133,8 +133,8 @@ fn a_copy_goes_only_when_the_pod_is_ready_elsewhere() {
 }
 
 #[test]
-fn what_others_wrote_on_a_slice_stays() {
-    let world = settled(2).slice(0, |slice| {
+fn metadata_of_other_writers_are_kept() {
+    let world = synced(2).slice(0, |slice| {
         slice.metadata.annotations =
             [("theirs", "x"), (ANNOTATION_TRIGGER_TIME, "old")].into_iter().collect();
         slice.metadata.finalizers = vec!["theirs".into()];
@@ -143,7 +143,7 @@ fn what_others_wrote_on_a_slice_stays() {
     let writes = common::writes(&world.clone().pod(0, unready).plan());
     assert_eq!(writes.update[0].metadata.annotations, [("theirs", "x")].into_iter().collect());
     assert_eq!(writes.update[0].metadata.resource_version.0, 7);
-    // A recycled slice is a new one under an old name, as upstream has it.
+    // A slice whose name is reused is otherwise new, as in upstream.
     let other = |pod: &mut Pod| pod.ports = [http(9090)].into_iter().collect();
     let writes = common::writes(&world.pod(0, other).pod(1, other).plan());
     assert!(writes.update[0].metadata.annotations.is_empty());
@@ -154,7 +154,7 @@ fn what_others_wrote_on_a_slice_stays() {
 }
 
 #[test]
-fn unready_pods_are_tolerated_by_an_annotation_if_the_gate_is_on() {
+fn the_annotation_publishes_unready_pods_if_the_gate_is_on() {
     let check = |gate: bool, value: &str, want: bool| {
         let mut world = web(&["a"]).pods(&[("a", 1)]).pod(0, unready).service(|service| {
             service.annotations = [(ANNOTATION_TOLERATE_UNREADY, value)].into_iter().collect();
@@ -217,10 +217,10 @@ fn metrics_labels() {
         let stats = world.plan().stats;
         assert_eq!((stats.topology_auto, stats.traffic_distribution.as_deref()), (auto, traffic));
     };
-    check(settled(1), false, None);
-    check(settled(1).auto(), true, None);
-    check(settled(1).traffic("PreferClose"), false, Some("PreferClose"));
-    check(settled(1).traffic("PreferSameNode"), false, Some("PreferSameNode"));
-    check(settled(1).traffic("Unheard"), false, None);
-    check(settled(1).auto().traffic("PreferClose"), true, None);
+    check(synced(1), false, None);
+    check(synced(1).auto(), true, None);
+    check(synced(1).traffic("PreferClose"), false, Some("PreferClose"));
+    check(synced(1).traffic("PreferSameNode"), false, Some("PreferSameNode"));
+    check(synced(1).traffic("Unknown"), false, None);
+    check(synced(1).auto().traffic("PreferClose"), true, None);
 }

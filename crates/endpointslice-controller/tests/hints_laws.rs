@@ -1,4 +1,4 @@
-//! Laws of topology hints, on Services that are large enough to have them.
+//! Properties of topology hints, for Services that are large enough to have them.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn ready(is_true: bool) -> Option<ReadyCondition> {
     Some(ReadyCondition { is_true, last_transition: None })
 }
 
-/// A Service with topology mode `Auto`: CPU and pods by zone, and which pods are not ready.
+/// A Service with topology mode `Auto`.
 fn world((cpu, zone_of_pod, not_ready, max): &Spec) -> World {
     let node = |(at, cpu): (usize, &i64)| Node {
         name: format!("n{at}").into(),
@@ -54,7 +54,7 @@ fn world((cpu, zone_of_pod, not_ready, max): &Spec) -> World {
     }
 }
 
-/// CPU by zone, zones of the pods, pods that are not ready, endpoints a slice.
+/// CPU by zone, zones of the pods, pods that are not ready, maximum endpoints of a slice.
 type Spec = (Vec<i64>, Vec<usize>, Vec<usize>, usize);
 
 fn specs() -> impl Strategy<Value = Spec> {
@@ -103,8 +103,8 @@ fn follow(world: &World, flips: &[usize]) -> TestCaseResult {
         let has_hints = |hints: &BTreeMap<Text, Option<Text>>| hints.values().any(Option::is_some);
         if has_hints(&before) && has_hints(&hints) {
             let moved = hints.iter().filter(|(pod, zone)| before.get(*pod) != Some(zone)).count();
-            // The pod itself, one in its stead, and what upstream's rule of a whole endpoint had held back before: in
-            // practice one or two, rarely three.
+            // The hint of the pod itself, one that replaces it, and those that were not moved before because less than a
+            // whole endpoint was missing: in practice one or two, rarely three.
             prop_assert!(moved <= 2 + next.nodes.len(), "{moved} hints moved");
             prop_assert!(written <= 1 + next.nodes.len(), "{written} writes");
         }
@@ -117,16 +117,16 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn hints_settle_at_once_and_a_flip_moves_few(spec in specs(), flips in prop::collection::vec(0usize..50, 1..5)) {
+    fn hints_settle_in_one_sync_and_one_change_moves_few(spec in specs(), flips in prop::collection::vec(0usize..50, 1..5)) {
         follow(&world(&spec), &flips)?;
     }
 
     #[test]
     fn the_same_cluster_gets_the_same_hints(spec in specs()) {
         let world = world(&spec);
-        let mut turned = world.clone();
-        turned.pods.reverse();
-        turned.nodes.reverse();
-        prop_assert_eq!(world.plan(), turned.plan());
+        let mut reversed = world.clone();
+        reversed.pods.reverse();
+        reversed.nodes.reverse();
+        prop_assert_eq!(world.plan(), reversed.plan());
     }
 }

@@ -1,4 +1,4 @@
-//! Laws that hold for plans of all inputs, checked on random histories.
+//! Properties of all plans, checked on random histories.
 
 mod common;
 
@@ -15,34 +15,34 @@ fn existing(world: &World) -> &[Arc<EndpointSlice>] {
     world.existing_slices.as_deref().unwrap_or_default()
 }
 
-/// Runs a history and checks one law in each step.
-fn history(steps: &[Step], mut law: impl FnMut(&World) -> TestCaseResult) -> TestCaseResult {
+/// Carries out the plan of each step in turn, and checks a property in each.
+fn history(steps: &[Step], mut check: impl FnMut(&World) -> TestCaseResult) -> TestCaseResult {
     let mut before = None;
     for step in steps {
         let world = step.world(before.take());
-        law(&world)?;
+        check(&world)?;
         before = Some(world.after(&world.plan()));
     }
     Ok(())
 }
 
-fn carried_out_once_and_for_all(world: &World) -> TestCaseResult {
+fn is_complete(world: &World) -> TestCaseResult {
     let plan = world.plan();
     let again = world.after(&plan).plan();
     prop_assert!(again.is_empty(), "first\n{plan}\nthen\n{again}");
     Ok(())
 }
 
-fn whatever_the_order(world: &World) -> TestCaseResult {
-    let mut turned = world.clone();
-    turned.pods.reverse();
-    turned.nodes.reverse();
-    turned.existing_slices.iter_mut().for_each(|slices| slices.reverse());
-    prop_assert_eq!(world.plan(), turned.plan());
+fn ignores_the_order_of_inputs(world: &World) -> TestCaseResult {
+    let mut reversed = world.clone();
+    reversed.pods.reverse();
+    reversed.nodes.reverse();
+    reversed.existing_slices.iter_mut().for_each(|slices| slices.reverse());
+    prop_assert_eq!(world.plan(), reversed.plan());
     Ok(())
 }
 
-fn each_endpoint_once_and_no_slice_too_large(world: &World) -> TestCaseResult {
+fn publishes_each_endpoint_once(world: &World) -> TestCaseResult {
     let plan = world.plan();
     let after = world.after(&plan);
     for slice in existing(&after) {
@@ -68,14 +68,14 @@ fn each_endpoint_once_and_no_slice_too_large(world: &World) -> TestCaseResult {
     Ok(())
 }
 
-/// Whoever is ready before and after is ready in some slice after each single write.
-fn nobody_is_missed(world: &World) -> TestCaseResult {
+/// Every pod that is ready before and after the sync is ready in some slice after each single write.
+fn keeps_ready_pods_published(world: &World) -> TestCaseResult {
     let plan = world.plan();
     prop_assert_eq!(missed(world, &plan), None, "after a write of\n{}", plan);
     Ok(())
 }
 
-fn compaction_adds_one_write_at_most(world: &World) -> TestCaseResult {
+fn merging_adds_at_most_one_write(world: &World) -> TestCaseResult {
     let mut off = world.clone();
     off.options.slice_compaction = false;
     let mut on = world.clone();
@@ -86,10 +86,10 @@ fn compaction_adds_one_write_at_most(world: &World) -> TestCaseResult {
     Ok(())
 }
 
-/// Whoever is published before and after, ready or not, is in some slice after each single write, unless the plan
-/// without merging hides somebody who is not ready as well.
-fn compaction_hides_nobody(world: &World) -> TestCaseResult {
-    let hides = |world: &World| {
+/// Every pod that is published before and after the sync, ready or not, is in some slice after each single write, unless this
+/// does not hold for the plan without merging either.
+fn merging_keeps_pods_published(world: &World) -> TestCaseResult {
+    let interrupted = |world: &World| {
         let plan = world.plan();
         let states = world.states(&plan);
         let all =
@@ -102,8 +102,8 @@ fn compaction_hides_nobody(world: &World) -> TestCaseResult {
     off.options.slice_compaction = false;
     let mut on = world.clone();
     on.options.slice_compaction = true;
-    if hides(&off).is_none() {
-        prop_assert_eq!(hides(&on), None);
+    if interrupted(&off).is_none() {
+        prop_assert_eq!(interrupted(&on), None);
     }
     Ok(())
 }
@@ -113,31 +113,31 @@ proptest! {
 
     #[test]
     fn a_plan_carried_out_leaves_nothing_to_write(steps in steps()) {
-        history(&steps, carried_out_once_and_for_all)?;
+        history(&steps, is_complete)?;
     }
 
     #[test]
     fn the_order_of_inputs_does_not_matter(steps in steps()) {
-        history(&steps, whatever_the_order)?;
+        history(&steps, ignores_the_order_of_inputs)?;
     }
 
     #[test]
     fn each_wanted_endpoint_is_published_once(steps in steps()) {
-        history(&steps, each_endpoint_once_and_no_slice_too_large)?;
+        history(&steps, publishes_each_endpoint_once)?;
     }
 
     #[test]
-    fn whoever_watches_misses_nobody(steps in steps()) {
-        history(&steps, nobody_is_missed)?;
+    fn ready_pods_stay_published_during_a_sync(steps in steps()) {
+        history(&steps, keeps_ready_pods_published)?;
     }
 
     #[test]
-    fn merging_slices_hides_nobody(steps in steps()) {
-        history(&steps, compaction_hides_nobody)?;
+    fn merging_slices_keeps_pods_published(steps in steps()) {
+        history(&steps, merging_keeps_pods_published)?;
     }
 
     #[test]
-    fn merging_slices_costs_one_write(steps in steps()) {
-        history(&steps, compaction_adds_one_write_at_most)?;
+    fn merging_slices_adds_at_most_one_write(steps in steps()) {
+        history(&steps, merging_adds_at_most_one_write)?;
     }
 }

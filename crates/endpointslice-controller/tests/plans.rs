@@ -1,4 +1,4 @@
-//! Plans as people read them.
+//! Snapshots of plans.
 
 mod common;
 
@@ -23,10 +23,10 @@ fn six() -> World {
 fn packing() {
     shows!("first_sync", web(&["a"]).pods(&[("a", 2)]).triggered());
     shows!("seven_pods_need_three_slices", web(&["a"]).pods(&[("a", 7)]));
-    shows!("one_flip_writes_one_slice", six().pod(4, unready));
-    shows!("newcomers_go_to_slices_that_are_written_anyway", six().pod(0, terminal).pods(&[("a", 2)]));
-    shows!("no_pods_no_slices_but_a_placeholder", web(&["a"]));
-    shows!("all_gone_recycles_a_slice_as_placeholder", {
+    shows!("one_readiness_change_writes_one_slice", six().pod(4, unready));
+    shows!("new_pods_go_to_slices_that_are_written_anyway", six().pod(0, terminal).pods(&[("a", 2)]));
+    shows!("a_service_without_pods_has_a_placeholder", web(&["a"]));
+    shows!("without_pods_one_slice_becomes_the_placeholder", {
         let mut none = six();
         none.pods.clear();
         none
@@ -73,17 +73,20 @@ fn pods() {
 fn services() {
     let other_port = |pod: &mut kube_endpoint_core_model::Pod| pod.ports = [http(9090)].into_iter().collect();
     let moved = (0..6).fold(six(), |world, at| world.pod(at, other_port));
-    shows!("a_new_port_number_recycles_slices_in_place", moved);
+    shows!("a_new_port_number_reuses_slices", moved);
     let labelled = |service: &mut kube_endpoint_core_model::Service| {
         service.labels = [("team", "shop")].into_iter().collect();
     };
     shows!("labels_are_copied", web(&["a"]).pods(&[("a", 1)]).synced().service(labelled));
     shows!("slices_of_a_service_of_the_same_name", six().service(|service| service.uid = "new".into()));
-    shows!("no_longer_ipv4", six().service(|service| service.ip_families = vec![IpFamily::IPv6]));
+    shows!(
+        "slices_of_a_removed_family_are_deleted",
+        six().service(|service| service.ip_families = vec![IpFamily::IPv6])
+    );
     let deleted = |service: &mut kube_endpoint_core_model::Service| {
         service.deletion_timestamp = Some(Timestamp::UNIX_EPOCH);
     };
-    shows!("a_service_that_goes_gets_no_new_slices", six().pods(&[("a", 1)]).service(deleted));
+    shows!("a_service_being_deleted_gets_no_new_slices", six().pods(&[("a", 1)]).service(deleted));
 }
 
 #[test]
@@ -92,7 +95,7 @@ fn traffic_distribution() {
     shows!("prefer_close", three().traffic("PreferClose"));
     shows!("prefer_same_node", three().traffic("PreferSameNode"));
     let back = three().traffic("PreferClose").synced();
-    shows!("hints_are_taken_back", back.service(|service| service.traffic_distribution = None));
+    shows!("hints_are_removed_with_the_field", back.service(|service| service.traffic_distribution = None));
     let wrong = six_hinted().slice(1, |slice| {
         slice.endpoints[0].hints = Some(EndpointHints {
             for_zones: vec![Hint { name: "elsewhere".into() }],
@@ -110,7 +113,7 @@ fn six_hinted() -> World {
 fn topology() {
     let two = || web(&["a", "b"]).pods(&[("a", 6), ("b", 2)]).auto();
     shows!("hints_on_two_zones", two());
-    shows!("a_flip_moves_one_hint", two().synced().pod(0, unready));
+    shows!("one_readiness_change_moves_one_hint", two().synced().pod(0, unready));
     shows!("hints_on_three_zones", web(&["a", "b", "c"]).pods(&[("a", 4), ("b", 4), ("c", 1)]).auto());
     let seven = ["a", "b", "c", "d", "e", "f", "g"];
     let pods: Vec<(&str, usize)> =
@@ -119,8 +122,11 @@ fn topology() {
     let mut uneven = web(&[]).pods(&[("a", 3), ("b", 3)]).auto();
     uneven.nodes = vec![node("a", 12), node("b", 4)];
     shows!("hints_follow_the_cpu", uneven);
-    shows!("annotation_removed", two().synced().service(|service| service.annotations = Default::default()));
-    shows!("a_node_without_a_zone_withdraws_hints", without_a_zone(two().synced()));
+    shows!(
+        "hints_are_removed_with_the_annotation",
+        two().synced().service(|service| service.annotations = Default::default())
+    );
+    shows!("a_node_without_a_zone_removes_hints", without_a_zone(two().synced()));
     let mut tolerant = two();
     tolerant.options.topology_node_tolerance = 0.5;
     shows!("a_node_without_a_zone_is_tolerated", without_a_zone(tolerant));
@@ -152,9 +158,9 @@ fn order() {
     };
     let groups = web(&["a"]).pods(&[("a", 4)]).pod(2, other(9090)).pod(3, other(9090)).synced();
     let chain = groups.clone().pod(0, other(9090));
-    shows!("who_receives_is_written_before_who_gives", chain);
-    let circle = groups.pod(0, other(9090)).pod(2, other(8080));
-    shows!("a_circle_is_broken_by_a_create", circle);
+    shows!("the_new_slice_of_a_pod_is_written_before_its_old_one", chain);
+    let cycle = groups.pod(0, other(9090)).pod(2, other(8080));
+    shows!("a_cycle_is_broken_by_a_create", cycle);
 }
 
 fn terminal(pod: &mut kube_endpoint_core_model::Pod) {

@@ -1,4 +1,4 @@
-//! Plans against what upstream's own reconciler (Kubernetes 1.36.2) answered to the same inputs.
+//! Compares plans with the recorded results of upstream's reconciler (Kubernetes 1.36.2) for the same inputs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,16 +12,16 @@ use kube_endpoint_core_model::{Endpoint, EndpointSlice};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Where the plan writes less than upstream for the same result.
+/// Vectors for which the plan has fewer writes than upstream, with the same result.
 const WRITES_LESS: &[&str] = &["1-1-1", "1-19-1", "1-53-2", "1-107-1"];
 
-/// Where the plan with the gate `SafeWriteOrder` writes more, and maybe packs otherwise, so that nobody who watches misses a
-/// ready pod: pods that stay ready change places between slices in a circle, so that upstream's updates, in whatever order,
-/// take some pod away before they bring it back. The plan creates a slice first instead.
+/// Vectors for which the plan with the gate `SafeWriteOrder` has more writes, and may pack differently, to keep every ready pod
+/// published: ready pods move between slices in a cycle, so that upstream's updates, in any order, remove some pod from one
+/// slice before they add it to another. The plan creates a slice first.
 const SAFER: &[&str] = &["1-4-1", "1-62-1", "1-88-2"];
 
-/// All that have such circles: of some, a create makes up for an update.
-const CIRCLES: &[&str] = &["1-4-1", "1-32-2", "1-62-1", "1-88-2", "1-98-2"];
+/// All vectors with such cycles; in some of them a create replaces an update.
+const CYCLES: &[&str] = &["1-4-1", "1-32-2", "1-62-1", "1-88-2", "1-98-2"];
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -58,7 +58,7 @@ fn world(vector: &Vector, safe_write_order: bool) -> World {
     world
 }
 
-/// Slices that agree in address type, ports and labels, as one, in the form of the recorded answers.
+/// Merges slices with equal address type, ports and labels, into the form of the recorded results.
 fn groups(slices: &[std::sync::Arc<EndpointSlice>], count_hints: bool) -> Vec<Value> {
     let mut groups: BTreeMap<String, (Value, Vec<usize>, Vec<&Endpoint>)> = BTreeMap::new();
     for slice in slices {
@@ -102,7 +102,7 @@ fn sorted(mut values: Vec<Value>) -> Value {
     Value::Array(values)
 }
 
-/// The recorded groups, sorted as ours are; null lists are empty.
+/// Sorts the recorded groups as ours are sorted; null lists become empty.
 fn recorded(groups: Option<Vec<Value>>) -> Vec<Value> {
     let mut groups = groups.unwrap_or_default();
     for group in &mut groups {
@@ -114,7 +114,7 @@ fn recorded(groups: Option<Vec<Value>>) -> Vec<Value> {
     groups
 }
 
-/// What differs from upstream, or none; and how many writes were saved.
+/// Compares a plan with upstream. Returns the number of writes that it saves, or the differences.
 fn compare(vector: Vector, safe_write_order: bool) -> Result<usize, String> {
     let world = world(&vector, safe_write_order);
     let plan = world.plan();
@@ -150,7 +150,7 @@ fn compare(vector: Vector, safe_write_order: bool) -> Result<usize, String> {
     if problems.is_empty() { Ok(theirs - plan.write_count()) } else { Err(problems.join("\n  ")) }
 }
 
-/// Checks all lines but those named; these must differ.
+/// Checks that all vectors have upstream's result except for those named, which must differ.
 fn check(safe_write_order: bool, but: &[&str]) {
     let (mut differ, mut fewer, mut named) = (Vec::new(), Vec::new(), Vec::new());
     for vector in vectors() {
@@ -168,17 +168,17 @@ fn check(safe_write_order: bool, but: &[&str]) {
 }
 
 #[test]
-fn every_plan_leads_where_upstreams_reconciler_leads() {
+fn every_plan_has_upstreams_result() {
     check(false, &[]);
 }
 
 #[test]
-fn a_safe_order_of_writes_leads_elsewhere_only_where_pods_change_places_in_a_circle() {
+fn with_the_safe_write_order_only_cycles_have_another_result() {
     check(true, SAFER);
 }
 
 #[test]
-fn every_plan_is_safe_to_watch_and_leaves_nothing_to_write() {
+fn every_plan_keeps_ready_pods_published_and_is_complete() {
     for vector in vectors() {
         let world = world(&vector, true);
         let plan = world.plan();
@@ -191,7 +191,7 @@ fn every_plan_is_safe_to_watch_and_leaves_nothing_to_write() {
 }
 
 #[test]
-fn with_upstreams_number_of_writes_only_circles_take_a_pod_away_for_a_moment() {
+fn without_the_safe_write_order_only_cycles_remove_a_ready_pod_for_a_moment() {
     let unsafe_ones: Vec<String> = vectors()
         .into_iter()
         .filter(|vector| {
@@ -200,10 +200,10 @@ fn with_upstreams_number_of_writes_only_circles_take_a_pod_away_for_a_moment() {
         })
         .map(|vector| vector.id)
         .collect();
-    assert_eq!(unsafe_ones, CIRCLES);
+    assert_eq!(unsafe_ones, CYCLES);
 }
 
 #[test]
-fn no_line_was_lost() {
+fn the_number_of_vectors_is_unchanged() {
     assert_eq!(vectors().len(), 331);
 }

@@ -1,4 +1,5 @@
-//! Hand-made Endpoints of selector-less Services into EndpointSlices: a pure plan, and the controller around it.
+//! The mirroring controller, which writes EndpointSlices from the Endpoints of Services without a selector: a pure plan, and
+//! the controller around it.
 
 pub mod controller;
 mod metrics;

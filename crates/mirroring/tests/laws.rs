@@ -1,4 +1,4 @@
-//! Laws that hold whatever the inputs are.
+//! Properties of all plans, checked on random inputs.
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking, as a test does")]
 
 mod common;
@@ -7,15 +7,18 @@ use std::sync::Arc;
 
 use common::apply;
 use kube_endpoint_core_model::endpoints::{EndpointAddress, EndpointSubset, EndpointsPort};
+use kube_endpoint_core_model::repack::repack_by_place;
 use kube_endpoint_core_model::slice::EndpointConditions;
 use kube_endpoint_core_model::well_known::{
     ANNOTATION_TRIGGER_TIME, LABEL_MANAGED_BY, LABEL_SERVICE_NAME, LABEL_SKIP_MIRROR, MIRRORING_CONTROLLER,
 };
 use kube_endpoint_core_model::{
     AddressType, Endpoint, EndpointPort, EndpointSlice, Endpoints, ObjectMeta, ObjectReference,
-    OwnerReference, ResourceVersion, Service, Timestamp,
+    OwnerReference, ResourceVersion, Service, Timestamp, address,
 };
-use kube_endpoint_mirroring::plan::{Plan, PlanInputs, PlanOptions, plan};
+use kube_endpoint_mirroring::plan::{
+    AddressVerdict, MirrorVerdict, Plan, PlanInputs, PlanOptions, SkipReason, plan,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -82,7 +85,7 @@ fn endpoints() -> impl Strategy<Value = Endpoints> {
     )
 }
 
-/// Slices that anybody may have edited.
+/// Slices of any writer.
 fn slices() -> impl Strategy<Value = Vec<Arc<EndpointSlice>>> {
     let kind = prop::sample::select(vec![AddressType::IPv4, AddressType::IPv6, AddressType::Fqdn]);
     let slice = (kind, vec(1..5u8, 0..4), vec(1..4i32, 0..3), 0..4u8);
@@ -132,7 +135,40 @@ fn run(endpoints: &Endpoints, existing: &[Arc<EndpointSlice>], max: usize) -> Pl
     plan(&PlanInputs::new(&service, endpoints).with_existing_slices(existing).with_options(&options))
 }
 
+fn addresses(subsets: &[EndpointSubset]) -> usize {
+    subsets.iter().map(|subset| subset.addresses.len() + subset.not_ready_addresses.len()).sum()
+}
+
+/// Counts the verdicts by whether the address is mirrored.
+fn counts(plan: &Plan) -> (usize, usize) {
+    let mirrored = |one: &&AddressVerdict| matches!(one.verdict, MirrorVerdict::Mirrored { .. });
+    let count = plan.verdicts.iter().filter(mirrored).count();
+    (count, plan.verdicts.len() - count)
+}
+
 proptest! {
+    #[test]
+    fn every_address_has_a_verdict_that_matches_the_slices(mut given in endpoints(), max in 0..6usize) {
+        given.metadata.deletion_timestamp = None;
+        let plan = run(&given, &[], max);
+        let (mirrored, skipped) = counts(&plan);
+        prop_assert_eq!(mirrored + skipped, addresses(&repack_by_place(&given.subsets)));
+        // Several spellings of one address are one endpoint.
+        let endpoints: usize = plan.writes.create.iter().map(|slice| slice.endpoints.len()).sum();
+        prop_assert!(mirrored >= endpoints, "{plan}");
+        for verdict in &plan.verdicts {
+            let ip = address::parse_sloppy(&verdict.address).map(|ip| ip.to_string());
+            let invalid = verdict.verdict == MirrorVerdict::Skipped(SkipReason::InvalidAddress);
+            if let MirrorVerdict::Mirrored { ready } = verdict.verdict {
+                let is = |endpoint: &Endpoint| {
+                    Some(&*endpoint.addresses[0]) == ip.as_deref() && endpoint.conditions.ready == Some(ready)
+                };
+                prop_assert!(plan.writes.create.iter().any(|slice| slice.endpoints.iter().any(is)), "{plan}");
+            }
+            prop_assert!(!invalid || ip.is_none(), "{plan}");
+        }
+    }
+
     #[test]
     fn a_sync_after_a_sync_writes_nothing(given in endpoints(), existing in slices(), max in 0..6usize) {
         let first = run(&given, &existing, max);
@@ -152,7 +188,7 @@ proptest! {
     }
 
     #[test]
-    fn from_wherever_it_starts_the_endpoints_are_the_same(
+    fn the_endpoints_do_not_depend_on_the_existing_slices(
         mut given in endpoints(), existing in slices(), max in 0..6usize,
     ) {
         given.metadata.deletion_timestamp = None;
@@ -176,7 +212,7 @@ proptest! {
     }
 
     #[test]
-    fn no_slice_holds_more_than_the_maximum_nor_an_endpoint_twice(given in endpoints(), max in 0..6usize) {
+    fn no_slice_has_more_endpoints_than_the_maximum_or_an_endpoint_twice(given in endpoints(), max in 0..6usize) {
         for slice in run(&given, &[], max).writes.create {
             prop_assert!(!slice.endpoints.is_empty() && slice.endpoints.len() <= max);
             let mut identities: Vec<_> = slice.endpoints.iter().map(Endpoint::identity).collect();

@@ -1,4 +1,4 @@
-//! Plans as a person reads them, and the rules that upstream's recordings do not reach.
+//! Snapshots of plans, and rules that the recordings of upstream do not cover.
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking, as a test does")]
 
 mod common;
@@ -46,7 +46,7 @@ fn run(endpoints: &Endpoints, existing: &[Arc<EndpointSlice>]) -> Plan {
     with(Some(endpoints), existing, 1000)
 }
 
-fn settled(endpoints: &Endpoints) -> Vec<Arc<EndpointSlice>> {
+fn synced(endpoints: &Endpoints) -> Vec<Arc<EndpointSlice>> {
     apply(vec![], &run(endpoints, &[]))
 }
 
@@ -68,7 +68,7 @@ fn a_subset_becomes_a_slice_for_each_family() {
 }
 
 #[test]
-fn subsets_are_brought_into_canonical_form_first() {
+fn subsets_are_converted_to_canonical_form_first() {
     let given = endpoints(json!([
         {"addresses": [{"ip": "192.0.2.1"}], "ports": [{"name": "a", "port": 1, "protocol": "TCP"}]},
         {"addresses": [{"ip": "192.0.2.1"}], "ports": [{"name": "b", "port": 2, "protocol": "TCP"}]},
@@ -106,8 +106,8 @@ fn equal_ports_with_an_application_protocol_share_a_slice_up_to_the_maximum() {
 }
 
 #[test]
-fn changed_ports_recycle_a_slice_and_keep_what_identifies_it() {
-    let before = settled(&one_address());
+fn changed_ports_reuse_a_slice_and_keep_its_identity() {
+    let before = synced(&one_address());
     let mut given = one_address();
     given.subsets[0].ports[0].port = 5433;
     let plan = run(&given, &before);
@@ -117,17 +117,17 @@ fn changed_ports_recycle_a_slice_and_keep_what_identifies_it() {
 }
 
 #[test]
-fn a_slice_is_never_recycled_for_the_other_family() {
-    let before = settled(&one_address());
+fn a_slice_is_not_reused_for_the_other_family() {
+    let before = synced(&one_address());
     let mut given = one_address();
     given.subsets[0].addresses[0].ip = "2001:db8::1".into();
     assert_snapshot!(run(&given, &before));
 }
 
 #[test]
-fn recycling_for_one_family_drops_nothing_of_the_other() {
+fn reuse_for_one_family_drops_nothing_of_the_other() {
     let both = |port: u16| json!([{"addresses": [{"ip": "192.0.2.1"}, {"ip": "2001:db8::1"}], "ports": [{"port": port, "protocol": "TCP"}]}]);
-    let only_six: Vec<_> = settled(&endpoints(both(1)))
+    let only_six: Vec<_> = synced(&endpoints(both(1)))
         .into_iter()
         .filter(|slice| slice.address_type == AddressType::IPv6)
         .collect();
@@ -135,8 +135,8 @@ fn recycling_for_one_family_drops_nothing_of_the_other() {
 }
 
 #[test]
-fn of_several_slices_the_one_with_least_to_change_stays() {
-    let good = settled(&one_address()).remove(0);
+fn of_several_slices_the_one_with_the_fewest_changes_is_kept() {
+    let good = synced(&one_address()).remove(0);
     let renamed = |name: &str, change: fn(&mut EndpointSlice)| {
         let mut slice = EndpointSlice::clone(&good);
         slice.metadata.name = name.into();
@@ -152,16 +152,16 @@ fn of_several_slices_the_one_with_least_to_change_stays() {
 }
 
 #[test]
-fn no_addresses_no_slices() {
+fn endpoints_without_addresses_have_no_slices() {
     let mut given = one_address();
-    let before = settled(&given);
+    let before = synced(&given);
     given.subsets.clear();
     assert_snapshot!(run(&given, &before));
 }
 
 #[test]
-fn what_is_being_deleted_gets_no_new_slices() {
-    let before = settled(&one_address());
+fn endpoints_being_deleted_get_no_new_slices() {
+    let before = synced(&one_address());
     let mut given = one_address();
     given.metadata.deletion_timestamp = Some(Timestamp::UNIX_EPOCH);
     given.subsets[0].addresses[0].hostname = "h".into();
@@ -170,8 +170,8 @@ fn what_is_being_deleted_gets_no_new_slices() {
 }
 
 #[test]
-fn where_nothing_is_mirrored_slices_go() {
-    let before = settled(&one_address());
+fn slices_are_deleted_if_nothing_is_mirrored() {
+    let before = synced(&one_address());
     let plain = Service { key: ObjectKey::new("n", "db"), ..Service::default() };
     let selecting = Service { selector: Some(pairs(&[])), ..plain.clone() };
     let labelled = |value: &str| {
@@ -201,16 +201,18 @@ fn where_nothing_is_mirrored_slices_go() {
     check(Some(&plain), Some(&lock), Some(NotMirrored::LeaderElection));
     assert_eq!(mirrorable(&lock), Err(NotMirrored::LeaderElection));
     assert_snapshot!(with(None, &before, 1000));
+    let skipped = plan(&PlanInputs::new(&plain, &labelled("true")).with_existing_slices(&before));
+    assert_snapshot!("every_address_of_endpoints_that_are_not_mirrored_has_a_verdict", skipped);
 }
 
-/// A change of the existing slice, and whether it makes the controller write.
+/// Changes of the existing slice, and whether the controller writes because of them.
 #[test]
 fn what_counts_as_a_change() {
     let mut given = endpoints(json!([{"addresses": [
         {"ip": "192.0.2.1", "targetRef": {"kind": "Pod", "name": "p"}}, {"ip": "192.0.2.2"}]}]));
     given.metadata.annotations = pairs(&[("note", "kept"), (ANNOTATION_TRIGGER_TIME, "x")]);
     given.metadata.labels = given.metadata.labels.with(LABEL_MANAGED_BY, "somebody");
-    let before = settled(&given);
+    let before = synced(&given);
     let check = |what: &str, change: fn(&mut EndpointSlice), writes: bool| {
         let mut slice = EndpointSlice::clone(&before[0]);
         change(&mut slice);
@@ -228,7 +230,7 @@ fn what_counts_as_a_change() {
     check("hints", |it| it.endpoints[0].hints = Some(Default::default()), false);
     check("no owner", |it| it.metadata.owner_references.clear(), false);
     check("a finalizer", |it| it.metadata.finalizers = vec!["x".into()], false);
-    check("an owner of old", |it| it.metadata.owner_references[0].uid = "old".into(), true);
+    check("an owner with another uid", |it| it.metadata.owner_references[0].uid = "old".into(), true);
     check("a zone", |it| it.endpoints[0].zone = Some("z".into()), true);
     check("a node", |it| it.endpoints[0].node_name = Some("n".into()), true);
     check("a condition", |it| it.endpoints[0].conditions.serving = Some(true), true);
@@ -250,7 +252,7 @@ fn stats_count_what_upstreams_metrics_count() {
         let addresses: Vec<Value> = ips.iter().map(|ip| json!({"ip": ip})).collect();
         endpoints(json!([{"addresses": addresses, "ports": [{"port": 1, "protocol": "TCP"}]}]))
     };
-    let before = settled(&ips(&["192.0.2.1", "192.0.2.2", "2001:db8::1"]));
+    let before = synced(&ips(&["192.0.2.1", "192.0.2.2", "2001:db8::1"]));
     let mut given = ips(&["192.0.2.2", "192.0.2.3", "192.0.2.4"]);
     given.subsets[0].addresses[0].node_name = Some("moved".into());
     let PlanStats { added, updated, removed, skipped, endpoints_desired, slices, slices_desired, .. } =

@@ -1,4 +1,4 @@
-//! What upstream's own controller answered to random inputs, compared with the plan.
+//! Compares plans with the recorded results of upstream's controller for random inputs.
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking, as a test does")]
 
 mod common;
@@ -40,7 +40,7 @@ fn lines() -> Vec<Line> {
     lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
 }
 
-/// Slices that agree in all but their endpoints, put together as the recordings have them.
+/// Merges slices that differ only in their endpoints, into the form of the recorded results.
 fn groups(slices: &[Arc<EndpointSlice>]) -> Vec<Value> {
     let mut groups: BTreeMap<String, (Value, Vec<usize>, Vec<&Endpoint>)> = BTreeMap::new();
     for slice in slices {
@@ -64,7 +64,7 @@ fn groups(slices: &[Arc<EndpointSlice>]) -> Vec<Value> {
     sorted(whole.collect())
 }
 
-/// Order carries no meaning in the recordings, and neither does the difference between no annotations and none at all.
+/// Sorts lists, whose order has no meaning in the recordings, and replaces null annotations by empty ones.
 fn sorted(mut groups: Vec<Value>) -> Vec<Value> {
     for group in &mut groups {
         if group["annotations"].is_null() {
@@ -80,12 +80,12 @@ fn sorted(mut groups: Vec<Value>) -> Vec<Value> {
     groups
 }
 
-/// Writes less than upstream for the same result: the Endpoints carry a label that slices get from the controller, and
-/// upstream takes it for missing at every sync.
+/// Vectors for which the plan has fewer writes than upstream, with the same result: the Endpoints have a label that the
+/// controller sets on slices, and upstream takes it for missing at every sync.
 const WRITES_LESS: [&str; 1] = ["1-100-2"];
 
 #[test]
-fn the_outcome_is_upstreams_with_no_more_writes() {
+fn every_result_is_upstreams_with_at_most_as_many_writes() {
     let lines = lines();
     assert_eq!(lines.len(), 350);
     let mut less = Vec::new();

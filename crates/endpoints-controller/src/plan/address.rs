@@ -1,4 +1,4 @@
-//! One pod: whether it is published, at which address and on which ports.
+//! Whether a pod is published, and with which address and ports.
 
 use kube_endpoint_core_model::endpoints::{EndpointAddress, EndpointsPort};
 use kube_endpoint_core_model::port::find_port;
@@ -6,7 +6,7 @@ use kube_endpoint_core_model::service::TargetPort;
 use kube_endpoint_core_model::well_known::CLUSTER_IP_NONE;
 use kube_endpoint_core_model::{IpFamily, LeftOut, ObjectReference, Pod, Service, Text, address};
 
-/// How a pod is published.
+/// A pod that is published.
 pub(super) struct Published {
     pub(super) address: EndpointAddress,
     pub(super) ports: Vec<EndpointsPort>,
@@ -14,8 +14,8 @@ pub(super) struct Published {
     pub(super) missing_ports: Vec<Text>,
 }
 
-/// Publishes a pod, or says why not. Upstream's `ShouldPodBeInEndpoints`, `podToEndpointAddressForService` and
-/// `FindPort` in a row.
+/// Returns the address and the ports of a pod, or why it is not published (upstream `ShouldPodBeInEndpoints`,
+/// `podToEndpointAddressForService` and `FindPort`).
 pub(super) fn publish(pod: &Pod, service: &Service, publish_not_ready: bool) -> Result<Published, LeftOut> {
     if pod.is_terminal() {
         return Err(LeftOut::Terminal);
@@ -29,7 +29,7 @@ pub(super) fn publish(pod: &Pod, service: &Service, publish_not_ready: bool) -> 
     let family = wanted_family(service, pod);
     let Some(ip) = pod.addresses(family).next() else {
         return Err(match &pod.invalid_pod_ip {
-            // Upstream publishes the text "<nil>" here, which the server refuses along with all other addresses.
+            // Upstream publishes the text "<nil>" here, for which the API server refuses the whole object.
             Some(address) => LeftOut::InvalidAddress { address: address.clone() },
             None => LeftOut::NoAddressOfFamily { family },
         });
@@ -38,7 +38,7 @@ pub(super) fn publish(pod: &Pod, service: &Service, publish_not_ready: bool) -> 
     let address = EndpointAddress {
         ip: ip.to_string().into(),
         hostname: pod.hostname_for(service).cloned().unwrap_or_default(),
-        // Upstream writes an empty name for a pod without a node; the server refuses the object for it.
+        // Upstream writes an empty name for a pod without a node, for which the API server refuses the object.
         node_name: pod.node_name.clone(),
         target_ref: Some(ObjectReference {
             kind: "Pod".into(),
@@ -51,8 +51,8 @@ pub(super) fn publish(pod: &Pod, service: &Service, publish_not_ready: bool) -> 
     Ok(Published { address, ports, missing_ports })
 }
 
-/// The one family that Endpoints of a Service hold: the first it names; else that of its cluster IP; else, headless,
-/// that of the pod.
+/// Returns the one address family of a Service's Endpoints: the first of `spec.ipFamilies`, or else that of the cluster IP. For
+/// a headless Service without `spec.ipFamilies` it is that of the pod.
 fn wanted_family(service: &Service, pod: &Pod) -> IpFamily {
     if let Some(first) = service.ip_families.first() {
         return *first;
@@ -63,7 +63,7 @@ fn wanted_family(service: &Service, pod: &Pod) -> IpFamily {
     if address::is_ipv6(&service.cluster_ip) { IpFamily::IPv6 } else { IpFamily::IPv4 }
 }
 
-/// The ports that a pod serves, and the names of those that it lacks. A headless Service may have none at all.
+/// Returns the ports that a pod serves, and the names of those that it lacks. Only a headless Service may have no ports.
 fn ports(pod: &Pod, service: &Service) -> Result<(Vec<EndpointsPort>, Vec<Text>), LeftOut> {
     let mut found = Vec::with_capacity(service.ports.len());
     let mut missing = Vec::new();

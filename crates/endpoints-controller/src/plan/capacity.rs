@@ -1,22 +1,22 @@
-//! Too many addresses for one object: who is left out.
+//! Which addresses are left out if there are more than an object may hold.
 
 use kube_endpoint_core_model::endpoints::{EndpointAddress, EndpointSubset};
 
-/// All addresses of some subsets, ready or not.
+/// Returns all addresses, ready or not.
 pub(super) fn addresses(subsets: &[EndpointSubset]) -> impl Iterator<Item = &EndpointAddress> {
     subsets.iter().flat_map(|subset| subset.addresses.iter().chain(&subset.not_ready_addresses))
 }
 
-/// How many addresses there are; one that stands in two subsets counts twice.
+/// Returns the number of addresses. An address in two subsets counts twice.
 pub(super) fn count(subsets: &[EndpointSubset]) -> usize {
     subsets.iter().map(|subset| subset.addresses.len() + subset.not_ready_addresses.len()).sum()
 }
 
-/// The subsets without the addresses beyond a capacity; none when all fit (upstream `truncateEndpoints`).
+/// Returns the subsets without the addresses beyond a capacity; none if all fit (upstream `truncateEndpoints`).
 ///
-/// Ready addresses come first. Those of the kind that does not fit entirely are shared out over the subsets in
-/// proportion to their number, rounded up, so that the last subsets may get less: the order of subsets matters. A subset that is left with none is
-/// dropped: upstream keeps it, and the server refuses the object for it.
+/// Ready addresses take precedence. If the ready ones do not all fit, they share the capacity; else the others share what is
+/// left. Each subset gets its proportional share, rounded up, so that the last subsets may get less: the order of subsets
+/// matters. A subset without addresses is dropped; upstream keeps it, and the API server refuses the object.
 pub(super) fn truncate(full: &[EndpointSubset], capacity: usize) -> Option<Vec<EndpointSubset>> {
     let ready: usize = full.iter().map(|subset| subset.addresses.len()).sum();
     let not_ready = count(full) - ready;
@@ -39,9 +39,9 @@ pub(super) fn truncate(full: &[EndpointSubset], capacity: usize) -> Option<Vec<E
     Some(subsets)
 }
 
-/// `part / total * room`, rounded up; in floating point, so that the last bit falls as it does upstream.
+/// Returns `part / total * room`, rounded up. Uses floating point, so that it is rounded as upstream rounds it.
 fn share(part: usize, total: usize, room: usize) -> usize {
-    // No list comes near 2^52 entries, where the conversions would begin to lose digits.
+    // The conversions are exact up to 2^53, and no list has that many entries.
     (part as f64 / total as f64 * room as f64).ceil() as usize
 }
 
@@ -49,7 +49,7 @@ fn share(part: usize, total: usize, room: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Subsets with so many ready and not ready addresses.
+    /// Subsets with the given numbers of ready and not ready addresses.
     fn subsets(sizes: &[(usize, usize)]) -> Vec<EndpointSubset> {
         let list = |count: usize| vec![EndpointAddress::default(); count];
         let subset = |&(ready, not_ready): &(usize, usize)| EndpointSubset {
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn ready_first_and_the_rest_in_proportion() {
+    fn ready_addresses_take_precedence_and_the_rest_is_shared_in_proportion() {
         let check = |given: &[(usize, usize)], want: Option<&[(usize, usize)]>| {
             let truncated = truncate(&subsets(given), 1000);
             let sizes: Option<Vec<_>> = truncated.map(|subsets| {
@@ -80,7 +80,7 @@ mod tests {
         check(&[(400, 600), (400, 200)], Some(&[(400, 150), (400, 50)]));
         check(&[(600, 0), (600, 0), (600, 0)], Some(&[(334, 0), (334, 0), (332, 0)]));
         check(&[(1001, 0), (0, 5)], Some(&[(1000, 0)]));
-        // Of 999 subsets with two addresses each the last get nothing any more, and go.
+        // Of 999 subsets with two addresses each, the last 499 get none and are dropped.
         check(&vec![(2, 0); 999], Some(&vec![(2, 0); 500]));
     }
 }

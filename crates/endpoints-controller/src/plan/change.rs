@@ -1,4 +1,4 @@
-//! Whether the existing object has to be written, and the object that is written then.
+//! Whether the Endpoints object has to be written, and its new content.
 
 use kube_endpoint_core_model::endpoints::EndpointSubset;
 use kube_endpoint_core_model::repack::{repack, same_but_versions};
@@ -10,18 +10,18 @@ use kube_endpoint_core_model::{Endpoints, ObjectMeta, Service, StringMap, Timest
 
 use super::{PlanOptions, capacity};
 
-/// What a Service's Endpoints should say.
+/// The content that a Service's Endpoints should have.
 pub(super) struct Desired<'a> {
     pub(super) service: &'a Service,
     /// All subsets, in canonical form.
     pub(super) full: &'a [EndpointSubset],
-    /// What fits of them, if not all.
+    /// The subsets within the capacity, if not all fit.
     pub(super) truncated: Option<&'a [EndpointSubset]>,
 }
 
 impl Desired<'_> {
-    /// Whether an object says it already. The trigger time, the headless label, the order of subsets and versions of
-    /// targets do not count.
+    /// Returns true if an object has this content already. The trigger time, the headless label, the order of subsets and the
+    /// resource versions of targets are not compared.
     pub(super) fn is_met_by(&self, existing: &Endpoints, options: &PlanOptions) -> bool {
         let annotated = existing.metadata.annotations.get(ANNOTATION_OVER_CAPACITY);
         let (wanted, annotation_is_right) = match self.truncated {
@@ -36,8 +36,8 @@ impl Desired<'_> {
         annotation_is_right
             && self.labels_are_right(&existing.metadata.labels, options)
             && (same_but_versions(&existing.subsets, wanted)
-                // Written by somebody else, or in another order. What is left of two subsets after truncation may be
-                // the same addresses, so that the wanted subsets are not always canonical either.
+                // Another writer may have used another form. The wanted subsets need not be canonical either: after
+                // truncation two of them may have the same addresses.
                 || same_but_versions(&repack(&existing.subsets), &repack(wanted)))
     }
 
@@ -49,7 +49,7 @@ impl Desired<'_> {
         managed && own.eq(wanted)
     }
 
-    /// The object to write. Of an existing one all metadata stay that are not the controller's.
+    /// Returns the object to write. Metadata of an existing object that the controller does not set are kept.
     pub(super) fn object(&self, existing: Option<&Endpoints>, trigger_time: Option<Timestamp>) -> Endpoints {
         let mut metadata = existing.map_or_else(
             || ObjectMeta {
@@ -74,7 +74,7 @@ impl Desired<'_> {
         Endpoints { metadata, subsets: self.truncated.unwrap_or(self.full).to_vec() }
     }
 
-    /// The Service's labels, but its own where the controller sets one.
+    /// Returns the Service's labels and those that the controller sets, which take precedence.
     fn labels(&self) -> StringMap {
         let labels = if self.service.is_headless() {
             self.service.labels.with(LABEL_HEADLESS, "")
@@ -85,7 +85,7 @@ impl Desired<'_> {
     }
 }
 
-/// Whether the controller itself sets a label on Endpoints.
+/// Returns true if the controller sets a label on Endpoints itself.
 fn is_own(label: &str) -> bool {
     matches!(label, LABEL_HEADLESS | LABEL_ENDPOINTS_MANAGED_BY)
 }

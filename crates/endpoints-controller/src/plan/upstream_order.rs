@@ -1,17 +1,17 @@
-//! The order in which upstream writes subsets, which decides who is cut off where there are too many addresses.
+//! The order in which upstream writes subsets. It decides which addresses are left out if there are too many.
 //!
 //! Upstream sorts ports and subsets by FNV-1a (128 bits) of how `k8s.io/utils/dump` prints them (`SortSubsets` in
-//! `pkg/api/v1/endpoints/util.go`): spew's `%#v`, with the type before each value but for the elements of lists. The
-//! order means nothing, and elsewhere this crate goes by port instead; but of a list that does not fit, the last subset gets
-//! what the others' shares, rounded up, leave over. In another order the shares would differ, and an object that
-//! upstream's controller has cut would be written again when this one takes over.
+//! `pkg/api/v1/endpoints/util.go`): spew's `%#v`, with the type before each value except for elements of lists. The order has
+//! no meaning, and otherwise this crate sorts by port. But if a list is truncated, the last subset gets what the rounded
+//! shares of the others leave. With another order the shares would differ, and an object that upstream's controller has
+//! truncated would be written again when this controller takes over.
 
 use std::fmt::{self, Write};
 
 use kube_endpoint_core_model::ObjectReference;
 use kube_endpoint_core_model::endpoints::{EndpointAddress, EndpointSubset, EndpointsPort};
 
-/// Brings canonical subsets, and their ports, into upstream's order.
+/// Sorts canonical subsets and their ports as upstream does.
 pub(super) fn sort(subsets: &mut [EndpointSubset]) {
     for subset in &mut *subsets {
         subset.ports.sort_by_cached_key(|port| hash(|text| write!(text, "(v1.EndpointPort){}", Port(port))));
@@ -19,7 +19,7 @@ pub(super) fn sort(subsets: &mut [EndpointSubset]) {
     subsets.sort_by_cached_key(|subset| hash(|text| write!(text, "{}", Subset(subset))));
 }
 
-/// FNV-1a over 128 bits of what is written.
+/// Computes FNV-1a with 128 bits of the text that is written to it.
 struct Hasher(u128);
 
 impl Write for Hasher {
@@ -34,7 +34,7 @@ impl Write for Hasher {
 
 fn hash(write: impl FnOnce(&mut Hasher) -> fmt::Result) -> u128 {
     let mut hasher = Hasher(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d);
-    // Neither the hasher nor what is written to it can fail.
+    // Writing to the hasher cannot fail.
     let _ = write(&mut hasher);
     hasher.0
 }
@@ -54,7 +54,7 @@ impl fmt::Display for Subset<'_> {
     }
 }
 
-/// A list; in the form that upstream packs subsets into, an empty one is nil.
+/// Prints a list. In upstream's canonical form an empty list is nil.
 fn list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, items: impl ExactSizeIterator<Item = T>) -> fmt::Result {
     if items.len() == 0 {
         return write!(f, "<nil>");
@@ -70,14 +70,14 @@ struct Address<'a>(&'a EndpointAddress);
 impl fmt::Display for Address<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let EndpointAddress { ip, hostname, node_name, target_ref } = self.0;
-        // Upstream points to an empty name where a pod has no node.
+        // For a pod without a node, upstream has a pointer to an empty name.
         let node_name = node_name.as_deref().unwrap_or_default();
         write!(f, "{{IP:(string){ip} Hostname:(string){hostname} NodeName:(*string){node_name}")?;
         write!(f, " TargetRef:(*v1.ObjectReference)")?;
         let Some(target) = target_ref else { return write!(f, "<nil>}}") };
         let ObjectReference { kind, namespace, name, uid, .. } = target;
         write!(f, "{{Kind:(string){kind} Namespace:(string){namespace} Name:(string){name}")?;
-        // What is left are fields that the controller does not set.
+        // The controller does not set the other fields.
         write!(f, " UID:(types.UID){uid} APIVersion:(string) ResourceVersion:(string) FieldPath:(string)}}}}")
     }
 }
@@ -136,9 +136,10 @@ mod tests {
         };
         insta::assert_snapshot!(Subset(&subset), @"(v1.EndpointSubset){Addresses:([]v1.EndpointAddress)[{IP:(string)10.0.0.1 Hostname:(string) NodeName:(*string)node TargetRef:(*v1.ObjectReference){Kind:(string)Pod Namespace:(string)n Name:(string)a UID:(types.UID)u APIVersion:(string) ResourceVersion:(string) FieldPath:(string)}} {IP:(string)10.0.0.2 Hostname:(string)h NodeName:(*string) TargetRef:(*v1.ObjectReference)<nil>}] NotReadyAddresses:([]v1.EndpointAddress)<nil> Ports:([]v1.EndpointPort)[{Name:(string)web Port:(int32)80 Protocol:(v1.Protocol)TCP AppProtocol:(*string)http} {Name:(string) Port:(int32)80 Protocol:(v1.Protocol)TCP AppProtocol:(*string)<nil>}]}");
     }
-    /// The vectors hold the order of subsets, as far as it decides what is cut; these ports are a real cluster's.
+
+    /// The vectors cover the order of subsets, as far as it decides what is truncated. These ports are a real cluster's.
     #[test]
-    fn ports_are_in_the_order_in_which_a_real_cluster_had_them() {
+    fn ports_are_sorted_as_in_a_real_cluster() {
         let check = |ports: [(&str, i32, &str, Option<&str>); 2]| {
             let port =
                 |(name, port, protocol, app_protocol): (&str, i32, &str, Option<&str>)| EndpointsPort {

@@ -1,4 +1,4 @@
-//! Short ways to write pods and Services, and a server in ten lines.
+//! Builders of pods and Services, and a model of the API server.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(crate) fn terminating(pod: Pod) -> Pod {
     Pod { deletion_timestamp: Some(Timestamp::UNIX_EPOCH), ..pod }
 }
 
-/// With named container ports, all TCP.
+/// Adds named container ports, all TCP.
 pub(crate) fn with_ports(pod: Pod, ports: &[(&str, i32)]) -> Pod {
     let port = |&(name, container_port): &(&str, i32)| ContainerPort {
         name: name.into(),
@@ -44,7 +44,7 @@ pub(crate) fn with_ports(pod: Pod, ports: &[(&str, i32)]) -> Pod {
     Pod { ports: ports.iter().map(port).collect(), ..pod }
 }
 
-/// A Service `n/web` with one IPv4 cluster IP; ports are names and numbers or names at the pod.
+/// A Service `n/web` with one IPv4 cluster IP. Ports are pairs of a name and a target port, by number or name.
 pub(crate) fn service(ports: &[(&str, &str)]) -> Service {
     let port = |&(name, target): &(&str, &str)| ServicePort {
         name: name.into(),
@@ -81,7 +81,7 @@ pub(crate) fn arcs(pods: impl IntoIterator<Item = Pod>) -> Vec<Arc<Pod>> {
     pods.into_iter().map(Arc::new).collect()
 }
 
-/// What is there after a plan has been carried out.
+/// The object after a plan is carried out.
 pub(crate) fn apply(existing: Option<Endpoints>, plan: &Plan) -> Option<Endpoints> {
     match (plan.writes.create.as_slice(), plan.writes.update.as_slice()) {
         ([], []) => existing,

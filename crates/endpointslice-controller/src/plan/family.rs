@@ -53,7 +53,7 @@ pub(super) fn plan<'a>(
     let mut slices =
         Slices { written: drafts, unchanged: unchanged.map(|one| one.slice).collect(), rehinted: Vec::new() };
     let event = apply_hints(inputs, strategy, family.into(), &mut slices, hinted);
-    let (written, rehinted) = slices.rehinted();
+    let (written, rehinted) = slices.into_drafts();
 
     let deleted = layout
         .existing
@@ -104,7 +104,7 @@ fn apply_hints(
     let disabled =
         |reason: &str| PlannedEvent::warning(EVENT_DISABLED, for_address_type(reason, address_type));
     if strategy == Strategy::Topology {
-        let ready = slices.ready();
+        let ready = slices.count_ready();
         return match assign_topology_hints(inputs.topology, slices, ready) {
             Ok(by_zone) => {
                 hinted.set(address_type, by_zone);
@@ -120,7 +120,7 @@ fn apply_hints(
     }
     hinted.remove(address_type);
     match strategy {
-        Strategy::Traffic { nodes } => slices.hint_own_place(nodes),
+        Strategy::TrafficDistribution { same_node } => slices.hint_own_zones(same_node),
         Strategy::Topology | Strategy::Off => slices.remove_hints(),
     }
     had_hints.then(|| disabled("Topology Aware Hints has been disabled"))

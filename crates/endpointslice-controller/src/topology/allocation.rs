@@ -1,4 +1,4 @@
-//! How many ready endpoints each zone should be hinted with, and how many have to change zones for that.
+//! How many ready endpoints should be hinted for each zone, and how many have to be hinted for another zone for that.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use kube_endpoint_core_model::{EndpointSlice, Text};
 
 use super::state::{OVERLOAD_THRESHOLD, TopologyState};
 
-/// How many endpoints a zone should get.
+/// How many endpoints a zone should have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Allocation {
-    /// With fewer, each would be overloaded.
+    /// With fewer endpoints, each would be overloaded.
     minimum: usize,
-    /// With more, another zone would get too few.
+    /// With more endpoints, another zone would have too few.
     pub(crate) maximum: usize,
-    /// In proportion to the CPU.
+    /// The number in proportion to the CPU.
     pub(crate) desired: f64,
 }
 
-/// Why a Service gets no hints, worded as upstream words it.
+/// Why a Service gets no hints, in upstream's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Disabled {
     #[error("One or more endpoints do not have a zone specified")]
@@ -33,7 +33,7 @@ pub(crate) enum Disabled {
     MinAllocationExceedsOverloadThreshold { endpoints: usize, zones: usize },
 }
 
-/// Shares ready endpoints among zones (upstream `getAllocations`).
+/// Allocates ready endpoints to zones (upstream `getAllocations`).
 pub(crate) fn allocate(
     topology: &TopologyState,
     endpoints: usize,
@@ -66,8 +66,9 @@ pub(crate) fn allocate(
     Ok(allocations)
 }
 
-/// The hints of a slice by zone (upstream `getHintsByZone`); none when the slice has to be written: a ready endpoint has
-/// no hint, or one for a zone that needs none, or a zone would get more than its maximum on top of `others`.
+/// Counts the hints of a slice by zone (upstream `getHintsByZone`). Returns none if the slice has to be written: a ready
+/// endpoint has no hint, or a hint for a zone without allocation, or some zone has more hints than its maximum when those of
+/// `others` are added.
 pub(crate) fn hints_by_zone<'s>(
     slice: &'s EndpointSlice,
     others: &BTreeMap<Text, usize>,
@@ -89,7 +90,7 @@ pub(crate) fn hints_by_zone<'s>(
     fits.then_some(by_zone)
 }
 
-/// How many endpoints some zones should give away and others receive (upstream `getGivingAndReceivingZones`).
+/// How many endpoints of some zones should be hinted for others (upstream `getGivingAndReceivingZones`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Transfers {
     pub(crate) giving: BTreeMap<Text, usize>,
@@ -97,12 +98,12 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
-    /// Whether nothing is left to move.
+    /// Returns true if nothing is left to move.
     pub(crate) fn is_done(&self) -> bool {
         self.giving.is_empty() || self.receiving.is_empty()
     }
 
-    /// Takes one from a zone; false when it has none.
+    /// Takes one endpoint from the count of a zone. Returns false if the count is zero.
     pub(crate) fn take(zones: &mut BTreeMap<Text, usize>, zone: &Text) -> bool {
         let Some(count) = zones.get_mut(zone) else { return false };
         *count -= 1;
@@ -113,7 +114,7 @@ impl Transfers {
     }
 }
 
-/// Compares the wanted with the present numbers of hints.
+/// Compares the desired with the present numbers of hints.
 pub(crate) fn transfers(
     allocations: &BTreeMap<&Text, Allocation>,
     hinted: &BTreeMap<Text, usize>,
@@ -130,7 +131,7 @@ pub(crate) fn transfers(
     }
     let mut transfers = Transfers::default();
     while let (Some((giver, gives)), Some((receiver, receives))) = (most(&surplus), most(&deficit)) {
-        // Half an endpoint on either side is worth no move, nor is less than one on both.
+        // Stop if either side lacks half an endpoint, or if both lack a whole one.
         if (gives < 1.0 && receives < 1.0) || gives < 0.5 || receives < 0.5 {
             break;
         }
@@ -142,7 +143,7 @@ pub(crate) fn transfers(
     transfers
 }
 
-/// The zone with the most, the first by name of several; none when no zone has more than nothing.
+/// Returns the zone with the highest number, and of several the first by name; none if no number is above zero.
 fn most<'z>(zones: &BTreeMap<&'z Text, f64>) -> Option<(&'z Text, f64)> {
     let mut most: Option<(&Text, f64)> = None;
     for (zone, number) in zones {
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn allocations_leave_room_for_a_fifth() {
+    fn endpoints_may_be_overloaded_by_a_fifth() {
         let check =
             |ratios: &[(&str, f64)], endpoints: usize, want: Result<&[(usize, usize, f64)], Disabled>| {
                 let topology = topology(ratios);
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_endpoints_are_worth_a_move() {
+    fn only_whole_endpoints_are_moved() {
         let check = |desired: &[(&str, f64)],
                      hinted: &[(&str, usize)],
                      giving: &[(&str, usize)],

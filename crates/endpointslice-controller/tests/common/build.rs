@@ -1,4 +1,4 @@
-//! Small clusters, written down in few words.
+//! Builders of small clusters.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub fn web(zones: &[&str]) -> World {
     }
 }
 
-/// A ready node called after its zone.
+/// A ready node named after its zone.
 pub fn node(zone: &str, cpu: i64) -> Node {
     Node {
         name: format!("node-{zone}").into(),
@@ -46,7 +46,7 @@ pub fn node(zone: &str, cpu: i64) -> Node {
     }
 }
 
-/// A ready pod with an address of either family.
+/// A ready pod with an address of each family.
 pub fn pod(name: &str, last: u8, zone: &str) -> Pod {
     Pod {
         key: ObjectKey::new("ns", name),
@@ -67,7 +67,7 @@ pub fn http(number: i32) -> ContainerPort {
 }
 
 impl World {
-    /// Adds ready pods, `count` in each of the zones that follow.
+    /// Adds ready pods: zone and number.
     pub fn pods(mut self, zones: &[(&str, usize)]) -> Self {
         for (zone, count) in zones {
             for _ in 0..*count {
@@ -96,19 +96,19 @@ impl World {
         self
     }
 
-    /// Asks for hints by the topology annotation.
+    /// Sets the topology annotation to `Auto`.
     pub fn auto(self) -> Self {
         self.service(|service| {
             service.annotations = service.annotations.with("service.kubernetes.io/topology-mode", "Auto");
         })
     }
 
-    /// Asks for hints by the field.
+    /// Sets `trafficDistribution`.
     pub fn traffic(self, value: &str) -> Self {
         self.service(|service| service.traffic_distribution = Some(value.into()))
     }
 
-    /// Carries the plan out.
+    /// Carries out the plan.
     pub fn synced(self) -> Self {
         let plan = self.plan();
         self.after(&plan)
@@ -126,7 +126,7 @@ pub fn unready(pod: &mut Pod) {
     pod.ready = Some(ReadyCondition { is_true: false, last_transition: None });
 }
 
-/// Begins to delete a pod.
+/// Sets the deletion timestamp of a pod.
 pub fn terminating(pod: &mut Pod) {
     pod.deletion_timestamp = Some(Timestamp::UNIX_EPOCH);
 }

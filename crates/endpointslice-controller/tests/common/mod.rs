@@ -1,5 +1,5 @@
-//! What the tests of the plan share: a cluster in Kubernetes' JSON form, and a model of the server that a plan is
-//! carried out against, write by write.
+//! Shared by the tests of the plan: a cluster in Kubernetes' JSON form, and a model of the API server on which plans are
+//! carried out, write by write.
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 pub mod build;
@@ -14,7 +14,7 @@ use kube_endpoint_endpointslice_controller::{
 };
 use serde::Deserialize;
 
-/// Everything that a plan is made from, owned.
+/// The inputs of a plan, owned.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct World {
@@ -47,7 +47,7 @@ impl World {
         )
     }
 
-    /// The slices after each single write of a plan, as somebody who watches sees them.
+    /// The slices after each single write of a plan, as a client that watches sees them.
     pub fn states(&self, plan: &Plan) -> Vec<Vec<Arc<EndpointSlice>>> {
         let mut slices: BTreeMap<Text, Arc<EndpointSlice>> = BTreeMap::new();
         for slice in self.existing_slices.iter().flatten() {
@@ -62,7 +62,7 @@ impl World {
         states
     }
 
-    /// Carries a plan out.
+    /// The cluster after a plan is carried out.
     pub fn after(&self, plan: &Plan) -> Self {
         let mut after = self.clone();
         if let Some(last) = self.states(plan).pop() {
@@ -115,7 +115,7 @@ fn carry_out(
 /// Address type and name of a pod.
 pub type PodAt = (AddressType, Text);
 
-/// How often each pod is in a slice of each address type; with `ready`, only as ready.
+/// Counts the endpoints of each pod by address type; with `ready`, only ready ones.
 pub fn published(slices: &[Arc<EndpointSlice>], ready: bool) -> BTreeMap<PodAt, usize> {
     let mut published = BTreeMap::new();
     for slice in slices {
@@ -128,7 +128,7 @@ pub fn published(slices: &[Arc<EndpointSlice>], ready: bool) -> BTreeMap<PodAt, 
     published
 }
 
-/// The first write after which a pod that is ready before and after is in no slice as ready, and such pods.
+/// The first write after which a pod that is ready before and after the sync is ready in no slice, and these pods.
 pub fn missed(world: &World, plan: &Plan) -> Option<(usize, Vec<PodAt>)> {
     let states = world.states(plan);
     let ready =

@@ -1,4 +1,4 @@
-//! Random clusters: a Service's pods and nodes as they change in steps, with hand edits of its slices in between.
+//! Random histories of a cluster: a Service, its pods and nodes change in steps, and other writers edit slices in between.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 use super::World;
 
-/// One step of a history: how the cluster is, and what somebody did to the slices before.
+/// One step of a history: the state of the cluster, and the edits of slices before it.
 #[derive(Clone, Debug)]
 pub struct Step {
     pub service: Service,
@@ -25,7 +25,7 @@ pub struct Step {
     pub options: PlanOptions,
 }
 
-/// A hand edit: what is done to which slice and endpoint, counted modulo how many there are.
+/// An edit by another writer. Slice and endpoint are taken modulo their number.
 #[derive(Clone, Debug)]
 pub struct Edit {
     what: u8,
@@ -176,7 +176,7 @@ fn nodes() -> impl Strategy<Value = Vec<Node>> {
 }
 
 impl Step {
-    /// The cluster of this step, with the slices that a step before has left.
+    /// The cluster of this step, with the slices that the previous step left.
     pub fn world(&self, before: Option<World>) -> World {
         let (slices, hinted) = before.map(|world| (world.existing_slices, world.hinted)).unwrap_or_default();
         let mut slices: Vec<EndpointSlice> =
@@ -214,7 +214,7 @@ impl Edit {
                 slices.remove(self.slice % count);
                 return;
             }
-            // The endpoints of two slices become those of both.
+            // Copies the endpoints of another slice.
             4 if copied.address_type == slice.address_type => {
                 let room = max.saturating_sub(slice.endpoints.len());
                 slice.endpoints.extend(copied.endpoints.into_iter().take(room));

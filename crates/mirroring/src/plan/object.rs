@@ -1,4 +1,4 @@
-//! Mirrored slices as objects: their metadata, and whether an existing one has to be written.
+//! Mirrored slices: their metadata, and how an existing slice differs from the desired one.
 
 use std::collections::BTreeSet;
 
@@ -12,33 +12,34 @@ use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectMeta, OwnerRefere
 use super::Group;
 use super::desired::EndpointsByIdentity;
 
-/// What all slices of one Endpoints object have in common.
+/// The metadata that all slices of one Endpoints object have.
 pub(super) struct Template<'a> {
     endpoints: &'a Endpoints,
     labels: StringMap,
     annotations: StringMap,
 }
 
-/// How an existing slice differs from the wanted one.
+/// How an existing slice differs from the desired one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
     pub(super) added: usize,
     pub(super) updated: usize,
     pub(super) removed: usize,
-    /// Labels, annotations or owner.
+    /// Whether labels, annotations or owner differ.
     pub(super) metadata: bool,
 }
 
 impl Changes {
-    /// How much there is to change; zero means that nothing has to be written.
+    /// Returns the number of changes; zero means that nothing has to be written.
     pub(super) fn cost(self) -> usize {
         self.added + self.updated + self.removed + usize::from(self.metadata)
     }
 }
 
 impl<'a> Template<'a> {
-    /// Labels are copied, but those that make it a slice of this controller win. Annotations are copied, but not the
-    /// trigger time, which is of no use to anybody who did not see the change, nor what `kubectl apply` leaves.
+    /// Returns the metadata for slices of `endpoints`. Labels are copied; those with the Service's and the controller's name
+    /// take precedence. Annotations are copied except for the trigger time, which is that of another object, and the one that
+    /// `kubectl apply` writes.
     pub(super) fn of(endpoints: &'a Endpoints) -> Self {
         let metadata = &endpoints.metadata;
         Self {
@@ -54,7 +55,7 @@ impl<'a> Template<'a> {
         }
     }
 
-    /// A slice to create; the server makes its name.
+    /// Returns a slice to create, with `generateName` and no name.
     pub(super) fn new_slice(&self, group: Group, wanted: EndpointsByIdentity) -> EndpointSlice {
         let owner = &self.endpoints.metadata;
         let metadata = ObjectMeta {
@@ -74,7 +75,7 @@ impl<'a> Template<'a> {
         }
     }
 
-    /// A slice that takes the place of an existing one.
+    /// Returns a slice that replaces an existing one.
     pub(super) fn replacement(
         &self,
         existing: &EndpointSlice,
@@ -84,11 +85,11 @@ impl<'a> Template<'a> {
         in_place_of(existing, self.new_slice(group, wanted))
     }
 
-    /// Compares an existing slice of the same group with the wanted endpoints.
+    /// Compares an existing slice of the same group with the desired endpoints.
     pub(super) fn changes(&self, existing: &EndpointSlice, wanted: &EndpointsByIdentity) -> Changes {
         let metadata = &existing.metadata;
-        // Upstream compares with labels that it would not write: a label of the Endpoints that it sets itself on slices
-        // makes it write at every sync.
+        // Upstream compares with the labels of the Endpoints. If these contain a label that it sets itself on slices, it
+        // writes at every sync.
         let mut changes = Changes {
             metadata: metadata.labels != self.labels
                 || metadata.annotations != self.annotations
@@ -103,7 +104,7 @@ impl<'a> Template<'a> {
                     changes.updated += usize::from(!wanted.equal_beyond_identity(endpoint));
                     found.insert(identity);
                 }
-                // Not wanted, or a second time, which upstream takes for the match of one that is missing.
+                // Not wanted, or listed twice. Upstream counts a second one as the match of an endpoint that is missing.
                 _ => changes.removed += 1,
             }
         }
@@ -111,7 +112,7 @@ impl<'a> Template<'a> {
         changes
     }
 
-    /// Whether an owner is an Endpoints object of this name that no longer exists (upstream
+    /// Returns true if an owner is an Endpoints object of this name that no longer exists (upstream
     /// `needRebuildExistingSlices`).
     fn owned_by_another(&self, existing: &EndpointSlice) -> bool {
         let own = &self.endpoints.metadata;
@@ -123,8 +124,8 @@ impl<'a> Template<'a> {
     }
 }
 
-/// Gives a slice the place of an existing one of the same address type. What identifies the existing one stays, so that
-/// a write that meets a newer version fails, and so do its finalizers.
+/// Returns a slice with the name, uid, version and finalizers of an existing one of the same address type. So the API server
+/// refuses the update if somebody else wrote the slice in between.
 pub(super) fn in_place_of(existing: &EndpointSlice, slice: EndpointSlice) -> EndpointSlice {
     let ObjectMeta { namespace, labels, annotations, owner_references, .. } = slice.metadata;
     let metadata =

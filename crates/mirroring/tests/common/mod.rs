@@ -1,11 +1,11 @@
-//! A server in ten lines: what is there after a plan has been carried out.
+//! A model of the API server on which plans are carried out.
 
 use std::sync::Arc;
 
 use kube_endpoint_core_model::{EndpointSlice, ResourceVersion};
 use kube_endpoint_mirroring::plan::Plan;
 
-/// Carries out a plan, checking what a server checks.
+/// Carries out a plan, checking what an API server checks.
 pub(crate) fn apply(mut slices: Vec<Arc<EndpointSlice>>, plan: &Plan) -> Vec<Arc<EndpointSlice>> {
     let mut written = Vec::new();
     for slice in &plan.writes.create {
