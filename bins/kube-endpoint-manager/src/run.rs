@@ -30,7 +30,13 @@ pub(crate) async fn run(options: &Options, settings: &Settings) -> Result<(), Ru
     if options.embedded {
         return embedded::run(options, settings, now, seed, shutdown).await;
     }
-    let client = connect(options.kubeconfig.as_deref()).await.map_err(invalid_input)?;
+    let mut shutdown = std::pin::pin!(shutdown);
+    let client = tokio::select! {
+        biased;
+        // A credential plugin may take long.
+        () = &mut shutdown => return Ok(()),
+        client = connect(options.kubeconfig.as_deref()) => client.map_err(invalid_input)?,
+    };
     let manager = Manager::new(client, settings, now, seed).map_err(invalid_input)?;
     tracing::info!(controllers = %names(settings), seed, "starting");
     manager.run(shutdown).await.map_err(failed)

@@ -294,7 +294,7 @@ mod tests {
             }
         });
         let writer = ApiWriter::new(
-            kube_endpoint_informer::ApiClient::for_tests(service),
+            kube_endpoint_api_client::ApiClient::for_tests(service),
             RequestLimiter::unlimited(),
             "test",
         );

@@ -6,10 +6,10 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
 use http_body_util::BodyExt;
 use kube::client::Body;
+use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, ObjectKey, ObjectMeta, ResourceVersion, Service, Text, causes,
 };
-use kube_endpoint_informer::ApiClient;
 use opentelemetry::propagation::Injector;
 use serde::{Deserialize, Serialize};
 

@@ -6,8 +6,6 @@
 mod apply;
 mod apply_pods_and_services;
 mod backoff;
-mod client;
-pub mod client_metrics;
 mod cluster;
 mod decode;
 mod error;
@@ -33,12 +31,13 @@ mod table;
 mod undecodable;
 
 pub use backoff::Backoff;
-pub use client::{ApiClient, client_from_config};
 pub use cluster::Cluster;
 pub use event::{Change, Handler, PodEvent, StreamEvent};
 pub use object::{Kind, Kinds, Object, Resource};
 pub use options::ReflectorOptions;
 pub use run::run;
+
+pub use kube_endpoint_api_client::ApiClient;
 
 use futures::{Stream, StreamExt};
 

@@ -12,7 +12,7 @@ use kube::{Api, Client};
 use kube_endpoint_core_model::{ObjectKey, Pod, Service};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
 use kube_endpoint_informer::{
-    ApiClient, Change, Cluster, Handler, Kind, Object, PodEvent, ReflectorOptions, client_from_config, run,
+    ApiClient, Change, Cluster, Handler, Kind, Object, PodEvent, ReflectorOptions, run,
 };
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -241,7 +241,7 @@ async fn the_client_returns_errors_with_their_headers_and_does_not_retry() {
     let snapshotter = recorder.snapshotter();
     let _current = metrics::set_default_local_recorder(&recorder);
     let config = kube::Config::new(format!("http://{}", listener.address()).parse().unwrap());
-    let client = client_from_config(config).unwrap();
+    let client = kube_endpoint_api_client::client_from_config(config).await.unwrap();
     let request = http::Request::get("/api/v1/pods").body(kube::client::Body::empty()).unwrap();
     let answer = client.send(request).await.unwrap();
     assert_eq!((answer.status().as_u16(), &answer.headers()["retry-after"]), (429, &"7".parse().unwrap()));

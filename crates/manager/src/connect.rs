@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use kube::config::{Config, InferConfigError, KubeConfigOptions, Kubeconfig};
+use kube_endpoint_api_client::{ApiClient, ClientError, client_from_config, watch_files};
 use kube_endpoint_core_model::causes;
-use kube_endpoint_informer::ApiClient;
 
 /// Why no client could be made. Nothing has been started.
 #[derive(Debug, thiserror::Error)]
@@ -21,10 +21,10 @@ pub enum ConnectError {
     #[error(
         "no API server is configured: give --kubeconfig FILE, set KUBECONFIG, or try it out with --embedded"
     )]
-    NotFound(#[source] kube::config::InferConfigError),
+    NotFound(#[source] InferConfigError),
     /// No client can be made from the configuration.
-    #[error("invalid client configuration: {}", causes(.0))]
-    Client(#[from] kube::Error),
+    #[error(transparent)]
+    Client(#[from] ClientError),
     /// The API server's URL has a scheme other than `https` and `http`.
     #[error("invalid API server address {0}: it must begin with https:// or http://")]
     Scheme(String),
@@ -38,15 +38,26 @@ pub enum ConnectError {
 pub async fn connect(kubeconfig: Option<&Path>) -> Result<ApiClient, ConnectError> {
     let config = match kubeconfig {
         Some(path) => read(path).await?,
-        None => Config::infer().await.map_err(ConnectError::NotFound)?,
+        None => infer().await.map_err(ConnectError::NotFound)?,
     };
     if !matches!(config.cluster_url.scheme_str(), Some("https" | "http")) {
         return Err(ConnectError::Scheme(config.cluster_url.to_string()));
     }
     let server = config.cluster_url.to_string();
-    let client = kube_endpoint_informer::client_from_config(config)?;
+    let client = client_from_config(config).await?;
     tracing::info!(server, "using API server");
     Ok(client)
+}
+
+async fn infer() -> Result<Config, InferConfigError> {
+    let mut config = Config::infer().await?;
+    // A service account's configuration already names the file of its CA bundle.
+    if config.root_cert_file.is_none()
+        && let Ok(kubeconfig) = Kubeconfig::read()
+    {
+        watch_files(&mut config, &kubeconfig);
+    }
+    Ok(config)
 }
 
 async fn read(path: &Path) -> Result<Config, ConnectError> {
@@ -59,9 +70,11 @@ async fn read(path: &Path) -> Result<Config, ConnectError> {
         let why = causes(&error);
         failed(why.split_once(" --> ").map_or(&*why, |(why, _)| why).to_owned())
     })?;
-    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+    let mut config = Config::from_custom_kubeconfig(kubeconfig.clone(), &KubeConfigOptions::default())
         .await
-        .map_err(|error| failed(causes(&error)))
+        .map_err(|error| failed(causes(&error)))?;
+    watch_files(&mut config, &kubeconfig);
+    Ok(config)
 }
 
 #[cfg(test)]

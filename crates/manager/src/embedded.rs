@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
+use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_embedded_apiserver::{BuildError, EmbeddedApiServer, ListenError, ListenOptions, Listener};
-use kube_endpoint_informer::ApiClient;
 use serde_json::Value;
 
 use crate::options::Options;

@@ -43,7 +43,7 @@ mod write_log;
 pub use connect::{ConnectError, connect};
 pub use controller_name::ControllerName;
 pub use gates::{Gate, Gates};
-pub use kube_endpoint_informer::{ApiClient, client_from_config};
+pub use kube_endpoint_api_client::{ApiClient, ClientError, client_from_config};
 pub use manager::{Manager, ManagerError, RunningControllers};
 pub use metrics::metrics_recorder;
 pub use options::Options;

@@ -5,9 +5,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, Pod, Service, Timestamp};
-use kube_endpoint_informer::{ApiClient, Cluster, Handler, Kind, Kinds, ReflectorOptions};
+use kube_endpoint_informer::{Cluster, Handler, Kind, Kinds, ReflectorOptions};
 use kube_endpoint_workqueue::InvalidRate;
 use tokio::sync::watch;
 use tokio::task::JoinSet;

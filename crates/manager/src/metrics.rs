@@ -21,7 +21,7 @@ pub fn metrics_recorder() -> Result<PrometheusRecorder, BuildError> {
 
 /// The names and buckets of the histograms of this build.
 fn histograms() -> Vec<(&'static str, Vec<f64>)> {
-    use kube_endpoint_informer::client_metrics::{REQUEST_DURATION, REQUEST_DURATION_BUCKETS};
+    use kube_endpoint_api_client::{REQUEST_DURATION, REQUEST_DURATION_BUCKETS};
 
     let queues = kube_endpoint_workqueue::HISTOGRAM_NAMES
         .map(|name| (name, kube_endpoint_workqueue::HISTOGRAM_BUCKETS.to_vec()));
@@ -42,9 +42,8 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;
 
+    use kube_endpoint_api_client::{ApiClient, CountRequests};
     use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
-    use kube_endpoint_informer::ApiClient;
-    use kube_endpoint_informer::client_metrics::CountRequests;
     use tower::Layer;
 
     use super::*;

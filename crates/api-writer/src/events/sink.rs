@@ -157,7 +157,7 @@ mod tests {
                 Response::builder().status(code).body(Body::from(b"{}".to_vec()))
             }
         });
-        let client = kube_endpoint_informer::ApiClient::for_tests(service);
+        let client = kube_endpoint_api_client::ApiClient::for_tests(service);
         let writer = ApiWriter::new(client, RequestLimiter::unlimited(), "test");
         let clock = Clock::starting_at("2024-01-01T00:00:00.7Z".parse().unwrap());
         let (recorder, task) = EventRecorder::new("endpoint-slice-controller", writer, clock, 1);

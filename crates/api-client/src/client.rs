@@ -1,0 +1,108 @@
+//! The client that reflectors and API writers take.
+
+use std::fmt;
+
+use http::{Request, Response};
+use kube::client::middleware::AuthLayer;
+use kube::client::{Body, ClientBuilder, ConfigExt};
+use kube::{Client, Config};
+use tower::{BoxError, Service, ServiceBuilder};
+
+use crate::error::ClientError;
+use crate::metrics::CountRequests;
+use crate::plugin::limited;
+use crate::sessions::Sessions;
+use crate::sources::Sources;
+use crate::timeouts::Timeouts;
+use crate::transport::Transport;
+
+/// A [`kube::Client`] that sends each request exactly once and returns every answer, errors included, to the caller.
+///
+/// kube's default client retries by itself after 429, 503 and 504. Here that would be wrong: a create whose answer was lost
+/// may have been carried out, and sending it again creates a second object. The caller knows whether a request may be
+/// repeated, so the caller decides. Because this is a type of its own, a client with a retry layer cannot be passed by
+/// mistake: [`client_from_config`] and [`ApiClient::for_tests`] are the only ways to make one.
+#[derive(Clone)]
+pub struct ApiClient(Client);
+
+impl ApiClient {
+    /// A client of any tower service, such as the embedded API server's. Its requests are neither counted nor timed.
+    ///
+    /// For tests and for API servers in the same process. The service must not retry requests. Production code that talks
+    /// to an API server over the network uses [`client_from_config`].
+    pub fn for_tests<S, B>(service: S) -> Self
+    where
+        S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<BoxError>,
+        B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        Self(Client::new(service, "default"))
+    }
+
+    /// The kube client, for requests that this project's crates do not make.
+    pub fn kube(&self) -> &Client {
+        &self.0
+    }
+
+    /// Sends one request once. The answer may have any status.
+    ///
+    /// # Errors
+    /// If no answer arrives: the connection failed, or credentials could not be obtained.
+    pub async fn send(&self, request: Request<Body>) -> kube::Result<Response<Body>> {
+        self.0.send(request).await
+    }
+}
+
+impl fmt::Debug for ApiClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiClient").finish_non_exhaustive()
+    }
+}
+
+/// Makes a client of a configuration, without kube's retry layer. Its requests are counted and timed
+/// ([`CountRequests`]).
+///
+/// Files with certificates and tokens are read, and a credential plugin is run, before this returns; both again while the
+/// client is used. A plugin that hangs is reported after 5 s and killed after 60 s. Whether a server answers is not tried.
+///
+/// A kubeconfig's paths are not part of kube's [`Config`] in every case: see [`watch_files`](crate::watch_files).
+///
+/// # Errors
+/// If the configuration names certificates, credentials or a proxy that cannot be used.
+pub async fn client_from_config(config: Config) -> Result<ApiClient, ClientError> {
+    client(config, Timeouts::default()).await
+}
+
+pub(crate) async fn client(config: Config, limits: Timeouts) -> Result<ApiClient, ClientError> {
+    let sources = Sources::new(config, limits);
+    let config = sources.config().clone();
+    let credentials = |error| ClientError::Credentials(Box::new(error));
+    let authorization = static_authorization(config.clone(), &limits).await?.map_err(credentials)?;
+    let headers = config.extra_headers_layer().map_err(credentials)?;
+    let transport = Transport::new(Sessions::new(sources).await?);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(authorization)
+        .layer(headers)
+        .map_err(BoxError::from)
+        .service(transport);
+    let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+    let builder = ClientBuilder::new(service, config.default_namespace).with_layer(&CountRequests::new(host));
+    Ok(ApiClient(builder.build()))
+}
+
+/// kube's layer for credentials that this crate does not renew: user and password, a token in the kubeconfig, and the
+/// obsolete auth-providers. The latter may run a command and wait for it, so a thread of its own does that: one that the
+/// runtime does not wait for at the end of the process.
+async fn static_authorization(
+    config: Config,
+    limits: &Timeouts,
+) -> Result<kube::Result<Option<AuthLayer>>, ClientError> {
+    let Some(provider) = &config.auth_info.auth_provider else { return Ok(config.auth_layer()) };
+    let provider = provider.name.clone();
+    let (done, layer) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || drop(done.send(config.auth_layer())));
+    limited(&provider, limits.plugin, limits, layer).await?.map_err(|_| ClientError::Interrupted)
+}

@@ -1,0 +1,185 @@
+//! Connections to the API server: which protocol they speak, and how a dead one is noticed.
+//!
+//! # HTTP/2 where the server offers it
+//!
+//! kube's own connector offers HTTP/1 alone, so every watch and every request under way needs a connection. Here ALPN
+//! offers HTTP/2 first, as client-go does: all watches and writes share one connection, with one TLS handshake and one
+//! credential check, and a PING tells within 40 s that the peer is gone. Sharing has two costs. A watch that is read
+//! slowly could use up the connection's flow control window and hold up the others; therefore the connection's window
+//! ([`CONNECTION_WINDOW`]) is 16 times the window of a stream ([`STREAM_WINDOW`]), more than there are watches. And a lost TCP
+//! segment delays all streams for one round trip, which does not matter between controllers and their API server.
+//!
+//! HTTP/1 remains for `http://` addresses and for proxies that terminate TLS without HTTP/2. It has no PING, so TCP
+//! keepalive and `TCP_USER_TIMEOUT` do the same work. They are set on every connection: with HTTP/2 they are the second
+//! line of defence.
+
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper::rt::{Read, Write};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::client::legacy::connect::{Connection, HttpConnector};
+use hyper_util::client::legacy::{Client, Error};
+use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::Config;
+use kube::client::{Body, ConfigExt};
+use tower::Service;
+use tower::util::BoxCloneSyncService;
+
+use crate::error::ClientError;
+use crate::timeouts::Timeouts;
+
+/// HTTP/2: how many bytes of one answer the server may send before they are read.
+const STREAM_WINDOW: u32 = 1 << 20;
+/// HTTP/2: how many bytes of all answers together the server may send before they are read.
+const CONNECTION_WINDOW: u32 = 16 * STREAM_WINDOW;
+
+/// A pool of connections that were made with the same certificates. Requests under way keep their connection open after
+/// the last handle of its pool is gone.
+pub(crate) type Pool = BoxCloneSyncService<Request<Body>, Response<Incoming>, Error>;
+
+/// A pool with the certificates that the configuration has now. Nothing is connected yet.
+pub(crate) fn pool(config: &Config, limits: &Timeouts) -> Result<Pool, ClientError> {
+    let tcp = tcp_connector(limits);
+    let Some(proxy) = &config.proxy_url else { return over(tcp, config, limits) };
+    let refused = || {
+        // User name and password are not shown.
+        let host = proxy.authority().map_or("", |authority| authority.as_str());
+        let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+        ClientError::Proxy(format!("{}://{host}", proxy.scheme_str().unwrap_or_default()))
+    };
+    // The matcher separates the address from user name and password, and decodes those.
+    let proxy = Matcher::builder()
+        .all(proxy.to_string())
+        .build()
+        .intercept(&config.cluster_url)
+        .ok_or_else(refused)?;
+    let address = proxy.uri().clone();
+    match address.scheme_str() {
+        Some("http") => over(tunnel(address, &proxy, tcp), config, limits),
+        Some("https") => {
+            let tls = config.rustls_https_connector_with_connector(tcp).map_err(tls_error)?;
+            over(tunnel(address, &proxy, tls), config, limits)
+        }
+        Some("socks5" | "socks5h") => {
+            let socks = SocksV5::new(address, tcp);
+            let socks = match proxy.raw_auth() {
+                Some((user, password)) => socks.with_auth(user.to_owned(), password.to_owned()),
+                None => socks,
+            };
+            over(socks, config, limits)
+        }
+        _ => Err(refused()),
+    }
+}
+
+fn tunnel<C>(address: Uri, proxy: &hyper_util::client::proxy::matcher::Intercept, connector: C) -> Tunnel<C> {
+    let tunnel = Tunnel::new(address, connector);
+    match proxy.basic_auth() {
+        Some(authorization) => tunnel.with_auth(authorization.clone()),
+        None => tunnel,
+    }
+}
+
+/// A TCP connection closes when its peer has not acknowledged anything for [`Timeouts::tcp_user_timeout`], be it data or
+/// the probes that the kernel sends while the connection is idle.
+fn tcp_connector(limits: &Timeouts) -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    // Requests are small and somebody waits for each answer.
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(limits.probe_after));
+    tcp.set_keepalive_interval(Some(limits.keepalive_interval));
+    // Linux ends the connection by TCP_USER_TIMEOUT; where that is not known, by the number of probes.
+    let probes = (limits.tcp_user_timeout - limits.probe_after).div_duration_f64(limits.keepalive_interval);
+    tcp.set_keepalive_retries(Some(probes.round() as u32));
+    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+    tcp.set_tcp_user_timeout(Some(limits.tcp_user_timeout));
+    tcp
+}
+
+/// A pool whose connections are made by `transport`, with TLS where the address asks for it.
+fn over<C>(transport: C, config: &Config, limits: &Timeouts) -> Result<Pool, ClientError>
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + Read + Write + Send + Unpin + 'static,
+    C::Future: Send + 'static,
+    C::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send + Sync + 'static,
+{
+    let tls = config.rustls_client_config().map_err(tls_error)?;
+    let mut builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+    if let Some(name) = &config.tls_server_name {
+        let name = name.clone().try_into().map_err(|why| {
+            tls_error(kube::Error::RustlsTls(kube::client::RustlsTlsError::InvalidServerName(why)))
+        })?;
+        builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
+    }
+    let mut connector = TimeoutConnector::new(builder.enable_all_versions().wrap_connector(transport));
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    let client = Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .http2_keep_alive_interval(limits.probe_after)
+        .http2_keep_alive_timeout(limits.ping_answer)
+        // A connection that died while nobody used it must not be given to the next request.
+        .http2_keep_alive_while_idle(true)
+        .http2_initial_stream_window_size(STREAM_WINDOW)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW)
+        .build(connector);
+    Ok(BoxCloneSyncService::new(client))
+}
+
+fn tls_error(error: kube::Error) -> ClientError {
+    ClientError::Tls(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use socket2::SockRef;
+
+    #[tokio::test]
+    async fn a_socket_has_keepalive_and_a_user_timeout() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri: Uri = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let connected = tcp_connector(&Timeouts::default()).call(uri).await.unwrap();
+        let socket = SockRef::from(connected.inner());
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(30));
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(5));
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), 3);
+        #[cfg(target_os = "linux")]
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(45)));
+        assert!(socket.tcp_nodelay().unwrap());
+    }
+
+    fn refused_proxy(url: &str) -> String {
+        let mut config = Config::new(Uri::from_static("https://10.0.0.1:6443"));
+        config.proxy_url = Some(url.parse().unwrap());
+        pool(&config, &Timeouts::default()).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[tokio::test]
+    async fn a_proxy_of_an_unknown_kind_is_refused_without_its_password() {
+        insta::assert_snapshot!(refused_proxy("ftp://user:secret@proxy:3128"), @"the proxy ftp://proxy:3128 for the API server cannot be used; give proxy-url in the kubeconfig, or HTTPS_PROXY, as http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT");
+    }
+
+    #[tokio::test]
+    async fn http_https_and_socks5_proxies_are_known() {
+        for url in [
+            "http://proxy:3128",
+            "https://user:secret@proxy:3128",
+            "socks5://proxy:1080",
+            "socks5h://proxy:1080",
+        ] {
+            assert_eq!(refused_proxy(url), "", "{url}");
+        }
+    }
+}

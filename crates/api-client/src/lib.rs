@@ -1,0 +1,33 @@
+//! The client that talks to the API server.
+//!
+//! It is a kube client whose lowest layers are replaced:
+//!
+//! - **Connections** use HTTP/2 where the server offers it. A connection whose peer is gone without a word is given up
+//!   within 40 s on HTTP/2 and 45 s on HTTP/1, as with client-go.
+//! - **Credentials** are read again while the client runs: CA bundle, client certificate and key, and bearer token when
+//!   their files change (looked at once a minute); a credential plugin runs again when its credential is about to expire.
+//!   After 401 and after a failed connection both happen at once. No request under way is cut off, and nothing needs a
+//!   restart.
+//! - **Requests** are sent once: [`ApiClient`] has no retry layer. They are counted and timed ([`CountRequests`]).
+//!
+//! Everything else (kubeconfigs, TLS, in-cluster configuration, proxies, impersonation) is kube's, rustls's and hyper's.
+
+mod client;
+mod connector;
+mod error;
+mod kubeconfig;
+mod metrics;
+mod plugin;
+mod sessions;
+mod sources;
+mod timeouts;
+mod transport;
+
+#[cfg(test)]
+mod tests;
+
+pub use client::{ApiClient, client_from_config};
+pub use error::ClientError;
+pub use kubeconfig::watch_files;
+pub use metrics::{CountRequests, Counted, REQUEST_DURATION, REQUEST_DURATION_BUCKETS, REQUESTS};
+pub use plugin::PluginError;

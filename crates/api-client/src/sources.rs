@@ -1,0 +1,259 @@
+//! Where certificates and credentials come from, and what was read there.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use http::HeaderValue;
+use kube::Config;
+use kube::config::ExecConfig;
+use kube_endpoint_core_model::causes;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+
+use crate::connector::{Pool, pool};
+use crate::error::ClientError;
+use crate::plugin::{self, PluginCredential, Validity};
+use crate::timeouts::Timeouts;
+
+const CA: &str = "CA bundle";
+const CERTIFICATE: &str = "client certificate";
+const KEY: &str = "client key";
+const TOKEN: &str = "bearer token";
+
+/// The configuration without what is read again while the client runs, and the places to read that from.
+pub(crate) struct Sources {
+    config: Config,
+    ca: Option<PathBuf>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    token: Option<PathBuf>,
+    plugin: Option<ExecConfig>,
+    limits: Timeouts,
+}
+
+/// What requests are sent with. A session never changes; when something new was read, another session takes its place.
+pub(crate) struct Session {
+    /// The header with the token from a file or a plugin, if there is one.
+    pub(crate) authorization: Option<HeaderValue>,
+    pub(crate) pool: Pool,
+    tls: TlsMaterial,
+    token: Option<Vec<u8>>,
+    plugin: Option<Arc<PluginCredential>>,
+}
+
+/// The files a pool was made with, as they were read.
+#[derive(Clone, PartialEq, Eq)]
+struct TlsMaterial {
+    ca: Option<Vec<u8>>,
+    certificate: Option<Vec<u8>>,
+    key: Option<Vec<u8>>,
+}
+
+impl Session {
+    pub(crate) fn validity(&self) -> Option<Validity> {
+        self.plugin.as_ref()?.validity
+    }
+}
+
+impl Sources {
+    /// Splits a configuration. Where it names several credentials, kube's order decides: auth-provider, user and password,
+    /// token, token file, plugin. Client certificates are used besides any of them.
+    pub(crate) fn new(mut config: Config, limits: Timeouts) -> Self {
+        let user = &mut config.auth_info;
+        let (token, plugin) = (user.token_file.take(), user.exec.take());
+        let fixed = user.auth_provider.is_some()
+            || user.token.is_some()
+            || (user.username.is_some() && user.password.is_some());
+        let token = token.filter(|_| !fixed).map(PathBuf::from);
+        let plugin = plugin.filter(|_| !fixed && token.is_none());
+        // Data in the configuration comes before a file of the same name.
+        let certificate = user.client_certificate.as_ref().filter(|_| user.client_certificate_data.is_none());
+        let key = user.client_key.as_ref().filter(|_| user.client_key_data.is_none());
+        let (certificate, key) = (certificate.map(PathBuf::from), key.map(PathBuf::from));
+        let ca = config.root_cert_file.take().filter(|_| !config.accept_invalid_certs);
+        Self { config, ca, certificate, key, token, plugin, limits }
+    }
+
+    /// The configuration for what does not change: address, headers, static credentials.
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn limits(&self) -> &Timeouts {
+        &self.limits
+    }
+
+    /// Reads everything again and makes a session of it, or returns `previous` if nothing has changed.
+    ///
+    /// A file that cannot be read, or holds nothing usable, leaves what was read before in use, with a warning: files are
+    /// replaced while the client runs, and not always atomically. The plugin runs if `ask_plugin` says so, or if its
+    /// credential is due for renewal.
+    ///
+    /// # Errors
+    /// Without a `previous` session, if anything is missing or wrong. With one, if the plugin fails.
+    pub(crate) async fn load(
+        &self,
+        previous: Option<&Arc<Session>>,
+        ask_plugin: bool,
+    ) -> Result<Arc<Session>, ClientError> {
+        let before = previous.map(|session| &session.tls);
+        let tls = TlsMaterial {
+            ca: read(CA, &self.ca, before.and_then(|tls| tls.ca.as_ref())).await?,
+            certificate: read(
+                CERTIFICATE,
+                &self.certificate,
+                before.and_then(|tls| tls.certificate.as_ref()),
+            )
+            .await?,
+            key: read(KEY, &self.key, before.and_then(|tls| tls.key.as_ref())).await?,
+        };
+        let mut token = read(TOKEN, &self.token, previous.and_then(|session| session.token.as_ref())).await?;
+        let plugin = match (&self.plugin, previous.and_then(|session| session.plugin.as_ref())) {
+            (Some(_), Some(credential)) if !ask_plugin => Some(Arc::clone(credential)),
+            (Some(exec), _) => Some(Arc::new(plugin::run(exec, &self.limits).await?)),
+            (None, _) => None,
+        };
+        if let Some(session) = previous
+            && session.tls == tls
+            && session.token == token
+            && session.plugin == plugin
+        {
+            return Ok(Arc::clone(session));
+        }
+        let authorization = match (self.authorization(token.as_deref(), plugin.as_deref()), previous) {
+            (Ok(authorization), _) => authorization,
+            (Err(error), Some(session)) => {
+                tracing::warn!(%error, "the bearer token was replaced by something else; the one before stays in use");
+                token.clone_from(&session.token);
+                session.authorization.clone()
+            }
+            (Err(error), None) => return Err(error),
+        };
+        let (pool, tls) = match previous {
+            Some(session) => self.next_pool(session, tls, plugin.as_deref())?,
+            None => (self.pool(&tls, plugin.as_deref())?, tls),
+        };
+        Ok(Arc::new(Session { authorization, pool, tls, token, plugin }))
+    }
+
+    /// The pool after `session`, and the files it was made with: the same pool if the certificates are the same.
+    fn next_pool(
+        &self,
+        session: &Session,
+        tls: TlsMaterial,
+        plugin: Option<&PluginCredential>,
+    ) -> Result<(Pool, TlsMaterial), ClientError> {
+        let identity =
+            |credential: Option<&PluginCredential>| credential.and_then(|plugin| plugin.identity.clone());
+        let same_identity = identity(session.plugin.as_deref()) == identity(plugin);
+        if session.tls == tls && same_identity {
+            return Ok((session.pool.clone(), tls));
+        }
+        let error = match self.pool(&tls, plugin) {
+            Ok(pool) => {
+                tracing::info!(
+                    "the certificates for the API server have changed; new requests use the new ones"
+                );
+                return Ok((pool, tls));
+            }
+            Err(error) if session.tls == tls => return Err(error),
+            Err(error) => error,
+        };
+        // Certificate and key may have been read between two writes. The files of before stay noted, so that the next look
+        // finds a difference again.
+        tracing::warn!(%error, "the certificates were replaced, but not by usable ones; the ones before stay in use");
+        let pool = if same_identity { session.pool.clone() } else { self.pool(&session.tls, plugin)? };
+        Ok((pool, session.tls.clone()))
+    }
+
+    fn authorization(
+        &self,
+        token: Option<&[u8]>,
+        plugin: Option<&PluginCredential>,
+    ) -> Result<Option<HeaderValue>, ClientError> {
+        let wrong = |why: &str| ClientError::Content {
+            what: TOKEN,
+            path: self.token.clone().unwrap_or_default(),
+            why: why.to_owned(),
+        };
+        let token = match (token, plugin.and_then(|credential| credential.token.as_deref())) {
+            // Editors and templates leave a newline at the end of a file.
+            (Some(token), _) => token.trim_ascii(),
+            (None, Some(token)) => token.as_bytes(),
+            (None, None) => return Ok(None),
+        };
+        if token.is_empty() {
+            return Err(wrong("is empty; write the token into it"));
+        }
+        let mut header = HeaderValue::from_bytes(&[b"Bearer ", token].concat())
+            .map_err(|_| wrong("has characters that no token has; it must hold one line"))?;
+        header.set_sensitive(true);
+        Ok(Some(header))
+    }
+
+    fn pool(&self, tls: &TlsMaterial, plugin: Option<&PluginCredential>) -> Result<Pool, ClientError> {
+        let mut config = self.config.clone();
+        if let Some(bundle) = &tls.ca {
+            config.root_cert = Some(self.certificates(bundle)?);
+        }
+        let user = &mut config.auth_info;
+        // kube takes data in base64, as it stands in a kubeconfig.
+        if let Some(certificate) = &tls.certificate {
+            user.client_certificate_data = Some(BASE64.encode(certificate));
+        }
+        if let Some(key) = &tls.key {
+            user.client_key_data = Some(BASE64.encode(key).into());
+        }
+        if let Some((certificate, key)) = plugin.and_then(|credential| credential.identity.as_ref()) {
+            user.client_certificate_data = Some(BASE64.encode(certificate));
+            user.client_key_data = Some(BASE64.encode(key).into());
+        }
+        pool(&config, &self.limits)
+    }
+
+    fn certificates(&self, bundle: &[u8]) -> Result<Vec<Vec<u8>>, ClientError> {
+        let wrong = |why| ClientError::Content { what: CA, path: self.ca.clone().unwrap_or_default(), why };
+        let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bundle)
+            .map(|certificate| certificate.map(|certificate| certificate.to_vec()))
+            .collect();
+        match certificates {
+            Ok(certificates) if certificates.is_empty() => Err(wrong(
+                "holds no certificate; it must hold PEM blocks that begin with BEGIN CERTIFICATE".to_owned(),
+            )),
+            Ok(certificates) => Ok(certificates),
+            Err(error) => {
+                Err(wrong(format!("is no PEM: {}; replace it by the cluster's CA bundle", causes(&error))))
+            }
+        }
+    }
+}
+
+/// A file's content, off the runtime's threads. If it cannot be read, what was read last is kept: some put credentials in
+/// place for the start of a process and then remove them (kubernetes/kubernetes#68164).
+async fn read(
+    what: &'static str,
+    path: &Option<PathBuf>,
+    before: Option<&Vec<u8>>,
+) -> Result<Option<Vec<u8>>, ClientError> {
+    let Some(path) = path else { return Ok(None) };
+    let content = {
+        let path = path.clone();
+        tokio::task::spawn_blocking(move || std::fs::read(path))
+            .await
+            .map_err(|_| ClientError::Interrupted)?
+    };
+    match (content, before) {
+        (Ok(content), _) => Ok(Some(content)),
+        (Err(why), None) => Err(ClientError::File { what, path: path.clone(), why }),
+        (Err(why), Some(before)) => {
+            warn_about(what, path, &why);
+            Ok(Some(before.clone()))
+        }
+    }
+}
+
+fn warn_about(what: &'static str, path: &Path, why: &std::io::Error) {
+    tracing::warn!(path = %path.display(), %why, "cannot read the {what} again; what was read before stays in use");
+}

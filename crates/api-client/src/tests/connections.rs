@@ -1,0 +1,171 @@
+//! Protocols, and peers that are gone without a word.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::future::join_all;
+use http::Version;
+use http_body_util::BodyExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::{Authority, Credentials, Server, config, get, limits};
+use crate::client::client;
+use crate::timeouts::Timeouts;
+
+/// A TCP proxy. Once told to stop, it forwards nothing on the connections that it has, and keeps them open: no FIN, no
+/// RST, like a machine that lost its power. New connections work.
+struct Proxy {
+    port: u16,
+    stopped: watch::Sender<usize>,
+    swallowed: Arc<AtomicUsize>,
+}
+
+impl Proxy {
+    async fn start(target: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (stopped, stops) = watch::channel(0);
+        let swallowed = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&swallowed);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = TcpStream::connect(("127.0.0.1", target)).await.unwrap();
+                let (from_client, to_client) = client.into_split();
+                let (from_server, to_server) = server.into_split();
+                for (mut from, mut to) in [(from_client, to_server), (from_server, to_client)] {
+                    let (mut stops, counter) = (stops.clone(), Arc::clone(&counter));
+                    stops.mark_unchanged();
+                    tokio::spawn(async move {
+                        let mut buffer = [0; 4096];
+                        while let Ok(length @ 1..) = from.read(&mut buffer).await {
+                            if stops.has_changed().unwrap_or(true) {
+                                counter.fetch_add(length, Ordering::SeqCst);
+                            } else {
+                                to.write_all(&buffer[..length]).await.unwrap();
+                            }
+                        }
+                        // Both halves stay here, so that nothing is closed.
+                        if stops.has_changed().unwrap_or(true) {
+                            std::future::pending::<()>().await;
+                        }
+                        drop(to);
+                    });
+                }
+            }
+        });
+        Self { port, stopped, swallowed }
+    }
+
+    fn stop(&self) {
+        self.stopped.send_modify(|times| *times += 1);
+    }
+}
+
+fn pinging() -> Timeouts {
+    Timeouts { probe_after: Duration::from_millis(200), ping_answer: Duration::from_secs(1), ..limits() }
+}
+
+#[tokio::test]
+async fn a_watch_over_http2_ends_when_its_peer_falls_silent() {
+    let authority = Authority::new();
+    let server = Server::start(&authority).await;
+    let proxy = Proxy::start(server.port).await;
+    let files = Credentials::new();
+    files.write("ca.crt", authority.pem());
+    let mut config = config(&server, &files.path("ca.crt"));
+    config.cluster_url = format!("https://127.0.0.1:{}", proxy.port).parse().unwrap();
+    let client = client(config, pinging()).await.unwrap();
+
+    let mut watch = client.send(get("/watch")).await.unwrap().into_body();
+    assert_eq!(server.last().version, Version::HTTP_2);
+    assert_eq!(server.send("first"), 1);
+    assert_eq!(watch.frame().await.unwrap().unwrap().into_data().unwrap(), "first");
+
+    proxy.stop();
+    let end = timeout(Duration::from_secs(20), watch.frame()).await.expect("the silence was not noticed");
+    assert!(end.unwrap().is_err(), "a watch that was cut off must not look complete");
+    assert!(proxy.swallowed.load(Ordering::SeqCst) > 0, "no PING was lost");
+
+    let answer = timeout(Duration::from_secs(20), client.send(get("/after"))).await.unwrap().unwrap();
+    assert_eq!(answer.status(), 200, "the next request takes a new connection");
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_quiet_watch_over_http2_stays_open_as_long_as_pings_are_answered() {
+    let authority = Authority::new();
+    let server = Server::start(&authority).await;
+    let files = Credentials::new();
+    files.write("ca.crt", authority.pem());
+    let limits =
+        Timeouts { probe_after: Duration::from_millis(20), ping_answer: Duration::from_secs(10), ..limits() };
+    let client = client(config(&server, &files.path("ca.crt")), limits).await.unwrap();
+    let mut watch = client.send(get("/watch")).await.unwrap().into_body();
+    // Time for many pings.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(server.send("still there"), 1);
+    assert_eq!(watch.frame().await.unwrap().unwrap().into_data().unwrap(), "still there");
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn watches_and_requests_share_one_connection_over_http2() {
+    let authority = Authority::new();
+    let server = Server::start(&authority).await;
+    let files = Credentials::new();
+    files.write("ca.crt", authority.pem());
+    let client = client(config(&server, &files.path("ca.crt")), limits()).await.unwrap();
+    let _watch = client.send(get("/watch")).await.unwrap();
+    for answer in join_all((0..20).map(|_| client.send(get("/")))).await {
+        assert_eq!(answer.unwrap().status(), 200);
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_server_without_http2_is_spoken_to_in_http1() {
+    let authority = Authority::new();
+    let server = Server::with_protocols(&authority, &["http/1.1"]).await;
+    let files = Credentials::new();
+    files.write("ca.crt", authority.pem());
+    let client = client(config(&server, &files.path("ca.crt")), limits()).await.unwrap();
+    let _watch = client.send(get("/watch")).await.unwrap();
+    assert_eq!(client.send(get("/")).await.unwrap().status(), 200);
+    assert_eq!(server.last().version, Version::HTTP_11);
+    assert_eq!(server.connections(), 2, "a watch needs an HTTP/1 connection for itself");
+}
+
+#[tokio::test]
+async fn a_proxy_of_the_kubeconfig_is_asked_for_a_tunnel() {
+    let authority = Authority::new();
+    let server = Server::start(&authority).await;
+    let files = Credentials::new();
+    files.write("ca.crt", authority.pem());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut config = config(&server, &files.path("ca.crt"));
+    config.proxy_url =
+        Some(format!("http://user:p%40ss@{}", listener.local_addr().unwrap()).parse().unwrap());
+    let target = server.port;
+    let proxy = tokio::spawn(async move {
+        let (mut client, _) = listener.accept().await.unwrap();
+        let mut asked = Vec::new();
+        while !asked.ends_with(b"\r\n\r\n") {
+            asked.push(client.read_u8().await.unwrap());
+        }
+        client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        let mut server = TcpStream::connect(("127.0.0.1", target)).await.unwrap();
+        tokio::spawn(async move { tokio::io::copy_bidirectional(&mut client, &mut server).await });
+        String::from_utf8(asked).unwrap().to_lowercase()
+    });
+    let client = client(config, limits()).await.unwrap();
+    assert_eq!(client.send(get("/")).await.unwrap().status(), 200);
+    assert_eq!(server.last().version, Version::HTTP_2);
+    let asked = proxy.await.unwrap();
+    assert!(asked.starts_with(&format!("connect 127.0.0.1:{target} http/1.1\r\n")), "{asked}");
+    // user:p@ss
+    assert!(asked.contains("proxy-authorization: basic dxnlcjpwqhnz\r\n"), "{asked}");
+}

@@ -1,0 +1,188 @@
+//! An HTTPS server that notes who asked, and a certificate authority for it and its clients.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::channel::mpsc;
+use http::header::AUTHORIZATION;
+use http::{Request, Response, StatusCode, Version};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use parking_lot::Mutex;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+
+/// A certificate and its key, PEM.
+pub(crate) struct Identity {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+/// A certificate authority.
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    pub(crate) fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    /// A certificate for 127.0.0.1, for servers and clients.
+    pub(crate) fn issue(&self) -> Identity {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.0).unwrap().pem();
+        Identity { certificate, key: key.serialize_pem() }
+    }
+
+    fn server_config(&self, protocols: &[&str]) -> ServerConfig {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.pem().as_bytes()).unwrap()).unwrap();
+        let verifier =
+            WebPkiClientVerifier::builder(Arc::new(roots)).allow_unauthenticated().build().unwrap();
+        let identity = self.issue();
+        let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
+        let mut config = ServerConfig::builder()
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(vec![certificate], key)
+            .unwrap();
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+        config
+    }
+}
+
+/// A request that was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) version: Version,
+    pub(crate) token: Option<String>,
+    /// The client's certificate, DER.
+    pub(crate) certificate: Option<Vec<u8>>,
+    /// Which connection it came on.
+    pub(crate) connection: usize,
+}
+
+impl Seen {
+    pub(crate) fn is_from(&self, identity: &Identity) -> bool {
+        let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap();
+        self.certificate.as_deref() == Some(&*certificate)
+    }
+}
+
+#[derive(Default)]
+struct Shared {
+    tls: Mutex<Option<Arc<ServerConfig>>>,
+    seen: Mutex<Vec<Seen>>,
+    /// Any other token is refused.
+    token: Mutex<Option<String>>,
+    watches: Mutex<Vec<mpsc::UnboundedSender<Bytes>>>,
+    connections: AtomicUsize,
+}
+
+/// `/watch` is answered by a body that does not end, everything else by `ok`.
+pub(crate) struct Server {
+    pub(crate) port: u16,
+    protocols: &'static [&'static str],
+    shared: Arc<Shared>,
+}
+
+impl Server {
+    /// With HTTP/2 and HTTP/1, like an API server.
+    pub(crate) async fn start(authority: &Authority) -> Self {
+        Self::with_protocols(authority, &["h2", "http/1.1"]).await
+    }
+
+    pub(crate) async fn with_protocols(authority: &Authority, protocols: &'static [&'static str]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = Self { port, protocols, shared: Arc::new(Shared::default()) };
+        server.use_certificate_of(authority);
+        tokio::spawn(accept(listener, Arc::clone(&server.shared)));
+        server
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// For connections from now on.
+    pub(crate) fn use_certificate_of(&self, authority: &Authority) {
+        *self.shared.tls.lock() = Some(Arc::new(authority.server_config(self.protocols)));
+    }
+
+    pub(crate) fn accept_only(&self, token: &str) {
+        *self.shared.token.lock() = Some(token.to_owned());
+    }
+
+    pub(crate) fn last(&self) -> Seen {
+        self.shared.seen.lock().last().cloned().unwrap()
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::SeqCst)
+    }
+
+    /// Sends something on every watch; says to how many.
+    pub(crate) fn send(&self, event: &'static str) -> usize {
+        self.shared.watches.lock().iter().filter(|watch| watch.unbounded_send(event.into()).is_ok()).count()
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    while let Ok((tcp, _)) = listener.accept().await {
+        let connection = shared.connections.fetch_add(1, Ordering::SeqCst);
+        let shared = Arc::clone(&shared);
+        let config = shared.tls.lock().clone().unwrap();
+        tokio::spawn(async move {
+            let Ok(tls) = TlsAcceptor::from(config).accept(tcp).await else { return };
+            let certificate = tls.get_ref().1.peer_certificates().map(|chain| chain[0].to_vec());
+            let service = service_fn(move |request| {
+                answer(request, Arc::clone(&shared), certificate.clone(), connection)
+            });
+            let _ =
+                auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(tls), service).await;
+        });
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    shared: Arc<Shared>,
+    certificate: Option<Vec<u8>>,
+    connection: usize,
+) -> Result<Response<BoxBody<Bytes, Infallible>>, Infallible> {
+    let token = request.headers().get(AUTHORIZATION).map(|value| value.to_str().unwrap().to_owned());
+    let token = token.map(|token| token.trim_start_matches("Bearer ").to_owned());
+    let refused = shared.token.lock().as_ref().is_some_and(|accepted| token.as_ref() != Some(accepted));
+    shared.seen.lock().push(Seen { version: request.version(), token, certificate, connection });
+    let body = if request.uri().path() == "/watch" {
+        let (sender, receiver) = mpsc::unbounded();
+        shared.watches.lock().push(sender);
+        BodyExt::boxed(StreamBody::new(receiver.map(|event| Ok(Frame::data(event)))))
+    } else {
+        BodyExt::boxed(Full::new(Bytes::from_static(b"ok")))
+    };
+    let mut response = Response::new(body);
+    if refused {
+        *response.status_mut() = StatusCode::UNAUTHORIZED;
+    }
+    Ok(response)
+}

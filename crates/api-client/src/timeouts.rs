@@ -1,0 +1,69 @@
+//! The time limits of the client.
+
+use std::time::Duration;
+
+/// Every time limit of a client. Production uses [`Timeouts::default`]; tests over real sockets use shorter ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Timeouts {
+    /// A connection from which nothing was read for this long is probed: with a PING on HTTP/2, by the kernel on HTTP/1.
+    pub(crate) probe_after: Duration,
+    /// HTTP/2: a PING that is not answered within this time closes the connection.
+    pub(crate) ping_answer: Duration,
+    /// HTTP/1: time between two TCP keepalive probes.
+    pub(crate) keepalive_interval: Duration,
+    /// TCP: a connection is closed if data or probes stay unacknowledged for this long.
+    pub(crate) tcp_user_timeout: Duration,
+    /// Files that hold credentials are read again after this time.
+    pub(crate) reload: Duration,
+    /// At least this much time lies between two attempts to renew credentials, however often the server refuses them.
+    pub(crate) retry: Duration,
+    /// A request that starts a renewal ahead of expiry waits this long for it, then continues with the old credential.
+    pub(crate) renewal_wait: Duration,
+    /// A credential plugin is killed after this time.
+    pub(crate) plugin: Duration,
+    /// The same for a plugin that may ask a person for a password or a login in a browser.
+    pub(crate) interactive_plugin: Duration,
+    /// A warning is logged when a plugin has run for this long.
+    pub(crate) plugin_warning: Duration,
+}
+
+impl Default for Timeouts {
+    /// client-go gives a silent connection up after 45 s: 30 s without a frame and 15 s for the answer to a PING.
+    fn default() -> Self {
+        Self {
+            probe_after: Duration::from_secs(30),
+            ping_answer: Duration::from_secs(10),
+            keepalive_interval: Duration::from_secs(5),
+            tcp_user_timeout: Duration::from_secs(45),
+            reload: Duration::from_secs(60),
+            retry: Duration::from_secs(5),
+            renewal_wait: Duration::from_secs(1),
+            plugin: Duration::from_secs(60),
+            interactive_plugin: Duration::from_secs(300),
+            plugin_warning: Duration::from_secs(5),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_connection_is_given_up_within_45_seconds() {
+        let limits = Timeouts::default();
+        assert_eq!(limits.probe_after, Duration::from_secs(30));
+        assert_eq!(limits.ping_answer, Duration::from_secs(10));
+        assert_eq!(limits.tcp_user_timeout, Duration::from_secs(45));
+        // The kernel looks at the user timeout when a probe is due, so a probe has to be due at that moment.
+        let after_first_probe = limits.tcp_user_timeout - limits.probe_after;
+        assert_eq!(after_first_probe.as_secs() % limits.keepalive_interval.as_secs(), 0);
+    }
+
+    #[test]
+    fn a_plugin_that_hangs_is_reported_before_it_is_killed() {
+        let limits = Timeouts::default();
+        assert_eq!(limits.plugin_warning, Duration::from_secs(5));
+        assert_eq!(limits.plugin, Duration::from_secs(60));
+    }
+}

@@ -1,0 +1,58 @@
+//! The service that sends requests: it adds the current token and uses connections with the current certificates.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::header::AUTHORIZATION;
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use kube::client::Body;
+use tower::{BoxError, Service, ServiceExt};
+
+use crate::sessions::Sessions;
+
+/// Sends each request with the session that is current at that moment, once.
+///
+/// After a rotation new requests go out on new connections, with the new certificate. Requests under way, watches among
+/// them, stay on the old connections until they end; client-go closes those and so cuts its watches off.
+#[derive(Clone)]
+pub(crate) struct Transport {
+    sessions: Arc<Sessions>,
+}
+
+impl Transport {
+    pub(crate) fn new(sessions: Arc<Sessions>) -> Self {
+        Self { sessions }
+    }
+}
+
+impl Service<Request<Body>> for Transport {
+    type Response = Response<Incoming>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let sessions = Arc::clone(&self.sessions);
+        async move {
+            let session = sessions.current().await?;
+            if let Some(authorization) = &session.authorization {
+                request.headers_mut().insert(AUTHORIZATION, authorization.clone());
+            }
+            let answer = session.pool.clone().oneshot(request).await;
+            match &answer {
+                // The answer goes to whoever asked, who knows whether to ask again.
+                Ok(answer) if answer.status() == StatusCode::UNAUTHORIZED => sessions.rejected(&session),
+                Err(error) if error.is_connect() => sessions.connection_failed(),
+                _ => {}
+            }
+            Ok(answer?)
+        }
+        .boxed()
+    }
+}
