@@ -91,13 +91,39 @@ fn every_gate_has_a_row_in_parity() {
     assert_eq!(documented, names);
 }
 
-/// A path is a code span that begins with a top-level directory, or the target of a relative link. Globs are skipped.
+/// All Rust source files below the directories of the workspace's crates.
+fn source_files() -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders: Vec<PathBuf> =
+        ["crates", "bins", "benches", "integration-tests"].iter().map(|name| root().join(name)).collect();
+    while let Some(folder) = folders.pop() {
+        for path in read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files
+}
+
+/// Checks code spans that begin with a top-level directory, the targets of relative links, and the ends of paths of source
+/// files, such as `controller/sync.rs`. Globs are skipped.
 #[test]
 fn every_path_that_a_page_names_exists() {
     let tops = ["crates/", "bins/", "benches/", "docs/", "integration-tests/", "deploy/", ".ci/"];
     let mut found = 0;
     let mut missing = Vec::new();
+    let sources = source_files();
     for (name, page) in pages() {
+        let is_end = |span: &&str| span.ends_with(".rs") && !tops.iter().any(|top| span.starts_with(top));
+        for end in code_spans(&page).into_iter().filter(is_end) {
+            found += 1;
+            if !sources.iter().any(|source| source.ends_with(end)) {
+                missing.push(format!("{name}: {end}"));
+            }
+        }
         let is_path = |span: &&str| {
             tops.iter().any(|top| span.starts_with(top)) && !span.contains([' ', '*', '<', '{'])
         };
