@@ -36,7 +36,7 @@ pub enum Representation {
     MetadataList(MetaVersion),
 }
 
-/// How objects are written.
+/// The encoding of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// `application/json`
@@ -46,7 +46,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// In the order in which a wildcard tries them.
+    /// In the order in which a wildcard selects them.
     const ALL: [Self; 2] = [Self::Json, Self::Protobuf];
 
     /// The media type.
@@ -66,11 +66,11 @@ impl Encoding {
     }
 }
 
-/// The encoding and the form that an `Accept` header asks for; no header and `*/*` mean the object in JSON. Elements
-/// that this server cannot serve are passed over: other media types, unknown forms, tables in protobuf.
+/// The encoding and the representation that an `Accept` header selects. An empty header and `*/*` select the object in
+/// JSON. Elements that cannot be served are skipped: other media types, unknown representations, tables in protobuf.
 ///
 /// # Errors
-/// 406 NotAcceptable if no element is left. `watch` says which media types the message names.
+/// 406 NotAcceptable if no element can be served. The message lists the media types of watches if `watch` is true.
 pub fn negotiate(accept: &str, watch: bool) -> Result<(Encoding, Representation), Status> {
     if accept.trim().is_empty() {
         return Ok((Encoding::Json, Representation::Object));
@@ -101,13 +101,13 @@ pub fn negotiate(accept: &str, watch: bool) -> Result<(Encoding, Representation)
     Err(Status::new(406, "NotAcceptable", message))
 }
 
-/// The encoding of an error: the first element of the `Accept` header that asks for no other form, else JSON.
+/// The encoding of errors: that of the first element of the `Accept` header without `as`, or JSON if there is none.
 pub fn negotiate_error(accept: &str) -> Encoding {
     let mut plain = acceptable(accept).into_iter().filter(|(range, _)| range.parameter("as").is_none());
     plain.next().map_or(Encoding::Json, |(_, encoding)| encoding)
 }
 
-/// The elements of an `Accept` header that some encoding meets, each with every encoding that does.
+/// The elements of an `Accept` header that match an encoding, each with every encoding that it matches.
 fn acceptable(accept: &str) -> Vec<(MediaRange<'_>, Encoding)> {
     let mut found = Vec::new();
     for range in media_ranges(accept) {
@@ -144,7 +144,7 @@ impl<'a> MediaRange<'a> {
         self.parameter("q").and_then(|q| q.parse().ok()).unwrap_or(1.0)
     }
 
-    /// The comparison of upstream's `goautoneg`: by quality, then wildcards last.
+    /// The comparison of `goautoneg`: by quality, and wildcards last.
     fn goes_before(&self, other: &Self) -> bool {
         let wildcard = |range: &Self| (range.media_type.starts_with("*/"), range.media_type.ends_with("/*"));
         let ((any, any_subtype), (other_any, other_any_subtype)) = (wildcard(self), wildcard(other));
@@ -163,7 +163,7 @@ pub(crate) fn media_ranges(accept: &str) -> Vec<MediaRange<'_>> {
             MediaRange { media_type, parameters }
         })
         .collect();
-    // Upstream's comparison is no order, so that the result depends on the algorithm: an insertion sort.
+    // goautoneg's comparison is not transitive, so the algorithm matters: Go sorts short slices by insertion.
     for end in 1..ranges.len() {
         let mut at = end;
         while at > 0 && ranges[at].goes_before(&ranges[at - 1]) {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_refused() {
+    fn unsupported_media_types_are_refused() {
         for accept in [
             "application/yaml",
             "application/json;as=Table;v=v1;g=x",

@@ -30,12 +30,12 @@ pub(crate) fn json(status: StatusCode, value: &Value) -> Answer {
     json_bytes(status, value.to_string())
 }
 
-/// An answer of bytes of an encoding.
+/// An answer of an encoded object.
 pub(crate) fn encoded(encoding: Encoding, status: StatusCode, bytes: impl Into<Bytes>) -> Answer {
     with_type(status, encoding.media_type(), Body::once(bytes))
 }
 
-/// An answer of an object that says its type.
+/// Encodes an object that has `apiVersion` and `kind`.
 pub(crate) fn object(encoding: Encoding, status: StatusCode, object: &Value) -> Answer {
     match encoding {
         Encoding::Json => json(status, object),
@@ -46,7 +46,7 @@ pub(crate) fn object(encoding: Encoding, status: StatusCode, object: &Value) -> 
     }
 }
 
-/// An answer made while it is read.
+/// An answer that is made while it is read.
 pub(crate) fn stream(media_type: &'static str, body: Body) -> Answer {
     with_type(StatusCode::OK, media_type, body)
 }

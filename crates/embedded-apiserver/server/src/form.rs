@@ -52,7 +52,7 @@ impl Form {
             && resource.storage_resource() == resource
     }
 
-    /// A stored object.
+    /// Encodes a stored object.
     pub(crate) fn stored(self, resource: &Resource, stored: &Stored) -> Result<Bytes, Status> {
         if self.is_as_stored(resource) {
             return Ok(stored.bytes());
@@ -67,15 +67,15 @@ impl Form {
         }
     }
 
-    /// A watch event about an object that says its type.
+    /// Encodes a watch event of an object that has `apiVersion` and `kind`.
     pub(crate) fn event(self, event: &str, object: &Value) -> Bytes {
         match self.encoding {
             Encoding::Json => format!("{}\n", json!({"type": event, "object": object})).into(),
-            Encoding::Protobuf => self.or_error(codec::Type::of(object).event(event, object)),
+            Encoding::Protobuf => protobuf::event_or_error(codec::Type::of(object).event(event, object)),
         }
     }
 
-    /// Hands over the watch event about a stored object, in as few pieces as possible. `headers` says whether a table
+    /// Encodes the watch event of a stored object, and calls `out` with each piece of it. `headers` says whether a table
     /// describes its columns.
     pub(crate) fn stored_event(
         self,
@@ -92,7 +92,7 @@ impl Form {
             Some(of) => {
                 let text = stored.bytes();
                 let json = &mut serde_json::Deserializer::from_slice(&text);
-                self.or_error(of.event(kind.name(), json))
+                protobuf::event_or_error(of.event(kind.name(), json))
             }
             None => {
                 let object = strategy::convert_from_storage(resource, stored.value());

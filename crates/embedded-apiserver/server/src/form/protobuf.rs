@@ -1,4 +1,4 @@
-//! Answers in protobuf, encoded from stored JSON without a tree in between.
+//! Answers in protobuf.
 
 use std::iter::Peekable;
 use std::sync::Arc;
@@ -18,17 +18,27 @@ use crate::body::{Body, ConnectionReset};
 use crate::protobuf::Type;
 use crate::store::Stored;
 
-/// How many bytes of a list are encoded between two chances for other tasks to run.
+/// How many bytes of a list are encoded before the task yields.
 const CHUNK: usize = 64 * 1024;
 
+/// The event, or an ERROR event if it could not be encoded.
+pub(super) fn event_or_error(event: Result<Vec<u8>, Status>) -> Bytes {
+    let failed = |status: Status| {
+        let error = status.to_json();
+        // `Status` is in the table, and its JSON has the types of its fields.
+        Type::of(&error).event("ERROR", &error).unwrap_or_default()
+    };
+    event.unwrap_or_else(failed).into()
+}
+
 impl Form {
-    /// The type as which the stored JSON of an object can be encoded; `None` where it has to be converted first.
+    /// The type with which stored JSON can be encoded directly; `None` for JSON, and for objects that must be converted.
     pub(super) fn protobuf_type(self, resource: &Resource) -> Option<Type> {
         if self.encoding != Encoding::Protobuf {
             return None;
         }
         match self.representation {
-            // The metadata is the same in both views of an event.
+            // Both views of an event have the same metadata.
             Representation::Metadata(version) => {
                 Some(Type::new(version.api_version(), "PartialObjectMetadata"))
             }
@@ -39,18 +49,8 @@ impl Form {
         }
     }
 
-    /// The event, or one that tells why there is none.
-    pub(super) fn or_error(self, event: Result<Vec<u8>, Status>) -> Bytes {
-        let failed = |status: Status| {
-            let error = status.to_json();
-            // A Status has a message, so it can be encoded.
-            Type::of(&error).event("ERROR", &error).unwrap_or_default()
-        };
-        event.unwrap_or_else(failed).into()
-    }
-
-    /// The answer of a list. Its length stands before the items, so all are encoded before the first is sent: a short
-    /// list at once, a long one with breaks while the answer is read.
+    /// Answers with a list. The length of the list precedes its items, so all items are encoded before the first is
+    /// sent. A list longer than one chunk is encoded while the answer is read, and yields after each chunk.
     pub(crate) fn protobuf_list<I>(
         self,
         resource: &'static Resource,
@@ -110,9 +110,9 @@ struct Items<I: Iterator> {
 }
 
 impl<I: Iterator<Item = Arc<Stored>>> Items<I> {
-    /// The next items, encoded.
+    /// Encodes the next items.
     fn chunk(&mut self) -> Result<Bytes, Status> {
-        // Metadata is the same in both views of an event.
+        // Both views of an event have the same metadata.
         let as_stored =
             self.resource.storage_resource() == self.resource || self.item.kind == "PartialObjectMetadata";
         let mut chunk = Vec::new();

@@ -1,4 +1,4 @@
-//! From protobuf to JSON.
+//! Decoding: from protobuf to JSON.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -7,7 +7,7 @@ use super::table::{self, Field, Kind, Message, Shape};
 use super::wire::{Payload, Reader};
 use super::{MAGIC, Malformed};
 
-/// The maximum depth of nesting.
+/// The deepest nesting of messages that is decoded.
 const DEPTH: usize = 32;
 
 /// The parts of a `runtime.Unknown`.
@@ -40,7 +40,7 @@ pub(super) fn envelope(bytes: &[u8]) -> Result<Envelope<'_>, Malformed> {
     Ok(envelope)
 }
 
-/// Reads a message. What is zero and no pointer in Go is left out, except in lists and maps.
+/// Decodes a message. Zero values of fields that are not pointers are omitted, except in lists and maps.
 pub(super) fn object(of: &Message, bytes: &[u8]) -> Result<Map<String, Value>, Malformed> {
     message(of, bytes, DEPTH)
 }
@@ -50,7 +50,7 @@ fn message(of: &Message, bytes: &[u8], depth: usize) -> Result<Map<String, Value
     let mut object = Map::new();
     for entry in Reader(bytes) {
         let (number, payload) = entry?;
-        // Unknown fields are dropped, as in JSON.
+        // Unknown fields are skipped.
         if let Some(field) = of.fields.iter().find(|field| field.number == number) {
             add(&mut object, field, payload, depth)?;
         }
@@ -90,7 +90,7 @@ fn add(
                 object.extend(inline);
             }
         }
-        // Of a field that comes twice, the last one counts.
+        // The last occurrence of a field counts.
         Shape::One => match value(kind, payload, depth)? {
             Some(value) => drop(object.insert(field.name.to_owned(), value)),
             None => drop(object.remove(field.name)),
@@ -119,7 +119,7 @@ fn utf8(bytes: &[u8]) -> Result<&str, Malformed> {
     std::str::from_utf8(bytes).map_err(|_| Malformed)
 }
 
-/// The zero value, for where it cannot be left out.
+/// The zero value of a kind.
 fn zero(kind: Kind) -> Value {
     match kind {
         Kind::Text | Kind::Quantity => "".into(),
@@ -134,7 +134,7 @@ fn value_or_zero(kind: Kind, payload: Payload<'_>, depth: usize) -> Result<Value
     Ok(value(kind, payload, depth)?.unwrap_or_else(|| zero(kind)))
 }
 
-/// A value, or `None` for the zero value.
+/// Decodes a value; `None` for the zero value.
 fn value(kind: Kind, payload: Payload<'_>, depth: usize) -> Result<Option<Value>, Malformed> {
     Ok(match (kind, payload) {
         (Kind::Text, Payload::Bytes(bytes)) => Some(utf8(bytes)?).filter(|t| !t.is_empty()).map(Value::from),
@@ -175,7 +175,7 @@ fn value(kind: Kind, payload: Payload<'_>, depth: usize) -> Result<Option<Value>
     })
 }
 
-/// The bytes of one field of a small message.
+/// The bytes of the last field with this number.
 fn last(bytes: &[u8], wanted: u64) -> Result<Option<&[u8]>, Malformed> {
     let mut found = None;
     for field in Reader(bytes) {
@@ -187,7 +187,7 @@ fn last(bytes: &[u8], wanted: u64) -> Result<Option<&[u8]>, Malformed> {
     Ok(found)
 }
 
-/// The number of one field of a small message, zero if it is absent.
+/// The varint of the last field with this number; zero if there is none.
 fn number(bytes: &[u8], wanted: u64) -> Result<u64, Malformed> {
     let mut found = 0;
     for field in Reader(bytes) {
@@ -199,7 +199,7 @@ fn number(bytes: &[u8], wanted: u64) -> Result<u64, Malformed> {
     Ok(found)
 }
 
-/// A `Timestamp`; an empty one is Go's zero time, which JSON has as null.
+/// Decodes a `Timestamp`. An empty message is Go's zero time, which is null in JSON.
 fn time(bytes: &[u8]) -> Result<Option<Timestamp>, Malformed> {
     if bytes.is_empty() {
         return Ok(None);

@@ -1,8 +1,8 @@
-//! From JSON to protobuf, byte for byte as Go's generated encoders write it: fields in the order of their numbers, what
-//! is no pointer also where it is zero.
+//! Encoding: from JSON to the bytes that Go's generated code writes. It writes the fields in the order of their numbers,
+//! and those that are not pointers even if they are zero.
 //!
-//! The JSON is read once, from text or from a `Value`, without a tree in between: each field is encoded as it comes, and
-//! when its message ends the fields are put into their order.
+//! The JSON, text or a `Value`, is read once and without building a tree. Each member is encoded when it is read; at the
+//! end of its message, the encoded fields are sorted by number.
 
 use std::fmt;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::table::{self, Field, Kind, Message, Shape};
 use super::wire::{bytes, number, wrap};
 
-/// Appends the content of an object, which `json` holds.
+/// Appends the fields of an object.
 pub(super) fn object<'de, D: Deserializer<'de>>(
     of: &Message,
     json: D,
@@ -24,10 +24,10 @@ pub(super) fn object<'de, D: Deserializer<'de>>(
     json.deserialize_map(Object { of, out })
 }
 
-/// Where the encoded fields of a message lie, in the order of [`leaves`].
+/// The positions of the encoded fields of a message, in the order of [`leaves`]; empty for absent fields.
 type Slots = Vec<Range<usize>>;
 
-/// The fields of a message and of what is inlined into it.
+/// The fields of a message, with the fields of its embedded messages in their place.
 fn leaves(of: &Message) -> impl Iterator<Item = &Field> {
     of.fields.iter().flat_map(|field| match (field.shape, field.kind) {
         (Shape::Inline, Kind::Message(index)) => table::message(index).fields.iter(),
@@ -35,7 +35,7 @@ fn leaves(of: &Message) -> impl Iterator<Item = &Field> {
     })
 }
 
-/// Writes a message from its encoded fields, and zero values for those that are absent.
+/// Appends the encoded fields in the order of their numbers, and zero values for absent fields.
 fn assemble(of: &Message, slots: &mut impl Iterator<Item = Range<usize>>, out: &mut Vec<u8>) {
     for field in &of.fields {
         if let (Shape::Inline, Kind::Message(index)) = (field.shape, field.kind) {
@@ -74,7 +74,7 @@ fn int_or_string(field: u64, int: u64, text: Option<&str>, out: &mut Vec<u8>) {
     wrap(out, start, field);
 }
 
-/// Writes what JSON has as a string; `None` if this kind is none.
+/// Appends a value that is a string in JSON; `None` if the string is not a value of this kind.
 fn text(kind: Kind, field: u64, text: &str, out: &mut Vec<u8>) -> Option<()> {
     let start = out.len();
     match kind {
@@ -96,7 +96,7 @@ fn text(kind: Kind, field: u64, text: &str, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Encodes the members of a JSON object.
+/// Encodes a JSON object as a message, without tag and length.
 struct Object<'a> {
     of: &'a Message,
     out: &'a mut Vec<u8>,
@@ -128,7 +128,7 @@ impl<'de> Visitor<'de> for Object<'_> {
     }
 }
 
-/// Finds the field of a name, and its slot.
+/// Looks up a member's field and its slot.
 struct Name<'a>(&'a Message);
 
 impl<'de, 'a> DeserializeSeed<'de> for Name<'a> {
@@ -151,7 +151,7 @@ impl<'a> Visitor<'_> for Name<'a> {
     }
 }
 
-/// Encodes the value of a field: a whole list or map, or with `Shape::One` one value. Of null nothing is written.
+/// Encodes the value of a field, or one element of it if `shape` is `Shape::One`. Appends nothing for null.
 struct One<'a> {
     field: &'a Field,
     shape: Shape,
@@ -202,7 +202,7 @@ impl<'de> Visitor<'de> for One<'_> {
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
         match self.field.kind {
-            // Negative numbers are extended to 64 bits, whatever their type.
+            // A negative int32 is sign-extended to 64 bits.
             Kind::Integer => number(self.out, self.field.number, value as u64),
             Kind::IntOrString => int_or_string(self.field.number, value as u64, None, self.out),
             _ => return Err(self.wrong("a number")),
@@ -224,7 +224,7 @@ impl<'de> Visitor<'de> for One<'_> {
             return Err(One { field, shape, out }.wrong("a list"));
         }
         if shape != Shape::List {
-            // The values of a map of lists of strings are messages that hold a list.
+            // `ExtraValue` is a message with one repeated field.
             let start = out.len();
             while let Some(text) = list.next_element::<String>()? {
                 bytes(out, 1, text.as_bytes());

@@ -1,10 +1,10 @@
-//! Kubernetes' protobuf in both directions: what Go's typed clients send and receive where they are not told otherwise.
+//! The Kubernetes protobuf encoding, in both directions. Go's typed clients use it by default.
 //!
-//! `messages.txt` lists the number, JSON name and type of each field of each message, from the `protobuf` and `json`
-//! tags of the Go types of `k8s.io/api` and `k8s.io/apimachinery`. A type is `s`tring, `i`nteger, `b`oolean, `T`ime,
-//! `M`icroTime, `Q`uantity, `I`ntOrString, `F`ieldsV1, `E` (a message that JSON has as a list of strings) or the name
-//! of a message; `*` marks a pointer, `[]` a list, `{}` a map. A field named `.` lends its own fields to the message
-//! around it.
+//! `messages.txt` lists the fields of each message as `number:name:type`. Numbers and JSON names are those of the
+//! `protobuf` and `json` tags of the Go types in `k8s.io/api` and `k8s.io/apimachinery`. A type is `s`tring, `i`nteger,
+//! `b`oolean, `T`ime, `M`icroTime, `Q`uantity, `I`ntOrString, `F`ieldsV1, `E` (`ExtraValue`: in JSON a list of strings)
+//! or the name of a message. `*` marks a pointer, `[]` a list, `{}` a map from strings. A field named `.` is an embedded
+//! struct: in JSON, its fields are fields of the message that contains it.
 
 mod decode;
 mod encode;
@@ -22,17 +22,21 @@ use serde_json::{Value, json};
 /// The content type of bodies.
 pub(crate) const CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// What each body begins with; a `runtime.Unknown` follows.
+/// The first bytes of every body; a `runtime.Unknown` follows.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// What follows the object in its envelope: no content encoding and no content type.
+/// The end of an envelope: an empty `contentEncoding` and an empty `contentType`.
 const ENVELOPE_END: &[u8] = b"\x1a\x00\x22\x00";
 
-/// The bytes are not what they should be.
+/// The bytes are not a message of the expected type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Malformed;
 
-/// The JSON form of a request's body. An object that does not say its kind is taken for one of `resource`.
+/// Decodes a request's body to JSON. Zero values of fields that are not pointers are omitted. An object without
+/// `apiVersion` and `kind` is decoded as one of `resource`.
+///
+/// # Errors
+/// 400 BadRequest for a body that is not protobuf, or of a kind that this server does not have.
 pub(crate) fn to_json(body: &[u8], resource: &Resource) -> Result<Value, Status> {
     if !body.starts_with(MAGIC) {
         return Err(Status::bad_request(format!(
@@ -58,12 +62,12 @@ pub(crate) fn to_json(body: &[u8], resource: &Resource) -> Result<Value, Status>
     Ok(Value::Object(object))
 }
 
-/// An object that says its type, in its envelope.
+/// Encodes an object, in its envelope, by its `apiVersion` and `kind`.
 pub(crate) fn encode(object: &Value) -> Result<Vec<u8>, Status> {
     Type::of(object).encode(object)
 }
 
-/// The type of an encoded object.
+/// The `apiVersion` and `kind` of an object, which select its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Type {
     pub(crate) api_version: Cow<'static, str>,
@@ -71,12 +75,12 @@ pub(crate) struct Type {
 }
 
 impl Type {
-    /// A type by its names.
+    /// A type from its names.
     pub(crate) fn new(api_version: impl Into<Cow<'static, str>>, kind: impl Into<Cow<'static, str>>) -> Self {
         Self { api_version: api_version.into(), kind: kind.into() }
     }
 
-    /// The type of an object that says it.
+    /// The type that an object's `apiVersion` and `kind` name.
     pub(crate) fn of(object: &Value) -> Self {
         let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
         Self::new(text("apiVersion"), text("kind"))
@@ -87,7 +91,7 @@ impl Type {
             .ok_or_else(|| failed(&format!("{}, Kind={} has no protobuf form", self.api_version, self.kind)))
     }
 
-    /// What stands in an envelope before the object.
+    /// Appends the part of an envelope that precedes the object.
     fn envelope_start(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(MAGIC);
         let start = out.len();
@@ -96,8 +100,8 @@ impl Type {
         wire::wrap(out, start, 1);
     }
 
-    /// An object in its envelope. `json` holds at least the fields of its type; others are left out, so that any object
-    /// can be given where `PartialObjectMetadata` is wanted.
+    /// Encodes an object, in its envelope. Members of `json` that the message does not have are skipped: from a whole
+    /// object, `PartialObjectMetadata` takes the metadata.
     pub(crate) fn encode<'de, D>(&self, json: D) -> Result<Vec<u8>, Status>
     where
         D: Deserializer<'de, Error = serde_json::Error>,
@@ -107,7 +111,7 @@ impl Type {
         Ok(out)
     }
 
-    /// A watch event: its length in four bytes, then a `WatchEvent`.
+    /// Encodes a watch event: its length in four bytes, big-endian, then a `WatchEvent`.
     pub(crate) fn event<'de, D>(&self, event: &str, json: D) -> Result<Vec<u8>, Status>
     where
         D: Deserializer<'de, Error = serde_json::Error>,
@@ -117,7 +121,7 @@ impl Type {
         wire::bytes(&mut out, 1, event.as_bytes());
         let object = out.len();
         self.enveloped(json, &mut out)?;
-        // The envelope is the `raw` of a `RawExtension`, which is the object of the event.
+        // The event's `object` is a `RawExtension`, and the envelope is its `raw`.
         wire::wrap(&mut out, object, 1);
         wire::wrap(&mut out, object, 2);
         let length = u32::try_from(out.len() - 4).map_err(|_| failed("a watch event over 4 GiB"))?;
@@ -135,7 +139,7 @@ impl Type {
         Ok(())
     }
 
-    /// Appends one object of a list, without envelope. It is the second field of the list, as it is of an envelope.
+    /// Appends an object as field 2, which is `raw` in an envelope and `items` in a list.
     pub(crate) fn item<'de, D>(&self, json: D, out: &mut Vec<u8>) -> Result<(), Status>
     where
         D: Deserializer<'de, Error = serde_json::Error>,
@@ -146,8 +150,8 @@ impl Type {
         Ok(())
     }
 
-    /// What stands before and after the encoded items of a list, which take `items` bytes. `self` is the type of the
-    /// list and `metadata` its own.
+    /// Encodes the parts of a list that precede and follow its items. `self` is the type of the list, `metadata` its
+    /// `ListMeta`, and `items` the size of the encoded items in bytes.
     pub(crate) fn list(&self, metadata: &Value, items: usize) -> Result<(Bytes, Bytes), Status> {
         let (mut own, mut start) = (Vec::new(), Vec::new());
         encode::object(self.message()?, &json!({"metadata": metadata}), &mut own)

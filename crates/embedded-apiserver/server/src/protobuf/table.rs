@@ -13,24 +13,24 @@ pub(super) enum Kind {
     MicroTime,
     Quantity,
     IntOrString,
-    /// `FieldsV1`: JSON as bytes.
+    /// `FieldsV1`: raw JSON.
     Fields,
-    /// A list of strings in a message of its own, as the values of a map of lists are.
+    /// `ExtraValue`: a message of repeated strings, in JSON a list.
     Texts,
-    /// The message of this index; see [`message`].
+    /// A message, by its index; see [`message`].
     Message(usize),
 }
 
-/// How often a field occurs.
+/// The shape of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// Once; Go writes its zero value as well.
+    /// One value, which Go always encodes.
     One,
-    /// Once or not at all: a pointer in Go.
+    /// A pointer in Go: absent or one value.
     Optional,
     List,
     Map,
-    /// Once; in JSON the fields of the message stand in the message around it.
+    /// An embedded struct in Go: its JSON members are members of the message that contains it.
     Inline,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Field {
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) name: &'static str,
-    /// In the order of their numbers, which is the order in which Go writes them.
+    /// Sorted by number, the order in which Go encodes them.
     pub(super) fields: Vec<Field>,
 }
 
@@ -65,7 +65,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     Table { messages, by_name }
 });
 
-/// The message of a kind: that of its group, or one that all groups share, such as `DeleteOptions`.
+/// The message of a kind: one of its group, or one of `meta/v1` that every group has, such as `DeleteOptions`.
 pub(super) fn of_kind(api_version: &str, kind: &str) -> Option<&'static Message> {
     let group = api_version.split_once('/').map_or("core", |(group, _)| group);
     let package = group.split('.').next().unwrap_or_default();
@@ -73,7 +73,7 @@ pub(super) fn of_kind(api_version: &str, kind: &str) -> Option<&'static Message>
     index(package).or_else(|| index("meta")).map(|index| message(*index))
 }
 
-/// The message of an index that a [`Kind::Message`] holds.
+/// The message with the index that a [`Kind::Message`] holds.
 pub(super) fn message(index: usize) -> &'static Message {
     &TABLE.messages[index]
 }
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_is_understood() {
+    fn every_line_parses() {
         let lines: Vec<_> = include_str!("messages.txt").lines().collect();
         assert_eq!(all().len(), lines.len());
         for (line, parsed) in lines.iter().zip(all()) {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn every_resource_and_every_list_has_its_message() {
+    fn every_resource_and_every_list_has_a_message() {
         for resource in resource::all() {
             let found = of_kind(&resource.api_version(), resource.kind).unwrap();
             assert!(found.name.ends_with(&format!(".{}", resource.kind)));

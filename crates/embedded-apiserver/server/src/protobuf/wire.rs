@@ -1,4 +1,4 @@
-//! The part of protobuf's wire format that Kubernetes' messages use.
+//! The wire format of protobuf, as far as Kubernetes messages use it.
 
 use super::Malformed;
 
@@ -9,11 +9,11 @@ pub(super) enum Payload<'a> {
     Number(u64),
     /// A string or a message.
     Bytes(&'a [u8]),
-    /// A fixed-width number, which is skipped.
+    /// A fixed-width number; no field of the table has one.
     Fixed,
 }
 
-/// An iterator over the fields of a message.
+/// Iterates over the fields of a message.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -77,25 +77,25 @@ pub(super) fn varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Appends a field that holds a number.
+/// Appends a varint field.
 pub(super) fn number(out: &mut Vec<u8>, field: u64, number: u64) {
     varint(out, field << 3);
     varint(out, number);
 }
 
-/// Appends a field that holds bytes.
+/// Appends a length-delimited field.
 pub(super) fn bytes(out: &mut Vec<u8>, field: u64, content: &[u8]) {
     head(out, field, content.len());
     out.extend_from_slice(content);
 }
 
-/// Appends what stands before the content of a field of bytes.
+/// Appends the tag and the length of a length-delimited field.
 pub(super) fn head(out: &mut Vec<u8>, field: u64, length: usize) {
     varint(out, field << 3 | 2);
     varint(out, length as u64);
 }
 
-/// Turns what was appended since `start` into the content of a field.
+/// Inserts the tag and the length of a field whose content is everything from `start` on.
 pub(super) fn wrap(out: &mut Vec<u8>, start: usize, field: u64) {
     let end = out.len();
     head(out, field, end - start);

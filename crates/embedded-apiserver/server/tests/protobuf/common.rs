@@ -1,4 +1,4 @@
-//! Requests as plain HTTP, and protobuf messages as trees of numbered fields.
+//! An HTTP client, and a reader and writer of protobuf messages by field number.
 
 use bytes::Bytes;
 use http::{HeaderMap, Request};
@@ -81,14 +81,14 @@ impl Reply {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    /// The object of a protobuf answer, after a look at its status and type.
+    /// Checks the status and the type of a protobuf answer and returns its object.
     #[track_caller]
     pub(crate) fn object(&self, status: u16, api_version: &str, kind: &str) -> Message {
         assert_eq!((self.status, self.content_type()), (status, PROTOBUF));
         envelope(&self.body, api_version, kind)
     }
 
-    /// Checks that it is an error with this reason, and gives its message.
+    /// Checks that the answer is an error with this reason and returns its message.
     #[track_caller]
     pub(crate) fn error(&self, code: u16, reason: &str) -> String {
         let status = self.object(code, "v1", "Status");
@@ -98,7 +98,7 @@ impl Reply {
     }
 }
 
-/// The fields of a message: number, and the bytes of a field that has some or else the number.
+/// The fields of a message: number, and the bytes of a length-delimited field or the value of a varint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Message(pub(crate) Vec<(u64, Result<Vec<u8>, u64>)>);
 
@@ -125,7 +125,7 @@ impl Message {
         self.0.iter().find(|(found, _)| *found == number).map(|(_, value)| value)
     }
 
-    /// All messages of a repeated field.
+    /// The messages of a repeated field.
     pub(crate) fn all(&self, number: u64) -> Vec<Self> {
         let found = self.0.iter().filter(|(found, _)| *found == number);
         found.map(|(_, value)| Self::read(value.as_ref().unwrap())).collect()
@@ -170,7 +170,7 @@ fn varint(bytes: &mut &[u8]) -> u64 {
     digits.iter().rev().fold(0, |number, byte| number << 7 | u64::from(byte & 0x7f))
 }
 
-/// The object in an envelope, whose type is checked.
+/// Checks the type in an envelope and returns the object.
 #[track_caller]
 pub(crate) fn envelope(bytes: &[u8], api_version: &str, kind: &str) -> Message {
     let unknown = Message::read(bytes.strip_prefix(b"k8s\0").unwrap());
@@ -187,7 +187,7 @@ fn write_varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// A field with a number.
+/// A varint field.
 pub(crate) fn number(field: u64, value: u64) -> Vec<u8> {
     let mut out = Vec::new();
     write_varint(&mut out, field << 3);
@@ -195,7 +195,7 @@ pub(crate) fn number(field: u64, value: u64) -> Vec<u8> {
     out
 }
 
-/// A field with bytes.
+/// A length-delimited field.
 pub(crate) fn bytes(field: u64, content: impl AsRef<[u8]>) -> Vec<u8> {
     let content = content.as_ref();
     let mut out = Vec::new();
@@ -225,7 +225,7 @@ impl Events {
         Self { body: response.into_body(), bytes: Vec::new() }
     }
 
-    /// The type and the envelope of the next event; `None` at the end of the stream.
+    /// The type and the enveloped object of the next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<(String, Vec<u8>)> {
         loop {
             if let Some((length, rest)) = self.bytes.split_first_chunk::<4>()

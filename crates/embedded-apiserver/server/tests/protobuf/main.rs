@@ -1,4 +1,4 @@
-//! The protocol in protobuf, with a reader and a writer of the wire format that share nothing with the server's.
+//! The protocol in protobuf. The tests read and write the wire format with code of their own.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Which encoding and which form an `Accept` header gets, and which bodies are taken.
+//! Negotiation of the encoding and the representation of answers, and of the encoding of bodies.
 
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
 use serde_json::json;
@@ -9,7 +9,7 @@ const TABLE: &str = "as=Table;g=meta.k8s.io;v=v1";
 const METADATA: &str = "as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 #[tokio::test(start_paused = true)]
-async fn the_first_acceptable_element_decides() {
+async fn the_first_element_that_can_be_served_is_chosen() {
     let (_server, client) = start(EmbeddedApiServer::builder());
     client.create(PODS, &pod("a")).await;
     let check = async |accept: &str, expected: &str| {
@@ -48,7 +48,7 @@ async fn tables_are_json_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_alone_is_protobuf_too() {
+async fn partial_object_metadata_is_served_in_protobuf() {
     let (_server, client) = start(EmbeddedApiServer::builder());
     client.create(PODS, &pod("a")).await;
     let accept = format!("{PROTOBUF};{METADATA}");
@@ -70,7 +70,7 @@ async fn metadata_alone_is_protobuf_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_are_in_the_encoding_that_was_asked_for() {
+async fn errors_are_served_in_protobuf() {
     let rule = FaultRule::on(Fault::Refuse { status: 503, retry_after: None }, "list", "nodes");
     let (_server, client) = start(EmbeddedApiServer::builder().fault(rule));
     let reply = client.get(&format!("{PODS}/a"), PROTOBUF).await;
@@ -82,13 +82,13 @@ async fn errors_are_in_the_encoding_that_was_asked_for() {
     let reply = client.send("POST", PODS, (JSON, PROTOBUF), body).await;
     assert!(reply.error(422, "Invalid").contains("metadata.name"));
     assert_eq!(reply.object(422, "v1", "Status").all(5)[0].all(4)[0].text(&[3]), "metadata.name");
-    // Where a table was asked for, errors are plain.
+    // An element with `as` does not select the encoding of errors.
     let reply = client.get(&format!("{PODS}/a"), &format!("{JSON};{TABLE},{PROTOBUF}")).await;
     reply.error(404, "NotFound");
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_of_other_types_are_refused() {
+async fn unsupported_bodies_are_refused() {
     let (_server, client) = start(EmbeddedApiServer::builder());
     let message = client.send("POST", PODS, ("text/plain", PROTOBUF), "x").await;
     assert!(message.error(415, "UnsupportedMediaType").contains(PROTOBUF));

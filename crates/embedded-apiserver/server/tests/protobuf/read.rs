@@ -1,11 +1,11 @@
-//! Objects, lists and watches in protobuf, beside the same in JSON.
+//! Objects, lists and watches in protobuf.
 
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use serde_json::{Value, json};
 
 use crate::common::*;
 
-/// Enough pods for several chunks of an answer.
+/// Enough pods for several chunks of a list.
 fn many_pods() -> Value {
     let pods: Vec<Value> = (0..600)
         .map(|i| {
@@ -19,7 +19,7 @@ fn many_pods() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_list_says_its_length_first() {
+async fn a_long_list_is_served_in_chunks() {
     let (server, client) = start(EmbeddedApiServer::builder().load([many_pods()]));
     let whole = client.get("/api/v1/pods", PROTOBUF).await;
     assert!(whole.body.len() > 200_000);
@@ -41,7 +41,7 @@ async fn a_long_list_says_its_length_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_sends_framed_events_of_every_kind() {
+async fn a_watch_sends_events_of_every_type() {
     let (_server, client) = start(EmbeddedApiServer::builder());
     client.create(PODS, &pod("a")).await;
     let uri = format!("{PODS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
@@ -54,7 +54,7 @@ async fn a_watch_sends_framed_events_of_every_kind() {
     assert_eq!(event, "BOOKMARK");
     assert_eq!(bookmark.text(&[1, 12, 1]), "k8s.io/initial-events-end");
     assert_eq!((bookmark.name(), bookmark.text(&[1, 8])), (String::new(), String::new()));
-    // A bookmark is a whole object without values: metadata, spec and status.
+    // A bookmark's object has all fields that are not pointers: metadata, spec and status.
     assert_eq!(bookmark.0.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1, 2, 3]);
     let version = envelope(&object, "v1", "Pod").version();
     let patch = json!({"status": {"phase": "Running"}}).to_string();
@@ -75,7 +75,7 @@ async fn a_watch_sends_framed_events_of_every_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_too_old_is_told_so() {
+async fn a_watch_from_a_compacted_version_gets_an_error_event() {
     let (server, client) = start(EmbeddedApiServer::builder());
     client.create(PODS, &pod("a")).await;
     client.create(PODS, &pod("b")).await;
@@ -91,7 +91,7 @@ async fn a_watch_that_is_too_old_is_told_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn both_views_of_an_event_have_their_own_message() {
+async fn events_are_served_in_both_groups() {
     let (_server, client) = start(EmbeddedApiServer::builder());
     let event = json!({
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "type": "Warning", "reason": "Failed",
@@ -118,7 +118,7 @@ async fn both_views_of_an_event_have_their_own_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn discovery_is_json_where_that_is_accepted() {
+async fn discovery_is_served_in_json() {
     let (_server, client) = start(EmbeddedApiServer::builder());
     for uri in ["/api", "/apis", "/api/v1", "/version"] {
         let reply = client.get(uri, &format!("{PROTOBUF},{JSON}")).await;

@@ -1,13 +1,13 @@
-//! Bodies in protobuf: objects, options of deletions, reviews.
+//! Request bodies in protobuf: objects, DeleteOptions, reviews.
 
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, User};
 use serde_json::{Value, json};
 
 use crate::common::*;
 
-/// Objects of a real cluster, read and written back in protobuf, are no change: nothing is lost on either way.
+/// Reading every object of a recorded cluster and writing it back changes nothing, so no field is lost.
 #[tokio::test(start_paused = true)]
-async fn what_is_read_can_be_written_back_unchanged() {
+async fn writing_back_what_was_read_changes_nothing() {
     let cluster: Value =
         serde_json::from_str(include_str!("../../../../../integration-tests/fixtures/shop-cluster.json"))
             .unwrap();
@@ -34,13 +34,13 @@ async fn what_is_read_can_be_written_back_unchanged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_created_and_updated() {
+async fn objects_are_created_and_updated() {
     let (server, client) = start(EmbeddedApiServer::builder());
     let port = |number_of_port: u64| [bytes(1, ""), bytes(2, "TCP"), number(3, number_of_port)].concat();
     let service = |version: &str, port: Vec<u8>| {
         let metadata = [bytes(1, "web"), bytes(6, version)].concat();
         let selector = [bytes(1, "app"), bytes(2, "web")].concat();
-        // The last field is one that this server does not know.
+        // Fields 250 and 200 are unknown to the server.
         let spec = [bytes(1, port), bytes(2, selector), bytes(250, "later")].concat();
         body("v1", "Service", &[bytes(1, metadata), bytes(2, spec), number(200, 1)])
     };
@@ -58,7 +58,7 @@ async fn an_object_is_created_and_updated() {
     let updated = client.send("PUT", &uri, (PROTOBUF, PROTOBUF), update.clone()).await;
     assert_eq!(updated.object(200, "v1", "Service").number(&[2, 1, 3]), 81);
     client.send("PUT", &uri, (PROTOBUF, PROTOBUF), update).await.error(409, "Conflict");
-    // What says nothing of its type is taken for what the path names.
+    // An object without a type is decoded as the kind that the path names.
     let untyped = body("", "", &[bytes(1, bytes(1, "other")), bytes(2, bytes(1, port(80)))]);
     client.send("POST", SERVICES, (PROTOBUF, PROTOBUF), untyped).await.object(201, "v1", "Service");
     let node = body("v1", "Node", &[bytes(1, bytes(1, "n"))]);
@@ -66,7 +66,7 @@ async fn an_object_is_created_and_updated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_obeys_its_options() {
+async fn delete_options_are_obeyed() {
     let (server, client) = start(EmbeddedApiServer::builder());
     client.create(PODS, &pod("a")).await;
     let uri = format!("{PODS}/a");

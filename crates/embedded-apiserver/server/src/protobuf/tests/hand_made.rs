@@ -1,4 +1,4 @@
-//! Bodies as Go's clients write them, put together byte by byte.
+//! Bodies as Go clients write them, built field by field.
 
 use kube_endpoint_apiserver_rules::resource;
 use serde_json::json;
@@ -34,8 +34,8 @@ fn body(api_version: &str, kind: &str, object: &[Vec<u8>]) -> Vec<u8> {
 }
 
 #[test]
-fn a_namespace_as_kubectl_creates_it() {
-    // Go writes the zero values of plain fields as well.
+fn a_namespace_from_kubectl_is_decoded() {
+    // Go encodes zero values of fields that are not pointers.
     let metadata = [bytes(1, "shop"), bytes(2, ""), bytes(3, ""), number(7, 0), bytes(8, "")].concat();
     let text = body("v1", "Namespace", &[bytes(1, metadata), bytes(2, ""), bytes(3, bytes(1, ""))]);
     let expected = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
@@ -43,7 +43,7 @@ fn a_namespace_as_kubectl_creates_it() {
 }
 
 #[test]
-fn every_kind_of_value_is_read() {
+fn values_of_every_kind_are_decoded() {
     let label = [bytes(1, "app"), bytes(2, "web")].concat();
     let time = [number(1, 1_767_225_600), number(2, 123_456_000)].concat();
     let metadata =
@@ -79,7 +79,7 @@ fn every_kind_of_value_is_read() {
 }
 
 #[test]
-fn inline_messages_and_quantities_are_read() {
+fn embedded_messages_and_quantities_are_decoded() {
     let empty_dir = bytes(2, "");
     let volume = [bytes(1, "scratch"), bytes(2, empty_dir)].concat();
     let limit = [bytes(1, "cpu"), bytes(2, bytes(1, "500m"))].concat();
@@ -93,7 +93,7 @@ fn inline_messages_and_quantities_are_read() {
 }
 
 #[test]
-fn options_of_any_group_are_read() {
+fn delete_options_of_any_group_are_decoded() {
     let options = [number(1, 0), bytes(2, bytes(1, "uid-1")), bytes(4, "Background")];
     let expected = json!({
         "apiVersion": "policy/v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0,
@@ -103,10 +103,10 @@ fn options_of_any_group_are_read() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused() {
+fn malformed_bodies_are_refused() {
     let namespace = body("v1", "Namespace", &[bytes(1, bytes(1, "shop"))]);
     for length in 0..namespace.len() {
-        // Cut anywhere it is either refused or lacks something; it never panics.
+        // A truncated body is refused or decoded in part, but never panics.
         let _ = to_json(&namespace[..length], pods());
     }
     assert_eq!(to_json(b"{}", pods()).unwrap_err().code, 400);

@@ -1,4 +1,4 @@
-//! Any object of any kind comes back from protobuf as it was in JSON, and any bytes are decoded or refused.
+//! Property tests: encoding and decoding an object returns the object; arbitrary bytes do not panic.
 
 use proptest::prelude::*;
 use serde_json::Map;
@@ -6,7 +6,7 @@ use serde_json::Map;
 use super::super::table::{Kind, Message, Shape};
 use super::super::*;
 
-/// A source of choices that a shrinking seed drives.
+/// A pseudo-random sequence, so that a case is one seed.
 struct Dice(u64);
 
 impl Dice {
@@ -16,11 +16,11 @@ impl Dice {
     }
 }
 
-/// An object of a message, each field with a chance; what is no pointer is left out where it is zero.
+/// A random object of a message, without zero values in fields that are not pointers.
 fn object(of: &Message, dice: &mut Dice, depth: usize) -> Map<String, Value> {
     let mut object = Map::new();
     for field in &of.fields {
-        // Go prints a quantity that is no pointer even if it is zero.
+        // Go prints a zero quantity that is not a pointer.
         let always = field.kind == Kind::Quantity && field.shape == Shape::One;
         if !always && (dice.roll(2) == 0 || depth > 8) {
             continue;
@@ -38,7 +38,7 @@ fn object(of: &Message, dice: &mut Dice, depth: usize) -> Map<String, Value> {
                 continue;
             }
         };
-        // A message of zero values is left out unless it is a pointer.
+        // An empty message that is not a pointer is omitted.
         if field.shape != Shape::One || value != json!({}) {
             object.insert(field.name.to_owned(), value);
         }
@@ -74,7 +74,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn objects_of_every_message_come_back_as_they_were(seed: u64) {
+    fn encoding_and_decoding_returns_the_object(seed: u64) {
         for of in table::all() {
             let object = Value::Object(object(of, &mut Dice(seed), 0));
             let protobuf = encoded(of, &object);
@@ -85,7 +85,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_decoded_or_refused(seed: u64, mut bytes: Vec<u8>, at: usize) {
+    fn arbitrary_bytes_do_not_panic(seed: u64, mut bytes: Vec<u8>, at: usize) {
         for of in table::all() {
             let _ = decode::object(of, &bytes);
         }
@@ -98,7 +98,7 @@ proptest! {
     }
 
     #[test]
-    fn fields_that_nobody_knows_are_skipped(seed: u64, at: bool) {
+    fn unknown_fields_are_skipped(seed: u64, at: bool) {
         for of in table::all() {
             let protobuf = encoded(of, Value::Object(object(of, &mut Dice(seed), 0)));
             let mut unknown = Vec::new();

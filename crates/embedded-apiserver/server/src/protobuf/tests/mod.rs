@@ -1,4 +1,4 @@
-//! Tests of the codec: bodies made by hand, what a real server answered, and laws.
+//! Tests of the codec: bodies written by hand, recorded answers of a real server, and property tests.
 
 mod hand_made;
 mod laws;

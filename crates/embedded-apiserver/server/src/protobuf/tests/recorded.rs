@@ -1,4 +1,4 @@
-//! Answers of a real server, each in protobuf and in JSON: one is made from the other in both directions.
+//! Recorded answers of a real server, in protobuf and in JSON: each is converted to the other form and compared.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ fn read_json(name: &str) -> Value {
     serde_json::from_slice(&read(name)).unwrap()
 }
 
-/// Objects as the server sees them after it has read a body: with the zero values that JSON always has.
+/// Adds the zero values that Go prints in JSON, as the server does after it has decoded a body.
 fn complete(object: Value) -> Value {
     let of = Type::of(&object);
     if let Some(resource) = resource::by_kind(&of.api_version, &of.kind) {
@@ -34,7 +34,7 @@ fn encoded(object: &Value) -> Vec<u8> {
     encode(object).unwrap()
 }
 
-/// The items of a list are objects without a type of their own.
+/// [`complete`]s the items of a list, which have no type of their own.
 fn completed_items(mut list: Value) -> Value {
     let of = (list["apiVersion"].clone(), list["kind"].as_str().unwrap().trim_end_matches("List").to_owned());
     for item in list["items"].as_array_mut().unwrap() {
@@ -45,7 +45,7 @@ fn completed_items(mut list: Value) -> Value {
     list
 }
 
-/// The events of a watch: type and envelope.
+/// The events of a watch: type and enveloped object.
 fn events(mut stream: &[u8]) -> Vec<(String, Vec<u8>)> {
     let mut events = Vec::new();
     while let Some((length, rest)) = stream.split_first_chunk::<4>() {
@@ -64,12 +64,11 @@ fn events(mut stream: &[u8]) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn single_objects_are_the_same_in_both_forms() {
+fn objects_convert_to_the_recorded_other_form() {
     for kind in KINDS {
         let (json, protobuf) = (read_json(&format!("{kind}.one.json")), read(&format!("{kind}.one.pb")));
         assert_eq!(complete(decoded(&protobuf)), json, "{kind}");
         assert!(encoded(&json) == protobuf, "{kind}");
-        // The same from text, without a tree.
         let text = read(&format!("{kind}.one.json"));
         let mut json = serde_json::Deserializer::from_slice(&text);
         let found = Type::of(&decoded(&protobuf)).encode(&mut json).unwrap();
@@ -78,7 +77,7 @@ fn single_objects_are_the_same_in_both_forms() {
 }
 
 #[test]
-fn lists_are_the_same_in_both_forms() {
+fn lists_convert_to_the_recorded_other_form() {
     for kind in KINDS {
         let (json, protobuf) = (read_json(&format!("{kind}.list.json")), read(&format!("{kind}.list.pb")));
         assert_eq!(completed_items(decoded(&protobuf)), completed_items(json.clone()), "{kind}");
@@ -95,7 +94,7 @@ fn lists_are_the_same_in_both_forms() {
 }
 
 #[test]
-fn a_page_has_its_token() {
+fn pages_have_a_continue_token() {
     for kind in KINDS {
         let protobuf = read(&format!("{kind}.page.pb"));
         let page = decoded(&protobuf);
@@ -106,7 +105,7 @@ fn a_page_has_its_token() {
 }
 
 #[test]
-fn watches_are_the_same_in_both_forms() {
+fn watches_convert_to_the_recorded_other_form() {
     for kind in KINDS {
         let text = String::from_utf8(read(&format!("{kind}.watch.json"))).unwrap();
         let mut expected: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -117,7 +116,7 @@ fn watches_are_the_same_in_both_forms() {
             .collect();
         let (last, bookmark) = (expected.last_mut().unwrap(), found.last().unwrap());
         assert_eq!(bookmark["type"], "BOOKMARK", "{kind}");
-        // The two watches were opened one after the other.
+        // The two watches were opened at different times.
         let version = &bookmark["object"]["metadata"]["resourceVersion"];
         last["object"]["metadata"]["resourceVersion"] = version.clone();
         assert_eq!(found, expected, "{kind}");
@@ -131,7 +130,7 @@ fn watches_are_the_same_in_both_forms() {
 }
 
 #[test]
-fn every_change_comes_back_as_it_was() {
+fn every_recorded_change_encodes_to_the_same_bytes() {
     for kind in KINDS {
         let stream = read(&format!("{kind}.history.pb"));
         let changes = events(&stream);
@@ -143,7 +142,7 @@ fn every_change_comes_back_as_it_was() {
 }
 
 #[test]
-fn errors_and_metadata_are_the_same_in_both_forms() {
+fn errors_and_metadata_convert_to_the_recorded_other_form() {
     for name in ["status-404", "put-metadata-only"] {
         let (json, protobuf) = (read_json(&format!("{name}.json")), read(&format!("{name}.pb")));
         let mut found = decoded(&protobuf);
@@ -156,7 +155,7 @@ fn errors_and_metadata_are_the_same_in_both_forms() {
 }
 
 #[test]
-fn metadata_is_taken_out_of_a_whole_object() {
+fn partial_object_metadata_is_encoded_from_a_whole_object() {
     let text = read("pods.one.json");
     let of = Type::new("meta.k8s.io/v1", "PartialObjectMetadata");
     let out = of.encode(&mut serde_json::Deserializer::from_slice(&text)).unwrap();
