@@ -1,4 +1,4 @@
-//! How long a key that failed waits before it comes again: client-go's limiters by their behaviour.
+//! Rate limiters: how long a failed key waits before it is retried.
 //!
 //! Upstream: client-go `util/workqueue/default_rate_limiters.go`; the numbers of each controller are the constants
 //! at the head of its controller file (`defaultSyncBackOff`, `maxSyncBackOff`).
@@ -11,19 +11,21 @@ use parking_lot::Mutex;
 
 use crate::{Key, TokenBucket};
 
-/// Decides how long a key waits before it is worked again.
+/// Decides how long a failed key waits before it is retried.
 pub trait RateLimiter<K>: Send + Sync {
-    /// Counts one more failure of the key and says how long it has to wait for its next turn.
+    /// Counts a failure of the key. Returns the delay before its next attempt.
     fn when(&self, key: &K) -> Duration;
 
-    /// Ends the key's row of failures, whether it succeeded or was given up.
+    /// Resets the key's failures, because it succeeded or was dropped.
     fn forget(&self, key: &K);
 
-    /// How often [`when`](Self::when) was asked for the key since it was last forgotten.
+    /// The number of failures of the key since it was last forgotten.
     fn num_requeues(&self, key: &K) -> u32;
 }
 
-/// Waits `base` after the first failure of a key, twice as long after each further one, and never above `max`.
+/// Delays a key by `base` after its first failure and twice as long after each further one, up to `max`.
+///
+/// Upstream: `TypedItemExponentialFailureRateLimiter`.
 #[derive(Debug)]
 pub struct ItemExponentialFailureRateLimiter<K> {
     base: Duration,
@@ -32,7 +34,7 @@ pub struct ItemExponentialFailureRateLimiter<K> {
 }
 
 impl<K: Key> ItemExponentialFailureRateLimiter<K> {
-    /// A limiter that knows of no failure yet. A `base` above `max` counts as `max`.
+    /// A limiter without failures. A `base` above `max` counts as `max`.
     pub fn new(base: Duration, max: Duration) -> Self {
         Self { base, max, failures: Mutex::new(HashMap::new()) }
     }
@@ -41,7 +43,7 @@ impl<K: Key> ItemExponentialFailureRateLimiter<K> {
     fn backoff(&self, failures: u32) -> Duration {
         let factor = 1_u128.checked_shl(failures).unwrap_or(u128::MAX);
         let nanos = self.base.as_nanos().saturating_mul(factor).min(self.max.as_nanos());
-        // What needs more than 64 bits of nanoseconds is beyond any `max` that is meant to end: 584 years.
+        // 64 bits of nanoseconds are 584 years.
         u64::try_from(nanos).map_or(self.max, Duration::from_nanos)
     }
 }
@@ -64,7 +66,7 @@ impl<K: Key> RateLimiter<K> for ItemExponentialFailureRateLimiter<K> {
     }
 }
 
-/// The bucket limits all keys together, and remembers nothing of any of them.
+/// Limits all keys together and keeps no state for a key. Upstream: `TypedBucketRateLimiter`.
 impl<K> RateLimiter<K> for TokenBucket {
     fn when(&self, _key: &K) -> Duration {
         self.reserve()
@@ -77,15 +79,15 @@ impl<K> RateLimiter<K> for TokenBucket {
     }
 }
 
-/// Asks every one of its limiters and waits for as long as the slowest says.
+/// Returns the longest delay of several limiters. Upstream: `TypedMaxOfRateLimiter`.
 ///
-/// As in client-go, a key that waits long for its own sake has taken its token from the bucket all the same.
+/// Every limiter is asked each time. As in client-go, a key with a long delay of its own still takes a token from the bucket.
 pub struct MaxOfRateLimiter<K> {
     limiters: Vec<Box<dyn RateLimiter<K>>>,
 }
 
 impl<K> MaxOfRateLimiter<K> {
-    /// A limiter of these limiters. Without any, it never delays.
+    /// Combines limiters. Without any, keys are not delayed.
     pub fn new(limiters: Vec<Box<dyn RateLimiter<K>>>) -> Self {
         Self { limiters }
     }
@@ -107,15 +109,15 @@ impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 }
 
-/// Tokens per second of the bucket that all of upstream's controllers use.
+/// Tokens per second of the bucket in upstream's controllers.
 const BUCKET_QPS: NonZeroU32 = NonZeroU32::MIN.saturating_add(9);
-/// Tokens that this bucket holds.
+/// Size of that bucket.
 const BUCKET_BURST: NonZeroU32 = NonZeroU32::MIN.saturating_add(99);
-/// Longest wait of the endpoints and the EndpointSlice controller.
+/// Longest delay of a key in the endpoints and the EndpointSlice controller.
 const LONG_MAX: Duration = Duration::from_secs(1000);
 
-/// What upstream's controllers build: the slower of an exponential wait per key (`base` up to `max`) and one bucket
-/// for all keys (`qps` a second, `burst` at once).
+/// The limiter of upstream's controllers: the longer of an exponential delay for each key (`base` up to `max`) and the
+/// delay of one token bucket for all keys (`qps` tokens per second, `burst` at once).
 pub fn controller_rate_limiter<K: Key>(
     base: Duration,
     max: Duration,
@@ -128,18 +130,18 @@ pub fn controller_rate_limiter<K: Key>(
     ])
 }
 
-/// client-go's default, which the endpoints controller uses: 5 ms up to 1000 s for each key, and 10 a second with
-/// 100 at once for all of them.
+/// client-go's `DefaultTypedControllerRateLimiter`, which the endpoints controller uses: 5 ms up to 1000 s for each key,
+/// and 10 keys per second with a burst of 100.
 pub fn default_controller_rate_limiter<K: Key>() -> MaxOfRateLimiter<K> {
     controller_rate_limiter(Duration::from_millis(5), LONG_MAX, BUCKET_QPS, BUCKET_BURST)
 }
 
-/// The EndpointSlice controller's: 1 s up to 1000 s for each key, and 10 a second with 100 at once for all of them.
+/// The limiter of the EndpointSlice controller: 1 s up to 1000 s for each key, and 10 keys per second with a burst of 100.
 pub fn endpoint_slice_rate_limiter<K: Key>() -> MaxOfRateLimiter<K> {
     controller_rate_limiter(Duration::from_secs(1), LONG_MAX, BUCKET_QPS, BUCKET_BURST)
 }
 
-/// The mirroring controller's: 1 s up to 100 s for each key, and 10 a second with 100 at once for all of them.
+/// The limiter of the mirroring controller: 1 s up to 100 s for each key, and 10 keys per second with a burst of 100.
 pub fn endpoint_slice_mirroring_rate_limiter<K: Key>() -> MaxOfRateLimiter<K> {
     controller_rate_limiter(Duration::from_secs(1), Duration::from_secs(100), BUCKET_QPS, BUCKET_BURST)
 }

@@ -1,6 +1,6 @@
-//! What a queue tells of itself, under client-go's names and labels.
+//! The metrics of a queue, under client-go's names and labels.
 //!
-//! Handles are taken once, when the queue is made, from the recorder that is current then. Upstream:
+//! Handles are registered once, when the queue is created, with the current recorder. Upstream:
 //! `util/workqueue/metrics.go` in client-go and `metrics/prometheus/workqueue` in component-base.
 
 use metrics::{
@@ -8,33 +8,33 @@ use metrics::{
     histogram,
 };
 
-/// The metrics' names. Each carries one label, `name`: the name of the queue.
+/// The names of the metrics. Each has one label, `name`: the name of the queue.
 pub mod names {
-    /// Gauge: keys that are to be worked, those included that are being worked and were added again.
+    /// Gauge: keys to be processed, including those that were added again while being processed.
     pub const DEPTH: &str = "workqueue_depth";
     /// Counter: adds that were not merged with an earlier one.
     pub const ADDS: &str = "workqueue_adds_total";
-    /// Histogram, seconds: from the add to the moment a worker takes the key.
+    /// Histogram, seconds: from the add until a worker takes the key.
     pub const QUEUE_DURATION: &str = "workqueue_queue_duration_seconds";
-    /// Histogram, seconds: from the moment a worker takes the key to `done`.
+    /// Histogram, seconds: from taking the key until `done`.
     pub const WORK_DURATION: &str = "workqueue_work_duration_seconds";
-    /// Gauge, seconds: for how long the keys that are being worked have been so, all together.
+    /// Gauge, seconds: the sum, over the keys being processed, of the time since they were taken.
     pub const UNFINISHED_WORK: &str = "workqueue_unfinished_work_seconds";
     /// Gauge, seconds: the longest of these times.
     pub const LONGEST_RUNNING: &str = "workqueue_longest_running_processor_seconds";
-    /// Counter: keys that were added with a delay, by a rate limiter or otherwise.
+    /// Counter: adds with a delay, rate-limited or not.
     pub const RETRIES: &str = "workqueue_retries_total";
-    /// Counter: keys that were given up after too many retries. This one is not client-go's.
+    /// Counter: keys that were dropped after too many retries. client-go has no such metric.
     pub const DROPPED: &str = "workqueue_dropped_total";
 }
 
-/// The histograms, for whoever installs an exporter and has to set their buckets.
+/// The names of the histograms, to set their buckets in an exporter.
 pub const HISTOGRAM_NAMES: [&str; 2] = [names::QUEUE_DURATION, names::WORK_DURATION];
 
-/// client-go's buckets for these histograms, in seconds: ten, from ten nanoseconds, each ten times the one before.
+/// client-go's buckets for these histograms, in seconds: ten powers of ten, from ten nanoseconds.
 pub const HISTOGRAM_BUCKETS: [f64; 10] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0];
 
-/// One queue's handles.
+/// The metrics of one queue.
 pub(crate) struct QueueMetrics {
     pub(crate) depth: Gauge,
     pub(crate) adds: Counter,

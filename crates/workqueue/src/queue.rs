@@ -1,4 +1,4 @@
-//! The queue as its users see it: a handle that is cheap to clone, and the waiting.
+//! The public handle of a queue, and waiting for keys.
 
 use std::fmt::{self, Debug};
 use std::hash::Hash;
@@ -14,15 +14,15 @@ use crate::RateLimiter;
 use crate::metrics::QueueMetrics;
 use crate::state::{Next, State, Wake};
 
-/// What can be queued: the key of an object, not the object.
+/// A key that can be queued. Queue the keys of objects, not the objects.
 pub trait Key: Clone + Eq + Hash + Debug + Send + Sync + 'static {}
 
 impl<K: Clone + Eq + Hash + Debug + Send + Sync + 'static> Key for K {}
 
 /// A deduplicating, delaying, rate-limited queue of keys. Clones are handles to one queue.
 ///
-/// Every operation takes time at most logarithmic in the number of keys, and none but [`get`](Self::get) and
-/// [`shut_down_with_drain`](Self::shut_down_with_drain) waits. Upstream: client-go's
+/// Every operation takes at most logarithmic time in the number of keys. Only [`get`](Self::get) and
+/// [`shut_down_with_drain`](Self::shut_down_with_drain) wait. Upstream: client-go's
 /// `TypedRateLimitingInterface`.
 pub struct WorkQueue<K> {
     inner: Arc<Inner<K>>,
@@ -34,7 +34,7 @@ struct Inner<K> {
     state: Mutex<State<K>>,
     /// Wakes getters.
     ready: Notify,
-    /// Wakes those who wait for the queue to drain.
+    /// Wakes the callers that wait for the queue to drain.
     drained: Notify,
 }
 
@@ -60,8 +60,8 @@ impl<K: Key> Debug for WorkQueue<K> {
 impl<K: Key> WorkQueue<K> {
     /// An empty queue.
     ///
-    /// `name` is the label of its metrics, which are registered here with the `metrics` recorder that is current;
-    /// `limiter` says how long [`add_rate_limited`](Self::add_rate_limited) waits.
+    /// `name` is the label of the queue's metrics, which this call registers with the current `metrics` recorder. `limiter`
+    /// decides the delays of [`add_rate_limited`](Self::add_rate_limited).
     pub fn new(name: impl Into<Arc<str>>, limiter: impl RateLimiter<K> + 'static) -> Self {
         let name = name.into();
         let state = Mutex::new(State::new(QueueMetrics::register(&name)));
@@ -69,52 +69,54 @@ impl<K: Key> WorkQueue<K> {
         Self { inner: Arc::new(Inner { name, limiter, state, ready: Notify::new(), drained: Notify::new() }) }
     }
 
-    /// The name under which the queue's metrics are found.
+    /// The name of the queue, which is the label of its metrics.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// Asks for the key to be worked.
+    /// Adds a key.
     ///
-    /// Nothing changes when the key is in the queue already; while it is being worked, it comes again, once,
-    /// afterwards. If it waits in delay it is worked now and stays in delay as well. After a shut down the call
-    /// does nothing.
+    /// A key that is queued already stays where it is. A key that is being processed is queued again, once, when it is done.
+    /// A delayed key is queued now and stays delayed as well. After a shutdown, the call is a no-op.
     pub fn add(&self, key: K) {
         self.step(|state, now| state.add(key, now));
     }
 
-    /// Asks for the key to be worked once `delay` is over; without a delay, at once.
+    /// Adds a key after a delay.
     ///
-    /// If the key waits in delay already, the earlier time holds. After a shut down the call does nothing.
+    /// If the key is delayed already, the earlier time applies. After a shutdown, the call is a no-op.
     pub fn add_after(&self, key: K, delay: Duration) {
         self.step(|state, now| state.add_after(key, delay, now));
     }
 
-    /// Asks for the key to be worked again once the limiter allows, and counts one more failure of it.
+    /// Counts a failure of a key and adds the key after the delay that the limiter returns.
     pub fn add_rate_limited(&self, key: K) {
         let delay = self.inner.limiter.when(&key);
         self.add_after(key, delay);
     }
 
-    /// Ends the key's row of failures, so that its next failure waits as a first one does.
+    /// Resets the failures of a key, so that its next failure is delayed as the first one.
     ///
-    /// The queue itself is left as it is: a key that waits in it still comes.
+    /// The queue itself does not change: a queued or delayed key stays there.
     pub fn forget(&self, key: &K) {
         self.inner.limiter.forget(key);
     }
 
-    /// How often the key failed since it was last forgotten.
+    /// The number of failures of a key since it was last forgotten.
     pub fn num_requeues(&self, key: &K) -> u32 {
         self.inner.limiter.num_requeues(key)
     }
 
-    /// Waits for the next key and takes it; call [`done`](Self::done) when it is worked.
+    /// Waits for the next key and takes it. Call [`done`](Self::done) when it has been processed.
     ///
-    /// `None` says that the queue is shut down and empty: the worker may go. The future may be dropped at any
-    /// time, no key is lost by it; any number of getters may wait.
+    /// Returns `None` when the queue is shut down and empty. Any number of callers may wait.
+    ///
+    /// # Cancel safety
+    ///
+    /// No key is lost if the future is dropped.
     pub async fn get(&self) -> Option<K> {
         loop {
-            // Whatever happens after this line is seen: by the look at the state, or by the notification.
+            // Registered before the state is read, so that no change in between is missed.
             let mut notified = pin!(self.inner.ready.notified());
             notified.as_mut().enable();
             match self.step(State::next) {
@@ -130,51 +132,49 @@ impl<K: Key> WorkQueue<K> {
         }
     }
 
-    /// Says that the key, which [`get`](Self::get) gave, is worked. If it was added meanwhile it is queued again.
+    /// Marks a key that [`get`](Self::get) returned as processed. If it was added meanwhile, it is queued again.
     ///
-    /// For a key that nobody works the call does nothing.
+    /// For a key that is not being processed, the call is a no-op.
     pub fn done(&self, key: &K) {
         self.step(|state, now| state.done(key, now));
     }
 
-    /// How many keys a getter would be given at once. It is out of date when it is read: for information only.
+    /// The number of keys that can be taken now. It may be outdated when the call returns, so use it for information only.
     pub fn len(&self) -> usize {
         self.step(|state, _| state.len())
     }
 
-    /// Whether no key is there to be taken; the same reservation holds.
+    /// Whether no key can be taken now; for information only, as [`len`](Self::len).
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many keys wait in delay.
+    /// The number of delayed keys.
     pub fn waiting_len(&self) -> usize {
         self.step(|state, _| state.waiting_len())
     }
 
-    /// How many keys were taken and are not done.
+    /// The number of keys being processed.
     pub fn in_flight_len(&self) -> usize {
         self.step(|state, _| state.in_flight_len())
     }
 
-    /// How many keys are there to be taken, wait in delay, or are being worked: none when all is done. Counted at one
-    /// moment, so that a key on its way from one to the other is not missed.
+    /// The number of keys that can be taken, are delayed or are being processed, counted under one lock.
     pub fn outstanding(&self) -> usize {
         self.step(|state, _| state.len() + state.waiting_len() + state.in_flight_len())
     }
 
-    /// Takes no key any more, from now on. What waits in delay is dropped; what is in the queue is still given
-    /// out, and then [`get`](Self::get) answers `None`. Ends the waiting of those who drain the queue.
+    /// Shuts the queue down: later adds are ignored, and delayed keys are dropped. Queued keys are still returned, then
+    /// [`get`](Self::get) returns `None`. Calls of [`shut_down_with_drain`](Self::shut_down_with_drain) return.
     pub fn shut_down(&self) {
         self.step(|state, _| state.shut_down(false));
     }
 
-    /// Shuts the queue down as [`shut_down`](Self::shut_down) does, and waits until no key is being worked.
+    /// Shuts the queue down as [`shut_down`](Self::shut_down) does, and waits until no key is being processed.
     ///
-    /// As in client-go it is only `done` that is waited for: with nothing in flight the call returns at once,
-    /// whatever is queued, and a worker that never says `done` makes it wait for ever, unless somebody calls
-    /// `shut_down`. That the queue has been worked empty is known when the worker loop returns. The queue shuts
-    /// down when the future is first polled, and stays so if it is dropped.
+    /// As in client-go, the call waits only for `done`: if no key is being processed it returns at once, even if keys are
+    /// queued. If a worker never calls `done`, it waits until `shut_down` is called. To wait until the queue is empty, wait
+    /// for the worker loop. The queue is shut down when the future is first polled, and stays so if the future is dropped.
     pub async fn shut_down_with_drain(&self) {
         self.step(|state, _| state.shut_down(true));
         loop {
@@ -192,26 +192,25 @@ impl<K: Key> WorkQueue<K> {
         self.step(|state, _| state.is_shutting_down())
     }
 
-    /// Brings the metrics of unfinished work and of the longest running worker up to date.
+    /// Updates the metrics of unfinished work and of the longest running worker.
     ///
-    /// The worker loop does this every [`UPDATE_PERIOD`](crate::UPDATE_PERIOD); whoever works the queue by hand
-    /// calls it now and then.
+    /// The worker loop calls this every [`UPDATE_PERIOD`](crate::UPDATE_PERIOD). Without it, call it periodically.
     pub fn update_unfinished_work(&self) {
         self.step(|state, now| state.update_unfinished_work(now));
     }
 
-    /// Ends the key's row of failures and counts it as dropped.
+    /// Resets the failures of a key and counts it as dropped.
     pub(crate) fn give_up(&self, key: &K) {
         self.forget(key);
         self.step(|state, _| state.count_dropped());
     }
 
-    /// Runs one step under the lock, after every key that is ready by now has been moved into the queue, and wakes
-    /// those whom it concerns when the lock is released.
+    /// Moves keys whose delay has ended into the queue and runs `step`, both under the lock; then wakes the callers
+    /// concerned.
     fn step<R>(&self, step: impl FnOnce(&mut State<K>, Instant) -> R) -> R {
         let (result, wake) = {
             let mut state = self.inner.state.lock();
-            // Read under the lock, so that time never runs backwards from one step to the next.
+            // Read under the lock, so that time does not go backwards between steps.
             let now = Instant::now();
             state.promote(now);
             let result = step(&mut state, now);
@@ -222,8 +221,8 @@ impl<K: Key> WorkQueue<K> {
     }
 
     fn wake(&self, wake: &Wake) {
-        // All getters set their timers anew when the next ready time moves forward: if one did it for the others
-        // and was then dropped, or got another key to work, nobody would be there in time.
+        // When the next ready time moves forward, every waiting caller must reset its timer: a single one could be dropped,
+        // or take another key, and none would wake in time.
         if wake.all {
             self.inner.ready.notify_waiters();
         }

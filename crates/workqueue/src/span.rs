@@ -1,6 +1,6 @@
-//! A span around each sync, for whoever installs an OpenTelemetry provider; without one it costs next to nothing.
+//! A span around each sync. Without an OpenTelemetry provider, its cost is negligible.
 //!
-//! Whatever the sync does, down to the requests that it sends, finds the span as the current context.
+//! The span is the current context of the sync and of the requests that it sends.
 
 use std::fmt::{Debug, Display};
 
@@ -8,7 +8,7 @@ use opentelemetry::global::{self, BoxedTracer};
 use opentelemetry::trace::{Span, Status, TraceContextExt, Tracer};
 use opentelemetry::{Context, KeyValue};
 
-/// Begins and ends spans by the provider that was installed when it was made.
+/// Starts spans with the provider that was installed when the tracer was created.
 pub(crate) struct SyncTracer(BoxedTracer);
 
 impl SyncTracer {
@@ -16,7 +16,7 @@ impl SyncTracer {
         Self(global::tracer(env!("CARGO_PKG_NAME")))
     }
 
-    /// A context in which a key of a queue is worked, after so many failures in a row.
+    /// The context of a sync of `key`, which has failed `requeues` times in a row.
     pub(crate) fn begin(&self, queue: &str, key: &impl Debug, requeues: u32) -> Context {
         let mut span = self.0.start("sync");
         if span.is_recording() {
@@ -30,7 +30,7 @@ impl SyncTracer {
     }
 }
 
-/// Ends the span of a context with the outcome of its sync.
+/// Ends the span of a context. An error sets its status.
 pub(crate) fn end(context: &Context, error: Option<&impl Display>) {
     let span = context.span();
     if let Some(error) = error.filter(|_| span.is_recording()) {

@@ -1,7 +1,7 @@
-//! The queue's state and its rules, without waiting: every step is given the time and runs under the queue's lock.
+//! The state of a queue and its transitions. Each takes the time as an argument and runs under the queue's lock.
 //!
 //! Upstream: `Typed` in client-go `util/workqueue/queue.go`, and the waiting loop of `delaying_queue.go`, which is
-//! [`State::promote`] here: it runs before every other step, so that no step sees a key that is late.
+//! [`State::promote`] here: it runs before every other step.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -12,35 +12,35 @@ use crate::Key;
 use crate::metrics::QueueMetrics;
 use crate::waiting::Waiting;
 
-/// Whom a step has to wake once the lock is released.
+/// Which callers to wake once the lock is released.
 #[derive(Debug, Default)]
 pub(crate) struct Wake {
-    /// So many keys were put into the queue: one getter for each.
+    /// The number of keys that were queued. Wakes one getter for each.
     pub(crate) ready: usize,
-    /// The next ready time moved forward, or the queue shut down: all getters look again.
+    /// The next ready time moved forward, or the queue was shut down. Wakes all getters.
     pub(crate) all: bool,
-    /// Nothing is in flight any more, or nobody need wait for that: all who drain look again.
+    /// No key is being processed, or draining was ended. Wakes all callers that drain.
     pub(crate) drained: bool,
 }
 
-/// What a getter is to do.
+/// What a getter does next.
 #[derive(Debug)]
 pub(crate) enum Next<K> {
-    /// Work this key.
+    /// Return this key.
     Work(K),
     /// Wait until woken, or until this time.
     Wait(Option<Instant>),
-    /// Leave: nothing will come any more.
+    /// Return none: the queue is shut down and empty.
     ShutDown,
 }
 
-/// Maps are for looking up only, since their order is random.
+/// The state of a queue. Maps are not iterated where the order matters, since it is random.
 pub(crate) struct State<K> {
-    /// Keys that a worker may take, in order: every one is dirty, none is in flight.
+    /// Keys that can be taken, in order. All are in `dirty`, none in `in_flight`.
     queue: VecDeque<K>,
-    /// Keys that need working, with the time since when.
+    /// Keys to be processed, with the time at which they were added.
     dirty: HashMap<K, Instant>,
-    /// Keys that a worker has taken, with the time since when. Those that are dirty too come again after `done`.
+    /// Keys being processed, with the time at which they were taken. Those that are also dirty are queued again by `done`.
     in_flight: HashMap<K, Instant>,
     waiting: Waiting<K>,
     shutting_down: bool,
@@ -63,7 +63,7 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// Moves the keys whose delay has ended into the queue, as of the moment at which it ended.
+    /// Queues the keys whose delay has ended, as added at the time at which it ended.
     pub(crate) fn promote(&mut self, now: Instant) {
         while let Some((ready_at, key)) = self.waiting.pop_ready(now) {
             self.add(key, ready_at);
@@ -107,7 +107,7 @@ impl<K: Key> State<K> {
     }
 
     pub(crate) fn done(&mut self, key: &K, now: Instant) {
-        // A key that nobody works may be in the queue already, and must not get there a second time.
+        // A key that is not being processed may be queued, and must not be queued twice.
         let Some((key, since)) = self.in_flight.remove_entry(key) else { return };
         self.metrics.work_duration.record(now.saturating_duration_since(since));
         if self.dirty.contains_key(&key) {
@@ -124,7 +124,7 @@ impl<K: Key> State<K> {
         self.wake.drained = true;
     }
 
-    /// Whether whoever shut the queue down to drain it has waited long enough.
+    /// Whether a caller that drains the queue can return.
     pub(crate) fn is_drained(&self) -> bool {
         self.in_flight.is_empty() || !self.draining
     }
@@ -168,14 +168,14 @@ impl<K: Key> State<K> {
         self.wake.ready += 1;
     }
 
-    /// Sets the depth anew rather than counting up and down, so that a queue that is made again under the same
+    /// Sets the depth instead of incrementing and decrementing it, so that a queue that is created again under the same
     /// name starts from zero.
     fn update_depth(&self) {
         self.metrics.depth.set(u32::try_from(self.dirty.len()).unwrap_or(u32::MAX));
     }
 }
 
-/// `now` and `delay`, or as far in the future as a timer can be set when that is beyond it.
+/// `now` plus `delay`, limited to what a timer can represent.
 fn later(now: Instant, delay: Duration) -> Instant {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
     now.checked_add(delay.min(CENTURY)).unwrap_or(now)

@@ -1,9 +1,9 @@
-//! The overall token bucket: governor's arithmetic over tokio's clock, handing out places in the future.
+//! A token bucket with reservations: governor's arithmetic over tokio's clock.
 //!
-//! governor answers "yes" or "not until"; client-go's `BucketRateLimiter` takes a place in any case and says how
-//! long it is until then (`rate.Limiter.Reserve().Delay()`). A place in the future is what governor would give to
-//! somebody who asked at that time, so the bucket sets governor's clock ahead and asks again. The cell rate
-//! algorithm keeps one time only, which such an answer moves on by one interval: all later answers are right.
+//! governor answers "yes" or "not until"; client-go's `BucketRateLimiter` always reserves a token and returns the time until
+//! it is available (`rate.Limiter.Reserve().Delay()`). To reserve a token in the future, the bucket sets governor's clock to
+//! the time that governor names and asks again. governor's algorithm (GCRA) stores a single time, which each granted request
+//! moves by one interval, so later reservations stay correct.
 
 use std::cell::Cell;
 use std::num::NonZeroU32;
@@ -43,7 +43,7 @@ impl Reference for TokioInstant {
 
 /// A clock for governor that reads tokio's time.
 ///
-/// governor's own clocks know nothing of a paused runtime, with this one its limiters follow it.
+/// governor's own clocks do not follow tokio's paused time; this one does.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TokioClock;
 
@@ -55,11 +55,11 @@ impl Clock for TokioClock {
     }
 }
 
-/// A clock that stands at the time for which governor is asked.
+/// A clock that is set to the time for which governor is asked.
 #[derive(Debug, Clone)]
-struct SetClock(Cell<TokioInstant>);
+struct ManualClock(Cell<TokioInstant>);
 
-impl Clock for SetClock {
+impl Clock for ManualClock {
     type Instant = TokioInstant;
 
     fn now(&self) -> TokioInstant {
@@ -67,33 +67,33 @@ impl Clock for SetClock {
     }
 }
 
-/// A rate or a burst that no bucket can have.
+/// An invalid rate or burst.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum InvalidRate {
-    /// The rate is zero, negative, not a number, or so small that one token takes longer than a duration can say.
-    #[error("{0} tokens per second is no rate: it must be a positive number")]
+    /// The rate is zero, negative, not a number, or too small to be represented.
+    #[error("invalid rate of {0} tokens per second: it must be a positive number")]
     Rate(f64),
-    /// A bucket that holds nothing never gives anything.
-    #[error("a burst of 0 lets nothing through: it must be at least 1")]
+    /// The burst is zero, which allows no request at all.
+    #[error("invalid burst of 0: it must be at least 1")]
     Burst,
 }
 
-type Limiter = governor::RateLimiter<NotKeyed, InMemoryState, SetClock, NoOpMiddleware<TokioInstant>>;
+type Limiter = governor::RateLimiter<NotKeyed, InMemoryState, ManualClock, NoOpMiddleware<TokioInstant>>;
 
-/// A token bucket that starts full and hands out places in the future once it is empty.
+/// A token bucket that starts full. Once it is empty, tokens can be reserved in advance.
 #[derive(Debug)]
 pub struct TokenBucket {
-    // The lock covers setting the clock together with the question that is asked of it.
+    // The lock makes setting the clock and checking the limiter one step.
     limiter: Mutex<Limiter>,
 }
 
 impl TokenBucket {
-    /// A bucket of `burst` tokens that gains `qps` tokens a second.
+    /// A bucket of `burst` tokens that is refilled with `qps` tokens per second.
     pub fn per_second(qps: NonZeroU32, burst: NonZeroU32) -> Self {
         Self::from_quota(Quota::per_second(qps).allow_burst(burst))
     }
 
-    /// A bucket for a rate that need not be whole, as options such as `--kube-api-qps` give it.
+    /// A bucket with a fractional rate in tokens per second, as `--kube-api-qps` takes it.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl TokenBucket {
             return Err(InvalidRate::Rate(qps));
         }
         let interval = Duration::try_from_secs_f64(qps.recip()).map_err(|_| InvalidRate::Rate(qps))?;
-        // governor counts nanoseconds in 64 bits; the whole bucket has to fit, with room for what is given in advance.
+        // governor counts nanoseconds in 64 bits. The whole bucket has to fit, with room for reservations.
         let longest = Duration::from_secs(u64::from(u32::MAX)) / burst.get();
         if interval > longest {
             return Err(InvalidRate::Rate(qps));
@@ -115,13 +115,13 @@ impl TokenBucket {
     }
 
     fn from_quota(quota: Quota) -> Self {
-        let clock = SetClock(Cell::new(TokioClock.now()));
+        let clock = ManualClock(Cell::new(TokioClock.now()));
         Self { limiter: Mutex::new(Limiter::direct_with_clock(quota, clock)) }
     }
 
-    /// Takes the next token and says how long it is until it is there: zero while the bucket holds any.
+    /// Reserves a token. Returns the time until it is available: zero while the bucket is not empty.
     ///
-    /// There is no way to give a token back, as client-go's limiter never does so either.
+    /// A reservation cannot be cancelled; client-go's limiter does not cancel any either.
     pub fn reserve(&self) -> Duration {
         let limiter = self.limiter.lock();
         let now = TokioClock.now();
@@ -130,7 +130,7 @@ impl TokenBucket {
             limiter.clock().0.set(at);
             match limiter.check() {
                 Ok(()) => return at.duration_since(now).into(),
-                // The second question is asked at the very time that the first answer named, and is granted.
+                // The next check is at the time that governor named, and succeeds.
                 Err(not_until) => at = not_until.earliest_possible(),
             }
         }

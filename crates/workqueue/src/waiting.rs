@@ -1,7 +1,6 @@
-//! The keys that wait in delay, in the order in which they become ready.
+//! Delayed keys, in the order in which they become ready.
 //!
-//! Every key is in here at most once: asking for an earlier time replaces the entry, so that memory grows with the
-//! keys and not with the calls. Upstream: `waitForPriorityQueue` in client-go `util/workqueue/delaying_queue.go`.
+//! A key has at most one entry: an earlier time replaces it. So memory grows with the number of keys, not of calls. Upstream: `waitForPriorityQueue` in client-go `util/workqueue/delaying_queue.go`.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,13 +8,13 @@ use tokio::time::Instant;
 
 use crate::Key;
 
-/// When an entry is ready; the sequence keeps the order of the calls among those of one time.
+/// When an entry is ready. The sequence number orders the entries of one time by call.
 type Place = (Instant, u64);
 
 #[derive(Debug)]
 pub(crate) struct Waiting<K> {
     by_place: BTreeMap<Place, K>,
-    // For looking up only: its order is random.
+    // Never iterated: its order is random.
     place_of: HashMap<K, Place>,
     next_sequence: u64,
 }
@@ -25,8 +24,8 @@ impl<K: Key> Waiting<K> {
         Self { by_place: BTreeMap::new(), place_of: HashMap::new(), next_sequence: 0 }
     }
 
-    /// Lets the key wait until `ready_at`, or until the time that it already waits for when that is no later.
-    /// Answers whether something becomes ready earlier than anything did before.
+    /// Delays a key until `ready_at`, unless it has an earlier entry. Returns whether the key is now the first to become
+    /// ready.
     pub(crate) fn insert(&mut self, key: K, ready_at: Instant) -> bool {
         if let Some(place) = self.place_of.get(&key) {
             if place.0 <= ready_at {
@@ -42,7 +41,7 @@ impl<K: Key> Waiting<K> {
         first
     }
 
-    /// Takes out the first key that is ready by `now`, with the time at which it became so.
+    /// Removes the first key that is ready by `now`. Returns it with the time at which it became ready.
     pub(crate) fn pop_ready(&mut self, now: Instant) -> Option<(Instant, K)> {
         let first = self.by_place.first_entry()?;
         let (ready_at, _) = *first.key();
@@ -54,7 +53,7 @@ impl<K: Key> Waiting<K> {
         Some((ready_at, key))
     }
 
-    /// When the next key becomes ready.
+    /// The time at which the next key becomes ready.
     pub(crate) fn next_ready(&self) -> Option<Instant> {
         self.by_place.first_key_value().map(|((ready_at, _), _)| *ready_at)
     }
@@ -75,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    /// Inserts `(key, milliseconds)` in turn and checks the order in which all come out.
+    /// Inserts keys with their times in milliseconds and checks the order in which they are returned.
     #[track_caller]
     fn check(inserts: &[(&'static str, u64)], expected: &[(&'static str, u64)]) {
         let start = Instant::now();
@@ -94,12 +93,12 @@ mod tests {
     }
 
     #[test]
-    fn comes_out_in_order_of_time() {
+    fn keys_are_returned_in_the_order_of_their_times() {
         check(&[("a", 30), ("b", 10), ("c", 20)], &[("b", 10), ("c", 20), ("a", 30)]);
     }
 
     #[test]
-    fn keeps_the_order_of_calls_within_one_time() {
+    fn keys_of_one_time_keep_the_order_of_the_calls() {
         check(&[("b", 10), ("a", 10), ("c", 10)], &[("b", 10), ("a", 10), ("c", 10)]);
     }
 
@@ -109,12 +108,12 @@ mod tests {
     }
 
     #[test]
-    fn a_later_time_changes_nothing() {
+    fn a_later_time_is_ignored() {
         check(&[("a", 10), ("b", 10), ("a", 30), ("a", 10)], &[("a", 10), ("b", 10)]);
     }
 
     #[test]
-    fn many_calls_for_one_key_keep_one_entry() {
+    fn a_key_has_one_entry() {
         let start = Instant::now();
         let mut waiting = Waiting::new();
         for millis in (1..=1000).rev() {
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn says_when_the_next_ready_time_moves_forward() {
+    fn insert_returns_whether_the_next_ready_time_moves_forward() {
         let start = Instant::now();
         let at = |millis| start + Duration::from_millis(millis);
         let mut waiting = Waiting::new();

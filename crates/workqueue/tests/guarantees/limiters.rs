@@ -118,10 +118,10 @@ fn the_bucket_refuses_rates_that_are_none() {
         Ok(_) => panic!("{qps} {burst} was taken"),
         Err(error) => assert_eq!(error.to_string(), expected),
     };
-    check(0.0, 1, "0 tokens per second is no rate: it must be a positive number");
-    check(-1.0, 1, "-1 tokens per second is no rate: it must be a positive number");
-    check(f64::NAN, 1, "NaN tokens per second is no rate: it must be a positive number");
-    check(1.0, 0, "a burst of 0 lets nothing through: it must be at least 1");
+    check(0.0, 1, "invalid rate of 0 tokens per second: it must be a positive number");
+    check(-1.0, 1, "invalid rate of -1 tokens per second: it must be a positive number");
+    check(f64::NAN, 1, "invalid rate of NaN tokens per second: it must be a positive number");
+    check(1.0, 0, "invalid burst of 0: it must be at least 1");
     assert!(matches!(TokenBucket::new(f64::MIN_POSITIVE, 1), Err(InvalidRate::Rate(_))), "one token in ages");
     assert!(matches!(TokenBucket::new(1e-9, 1000), Err(InvalidRate::Rate(_))), "one bucket in ages");
 }
