@@ -1,9 +1,9 @@
-//! Wall-clock time that moves with tokio's clock, so that it stands still where that is paused.
+//! Wall-clock time that advances with tokio's clock, so that tests can pause it.
 
 use kube_endpoint_core_model::Timestamp;
 use tokio::time::Instant;
 
-/// A wall clock: a point in time that was handed in, and how far tokio's clock has come since.
+/// A wall clock: a given start time plus the time that has passed on tokio's clock since.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Timestamp,
@@ -11,12 +11,12 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that reads `start` now.
+    /// A clock whose current time is `start`.
     pub fn starting_at(start: Timestamp) -> Self {
         Self { start, origin: Instant::now() }
     }
 
-    /// What it reads.
+    /// The current time.
     pub fn now(&self) -> Timestamp {
         self.start.saturating_add(self.origin.elapsed()).unwrap_or(self.start)
     }
@@ -28,7 +28,7 @@ mod tests {
     use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
-    async fn moves_with_tokio() {
+    async fn the_clock_advances_with_tokios() {
         let start: Timestamp = "2024-01-01T00:00:00Z".parse().unwrap();
         let clock = Clock::starting_at(start);
         tokio::time::advance(Duration::from_secs(90)).await;

@@ -1,4 +1,4 @@
-//! What may become of a write that did not succeed, one variant for each thing that a controller can do about it.
+//! Errors of writes, one variant for each thing that a controller can do about them.
 
 use std::time::Duration;
 
@@ -8,35 +8,35 @@ use serde::Deserialize;
 /// A write that did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// The namespace is on its way out and takes no new objects, or is gone: drop the work, it can never succeed.
+    /// The namespace is terminating or does not exist, so the create can never succeed. Drop the work.
     #[error("{0}")]
     NamespaceTerminating(String),
     /// An object of that name exists (409 AlreadyExists).
     #[error("{0}")]
     AlreadyExists(String),
-    /// Somebody else wrote in between (409 Conflict): sync again when the cache has caught up.
+    /// The object changed since it was read (409 Conflict). Sync again when the cache has caught up.
     #[error("{0}")]
     Conflict(String),
-    /// There is no such object (404).
+    /// The object does not exist (404).
     #[error("{0}")]
     NotFound(String),
-    /// The server asked for a pause (429, or 503 with Retry-After).
+    /// The server is overloaded (429, or 503 with Retry-After). Pause.
     #[error("{message}")]
     Busy {
-        /// The server's words.
+        /// The server's message.
         message: String,
-        /// How long it wants to be left alone.
+        /// The delay that the server asked for.
         retry_after: Option<Duration>,
     },
-    /// The server refused it (any other 4xx), and will refuse it again until something changes.
+    /// The server refused the write (any other 4xx), and will refuse it again until something changes.
     #[error("{message}")]
     Refused {
         /// HTTP status.
         code: u16,
-        /// The server's words.
+        /// The server's message.
         message: String,
     },
-    /// Nobody knows whether it was carried out: the connection broke, the answer was late or made no sense, or the server
+    /// It is unknown whether the write was carried out: the connection broke, the answer was late or invalid, or the server
     /// failed (5xx).
     #[error("{0}")]
     Unknown(String),
@@ -48,7 +48,7 @@ impl WriteError {
         !matches!(self, Self::Unknown(_))
     }
 
-    /// Sorts an answer that is not a success.
+    /// The error that a response other than a success describes.
     pub(crate) fn from_answer(code: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Self {
         let status: StatusBody = serde_json::from_slice(body).unwrap_or_default();
         let message = match status.message {
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_sorted_by_what_can_be_done_about_them() {
+    fn responses_become_the_error_that_says_what_to_do() {
         let check = |code: u16, retry_after: Option<u64>, body: &str, want: WriteError| {
             let code = StatusCode::from_u16(code).unwrap();
             let got = WriteError::from_answer(code, retry_after.map(Duration::from_secs), body.as_bytes());

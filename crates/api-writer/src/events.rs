@@ -1,5 +1,5 @@
-//! Events: recorded without waiting, correlated so that a fault that repeats does not flood the server, and sent by a task
-//! of their own.
+//! Events: recorded without waiting, correlated so that a repeated error does not flood the server, and sent by a separate
+//! task.
 //!
 //! Upstream: `client-go/tools/record`.
 
@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use crate::clock::Clock;
 use crate::writer::ApiWriter;
 
-/// How many events may wait to be sent; more are dropped, as in client-go, since they must never hold up a sync.
+/// Maximum number of events that wait to be sent. More are dropped, as in client-go: events never block a sync.
 const LONGEST_QUEUE: usize = 1000;
 
 /// The object that an event is about.
@@ -63,7 +63,7 @@ impl From<&Endpoints> for EventSubject {
     }
 }
 
-/// An event on its way to the sink.
+/// An event that waits to be sent.
 #[derive(Clone, Debug, PartialEq)]
 struct Recorded {
     subject: EventSubject,
@@ -82,7 +82,7 @@ pub struct EventRecorder {
 }
 
 impl EventRecorder {
-    /// A recorder, and the task that sends what is recorded; the task ends when the last recorder is dropped and all is
+    /// A recorder, and the task that sends its events. The task ends when the last recorder is dropped and every event is
     /// sent.
     pub fn new(
         component: &str,
@@ -96,7 +96,7 @@ impl EventRecorder {
         (Self { component, queue: sender, clock }, sink.run(receiver))
     }
 
-    /// Records an event. Never waits: when too many are waiting it is dropped, and that is logged.
+    /// Records an event without waiting. If too many events wait to be sent, it is dropped with a warning in the log.
     pub fn record(&self, subject: EventSubject, event: &PlannedEvent) {
         let recorded = Recorded {
             subject,

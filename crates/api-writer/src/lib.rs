@@ -1,7 +1,7 @@
-//! Carries a plan out against the API server: client-side rate limit, creates, updates, deletes, events.
+//! Carries out plans against the API server: client-side rate limit, creates, updates, deletes, events.
 //!
-//! The writer decides nothing. It says for each write what became of it, in terms that a controller can act on: done,
-//! refused (and why), or not known.
+//! The writer makes no decisions. It reports the outcome of each write in terms that a controller can act on: done, refused
+//! (and why), or unknown.
 
 pub mod clock;
 pub mod error;

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use kube_endpoint_workqueue::{InvalidRate, TokenBucket};
 
-/// Spaces out the requests of one controller. Cloning shares the bucket.
+/// Limits the request rate of one controller. Clones share the bucket.
 #[derive(Clone, Debug, Default)]
 pub struct RequestLimiter {
     bucket: Option<Arc<TokenBucket>>,
 }
 
 impl RequestLimiter {
-    /// So many requests a second, and so many at once; a negative rate means no limit, as in client-go.
+    /// Limits to `qps` requests per second with bursts of `burst`. A negative rate means no limit, as in client-go.
     ///
     /// # Errors
     ///
@@ -28,7 +28,7 @@ impl RequestLimiter {
         Self::default()
     }
 
-    /// Waits for the next request's turn.
+    /// Waits until the next request may be sent.
     pub async fn acquire(&self) {
         if let Some(bucket) = &self.bucket {
             let delay = bucket.reserve();
@@ -46,7 +46,7 @@ mod tests {
     use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_at_once_and_then_one_by_one() {
+    async fn a_burst_is_followed_by_single_requests() {
         let limiter = RequestLimiter::new(10.0, 3).unwrap();
         let start = Instant::now();
         for _ in 0..3 {
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_negative_rate_is_no_limit() {
+    async fn a_negative_rate_means_no_limit() {
         let limiter = RequestLimiter::new(-1.0, 0).unwrap();
         let start = Instant::now();
         for _ in 0..1000 {
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_that_make_no_sense_are_refused() {
+    fn invalid_rates_are_refused() {
         assert!(RequestLimiter::new(0.0, 1).is_err());
         assert!(RequestLimiter::new(f64::NAN, 1).is_err());
         assert!(RequestLimiter::new(1.0, 0).is_err());

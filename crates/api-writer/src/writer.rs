@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::WriteError;
 use crate::limiter::RequestLimiter;
 
-/// How long an answer may take. Upstream's clients wait for ever; a request that hangs would hold its key for as long.
+/// Time limit for an answer. Upstream's clients have none, so a hanging request blocks its key.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An object that can be written.
@@ -25,10 +25,10 @@ pub trait Writable: Serialize + Send + Sync {
     const API_VERSION: &'static str;
     /// Kind of the object.
     const KIND: &'static str;
-    /// The plural that stands in paths.
+    /// The plural resource name, as in paths.
     const PLURAL: &'static str;
 
-    /// Its metadata.
+    /// The metadata of the object.
     fn metadata(&self) -> &ObjectMeta;
 
     /// The path of all objects of the kind in a namespace.
@@ -58,7 +58,7 @@ impl Writable for Endpoints {
     }
 }
 
-/// What the server said of an object that it stored, or has.
+/// The metadata that the server returned for an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Written {
     /// Its metadata.
@@ -66,13 +66,13 @@ pub struct Written {
 }
 
 impl Written {
-    /// The version that it has now.
+    /// The resource version.
     pub fn version(&self) -> ResourceVersion {
         self.metadata.resource_version
     }
 }
 
-/// Writes objects through one client, at the pace of one limiter. Cloning shares both.
+/// Writes objects through one client with one rate limiter. Clones share both.
 #[derive(Clone)]
 pub struct ApiWriter {
     client: ApiClient,
@@ -96,61 +96,60 @@ struct Typed<'a, T> {
 }
 
 impl ApiWriter {
-    /// A writer. The user agent tells the controllers apart in the server's audit log and managedFields, as upstream's
-    /// do.
+    /// A writer. The user agent identifies the controller in the server's audit log and managedFields, as upstream's does.
     pub fn new(client: ApiClient, limiter: RequestLimiter, user_agent: impl Into<Arc<str>>) -> Self {
         Self { client, limiter, user_agent: user_agent.into() }
     }
 
-    /// Creates an object under the name that it carries.
+    /// Creates an object under its name.
     ///
     /// # Errors
     ///
-    /// Every [`WriteError`]; after `Unknown` it may exist.
+    /// Any [`WriteError`]. After `Unknown`, the object may exist.
     pub async fn create<T: Writable>(&self, object: &T) -> Result<Written, WriteError> {
         let created =
             self.stored(Method::POST, T::collection_path(&object.metadata().namespace), Some(object)).await;
-        // What a create does not find can only be the namespace.
+        // A create answered with 404 means that the namespace does not exist.
         created.map_err(|error| match error {
             WriteError::NotFound(message) => WriteError::NamespaceTerminating(message),
             other => other,
         })
     }
 
-    /// Replaces an object, on condition that it still has the version that it carries.
+    /// Replaces an object, if its current version is the one in its metadata.
     ///
     /// # Errors
     ///
-    /// Every [`WriteError`]; after `Unknown` it may have been replaced.
+    /// Any [`WriteError`]. After `Unknown`, the object may have been replaced.
     pub async fn update<T: Writable>(&self, object: &T) -> Result<Written, WriteError> {
         self.stored(Method::PUT, object_path::<T>(&object.metadata().key()), Some(object)).await
     }
 
-    /// Reads an object's metadata, from the server and not from a cache.
+    /// Reads an object's metadata from the server.
     ///
     /// # Errors
     ///
-    /// `NotFound` if there is none; every other [`WriteError`] too.
+    /// Any [`WriteError`]; `NotFound` if the object does not exist.
     pub async fn get<T: Writable>(&self, key: &ObjectKey) -> Result<Written, WriteError> {
         self.stored::<T>(Method::GET, object_path::<T>(key), None).await
     }
 
-    /// Deletes the object that has this uid; another that has taken its name is left alone (`Conflict`). Without a uid,
-    /// whatever has the name is deleted.
+    /// Deletes the object with this uid. If another object has its name, the server answers `Conflict`. Without a uid, the
+    /// object of that name is deleted whatever its uid.
     ///
     /// # Errors
     ///
-    /// `NotFound` if it was gone already; every other [`WriteError`] too.
+    /// Any [`WriteError`]; `NotFound` if the object was deleted already.
     pub async fn delete<T: Writable>(&self, key: &ObjectKey, uid: Option<&Text>) -> Result<(), WriteError> {
         let uid = uid.filter(|uid| !uid.is_empty());
         self.delete_if::<T>(key, uid.map(|uid| serde_json::json!({ "uid": &**uid }))).await
     }
 
-    /// Deletes an object on condition that it still has the uid and the version that it carries.
+    /// Deletes an object, if its current uid and version are those in its metadata.
     ///
     /// # Errors
     ///
-    /// `NotFound` if it was gone already, `Conflict` if it has changed; every other [`WriteError`] too.
+    /// Any [`WriteError`]; `NotFound` if the object was deleted already, `Conflict` if it has changed.
     pub async fn delete_unchanged<T: Writable>(&self, object: &T) -> Result<(), WriteError> {
         let ObjectMeta { uid, resource_version, .. } = object.metadata();
         let seen = serde_json::json!({ "uid": &**uid, "resourceVersion": resource_version.to_string() });
@@ -170,12 +169,12 @@ impl ApiWriter {
         self.send(Method::DELETE, &object_path::<T>(key), "application/json", body).await.map(drop)
     }
 
-    /// Reads a Service, from the server and not from a cache; none if there is none. For what must not be decided by a
-    /// cache that may lag behind.
+    /// Reads a Service from the server, for decisions that must not depend on a lagging cache. Returns none if it does not
+    /// exist.
     ///
     /// # Errors
     ///
-    /// Every [`WriteError`] but `NotFound`.
+    /// Any [`WriteError`] except `NotFound`.
     pub async fn service(&self, key: &ObjectKey) -> Result<Option<Service>, WriteError> {
         let path = format!("/api/v1/namespaces/{}/services/{}", key.namespace, key.name);
         let answer = match self.send(Method::GET, &path, "application/json", Vec::new()).await {
@@ -207,7 +206,7 @@ impl ApiWriter {
             .map_err(|error| WriteError::Unknown(format!("the answer to {path} cannot be read: {error}")))
     }
 
-    /// Sends one request when its turn comes, and reads the whole answer.
+    /// Waits for the rate limiter, sends one request and reads the whole answer.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -224,7 +223,7 @@ impl ApiWriter {
             .header(header::USER_AGENT, &*self.user_agent)
             .body(Body::from(body))
             .map_err(|error| WriteError::Refused { code: 0, message: format!("{path}: {error}") })?;
-        // Whoever traces gets the server's part of a sync under the sync's own span.
+        // So that the server's spans become children of the span of the sync.
         opentelemetry::global::get_text_map_propagator(|propagator| {
             propagator.inject(&mut TraceHeaders(request.headers_mut()));
         });
@@ -252,7 +251,7 @@ impl ApiWriter {
     }
 }
 
-/// Where a propagator writes the context of a trace, such as `traceparent`.
+/// The headers into which a propagator writes the trace context, such as `traceparent`.
 struct TraceHeaders<'a>(&'a mut HeaderMap);
 
 impl Injector for TraceHeaders<'_> {

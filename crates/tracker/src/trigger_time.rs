@@ -1,5 +1,5 @@
-//! When the change happened that a sync is about to publish: the value of the last-change-trigger-time annotation, by
-//! which network programming latency is measured. Upstream: `endpointslice/util/trigger_time_tracker.go`.
+//! The time of the change that a sync publishes: the value of the last-change-trigger-time annotation, from which network
+//! programming latency is measured. Upstream: `endpointslice/util/trigger_time_tracker.go`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::{ObjectKey, Pod, Service, Text, Timestamp};
 use parking_lot::Mutex;
 
-/// What each Service's last sync saw. One for each controller.
+/// The state of each Service at its last sync. Each controller has one of these.
 #[derive(Debug, Default)]
 pub struct TriggerTimes {
     services: Mutex<HashMap<ObjectKey, State>>,
@@ -24,14 +24,14 @@ struct State {
 }
 
 impl TriggerTimes {
-    /// The trigger time of a sync: of a Service not seen before, its creation; else the earliest among the pods' Ready
-    /// transitions and the Service's creation that is newer than at the last call. None means that nothing that is
-    /// timed has changed, and that the annotation has to go.
+    /// The trigger time of a sync. For a new Service, that is its creation; otherwise the earliest of the pods' Ready
+    /// transitions and the Service's creation that is newer than at the last call. None means that no timed change happened
+    /// and that the annotation must be removed.
     ///
-    /// The state moves on whether or not the sync writes anything. Calls for one Service must not overlap, which a work
-    /// queue guarantees. A Service that was deleted and made again under its name is a new one.
+    /// The state is updated whether or not the sync writes anything. Calls for one Service must not overlap, which a work
+    /// queue guarantees. A Service that was deleted and recreated is new.
     pub fn compute(&self, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
-        // The state is taken out so that no lock is held over work that grows with the Service.
+        // Removed, so that the lock is not held during work that grows with the Service.
         let known =
             self.services.lock().remove(&service.key).filter(|state| state.service_uid == service.uid);
         let mut pod_times: Vec<(Text, Timestamp)> = pods
@@ -62,19 +62,19 @@ impl TriggerTimes {
         trigger
     }
 
-    /// Gives back a trigger time that could not be written, so that the retry publishes it. (Upstream loses it.)
+    /// Keeps a trigger time that could not be written for the next sync. (Upstream loses it.)
     pub fn carry_over(&self, service: &ObjectKey, trigger: Option<Timestamp>) {
         if let Some(state) = self.services.lock().get_mut(service) {
             state.carried = state.carried.into_iter().chain(trigger).min();
         }
     }
 
-    /// Drops the state of a Service that is gone.
+    /// Drops the state of a deleted Service.
     pub fn forget(&self, service: &ObjectKey) {
         self.services.lock().remove(service);
     }
 
-    /// How many Services there is state of.
+    /// The number of Services with state.
     pub fn len(&self) -> usize {
         self.services.lock().len()
     }

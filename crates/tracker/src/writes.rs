@@ -13,11 +13,11 @@ use std::collections::{BTreeSet, HashMap};
 use kube_endpoint_core_model::{ObjectKey, ResourceVersion, Text};
 use parking_lot::Mutex;
 
-/// Up to where a cache has read the stream of one kind. A server whose versions start again (restored from a backup, say)
-/// begins a new epoch: versions of different epochs do not compare.
+/// The position of a cache in the event stream of one kind. If the server's versions go back, as after a restore from a
+/// backup, a new epoch begins. Versions of different epochs cannot be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CachePosition {
-    /// Rises whenever a list came with a lower version than the cache had read up to.
+    /// Is incremented by each list with a lower version than the position of the cache.
     pub epoch: u64,
     /// Version of the last event, bookmark or list that was applied.
     pub version: ResourceVersion,
@@ -33,11 +33,11 @@ impl CachePosition {
 /// What an event of a managed object means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Observation {
-    /// The echo of an own write: nothing to do.
+    /// The event of our own write: nothing to do.
     Own,
-    /// A write is on its way and has not been answered; whoever made it will be told when the answer comes.
+    /// A write of the object has not been answered yet. [`WriteTracker::wrote`] reports the event when it is.
     InFlight,
-    /// Somebody else's change: the owner must be synced.
+    /// A change by another client: the owner must be synced.
     Foreign,
 }
 
@@ -119,14 +119,14 @@ impl WriteTracker {
         stale
     }
 
-    /// Says that a write of an object is on its way. Every call must be followed by one of [`Self::wrote`],
+    /// Records that a write of an object is being sent. Every call must be followed by one of [`Self::wrote`],
     /// [`Self::deleted`], [`Self::failed`].
     pub fn begin(&self, object: &ObjectKey) {
         self.state.lock().objects.entry(object.clone()).or_default().in_flight = true;
     }
 
-    /// As [`Self::wrote`], for an object that the cache has never shown. Somebody may delete it before the cache is filled
-    /// anew, and no event tells; [`Self::unseen_creates`] does.
+    /// As [`Self::wrote`], for a created object. If it is deleted before a relist, there is no event for it;
+    /// [`Self::unseen_creates`] finds it then.
     pub fn created(
         &self,
         owner: &ObjectKey,
@@ -145,9 +145,9 @@ impl WriteTracker {
         changed_meanwhile || !created.is_ahead_of(position)
     }
 
-    /// Owners of objects that were created and that the cache, though it has read that far, has never shown: they were
-    /// deleted, and between the two the cache was filled anew. They must be synced. To be called each time the cache was
-    /// filled anew, when all that this changed has been observed.
+    /// Owners of objects that were created but never appeared in the cache, although it has read past their versions: they
+    /// were deleted before a relist. The owners must be synced. Call this after each relist, when its changes have been
+    /// observed.
     pub fn unseen_creates(&self, position: CachePosition) -> Vec<ObjectKey> {
         let state = self.state.lock();
         let is_unseen = |key: &ObjectKey| {
@@ -164,7 +164,7 @@ impl WriteTracker {
         unseen
     }
 
-    /// Says that a create or update was answered with this version. Returns whether somebody else changed the object in
+    /// Records that a create or update was answered with this version. Returns whether another client changed the object in
     /// the meantime, so that the owner must be synced again.
     pub fn wrote(
         &self,
@@ -201,7 +201,7 @@ impl WriteTracker {
         changed_meanwhile
     }
 
-    /// Says that a delete was answered with success (or that the object was gone already). `uid` is the object's.
+    /// Records that a delete succeeded, or that the object did not exist. `uid` is the object's.
     pub fn deleted(&self, owner: &ObjectKey, object: &ObjectKey, uid: &Text) {
         let mut state = self.state.lock();
         let tracked = state.objects.entry(object.clone()).or_default();
@@ -217,23 +217,23 @@ impl WriteTracker {
         entry.objects.insert(object.clone());
     }
 
-    /// Says that a write was refused, so that it did not happen. Returns whether the object changed in the meantime.
+    /// Records that a write was refused and had no effect. Returns whether the object changed in the meantime.
     pub fn failed(&self, object: &ObjectKey) -> bool {
         self.state.lock().objects.remove(object).is_some_and(|tracked| tracked.seen.is_some())
     }
 
-    /// Says that the outcome of a create is not known: the connection broke, or the server failed. The next create for
-    /// this owner should take the same name ([`Self::take_unresolved`]); the server then says whether it exists.
+    /// Records that the outcome of a create is unknown: the connection broke, or the server failed. The next create for this
+    /// owner should use the same name ([`Self::take_unresolved`]); the server then answers whether it exists.
     pub fn create_unresolved(&self, owner: &ObjectKey, object: &ObjectKey) {
         let mut state = self.state.lock();
         let seen = state.objects.remove(object).and_then(|tracked| tracked.seen);
-        // An event of that name has told the outcome already.
+        // An event of that name has shown the outcome already.
         if seen.is_none() {
             state.owners.entry(owner.clone()).or_default().unresolved.insert(object.name.clone());
         }
     }
 
-    /// The name of a create whose outcome is not known, if there is one; it is handed out once.
+    /// Removes and returns the name of a create whose outcome is unknown, if there is one.
     pub fn take_unresolved(&self, owner: &ObjectKey) -> Option<Text> {
         let mut state = self.state.lock();
         let taken = state.owners.get_mut(owner)?.unresolved.pop_first()?;
@@ -241,7 +241,7 @@ impl WriteTracker {
         Some(taken)
     }
 
-    /// Sorts an event: an object was added or changed and now has this uid and version.
+    /// Classifies an event: an object was added or changed and has this uid and version.
     pub fn observe_applied(
         &self,
         owner: Option<&ObjectKey>,
@@ -263,7 +263,7 @@ impl WriteTracker {
         observed
     }
 
-    /// Sorts an event: an object is gone.
+    /// Classifies an event: an object was deleted.
     pub fn observe_deleted(&self, owner: Option<&ObjectKey>, object: &ObjectKey, uid: &Text) -> Observation {
         let mut state = self.state.lock();
         if let Some(owner) = owner
@@ -276,8 +276,8 @@ impl WriteTracker {
         observed
     }
 
-    /// Drops what is known of an owner that is gone. Echoes of its last writes then count as foreign, which costs no more
-    /// than a sync that finds nothing.
+    /// Drops the state of a deleted owner. Events of its last writes then count as foreign, which costs a sync without
+    /// writes.
     pub fn forget(&self, owner: &ObjectKey) {
         let mut state = self.state.lock();
         if let Some(entry) = state.owners.remove(owner) {
@@ -287,7 +287,7 @@ impl WriteTracker {
         }
     }
 
-    /// How many owners and objects there is state of.
+    /// The numbers of owners and of objects with state.
     pub fn len(&self) -> (usize, usize) {
         let state = self.state.lock();
         (state.owners.len(), state.objects.len())

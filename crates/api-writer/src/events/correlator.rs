@@ -1,5 +1,5 @@
-//! Which events are sent as they are, which count up one that was sent, and which are not sent at all. Takes the time as an
-//! argument; keeps a bounded number of entries.
+//! Decides which events are sent as new events, which increment the count of an earlier one, and which are dropped. Takes
+//! the time as an argument and keeps a bounded number of entries.
 //!
 //! Upstream: `events_cache.go`, with its defaults.
 
@@ -11,18 +11,18 @@ use lru::LruCache;
 
 use super::{EventSubject, Recorded};
 
-/// How many entries each of the three memories holds.
+/// Size of each of the three caches.
 const ENTRIES: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
-/// From so many different messages of one kind about one object on, they are combined.
+/// From this number of different messages with one reason about one object, events are combined (`defaultAggregateMaxEvents`).
 const COMBINE_FROM: usize = 10;
-/// Messages further apart than this many seconds are not combined.
+/// Events more than this many seconds apart are not combined.
 const COMBINE_WITHIN: i64 = 600;
-/// So many events about one object may be sent at once.
-const BURST: f64 = 25.0;
-/// Seconds after which one more may be sent.
-const REFILL: f64 = 300.0;
+/// Number of events about one object that may be sent at once.
+const SPAM_BURST: f64 = 25.0;
+/// Seconds until one more may be sent.
+const SPAM_REFILL_SECONDS: f64 = 300.0;
 
-/// What tells one series of events from another; without the message for combined ones.
+/// Identifies a series of events. Combined events have no message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SeriesKey {
     subject: EventSubject,
@@ -31,7 +31,7 @@ pub(super) struct SeriesKey {
     message: Option<String>,
 }
 
-/// A series that is known to the server.
+/// A series that the server has stored.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Series {
     pub(super) name: String,
@@ -44,7 +44,7 @@ pub(super) struct Series {
 pub(super) struct Delivery {
     pub(super) key: SeriesKey,
     pub(super) message: String,
-    /// What it continues, if it continues something.
+    /// The series to update; none for a new event.
     pub(super) series: Option<Series>,
 }
 
@@ -55,7 +55,7 @@ struct Similar {
 }
 
 #[derive(Debug)]
-struct Bucket {
+struct SpamRecord {
     tokens: f64,
     at: Timestamp,
 }
@@ -64,7 +64,7 @@ struct Bucket {
 pub(super) struct Correlator {
     similar: LruCache<SeriesKey, Similar>,
     series: LruCache<SeriesKey, Series>,
-    buckets: LruCache<EventSubject, Bucket>,
+    buckets: LruCache<EventSubject, SpamRecord>,
 }
 
 impl Correlator {
@@ -76,7 +76,7 @@ impl Correlator {
         }
     }
 
-    /// How to send an event; none when there have been too many about its object.
+    /// How to send an event; none if there were too many about its object.
     pub(super) fn decide(&mut self, event: &Recorded) -> Option<Delivery> {
         let (key, message) = self.combine(event);
         if !self.take_token(&key.subject, event.at) {
@@ -86,7 +86,7 @@ impl Correlator {
         Some(Delivery { key, message, series })
     }
 
-    /// Remembers what the server now knows.
+    /// Records a series that was sent.
     pub(super) fn sent(&mut self, key: SeriesKey, series: Series) {
         self.series.put(key, series);
     }
@@ -117,9 +117,10 @@ impl Correlator {
     }
 
     fn take_token(&mut self, subject: &EventSubject, now: Timestamp) -> bool {
-        let bucket = self.buckets.get_or_insert_mut(subject.clone(), || Bucket { tokens: BURST, at: now });
+        let bucket =
+            self.buckets.get_or_insert_mut(subject.clone(), || SpamRecord { tokens: SPAM_BURST, at: now });
         let elapsed = (now.as_millisecond() - bucket.at.as_millisecond()).max(0) as f64 / 1000.0;
-        bucket.tokens = (bucket.tokens + elapsed / REFILL).min(BURST);
+        bucket.tokens = (bucket.tokens + elapsed / SPAM_REFILL_SECONDS).min(SPAM_BURST);
         bucket.at = now;
         let granted = bucket.tokens >= 1.0;
         if granted {
@@ -129,7 +130,7 @@ impl Correlator {
     }
 }
 
-/// Events about one object belong together whatever version of it they were made from.
+/// Events about different versions of an object belong to the same series.
 fn without_version(subject: &EventSubject) -> EventSubject {
     EventSubject { resource_version: "".into(), ..subject.clone() }
 }
@@ -148,7 +149,7 @@ mod tests {
         }
     }
 
-    /// Decides and, when it is to be sent, sends. Returns the message and the count that the server then has.
+    /// Decides about an event and records it as sent. Returns the message and the count of the series.
     fn play(correlator: &mut Correlator, event: &Recorded) -> Option<(String, u32)> {
         let Delivery { key, message, series } = correlator.decide(event)?;
         let count = series.map_or(1, |series| series.count + 1);
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_event_again_counts_up() {
+    fn a_repeated_event_increments_the_count() {
         let mut correlator = Correlator::new();
         assert_eq!(play(&mut correlator, &event("a", "m", 0)), Some(("m".into(), 1)));
         assert_eq!(play(&mut correlator, &event("a", "m", 1)), Some(("m".into(), 2)));
@@ -179,13 +180,13 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_fails_without_end_is_not_heard_without_end() {
+    fn events_about_one_object_are_rate_limited() {
         let mut correlator = Correlator::new();
         for _ in 0..25 {
             assert!(play(&mut correlator, &event("a", "m", 0)).is_some());
         }
         assert_eq!(play(&mut correlator, &event("a", "m", 1)), None);
-        assert!(play(&mut correlator, &event("b", "m", 1)).is_some(), "others are heard");
+        assert!(play(&mut correlator, &event("b", "m", 1)).is_some(), "other objects are not affected");
         assert!(play(&mut correlator, &event("a", "m", 302)).is_some(), "one more after five minutes");
         assert_eq!(play(&mut correlator, &event("a", "m", 303)), None);
     }

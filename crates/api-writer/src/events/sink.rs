@@ -1,4 +1,4 @@
-//! Sends events, and tries again what may have been lost.
+//! Sends events and retries those that may have been lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use crate::clock::Clock;
 use crate::error::WriteError;
 use crate::writer::ApiWriter;
 
-/// So often an event is tried (client-go `maxTriesPerEvent`).
+/// Number of attempts for an event (client-go `maxTriesPerEvent`).
 const TRIES: u32 = 12;
-/// So long apart (client-go `defaultSleepDuration`).
+/// Delay between attempts (client-go `defaultSleepDuration`).
 const PAUSE: Duration = Duration::from_secs(10);
 
 pub(super) struct Sink {
@@ -49,11 +49,11 @@ impl Sink {
         message: &str,
         mut series: Option<Series>,
     ) -> Option<Series> {
-        // One name for all tries: if an answer was lost, the next try finds the event there.
+        // One name for all attempts: if an answer was lost, the next create finds the event.
         let name = format!("{}.{:016x}", event.subject.name, self.random.next_u64());
         for attempt in 1..=TRIES {
             let outcome = match &series {
-                Some(known) => self.count_up(event, message, known).await,
+                Some(known) => self.increment_count(event, message, known).await,
                 None => self.create(event, message, &name).await,
             };
             match outcome {
@@ -61,13 +61,13 @@ impl Sink {
                 Err(WriteError::AlreadyExists(_)) if attempt > 1 => {
                     return Some(Series { name, first: event.at, count: 1 });
                 }
-                // It has expired on the server: begin anew.
+                // The event has expired on the server: create a new one.
                 Err(WriteError::NotFound(_)) if series.is_some() => series = None,
-                // The namespace is on its way out, or gone: nobody will look for its events.
+                // The namespace is terminating or deleted, and its events with it.
                 Err(WriteError::NamespaceTerminating(_) | WriteError::NotFound(_)) => return None,
                 Err(error @ (WriteError::Unknown(_) | WriteError::Busy { .. })) if attempt < TRIES => {
                     tracing::debug!(component = &*self.component, %error, "event not sent, will try again");
-                    // The first pause is shortened at random, so that many controllers do not come back at once.
+                    // The first delay is random, so that clients do not retry at the same time.
                     let pause = if attempt == 1 { PAUSE.mul_f64(self.random.random::<f64>()) } else { PAUSE };
                     tokio::time::sleep(pause).await;
                 }
@@ -106,7 +106,12 @@ impl Sink {
         Ok(Series { name: name.to_owned(), first: event.at, count: 1 })
     }
 
-    async fn count_up(&self, event: &Recorded, message: &str, known: &Series) -> Result<Series, WriteError> {
+    async fn increment_count(
+        &self,
+        event: &Recorded,
+        message: &str,
+        known: &Series,
+    ) -> Result<Series, WriteError> {
         let count = known.count + 1;
         let patch = serde_json::json!({
             "count": count,
@@ -140,7 +145,7 @@ mod tests {
     use kube_endpoint_core_model::PlannedEvent;
     use std::sync::Mutex;
 
-    /// Plays events against a server that answers with these codes in turn (then 201), and returns what it was asked.
+    /// Sends events to a server that answers with these codes in turn, then with 201. Returns the requests.
     async fn play(codes: &[u16], messages: &[&str]) -> Vec<String> {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&seen);
@@ -183,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_may_have_been_lost_is_tried_again_and_what_is_refused_is_not() {
+    async fn events_that_may_be_lost_are_retried_and_refused_ones_are_not() {
         let methods = |asked: Vec<String>| {
             asked.iter().map(|a| a.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
         };

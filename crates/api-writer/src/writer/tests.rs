@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 type Seen = Arc<Mutex<Vec<(String, String, serde_json::Value)>>>;
 
-/// A client whose server gives one answer to everything and remembers what it was asked.
+/// A writer whose server gives one answer to every request and records the requests.
 fn answering(code: u16, body: &'static str) -> (ApiWriter, Seen) {
     let seen = Seen::default();
     let log = Arc::clone(&seen);
@@ -63,7 +63,7 @@ async fn a_create_posts_the_object_with_its_kind() {
 }
 
 #[tokio::test]
-async fn a_create_in_a_namespace_that_is_gone_can_never_succeed() {
+async fn a_create_in_a_deleted_namespace_is_terminating() {
     let (writer, _) = answering(404, r#"{"message":"namespaces \"shop\" not found"}"#);
     let gone = WriteError::NamespaceTerminating("namespaces \"shop\" not found".into());
     assert_eq!(writer.create(&slice()).await, Err(gone));
@@ -72,7 +72,7 @@ async fn a_create_in_a_namespace_that_is_gone_can_never_succeed() {
 }
 
 #[tokio::test]
-async fn an_update_puts_it_and_a_get_reads_it() {
+async fn an_update_is_a_put_and_a_get_reads_the_version() {
     let (writer, seen) = answering(200, r#"{"metadata":{"resourceVersion":"13"}}"#);
     let endpoints = Endpoints { metadata: slice().metadata, ..Endpoints::default() };
     assert_eq!(writer.update(&endpoints).await.unwrap().version(), ResourceVersion(13));
@@ -96,21 +96,21 @@ async fn a_delete_is_for_one_uid_only() {
 }
 
 #[tokio::test]
-async fn refusals_come_with_the_servers_words() {
+async fn errors_carry_the_servers_message_and_delay() {
     let (writer, _) = answering(429, r#"{"message":"slow down"}"#);
     let want = WriteError::Busy { message: "slow down".into(), retry_after: Some(Duration::from_secs(7)) };
     assert_eq!(writer.create(&slice()).await, Err(want));
 }
 
 #[tokio::test]
-async fn an_answer_that_makes_no_sense_is_unknown() {
+async fn an_invalid_answer_is_unknown() {
     let (writer, _) = answering(201, "<html>");
     let error = writer.create(&slice()).await.unwrap_err();
     assert!(!error.is_refusal(), "{error:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_never_comes_is_unknown() {
+async fn a_missing_answer_is_unknown() {
     let service = tower::service_fn(|_: Request<Body>| {
         std::future::pending::<Result<Response<Body>, std::io::Error>>()
     });
