@@ -44,6 +44,16 @@ impl MetricsPage {
         self.matching(name, labels).map(|sample| sample.value).fold(0.0, |sum, value| sum + value)
     }
 
+    /// The page without the families whose names start with a prefix.
+    pub fn without(&self, prefix: &str) -> Self {
+        let family = |line: &str| {
+            let rest = line.strip_prefix("# HELP ").or_else(|| line.strip_prefix("# TYPE ")).unwrap_or(line);
+            rest.starts_with(prefix)
+        };
+        let lines: Vec<&str> = self.0.lines().filter(|line| !family(line)).collect();
+        Self(lines.join("\n"))
+    }
+
     /// The page in a form for snapshots: families sorted by name, one line for each series. A histogram has its bounds in
     /// one line and the counts of its buckets in another; series in which nothing was observed are left out. Durations
     /// that the workqueue measures depend on the machine and are replaced by `_`.
@@ -185,6 +195,7 @@ mod tests {
              size_bucket{a=\"y\",le=\"1\"} 0\nsize_bucket{a=\"y\",le=\"+Inf\"} 0\nsize_sum{a=\"y\"} 0\nsize_count{a=\"y\"} 0\n\n\
              # TYPE adds counter\nadds 3\n\n",
         );
+        assert_eq!(page.without("size").summary(), "# TYPE adds counter\n{} 3");
         insta::assert_snapshot!(page.summary(), @r#"
         # TYPE adds counter
         {} 3

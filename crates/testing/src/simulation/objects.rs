@@ -45,8 +45,13 @@ impl<C> Simulation<C> {
         self.send("PATCH", &path(plural, name), "application/merge-patch+json", &patch).await
     }
 
-    /// Deletes an object in the namespace `default`, pods without a grace period.
+    /// Deletes an object in the namespace `default`. A pod that is bound to a node stays for its grace period.
     pub async fn delete(&self, plural: &str, name: &str) -> Value {
+        self.send("DELETE", &path(plural, name), "application/json", &Value::Null).await
+    }
+
+    /// Deletes an object in the namespace `default`, without a grace period.
+    pub async fn delete_now(&self, plural: &str, name: &str) -> Value {
         let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
         self.send("DELETE", &path(plural, name), "application/json", &options).await
     }
