@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
-/// One of the two families.
+/// A family of IP addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum IpFamily {
     /// IPv4.
@@ -23,8 +23,8 @@ impl IpFamily {
     }
 }
 
-/// Reads an address as `k8s.io/utils/net.ParseIPSloppy` does: leading zeros are decimal, `::ffff:a.b.c.d` is IPv4,
-/// zones are refused. The result prints canonically.
+/// Parses an address as `k8s.io/utils/net.ParseIPSloppy` does: leading zeros are decimal, `::ffff:a.b.c.d` is IPv4,
+/// zones are invalid. The result prints canonically.
 pub fn parse_sloppy(text: &str) -> Option<IpAddr> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some(address.to_canonical());
@@ -36,7 +36,7 @@ pub fn parse_sloppy(text: &str) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// Whether text is an IPv6 address, as `utilnet.IsIPv6String`.
+/// Returns true if a text is an IPv6 address (upstream `utilnet.IsIPv6String`).
 pub fn is_ipv6(text: &str) -> bool {
     matches!(parse_sloppy(text), Some(IpAddr::V6(_)))
 }

@@ -1,26 +1,30 @@
-//! Which changes of a pod can change endpoints, and of which Services.
+//! Changes of a pod that can change endpoints.
 
 use crate::Pod;
 
-/// How a pod changed, as far as endpoints go (upstream `podEndpointsChanged`).
+/// What a change of a pod can affect (upstream `podEndpointsChanged`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PodChange {
-    /// Its endpoints may look different: every Service that selects it must be synced.
+    /// The content of its endpoints: every Service that selects the pod must be synced.
     pub endpoint: bool,
-    /// Services may have begun or ceased to select it, or to publish its hostname.
+    /// The Services that select it or publish its hostname: those before and after the change must be synced.
     pub membership: bool,
 }
 
 impl PodChange {
+    /// A change that can affect everything, such as that of a pod that was added or deleted.
+    pub const EVERYTHING: Self = Self { endpoint: true, membership: true };
+
     /// Compares two views of one pod.
     pub fn between(old: &Pod, new: &Pod) -> Self {
         Self {
             membership: old.labels != new.labels
                 || old.hostname != new.hostname
                 || old.subdomain != new.subdomain,
-            // Upstream leaves out phase, node, uid and ports. A pod that ends turns unready first in practice, but need
-            // not; a pod that is replaced under the same name between two lists has a new uid; and a sidecar may come
-            // with new ports. A sync that finds nothing to do costs little, one that is missed leaves a dead endpoint.
+            // Upstream does not compare phase, node, uid and ports. But a pod can reach a terminal phase without becoming
+            // unready first, a pod that is replaced under the same name between two lists has a new uid, and a sidecar
+            // can add ports. A needless sync costs little; a missed sync leaves a dead endpoint.
             endpoint: old.deletion_timestamp.is_some() != new.deletion_timestamp.is_some()
                 || old.is_ready() != new.is_ready()
                 || old.pod_ips != new.pod_ips
@@ -32,7 +36,7 @@ impl PodChange {
         }
     }
 
-    /// Whether nothing changed that endpoints depend on.
+    /// Returns true if no endpoint can be affected.
     pub fn is_none(self) -> bool {
         !self.endpoint && !self.membership
     }

@@ -10,7 +10,7 @@ use crate::{Intern, Interner, ObjectKey, ObjectMeta, ObjectReference, Text, text
 pub struct Endpoints {
     /// Metadata.
     pub metadata: ObjectMeta,
-    /// Addresses by set of ports.
+    /// The addresses, grouped by their ports.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub subsets: Vec<EndpointSubset>,
 }
@@ -29,7 +29,7 @@ pub struct EndpointSubset {
     /// Addresses that are ready.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<EndpointAddress>,
-    /// Addresses that are not.
+    /// Addresses that are not ready.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub not_ready_addresses: Vec<EndpointAddress>,
     /// The ports that each address serves.

@@ -1,4 +1,4 @@
-//! Sharing of strings that many objects repeat: label keys and values, whole label sets, node names, namespaces.
+//! Interning of strings that many objects repeat: label keys and values, whole label sets, node names, namespaces.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -9,12 +9,12 @@ use crate::{StringMap, Text};
 
 /// A view whose repeated parts can be shared.
 pub trait Intern {
-    /// Replaces repeated parts by the shared ones.
+    /// Replaces repeated parts by shared copies.
     fn intern(&mut self, interner: &mut Interner);
 }
 
-/// Holds one copy of each repeated part. What nobody else holds any more is dropped by [`Interner::sweep`], which runs by
-/// itself whenever the number of parts has doubled.
+/// Holds one copy of each repeated part. [`Interner::sweep`] drops the parts that no view uses any more; it runs
+/// automatically when the number of parts has doubled.
 #[derive(Debug, Default)]
 pub struct Interner {
     texts: HashSet<Text>,
@@ -60,17 +60,17 @@ impl Interner {
         share(&mut self.ports, &mut ports.0);
     }
 
-    /// How many parts are held.
+    /// Returns the number of parts.
     pub fn len(&self) -> usize {
         self.texts.len() + self.maps.len() + self.ports.len()
     }
 
-    /// Whether none is held.
+    /// Returns true if there are no parts.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Drops what nobody else holds.
+    /// Drops the parts that no view uses.
     pub fn sweep(&mut self) {
         self.maps.retain(|map| Arc::strong_count(map) > 1);
         self.ports.retain(|ports| Arc::strong_count(ports) > 1);

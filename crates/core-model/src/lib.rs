@@ -1,7 +1,11 @@
 //! What pods, services, nodes and slices mean for endpoints: views and rules, with no client, no runtime and no clock.
 //!
-//! A view holds exactly what endpoint controllers read of an object. It deserialises straight from the API's JSON and
-//! skips the rest while parsing; `null` and absent lists are empty. The rules are plain functions over views.
+//! A view holds the fields of an object that endpoint controllers read. It deserialises from the API's JSON and skips all
+//! other fields while parsing; `null` and absent lists are empty. The rules are plain functions over views. The feature
+//! `k8s-openapi` adds conversions from and to that crate's types.
+//!
+//! A view gets a field when a controller begins to read one, without a new major version: construct views with
+//! `..Default::default()`, or deserialise or convert them.
 
 pub mod address;
 mod causes;

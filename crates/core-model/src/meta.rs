@@ -40,12 +40,12 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// The version of an object or a list. Versions of one server compare; zero stands for none.
+/// The resource version of an object or a list; zero stands for none. Versions of one API server are ordered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceVersion(pub u64);
 
 impl ResourceVersion {
-    /// Whether there is none.
+    /// Returns true if there is no version.
     pub fn is_none(&self) -> bool {
         self.0 == 0
     }
@@ -80,7 +80,7 @@ impl<'de> Deserialize<'de> for ResourceVersion {
     }
 }
 
-/// A `null` reads as the default, as Go reads it.
+/// Deserialises `null` as the default, as Go does.
 pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -91,14 +91,14 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Metadata of an object that a controller writes: all that a replacing write must hand back.
+/// Metadata of an object that a controller writes: the fields that an update must send back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectMeta {
-    /// Name; empty before the server has made one.
+    /// Name; empty before the server has generated one.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub name: Text,
-    /// Prefix of a made name.
+    /// Prefix of a generated name.
     #[serde(deserialize_with = "text::or_empty", skip_serializing_if = "is_default")]
     pub generate_name: Text,
     /// Namespace.
@@ -110,7 +110,7 @@ pub struct ObjectMeta {
     /// Version, for optimistic concurrency.
     #[serde(skip_serializing_if = "ResourceVersion::is_none")]
     pub resource_version: ResourceVersion,
-    /// Rises with each change of the desired state.
+    /// Increases with each change of the desired state.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub generation: i64,
     /// When it was created.
@@ -120,7 +120,7 @@ pub struct ObjectMeta {
         skip_serializing_if = "Option::is_none"
     )]
     pub creation_timestamp: Option<Timestamp>,
-    /// When it was (or will be) deleted; set means that it is on its way out.
+    /// When it was or will be deleted; set while it is being deleted.
     #[serde(
         deserialize_with = "time::optional",
         serialize_with = "time::write_optional",
@@ -136,7 +136,7 @@ pub struct ObjectMeta {
     /// Owners.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
-    /// What must be done before it goes.
+    /// Finalizers: the object stays until all are removed.
     #[serde(deserialize_with = "text::list", skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<Text>,
 }
@@ -164,16 +164,16 @@ pub struct OwnerReference {
     /// Uid of the owner.
     #[serde(deserialize_with = "text::or_empty")]
     pub uid: Text,
-    /// Whether this is the one controller among the owners.
+    /// Whether this owner is the managing controller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
-    /// Whether a foreground deletion of the owner waits for this object.
+    /// Whether a foreground deletion of the owner waits until this object is deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_owner_deletion: Option<bool>,
 }
 
 impl OwnerReference {
-    /// The one controlling owner, as `metav1.NewControllerRef` makes it.
+    /// Returns a reference to the managing controller (upstream `metav1.NewControllerRef`).
     pub fn controller(api_version: &str, kind: &str, name: &Text, uid: &Text) -> Self {
         Self {
             api_version: api_version.into(),
@@ -186,7 +186,7 @@ impl OwnerReference {
     }
 }
 
-/// A reference to another object; fields that are not known are empty.
+/// A reference to an object; unknown fields are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectReference {
@@ -214,8 +214,8 @@ pub struct ObjectReference {
 }
 
 impl ObjectReference {
-    /// Whether two references say the same, whatever version of the object they saw. Upstream's
-    /// `semanticIgnoreResourceVersion`: a new version of a pod alone is no reason to write.
+    /// Returns true if two references are equal except for the resource version (upstream
+    /// `semanticIgnoreResourceVersion`). A new version of a pod is not a reason to write.
     pub fn same_but_version(&self, other: &Self) -> bool {
         self.kind == other.kind
             && self.namespace == other.namespace

@@ -18,19 +18,19 @@ pub struct Node {
     pub name: Text,
     /// Version of the object that this view was read from.
     pub resource_version: ResourceVersion,
-    /// The zone that its label names, if it names one.
+    /// The value of the zone label, if it is set and not empty.
     pub zone: Option<Text>,
-    /// Whether a label sets it aside for the control plane.
+    /// Whether it has a label of a control-plane node.
     pub control_plane: bool,
     /// Whether its `Ready` condition is true.
     pub ready: bool,
-    /// Allocatable CPU in billionths of a core; zero when not known.
+    /// Allocatable CPU in billionths of a core; zero if unknown.
     pub allocatable_cpu_nano: i64,
 }
 
-/// Where plans look nodes up by name.
+/// Looks up nodes by name.
 pub trait NodeLookup {
-    /// The node of a name, if it is known.
+    /// Returns the node with a name.
     fn node(&self, name: &str) -> Option<Arc<Node>>;
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct RawAllocatable {
     pub(crate) cpu: Option<RawQuantity>,
 }
 
-/// A quantity may be written as a bare number. One that makes no sense is no reason to do without the node.
+/// A quantity may be a number. An invalid quantity counts as unknown, so that the node is still read.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(crate) enum RawQuantity {

@@ -30,23 +30,23 @@ pub struct Pod {
     pub hostname: Option<Text>,
     /// `spec.subdomain`.
     pub subdomain: Option<Text>,
-    /// The ports that Services may name: of all containers, then of all restartable init containers, in order.
+    /// The named ports of all containers, then of all restartable init containers, in order.
     pub ports: ContainerPorts,
     /// `status.phase`.
     pub phase: PodPhase,
-    /// `status.podIP`, parsed; none also when it is no address.
+    /// `status.podIP`; none if it is absent or invalid.
     pub pod_ip: Option<IpAddr>,
-    /// `status.podIPs`, those that are addresses.
+    /// The valid addresses of `status.podIPs`.
     pub pod_ips: Box<[IpAddr]>,
-    /// Whether `status.podIP` or `status.podIPs` says anything at all, be it an address or not.
+    /// Whether `status.podIP` or `status.podIPs` is set, valid or not.
     pub has_pod_ip: bool,
-    /// An entry of `status.podIPs` that is no address.
+    /// An invalid entry of `status.podIPs`.
     pub invalid_pod_ip: Option<Text>,
     /// The `Ready` condition.
     pub ready: Option<ReadyCondition>,
 }
 
-/// The ports of a pod; pods of one workload share them.
+/// The ports of a pod. Pods of the same workload share one allocation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ContainerPorts(pub(crate) Arc<[ContainerPort]>);
 
@@ -70,7 +70,7 @@ impl FromIterator<ContainerPort> for ContainerPorts {
     }
 }
 
-/// A named port of a container. Ports without a name are not kept: no Service can find them by one.
+/// A named port of a container. Ports without a name are dropped, since no Service can refer to them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerPort {
@@ -92,11 +92,11 @@ pub enum PodPhase {
     Pending,
     /// Running.
     Running,
-    /// All containers ended well; it never comes back.
+    /// All containers exited with success; final.
     Succeeded,
-    /// All containers ended, one of them badly; it never comes back.
+    /// All containers exited, at least one with an error; final.
     Failed,
-    /// Not known, or a word that is new.
+    /// Unknown, or a phase that this crate does not know.
     #[default]
     #[serde(other)]
     Unknown,
@@ -107,33 +107,33 @@ pub enum PodPhase {
 pub struct ReadyCondition {
     /// Whether its status is `True`.
     pub is_true: bool,
-    /// When the status changed last.
+    /// Time of the last change of the status.
     pub last_transition: Option<Timestamp>,
 }
 
 impl Pod {
-    /// Whether the `Ready` condition is true (upstream `IsPodReady`).
+    /// Returns true if the `Ready` condition is true (upstream `IsPodReady`).
     pub fn is_ready(&self) -> bool {
         self.ready.is_some_and(|condition| condition.is_true)
     }
 
-    /// Whether the pod has ended for good (upstream `isPodTerminal`), as opposed to being deleted.
+    /// Returns true if the phase is final (upstream `isPodTerminal`). A pod that is being deleted is not terminal.
     pub fn is_terminal(&self) -> bool {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
 
-    /// Whether the pod is being deleted.
+    /// Returns true if the pod is being deleted.
     pub fn is_terminating(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
-    /// Its addresses of one family, in order.
+    /// Returns the addresses of one family, in order.
     pub fn addresses(&self, family: IpFamily) -> impl Iterator<Item = &IpAddr> {
         self.pod_ips.iter().filter(move |ip| IpFamily::of(ip) == family)
     }
 
-    /// The hostname to publish for a Service (upstream `ShouldSetHostname`): the pod has one, and its subdomain is the
-    /// Service's name.
+    /// Returns the hostname to publish for a Service (upstream `ShouldSetHostname`), if the pod's subdomain is the Service's
+    /// name.
     pub fn hostname_for(&self, service: &Service) -> Option<&Text> {
         let hostname = self.hostname.as_ref()?;
         let subdomain = self.subdomain.as_deref().unwrap_or_default();
@@ -258,7 +258,7 @@ pub(crate) enum ConditionStatus {
     Other,
 }
 
-/// The first `Ready` condition of a list.
+/// Returns the first `Ready` condition.
 pub(crate) fn ready_condition(conditions: &[RawCondition]) -> Option<ReadyCondition> {
     conditions.iter().find(|condition| condition.kind == ConditionType::Ready).map(|condition| {
         ReadyCondition {
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_new_are_no_errors() {
+    fn unknown_words_are_not_errors() {
         let pod = pod(json!({"metadata": {"name": "p"}, "status": {"phase": "Paused", "conditions": [
             {"type": "Brand/New", "status": "Maybe"}, {"type": "Ready", "status": "Unknown"}]}}));
         assert_eq!(pod.phase, PodPhase::Unknown);
@@ -374,7 +374,7 @@ mod tests {
             false,
         );
         check(json!({"phase": "Running", "conditions": [{"type": "Ready"}]}), false, false);
-        // Neither says anything of the other.
+        // Readiness and phase are independent.
         check(json!({"phase": "Succeeded", "conditions": [{"type": "Ready", "status": "True"}]}), true, true);
         check(json!({"phase": "Failed"}), false, true);
         check(json!({"phase": "Pending"}), false, false);

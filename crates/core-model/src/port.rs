@@ -1,11 +1,11 @@
-//! Ports: finding a Service's target port in a pod, and telling one set of ports from another.
+//! Ports: the target port of a Service in a pod, and sets of ports.
 
 use crate::pod::Pod;
 use crate::service::{Service, ServicePort, TargetPort};
 use crate::slice::EndpointPort;
 
-/// The number of a Service's port at a pod (upstream `FindPort`): a number is itself; a name is looked up among the
-/// containers, then the restartable init containers; name and protocol must match. None when the pod has no such port.
+/// Returns the number of a Service's target port in a pod (upstream `FindPort`). A named port is looked up in the
+/// containers, then in the restartable init containers, by name and protocol. None if the pod has no such port.
 pub fn find_port(pod: &Pod, port: &ServicePort) -> Option<i32> {
     match &port.target_port {
         TargetPort::Number(number) => Some(*number),
@@ -17,8 +17,8 @@ pub fn find_port(pod: &Pod, port: &ServicePort) -> Option<i32> {
     }
 }
 
-/// The ports that a slice with this pod has (upstream `getEndpointPorts`), in the Service's order. Ports that the pod
-/// lacks are left out, so that a pod may end up in a slice with no ports.
+/// Returns the ports of a slice that holds this pod (upstream `getEndpointPorts`), in the Service's order. Ports that the
+/// pod lacks are left out, so the list can be empty.
 pub fn slice_ports(pod: &Pod, service: &Service) -> Vec<EndpointPort> {
     service
         .ports
@@ -34,19 +34,19 @@ pub fn slice_ports(pod: &Pod, service: &Service) -> Vec<EndpointPort> {
         .collect()
 }
 
-/// What tells one set of ports from another (upstream `PortMapKey`): the ports, whatever their order.
+/// A set of ports, independent of their order (upstream `PortMapKey`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortSet(Vec<EndpointPort>);
 
 impl PortSet {
-    /// The set of some ports.
+    /// Makes a set of a list of ports.
     pub fn new(ports: &[EndpointPort]) -> Self {
         let mut ports = ports.to_vec();
         ports.sort_unstable();
         Self(ports)
     }
 
-    /// The ports, sorted.
+    /// Returns the ports, sorted.
     pub fn ports(&self) -> &[EndpointPort] {
         &self.0
     }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_ignore_order_and_tell_absent_from_empty() {
+    fn sets_ignore_order_and_distinguish_absent_from_empty() {
         let port = |name: Option<&str>, number: i32| EndpointPort {
             name: name.map(Into::into),
             port: Some(number),

@@ -1,7 +1,7 @@
-//! Resource quantities, as far as CPU needs them.
+//! Resource quantities of CPU.
 
-/// Reads a quantity such as `4`, `3920m`, `1.5`, `2e3` or `1Ki` in billionths of a unit, rounded up. None for what is
-/// not a quantity, or one that does not fit.
+/// Parses a quantity such as `4`, `3920m`, `1.5`, `2e3` or `1Ki` in billionths of a unit, rounded up. None if the text is
+/// not a quantity, or the result overflows.
 pub fn parse_nano(text: &str) -> Option<i64> {
     const UNIT: i128 = 1_000_000_000;
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());

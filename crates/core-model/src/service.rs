@@ -29,30 +29,30 @@ pub struct Service {
     pub deletion_timestamp: Option<Timestamp>,
     /// Labels, which slices and Endpoints copy.
     pub labels: StringMap,
-    /// Those annotations that some endpoint controller reads.
+    /// The annotations that an endpoint controller reads.
     pub annotations: StringMap,
-    /// What selects the pods; none means that its endpoints are made by somebody else.
+    /// Selects the pods; without a selector, someone else writes the endpoints.
     pub selector: Option<StringMap>,
     /// `spec.type`.
     pub service_type: ServiceType,
-    /// `spec.clusterIP`, possibly empty or `None`.
+    /// `spec.clusterIP`; may be empty or `None`.
     pub cluster_ip: Text,
     /// `spec.ipFamilies`.
     pub ip_families: Vec<IpFamily>,
     /// Ports.
     pub ports: Vec<ServicePort>,
-    /// Whether unready pods are published as ready.
+    /// Whether pods that are not ready are published as ready.
     pub publish_not_ready_addresses: bool,
     /// `spec.trafficDistribution`.
     pub traffic_distribution: Option<Text>,
 }
 
-/// `spec.type`, as far as it matters.
+/// `spec.type`, reduced to what controllers distinguish.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum ServiceType {
-    /// An alias of a DNS name: gets no endpoints.
+    /// An alias of a DNS name, which has no endpoints.
     ExternalName,
-    /// Any other.
+    /// Any other type.
     #[default]
     #[serde(other)]
     WithEndpoints,
@@ -62,23 +62,23 @@ pub enum ServiceType {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServicePort {
-    /// Name, empty when there is but one port.
+    /// Name; may be empty if there is only one port.
     #[serde(deserialize_with = "text::or_empty")]
     pub name: Text,
     /// `TCP`, `UDP` or `SCTP`.
     #[serde(deserialize_with = "text::or_empty")]
     pub protocol: Text,
-    /// Number at the Service.
+    /// Number of the port of the Service.
     #[serde(deserialize_with = "or_default")]
     pub port: i32,
-    /// Number or name at the pod.
+    /// Number or name of the port of the pod.
     pub target_port: TargetPort,
-    /// What is spoken on it.
+    /// Application protocol.
     #[serde(deserialize_with = "text::optional")]
     pub app_protocol: Option<Text>,
 }
 
-/// A number, or the name of a container's port.
+/// A port of a pod: its number, or the name of a container's port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetPort {
     /// A number.
@@ -135,18 +135,18 @@ impl<'de> Visitor<'de> for IntOrString {
 }
 
 impl Service {
-    /// Whether it is headless, or has no cluster IP (upstream `!isServiceIPSet`).
+    /// Returns true if it is headless or has no cluster IP (upstream `!isServiceIPSet`).
     pub fn is_headless(&self) -> bool {
         self.cluster_ip.is_empty() || *self.cluster_ip == *CLUSTER_IP_NONE
     }
 
-    /// Whether a selector controller makes its endpoints: it has a selector and is not an ExternalName.
+    /// Returns true if its endpoints are made from pods: it has a selector and is not an ExternalName.
     pub fn selects_pods(&self) -> bool {
         self.selector.is_some() && self.service_type != ServiceType::ExternalName
     }
 
-    /// The families of its slices, sorted (upstream `getAddressTypesForService`): those that it names; else that of its
-    /// cluster IP; else, headless, both.
+    /// Returns the families of its slices, sorted (upstream `getAddressTypesForService`): `ipFamilies` if set, else the
+    /// family of its cluster IP, else, for a headless Service, both.
     pub fn slice_families(&self) -> Vec<IpFamily> {
         if !self.ip_families.is_empty() {
             let mut families = self.ip_families.clone();
@@ -160,7 +160,7 @@ impl Service {
         vec![if address::is_ipv6(&self.cluster_ip) { IpFamily::IPv6 } else { IpFamily::IPv4 }]
     }
 
-    /// Whether a topology annotation asks for hints (upstream `hintsEnabled`); the deprecated one wins.
+    /// Returns true if a topology annotation asks for hints (upstream `hintsEnabled`). The deprecated annotation wins.
     pub fn topology_hints_enabled(&self) -> bool {
         let mode = self
             .annotations

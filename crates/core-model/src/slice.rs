@@ -14,7 +14,7 @@ use crate::{
 pub struct EndpointSlice {
     /// Metadata.
     pub metadata: ObjectMeta,
-    /// Kind of the addresses; never changes.
+    /// Type of the addresses; immutable.
     pub address_type: AddressType,
     /// Endpoints.
     #[serde(default, deserialize_with = "or_default")]
@@ -24,7 +24,7 @@ pub struct EndpointSlice {
     pub ports: Vec<EndpointPort>,
 }
 
-/// Kind of the addresses of a slice.
+/// Type of the addresses of a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum AddressType {
     /// IPv4 addresses.
@@ -32,13 +32,13 @@ pub enum AddressType {
     IPv4,
     /// IPv6 addresses.
     IPv6,
-    /// Names.
+    /// Domain names.
     #[serde(rename = "FQDN")]
     Fqdn,
 }
 
 impl AddressType {
-    /// As the API writes it.
+    /// Returns the value in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::IPv4 => "IPv4",
@@ -57,7 +57,7 @@ impl From<IpFamily> for AddressType {
     }
 }
 
-/// A port of a slice. None and empty are told apart, as upstream's hash does.
+/// A port of a slice. None and the empty string differ, as in upstream's hash.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointPort {
@@ -67,10 +67,10 @@ pub struct EndpointPort {
     /// `TCP`, `UDP` or `SCTP`.
     #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Text>,
-    /// Number; none means all ports.
+    /// Number; none stands for all ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<i32>,
-    /// What is spoken on it.
+    /// Application protocol.
     #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub app_protocol: Option<Text>,
 }
@@ -79,19 +79,19 @@ pub struct EndpointPort {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Endpoint {
-    /// Addresses, interchangeable.
+    /// Addresses of this endpoint. Any of them can be used.
     #[serde(deserialize_with = "text::list")]
     pub addresses: Vec<Text>,
-    /// State.
+    /// Conditions.
     #[serde(deserialize_with = "or_default")]
     pub conditions: EndpointConditions,
     /// DNS name under the Service.
     #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub hostname: Option<Text>,
-    /// The object behind it.
+    /// The object that it stands for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<ObjectReference>,
-    /// Node labels of the v1beta1 API, which users may still find.
+    /// Node labels of the v1beta1 API, which old objects still have.
     #[serde(skip_serializing_if = "StringMap::is_empty")]
     pub deprecated_topology: StringMap,
     /// Node that it runs on.
@@ -100,27 +100,27 @@ pub struct Endpoint {
     /// Zone that it runs in.
     #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub zone: Option<Text>,
-    /// Who should use it.
+    /// Which clients should use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hints: Option<EndpointHints>,
 }
 
-/// State of an endpoint.
+/// Conditions of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EndpointConditions {
-    /// May get traffic.
+    /// It can receive traffic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// Would answer, be it terminating or not.
+    /// It can serve, terminating or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serving: Option<bool>,
-    /// On its way out.
+    /// It is terminating.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminating: Option<bool>,
 }
 
-/// Who should use an endpoint.
+/// The clients that should use an endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointHints {
@@ -141,9 +141,10 @@ pub struct Hint {
     pub name: Text,
 }
 
-/// What makes an endpoint the same one (upstream's endpoint hash): addresses, hostname, and namespace and name of the
-/// target. All else may change in place.
+/// What identifies an endpoint (upstream's endpoint hash): addresses, hostname, and namespace and name of the target. All
+/// other fields can change in place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub struct EndpointIdentity {
     /// Addresses, sorted.
     pub addresses: Vec<Text>,
@@ -156,7 +157,7 @@ pub struct EndpointIdentity {
 }
 
 impl Endpoint {
-    /// What makes it the same one.
+    /// Returns what identifies it.
     pub fn identity(&self) -> EndpointIdentity {
         let mut addresses = self.addresses.clone();
         addresses.sort_unstable();
@@ -169,8 +170,8 @@ impl Endpoint {
         }
     }
 
-    /// Whether two endpoints of one identity say the same (upstream `EndpointsEqualBeyondHash`). Hints are not
-    /// compared: they are given after all else is settled.
+    /// Returns true if two endpoints of the same identity are equal (upstream `EndpointsEqualBeyondHash`). Hints are not
+    /// compared: they are assigned after the endpoints.
     pub fn equal_beyond_identity(&self, other: &Self) -> bool {
         self.node_name == other.node_name
             && self.zone == other.zone
@@ -189,18 +190,18 @@ impl EndpointSlice {
         self.metadata.key()
     }
 
-    /// The Service that its label names, if it names one (upstream `ServiceControllerKey`).
+    /// Returns the Service that its label names (upstream `ServiceControllerKey`).
     pub fn service_key(&self) -> Option<ObjectKey> {
         let name = self.metadata.labels.get(LABEL_SERVICE_NAME).filter(|name| !name.is_empty())?;
         Some(ObjectKey { namespace: self.metadata.namespace.clone(), name: name.clone() })
     }
 
-    /// Whether its label names a manager.
+    /// Returns true if its label names this manager.
     pub fn is_managed_by(&self, manager: &str) -> bool {
         self.metadata.labels.get(LABEL_MANAGED_BY).is_some_and(|value| **value == *manager)
     }
 
-    /// Whether a Service, by uid, is among its owners (upstream `ownedBy`).
+    /// Returns true if a Service is among its owners, by uid (upstream `ownedBy`).
     pub fn is_owned_by(&self, service: &Service) -> bool {
         self.metadata
             .owner_references

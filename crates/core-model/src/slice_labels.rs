@@ -1,15 +1,16 @@
-//! Labels and names that the endpointslice controller gives to slices.
+//! Labels and name prefixes of slices that the EndpointSlice controller writes.
 
 use crate::well_known::{LABEL_HEADLESS, LABEL_MANAGED_BY, LABEL_SERVICE_NAME};
 use crate::{Service, StringMap, Text};
 
-/// Whether the controller owns a label, so that a Service's value for it is not copied (upstream `isReservedLabelKey`).
+/// Returns true if the controller sets this label, so that the Service's value is not copied (upstream
+/// `isReservedLabelKey`).
 pub fn is_reserved(label: &str) -> bool {
     matches!(label, LABEL_SERVICE_NAME | LABEL_MANAGED_BY | LABEL_HEADLESS)
 }
 
-/// The labels of a slice of a Service (upstream `setEndpointSliceLabels`): the Service's, but the reserved ones are the
-/// controller's own.
+/// Returns the labels of a slice of a Service (upstream `setEndpointSliceLabels`): the Service's labels, with the
+/// controller's values of the reserved ones.
 pub fn for_service(service: &Service, manager: &str) -> StringMap {
     let copied = service.labels.iter().filter(|(key, _)| !is_reserved(key));
     let headless = service.is_headless().then(|| (Text::from(LABEL_HEADLESS), Text::from("")));
@@ -23,16 +24,16 @@ pub fn for_service(service: &Service, manager: &str) -> StringMap {
         .collect()
 }
 
-/// Whether a slice's labels have to be written anew. Reserved labels do not count, as upstream has it: a changed headless
-/// label alone is no reason to write.
+/// Returns true if a slice must be updated because of its labels. Reserved labels are not compared, as upstream: a
+/// changed headless label is not a reason to write.
 pub fn differ_from_service(slice_labels: &StringMap, service: &Service) -> bool {
     let own = slice_labels.iter().filter(|(key, _)| !is_reserved(key));
     let wanted = service.labels.iter().filter(|(key, _)| !is_reserved(key));
     !own.eq(wanted)
 }
 
-/// The prefix of the names of slices (upstream `getEndpointSlicePrefix`): the owner's name and a dash, unless that is too
-/// long or otherwise no prefix of a DNS subdomain; then without the dash.
+/// Returns the prefix of the names of slices (upstream `getEndpointSlicePrefix`): the owner's name and a dash, or without
+/// the dash if that would be too long or not a valid prefix of a DNS subdomain.
 pub fn name_prefix(owner: &str) -> String {
     const LONGEST_SUBDOMAIN: usize = 253;
     let is_subdomain = |name: &str| {
@@ -43,7 +44,7 @@ pub fn name_prefix(owner: &str) -> String {
                     && part.bytes().last().is_some_and(|byte| byte != b'-')
             })
     };
-    // As a prefix, a trailing dash stands for a letter to come.
+    // The suffix follows, so a trailing dash is valid in a prefix.
     let dashed = format!("{owner}-");
     if is_subdomain(&format!("{owner}a")) { dashed } else { owner.to_owned() }
 }

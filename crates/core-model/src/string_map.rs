@@ -1,4 +1,4 @@
-//! Labels, annotations and selectors: a small sorted map that many objects share.
+//! Labels, annotations and selectors: a small sorted map that objects share.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,38 +21,38 @@ impl Default for StringMap {
 }
 
 impl StringMap {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&Text> {
         let at = self.0.binary_search_by(|(k, _)| (**k).cmp(key)).ok()?;
         self.0.get(at).map(|(_, value)| value)
     }
 
-    /// Whether there is a value for a key.
+    /// Returns true if the key is present.
     pub fn contains_key(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
 
-    /// All pairs, sorted by key.
+    /// Returns all pairs, sorted by key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Text, &Text)> + Clone {
         self.0.iter().map(|(key, value)| (key, value))
     }
 
-    /// How many pairs there are.
+    /// Returns the number of pairs.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no pairs.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// A copy with one value set.
+    /// Returns a copy with one value set.
     pub fn with(&self, key: &str, value: impl Into<Text>) -> Self {
         self.without(key).0.iter().cloned().chain([(Text::from(key), value.into())]).collect()
     }
 
-    /// A copy without one key.
+    /// Returns a copy without a key.
     pub fn without(&self, key: &str) -> Self {
         if !self.contains_key(key) {
             return self.clone();
@@ -60,8 +60,8 @@ impl StringMap {
         self.0.iter().filter(|(k, _)| **k != *key).cloned().collect()
     }
 
-    /// Reads this map as an equality selector: whether each of its pairs stands in `labels` too. An empty selector
-    /// matches everything, as upstream's `labels.Set{}.AsSelector()` does.
+    /// Treats this map as an equality selector: returns true if `labels` contains each of its pairs. An empty selector
+    /// matches everything (upstream `labels.Set{}.AsSelector()`).
     pub fn selects(&self, labels: &StringMap) -> bool {
         let mut rest = labels.0.iter();
         self.0
@@ -77,7 +77,7 @@ impl fmt::Debug for StringMap {
 }
 
 impl<K: Into<Text>, V: Into<Text>> FromIterator<(K, V)> for StringMap {
-    /// Of two values for one key the later stays.
+    /// If a key occurs twice, the later value wins.
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
         let mut pairs: Vec<(Text, Text)> = pairs.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
         pairs.sort_by(|a, b| a.0.cmp(&b.0));
@@ -100,7 +100,7 @@ impl<'de> Deserialize<'de> for StringMap {
     }
 }
 
-/// Deserialises only the pairs whose key is wanted; the others are skipped without being kept.
+/// Deserialises the pairs whose key is wanted and skips the others.
 pub(crate) fn only<'de, D: Deserializer<'de>>(
     deserializer: D,
     wanted: fn(&str) -> bool,
@@ -146,7 +146,7 @@ impl<'de> Visitor<'de> for Pairs {
     }
 }
 
-/// A key, or none where it is not wanted.
+/// A key; none if it is not wanted.
 struct Key {
     wanted: fn(&str) -> bool,
 }

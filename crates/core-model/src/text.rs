@@ -1,7 +1,7 @@
-//! Reading strings of JSON in place: what is parsed or skipped is not copied first, and what is kept is copied once.
+//! Deserialising strings in place: a string that is parsed is not copied, and one that is kept is copied once.
 //!
-//! serde reads an `Arc<str>` by way of a `String`, and a `Cow<str>` always as a `String`: a copy more for each string of
-//! each object of a list.
+//! serde deserialises an `Arc<str>` through a `String`, and a `Cow<str>` always as a `String`. That is one more copy for
+//! each string of each object of a list.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,11 +11,11 @@ use serde::{Deserialize, Deserializer};
 
 use crate::Text;
 
-/// Reads an optional string through `read`, which sees it where it stands; `null` is none.
+/// Deserialises an optional string with `read`, which borrows it from the input; `null` is none.
 ///
 /// # Errors
 ///
-/// What `read` says, and when there is something else than a string.
+/// The error of `read`, and an error if the value is not a string.
 pub(crate) fn through<'de, D, T, E>(
     deserializer: D,
     read: impl FnOnce(&str) -> Result<T, E>,
@@ -57,32 +57,32 @@ impl<'de, F: FnOnce(&str) -> Result<T, E>, T, E: fmt::Display> Visitor<'de> for 
 }
 
 fn kept(text: &str) -> Result<Text, std::convert::Infallible> {
-    // The empty string is one that all share.
+    // All empty strings share one allocation.
     Ok(if text.is_empty() { Text::default() } else { Text::from(text) })
 }
 
-/// Reads an optional string.
+/// Deserialises an optional string.
 pub(crate) fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Text>, D::Error> {
     through(deserializer, kept)
 }
 
-/// Reads a string; `null` is the empty one, as Go reads it.
+/// Deserialises a string; `null` is the empty string, as in Go.
 pub(crate) fn or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Text, D::Error> {
     Ok(optional(deserializer)?.unwrap_or_default())
 }
 
-/// Reads an optional string for which empty means none.
+/// Deserialises an optional string; the empty string is none.
 pub(crate) fn non_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Text>, D::Error> {
     Ok(optional(deserializer)?.filter(|text| !text.is_empty()))
 }
 
-/// Reads a list of strings; `null` is an empty one.
+/// Deserialises a list of strings; `null` is an empty list.
 pub(crate) fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Text>, D::Error> {
     let items = Option::<Vec<OrEmpty>>::deserialize(deserializer)?.unwrap_or_default();
     Ok(items.into_iter().map(|OrEmpty(text)| text).collect())
 }
 
-/// A string that is read as [`or_empty`] reads it.
+/// A string that is deserialised with [`or_empty`].
 #[derive(Deserialize)]
 pub(crate) struct OrEmpty(#[serde(deserialize_with = "or_empty")] pub(crate) Text);
 
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_than_a_string_is_an_error_that_says_so() {
+    fn any_other_type_is_an_error_that_names_it() {
         let error = serde_json::from_str::<Texts>(r#"{"name":7}"#).unwrap_err().to_string();
         assert_eq!(error, "invalid type: integer `7`, expected a string at line 1 column 9");
     }

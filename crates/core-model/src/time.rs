@@ -1,18 +1,18 @@
-//! Points in time, as the API writes them.
+//! Times in the form of the API.
 
 use serde::{Deserializer, Serializer};
 
 use crate::text;
 
-/// A point in time. The API keeps whole seconds.
+/// A point in time. The API stores whole seconds.
 pub type Timestamp = jiff::Timestamp;
 
-/// Formats as Go's `time.RFC3339Nano` in UTC does, which is how the trigger-time annotation is written.
+/// Formats a time as Go's `time.RFC3339Nano` in UTC, the format of the trigger-time annotation.
 pub fn rfc3339(time: Timestamp) -> String {
     time.to_string()
 }
 
-/// Reads an optional time; `null` and the empty string are none.
+/// Deserialises an optional time; `null` and the empty string are none.
 pub(crate) fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     let read = |text: &str| match text {
         "" => Ok(None),

@@ -1,5 +1,5 @@
-//! Objects that no API server should hand out: each view says what is wrong with them or makes sense of them, and never
-//! panics.
+//! Objects that no API server should return: each view is an error that says what is wrong, or a sensible value, and
+//! never a panic.
 
 use std::fmt::Debug;
 
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 fn error_of<T: DeserializeOwned + Debug>(object: &Value) -> String {
-    serde_json::from_value::<T>(object.clone()).expect_err("a view of nonsense").to_string()
+    serde_json::from_value::<T>(object.clone()).expect_err("an invalid object").to_string()
 }
 
 fn slice() -> Value {
@@ -48,7 +48,7 @@ fn endpoints() -> Value {
             "notReadyAddresses": null, "ports": [{"name": "http", "port": 80, "protocol": "TCP"}]}]})
 }
 
-/// `object` with one value, found by its JSON pointer, put in the place of what was there.
+/// Returns `object` with the value at a JSON pointer replaced.
 fn with(mut object: Value, pointer: &str, value: Value) -> Value {
     *object.pointer_mut(pointer).expect("a place in the object") = value;
     object

@@ -12,7 +12,7 @@ use crate::pod_service_index::PodServiceIndex;
 use crate::{Change, Cluster, Object, PodEvent, StreamEvent};
 
 /// The change of a pod that was created or deleted.
-const EVERYTHING: PodChange = PodChange { endpoint: true, membership: true };
+const EVERYTHING: PodChange = PodChange::EVERYTHING;
 
 impl Cluster {
     /// Applies an event about pods.

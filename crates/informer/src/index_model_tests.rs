@@ -146,7 +146,7 @@ fn check_pod_events(events: &[PodEvent], before: &Pods, after: &Pods, services: 
         assert_eq!((event.change.old.as_deref(), event.change.new.as_deref()), (old, new));
         let changed = match (old, new) {
             (Some(old), Some(new)) => PodChange::between(old, new),
-            _ => PodChange { endpoint: true, membership: true },
+            _ => PodChange::EVERYTHING,
         };
         assert_eq!(event.changed, changed);
         let nothing = BTreeSet::new();
