@@ -1,4 +1,4 @@
-//! The embedded API server, in process: requests as a client makes them, without sockets.
+//! Requests to the embedded API server in process, without sockets.
 
 use criterion::{BatchSize, Criterion, Throughput};
 use http::{Method, Request, Response};
@@ -21,7 +21,7 @@ fn server() -> EmbeddedApiServer {
         .expect("the objects can be loaded")
 }
 
-/// Sends a request. Of the answer only the head has come.
+/// Sends a request and returns when the head of the answer has arrived.
 async fn send(
     server: &EmbeddedApiServer,
     method: Method,

@@ -1,4 +1,4 @@
-//! Planning the slices of a Service of 5,000 pods: from nothing, with nothing to do, and with one pod that changed.
+//! Plans the slices of a Service with 5,000 pods: without slices, without changes, and with one changed pod.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use kube_endpoint_endpointslice_controller::{Plan, PlanInputs, TopologyState, pl
 const PODS: usize = 5_000;
 const WORKLOAD: &str = "web";
 
-struct World {
+struct Inputs {
     service: Service,
     nodes: BTreeMap<Text, Arc<Node>>,
     topology: TopologyState,
 }
 
-impl World {
+impl Inputs {
     fn plan(&self, pods: &[Arc<Pod>], existing_slices: &[Arc<EndpointSlice>]) -> Plan {
         plan(
             &PlanInputs::new(&self.service, pods, &self.nodes)
@@ -27,7 +27,7 @@ impl World {
     }
 }
 
-/// What the server makes of the slices of a plan.
+/// The slices of a plan as the server would store them.
 fn carried_out(plan: Plan) -> Vec<Arc<EndpointSlice>> {
     let made = |(number, mut slice): (usize, EndpointSlice)| {
         slice.metadata.name = format!("{}{number:05}", slice.metadata.generate_name).into();
@@ -42,23 +42,23 @@ fn carried_out(plan: Plan) -> Vec<Arc<EndpointSlice>> {
 
 fn plans(criterion: &mut Criterion) {
     let nodes = nodes();
-    let world = World {
+    let inputs = Inputs {
         service: service(WORKLOAD),
         topology: TopologyState::from_nodes(nodes.iter().map(Arc::as_ref), 0.0),
         nodes: nodes.into_iter().map(|node| (node.name.clone(), node)).collect(),
     };
     let pods = pods(WORKLOAD, PODS);
-    let slices = carried_out(world.plan(&pods, &[]));
+    let slices = carried_out(inputs.plan(&pods, &[]));
     assert_eq!(slices.iter().map(|slice| slice.endpoints.len()).sum::<usize>(), PODS);
-    assert!(world.plan(&pods, &slices).is_empty());
+    assert!(inputs.plan(&pods, &slices).is_empty());
     let mut one_flipped = pods.clone();
     one_flipped[PODS / 2] = Arc::new(flipped(&pods[PODS / 2], WORKLOAD, PODS / 2, false));
-    assert_eq!(world.plan(&one_flipped, &slices).write_count(), 1);
+    assert_eq!(inputs.plan(&one_flipped, &slices).write_count(), 1);
 
     let mut group = criterion.benchmark_group("endpointslice plan, 5,000 pods");
-    group.bench_function("cold", |bencher| bencher.iter(|| world.plan(&pods, &[])));
-    group.bench_function("nothing to do", |bencher| bencher.iter(|| world.plan(&pods, &slices)));
-    group.bench_function("one pod flipped", |bencher| bencher.iter(|| world.plan(&one_flipped, &slices)));
+    group.bench_function("cold", |bencher| bencher.iter(|| inputs.plan(&pods, &[])));
+    group.bench_function("nothing to do", |bencher| bencher.iter(|| inputs.plan(&pods, &slices)));
+    group.bench_function("one pod flipped", |bencher| bencher.iter(|| inputs.plan(&one_flipped, &slices)));
     group.finish();
 }
 

@@ -1,8 +1,8 @@
 //! What the embedded API server costs at the size of a large cluster: 150,000 pods, 10,000 Services, 5,000 nodes.
 //!
 //! `cargo run --release -p kube-endpoint-benches --example apiserver_scale` prints a table of times and of resident
-//! memory, as Linux counts it in `/proc/self/status`; it fails when memory goes past the limit. Numbers for pods,
-//! Services and nodes can be given as arguments.
+//! memory, from `/proc/self/status`. It fails when memory exceeds the limit. Arguments set the numbers of pods, Services and
+//! nodes.
 
 #![allow(clippy::print_stdout)]
 
@@ -16,13 +16,13 @@ use kube_endpoint_embedded_apiserver::{Body, EmbeddedApiServer};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-/// Resident memory that the server must stay under, in bytes.
+/// The limit of resident memory, in bytes.
 const LIMIT: u64 = 1_500_000_000;
-/// Parsed objects take several times the memory of their text, so they are made and loaded in parts.
+/// Parsed objects take several times the memory of their text, so they are created and loaded in batches.
 const BATCH: usize = 2_000;
 const NAMESPACES: usize = 100;
 const WATCHERS: usize = 50;
-/// Patches until the history is full, so that what it keeps is in the figures.
+/// Enough patches to fill the history, so that the figures include it.
 const PATCHES: usize = 10_000;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
@@ -91,7 +91,7 @@ async fn main() -> Outcome {
     for turn in 0..PATCHES {
         patch(&server, rounds + turn, (turn * 7) % pods.max(1)).await?;
     }
-    row("patch seen by nobody", &format!("{:.0?} each", started.elapsed() / PATCHES as u32));
+    row("patch without watchers", &format!("{:.0?} each", started.elapsed() / PATCHES as u32));
     let full = resident()?;
     row("memory with a full history", &megabytes(full - before));
     if full > LIMIT || listed.peak > LIMIT {
@@ -164,7 +164,7 @@ struct Read {
     peak: u64,
 }
 
-/// Reads an answer piece by piece and keeps none of it.
+/// Reads an answer frame by frame and discards it.
 async fn read(answer: Response<Body>) -> Outcome<Read> {
     let mut body = answer.into_body();
     let mut read = Read { bytes: 0, peak: 0 };

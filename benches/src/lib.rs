@@ -1,23 +1,23 @@
-//! What the benchmarks work on: pods and Services of any number, as views and as an API server's JSON.
+//! Inputs of the benchmarks: any number of pods and Services, as views and as an API server's JSON.
 //!
-//! Pods are made from one of a real cluster, so that they have the size and the shape that pods have there.
+//! Pods are copies of one from a real cluster, so that their size and fields are realistic.
 
 use std::sync::Arc;
 
 use kube_endpoint_core_model::{EndpointSlice, Intern, Interner, Node, Pod, Service};
 use serde_json::{Value, json};
 
-/// The namespace of all that is made here.
+/// The namespace of all objects.
 pub const NAMESPACE: &str = "shop";
 
-/// How many nodes there are.
+/// The number of nodes.
 pub const NODES: usize = 60;
 
 /// The objects of one kind in the recorded sample cluster.
 ///
 /// # Panics
 ///
-/// When the fixture is not what it was: a benchmark of nothing is of no use.
+/// When the fixture has no such objects.
 pub fn recorded(kind: &str) -> Vec<Value> {
     let fixture = include_str!("../../integration-tests/fixtures/shop-cluster.json");
     let mut list: Value = serde_json::from_str(fixture).expect("the fixture is JSON");
@@ -27,7 +27,7 @@ pub fn recorded(kind: &str) -> Vec<Value> {
     found
 }
 
-/// Pods as the API server has them: each with its own name, uid and address, spread over [`NODES`] nodes, and all with
+/// Pods as the API server stores them, each with its own name, uid and address, spread over [`NODES`] nodes, and all with
 /// the label `app` of the workload.
 pub fn pods_as_json(workload: &str, count: usize) -> Vec<Value> {
     let template = recorded("Pod").swap_remove(0);
@@ -49,7 +49,7 @@ pub fn pods_as_json(workload: &str, count: usize) -> Vec<Value> {
     (0..count).map(pod).collect()
 }
 
-/// The same pods as views, which share texts as they do in a store.
+/// The same pods as views, which share strings as in a store.
 pub fn pods(workload: &str, count: usize) -> Vec<Arc<Pod>> {
     let mut interner = Interner::default();
     pods_as_json(workload, count).into_iter().map(|pod| Arc::new(stored(pod, &mut interner))).collect()
@@ -68,7 +68,7 @@ pub fn service(workload: &str) -> Service {
     view(service_as_json(workload))
 }
 
-/// The same Service as one would create it.
+/// The same Service as a client would create it.
 pub fn service_as_json(workload: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -90,7 +90,7 @@ pub fn nodes() -> Vec<Arc<Node>> {
     (0..NODES).map(|number| Arc::new(node(number))).collect()
 }
 
-/// Slices as a store has them once they have come back from the server: sharing texts with one another only.
+/// Slices as a store holds them after the server returned them: they share strings only with one another.
 pub fn read_back(slices: Vec<EndpointSlice>) -> Vec<Arc<EndpointSlice>> {
     let mut interner = Interner::default();
     let json = slices.into_iter().map(|slice| serde_json::to_value(slice).expect("slices can be written"));

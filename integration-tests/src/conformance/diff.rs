@@ -1,12 +1,12 @@
-//! The difference of two normal forms as a person reads it.
+//! The readable difference of two normal forms.
 
 use serde_json::Value;
 use similar::TextDiff;
 
-/// The most lines that one difference prints.
+/// The maximum number of lines that a difference prints.
 const MOST_LINES: usize = 80;
 
-/// A unified diff of two values as indented JSON, cut off after a screenful or two; empty if they are equal.
+/// A unified diff of two values as indented JSON, truncated if long; empty if they are equal.
 pub fn unified_diff(want: &Value, got: &Value) -> String {
     let [want, got] = [want, got].map(|value| {
         let mut value = value.clone();

@@ -1,4 +1,4 @@
-//! What can go wrong in playing a scenario apart from a wrong output.
+//! Errors of playing a scenario, other than a wrong output.
 
 use std::path::PathBuf;
 
@@ -12,11 +12,11 @@ pub enum ConformanceError {
         method: http::Method,
         /// The path and query of the request.
         path: String,
-        /// What the client made of the answer.
+        /// The error of the client.
         #[source]
         source: Box<kube::Error>,
     },
-    /// A request that HTTP does not allow, such as a name that is no part of a path.
+    /// An invalid HTTP request, such as one for a name that cannot be part of a path.
     #[error("{path}: {source}")]
     NoRequest {
         /// The path and query of the request.
@@ -29,18 +29,18 @@ pub enum ConformanceError {
     Unreadable {
         /// The file or folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// JSON that is no scenario, operation or list.
+    /// JSON that is not a scenario, operation or list.
     #[error("{what}: {source}")]
     Malformed {
-        /// Which file or which operation.
+        /// The file or operation.
         what: String,
-        /// Where it differs from what is expected.
+        /// What is malformed, and where.
         source: serde_json::Error,
     },
-    /// A kubeconfig that gives no client.
+    /// A kubeconfig from which no client can be made.
     #[error("kubeconfig {}: {reason}", path.display())]
     Kubeconfig {
         /// The file.
@@ -48,12 +48,12 @@ pub enum ConformanceError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The server or the controllers of a world in this process did not start.
+    /// The server or the controllers of a test bed did not start.
     #[error("starting {what}: {reason}")]
     NotStarted {
-        /// Which of them.
+        /// Which of them did not start.
         what: &'static str,
-        /// What they said.
+        /// Why.
         reason: String,
     },
 }
@@ -69,7 +69,7 @@ impl ConformanceError {
         }
     }
 
-    /// Whether a pod was refused because its namespace has no service account yet, which passes on real clusters.
+    /// Whether a pod was refused because its namespace has no service account yet. Real clusters create it shortly after.
     pub(super) fn awaits_service_account(&self) -> bool {
         match self {
             Self::Refused { source, .. } => matches!(&**source, kube::Error::Api(status)
@@ -79,7 +79,7 @@ impl ConformanceError {
     }
 }
 
-/// The API's own words where it answered, since the client's error repeats the whole status object.
+/// The message of the server's `Status`, if it answered; the client's error would print the whole object.
 fn reason(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => format!("{} {}: {}", status.code, status.reason, status.message),

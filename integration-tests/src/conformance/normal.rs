@@ -1,8 +1,7 @@
 //! The normal form: what two correct runs agree on, whatever names, uids and orders they chose.
 //!
-//! Endpoints by name, slices grouped by what makes them interchangeable, events without their counts. Which rules
-//! apply is written down in the README beside the recordings. Expectations are put [`in_order`] as well before they
-//! are compared, so that no order in a file matters.
+//! It has Endpoints by name, groups of interchangeable slices, and events without their counts. The README beside the
+//! recordings lists its rules. Expectations are sorted with [`in_order`] too, so the order in a file does not matter.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,10 +9,10 @@ use serde_json::{Map, Value, json};
 
 use super::{Compare, Snapshot};
 
-/// The annotation with the time of the change that an output follows.
+/// The annotation with the time of the change that caused an output.
 pub const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
-/// The most endpoints that a slice may hold where the sizes of slices are not compared.
+/// The maximum number of endpoints in a slice where the sizes of slices are not compared.
 const MOST_ENDPOINTS: usize = 100;
 
 /// The normal form of a snapshot of `namespace`, weakened as `compare` says.
@@ -30,7 +29,7 @@ pub fn normal_form(snapshot: &Snapshot, namespace: &str, compare: &Compare) -> V
     form
 }
 
-/// Sorts every list of a normal form whose order does not count, and drops repeated annotations and events.
+/// Sorts every list of a normal form whose order does not matter, and drops repeated annotations and events.
 pub fn in_order(form: &mut Value) {
     for object in form["endpoints"].as_object_mut().into_iter().flat_map(Map::values_mut) {
         for subset in object["subsets"].as_array_mut().into_iter().flatten() {
@@ -58,11 +57,11 @@ pub fn in_order(form: &mut Value) {
     }
 }
 
-/// The names that stand for values which differ from run to run.
+/// Symbols for values that differ from run to run.
 struct Symbols<'a> {
     /// "Kind/name" by uid.
     uids: HashMap<&'a str, String>,
-    /// When some Service of the namespace was created.
+    /// The creation times of the Services of the namespace.
     service_times: HashSet<&'a str>,
     namespace: &'a str,
 }
@@ -87,7 +86,7 @@ impl<'a> Symbols<'a> {
         format!("uid:{}", self.uids.get(uid).map_or("gone", String::as_str))
     }
 
-    /// The annotations of an object without empty ones, its trigger time replaced by the symbol or left out.
+    /// The annotations of an object without empty ones, its trigger time replaced by the symbol or omitted.
     fn annotations(&self, object: &Value, compare: &Compare) -> Value {
         let mut annotations = object_at(object, &["metadata", "annotations"]);
         if compare.trigger.is_some() {
@@ -101,7 +100,7 @@ impl<'a> Symbols<'a> {
         Value::Object(without_empty(annotations))
     }
 
-    /// What an address or endpoint stands for.
+    /// The symbol for the target of an address or endpoint.
     fn target(&self, reference: &Value) -> Value {
         let Value::Object(reference) = reference else { return Value::Null };
         let mut reference = reference.clone();
@@ -167,7 +166,7 @@ impl<'a> Symbols<'a> {
         ))
     }
 
-    /// Slices that could stand in for one another, as one group each.
+    /// Groups of interchangeable slices.
     fn groups(&self, slices: &[Value], compare: &Compare) -> Vec<Value> {
         let mut groups: BTreeMap<String, Group> = BTreeMap::new();
         for slice in slices {
@@ -192,7 +191,7 @@ impl<'a> Symbols<'a> {
     }
 }
 
-/// A group of slices that is being put together.
+/// A group of slices under construction.
 struct Group {
     head: Value,
     annotations: Vec<Value>,
@@ -225,7 +224,7 @@ impl Group {
     }
 }
 
-/// Takes the hints out of `endpoints` and counts them as "zone->hinted zones".
+/// Removes the hints from `endpoints` and counts them as "zone->hinted zones".
 fn hint_counts(endpoints: &mut [Value]) -> Value {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for endpoint in endpoints {
@@ -275,7 +274,7 @@ fn object_at(value: &Value, path: &[&str]) -> Map<String, Value> {
     path.iter().fold(value, |value, key| &value[*key]).as_object().cloned().unwrap_or_default()
 }
 
-/// Drops the fields that say no more than an absent one.
+/// Drops fields whose value is equivalent to an absent field.
 fn without_empty(mut fields: Map<String, Value>) -> Map<String, Value> {
     fields.retain(|_, value| match value {
         Value::Null => false,

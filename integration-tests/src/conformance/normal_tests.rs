@@ -1,4 +1,4 @@
-//! Each rule of the normal form on a snapshot made by hand, and the recordings as a check of the whole.
+//! Each rule of the normal form on a small snapshot, and all rules on the recordings.
 
 use serde_json::{Value, json};
 

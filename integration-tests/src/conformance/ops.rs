@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::ConformanceError;
 
-/// The content type of a patch that names none.
+/// The default content type of a patch.
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
-/// The kinds that scenarios and snapshots deal with.
+/// The kinds that scenarios and snapshots use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[allow(missing_docs, reason = "each is named like the kind it stands for")]
 pub enum Kind {
@@ -25,7 +25,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The path of the collection, in `namespace` where the kind lives in one.
+    /// The path of the collection, in `namespace` if the kind is namespaced.
     fn collection(self, namespace: &str) -> String {
         let (group, plural) = match self {
             Self::Node => return "/api/v1/nodes".to_owned(),
@@ -44,11 +44,11 @@ impl Kind {
     }
 }
 
-/// One request, or a few that belong together.
+/// One request, or several that belong together.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum Op {
-    /// Creates `object`; its status, which a create drops, follows as a patch.
+    /// Creates `object`, then patches its status, because a create ignores the status.
     Create {
         /// The object, without a namespace.
         object: Value,
@@ -101,7 +101,7 @@ impl Op {
     }
 }
 
-/// The server as one scenario sees it: a client and a namespace.
+/// A client for one scenario: requests for namespaced kinds go to its namespace.
 #[derive(Clone)]
 pub struct Api {
     client: Client,
@@ -119,7 +119,7 @@ impl Api {
         &self.namespace
     }
 
-    /// Carries out one operation.
+    /// Runs one operation.
     ///
     /// # Errors
     ///
@@ -150,11 +150,11 @@ impl Api {
         }
     }
 
-    /// Creates `object` in the scenario's namespace, and gives it its status.
+    /// Creates `object` in the scenario's namespace and patches its status.
     ///
     /// # Errors
     ///
-    /// When the server refuses one of the two requests, or `object` is of no kind that is known here.
+    /// When the server refuses one of the two requests, or the kind of `object` is unknown.
     pub async fn create(&self, mut object: Value) -> Result<(), ConformanceError> {
         let kind = Kind::deserialize(&object["kind"])
             .map_err(|source| ConformanceError::Malformed { what: object.to_string(), source })?;
@@ -181,7 +181,7 @@ impl Api {
         Ok(())
     }
 
-    /// Deletes every pod of the namespace at once and without grace.
+    /// Deletes all pods of the namespace with a grace period of zero.
     pub(super) async fn delete_pods(&self) -> Result<(), ConformanceError> {
         let path = Kind::Pod.collection(&self.namespace);
         self.send(Method::DELETE, path, Some((&delete_options(Some(0)), JSON))).await?;
@@ -255,7 +255,7 @@ fn delete_options(grace: Option<i64>) -> Value {
     options
 }
 
-/// Puts `namespace` wherever a string is `$NS`, as in the targets of hand-written Endpoints.
+/// Replaces every string `$NS` with `namespace`, as in the targets of Endpoints that the scenario writes.
 fn name_namespace(value: &mut Value, namespace: &str) {
     match value {
         Value::String(text) if text == "$NS" => namespace.clone_into(text),

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::normal::in_order;
 
-/// A part of the outputs that is built on its own.
+/// A part of the outputs that can be compared on its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
     /// The Endpoints that the endpoints controller writes.
@@ -18,7 +18,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// All parts, with the names that a command line calls them by.
+    /// All parts with their names on command lines.
     pub const NAMED: [(&'static str, Self); 4] = [
         ("endpoints", Self::Endpoints),
         ("slices", Self::Slices),
@@ -57,7 +57,7 @@ impl Parts {
         self
     }
 
-    /// Parses a list such as `slices,mirroring`; `None` for a name that is no part's.
+    /// Parses a list such as `slices,mirroring`; `None` if a name is unknown.
     pub fn parse(names: &str) -> Option<Self> {
         names.split(',').try_fold(Self::NONE, |parts, name| {
             let (_, part) = Part::NAMED.into_iter().find(|(known, _)| *known == name.trim())?;
@@ -65,9 +65,9 @@ impl Parts {
         })
     }
 
-    /// Takes out of a normal form what none of these parts writes.
+    /// Removes from a normal form what none of these parts writes.
     ///
-    /// Outputs that no controller of ours marks as its own stay, since the scenario itself wrote them.
+    /// Outputs without the mark of one of our controllers are kept: the scenario itself wrote them.
     pub fn mask(self, form: &mut Value) {
         if let Some(Value::Object(endpoints)) = form.get_mut("endpoints") {
             endpoints.retain(|_, object| {
@@ -91,7 +91,7 @@ impl Parts {
         }
     }
 
-    /// Whether anything of a normal form would be left for these parts to be compared by.
+    /// Whether a normal form contains any output of these parts.
     pub fn has_any_of(self, form: &Value) -> bool {
         let mut form = form.clone();
         self.mask(&mut form);
@@ -105,7 +105,7 @@ impl Parts {
     }
 }
 
-/// Takes the hints out of the slices of a normal form.
+/// Removes the hints from the slices of a normal form.
 pub fn drop_hints(form: &mut Value) {
     for group in form["slices"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
         group.remove("hintCounts");
@@ -164,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_no_part() {
+    fn an_unknown_name_is_refused() {
         assert_eq!(Parts::parse("slices,hint"), None);
         assert_eq!(Parts::parse("slices, hints"), Some(Parts::NONE.and(Part::Slices).and(Part::Hints)));
         assert_eq!(Parts::parse("endpoints,slices,hints,mirroring"), Some(Parts::ALL));
     }
 
     #[test]
-    fn hand_written_endpoints_are_nothing_to_compare_a_controller_by() {
+    fn endpoints_of_the_scenario_are_no_output_of_a_controller() {
         let form = json!({"endpoints": {"hand": {"labels": {}}}, "slices": [], "events": []});
         assert!(!Parts::ALL.has_any_of(&form));
     }

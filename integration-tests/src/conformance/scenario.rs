@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 
 use super::{ConformanceError, Op};
 
-/// One recording: what was done, and what the outputs were after each step.
+/// One recording: operations, and the outputs after each step.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// The name, which is also the file's name without its ending.
+    /// The name, which is also the file name without its extension.
     pub name: String,
     /// What the scenario is about, one sentence.
     pub about: String,
@@ -31,7 +31,7 @@ pub struct Step {
     /// The operations, to be carried out in this order.
     #[serde(rename = "do")]
     pub ops: Vec<Repeated>,
-    /// In what respects the outputs may differ from the expectation.
+    /// How the outputs may differ from the expectation.
     #[serde(default)]
     pub compare: Compare,
     /// For how many seconds the outputs must stay the same.
@@ -64,15 +64,15 @@ impl Step {
     }
 }
 
-/// How one step's comparison is weakened, because two correct runs may differ there.
+/// Weakens the comparison of one step where two correct runs may differ.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Compare {
-    /// Leaves the trigger time annotation out.
+    /// Omits the trigger time annotation.
     pub trigger: Option<Ignore>,
     /// Keeps only how many endpoints of a zone are hinted to which zone.
     pub hints: Option<Counts>,
-    /// Leaves out how endpoints are spread over slices, as long as no slice is too large.
+    /// Ignores how endpoints are distributed over slices, as long as no slice is too large.
     pub sizes: Option<Ignore>,
     /// Keeps only the number of endpoints of a group of slices.
     pub endpoints: Option<Counts>,
@@ -81,31 +81,31 @@ pub struct Compare {
 }
 
 impl Compare {
-    /// Compares all but the trigger time, for outputs whose history cannot be repeated.
+    /// Compares everything except the trigger time, for outputs whose history cannot be repeated.
     pub const WITHOUT_TRIGGER: Self =
         Self { trigger: Some(Ignore::Ignore), hints: None, sizes: None, endpoints: None, addresses: None };
 }
 
-/// The word `ignore`.
+/// The value `ignore`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ignore {
-    /// Leave it out.
+    /// Omit it.
     Ignore,
 }
 
-/// The word `counts`.
+/// The value `counts`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Counts {
-    /// Keep only how many there are.
+    /// Keep only their number.
     Counts,
 }
 
 /// An operation that may be repeated with a running number.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Repeated {
-    /// How often; without it once, and then placeholders stay as they are.
+    /// Number of repetitions. Without it the operation runs once, and placeholders are not replaced.
     count: Option<u32>,
     /// The first number.
     #[serde(default)]
@@ -124,11 +124,11 @@ impl Repeated {
         Duration::try_from_secs_f64(self.pause).unwrap_or_default()
     }
 
-    /// The operations with every placeholder filled in.
+    /// The operations with all placeholders replaced.
     ///
     /// # Errors
     ///
-    /// [`ConformanceError::Malformed`] when the outcome is no operation.
+    /// [`ConformanceError::Malformed`] when the result is not an operation.
     pub fn expand(&self) -> Result<Vec<Op>, ConformanceError> {
         let template = Value::Object(self.template.clone());
         let values = match self.count {
@@ -147,7 +147,7 @@ impl Repeated {
     }
 }
 
-/// A copy of `value` in which the placeholders of all strings, keys included, stand for the number `i`.
+/// A copy of `value` with the placeholders in all strings, keys included, replaced for the number `i`.
 fn filled(value: &Value, i: u32) -> Value {
     match value {
         Value::String(text) => Value::String(filled_text(text, i)),
@@ -175,7 +175,7 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// When the file cannot be read or is no scenario.
+    /// When the file cannot be read or is not a scenario.
     pub fn read(path: &Path) -> Result<Self, ConformanceError> {
         let text = fs::read(path)
             .map_err(|source| ConformanceError::Unreadable { path: path.to_owned(), source })?;
@@ -187,13 +187,13 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// When there is none or it is no scenario.
+    /// When it does not exist or is not a scenario.
     pub fn recorded(name: &str) -> Result<Self, ConformanceError> {
         Self::read(&recordings_folder().join(format!("{name}.json")))
     }
 }
 
-/// Where the recordings lie.
+/// The folder of the recordings.
 pub fn recordings_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance")
 }

@@ -1,4 +1,4 @@
-//! What a server holds of a scenario's namespace at one moment.
+//! The objects of a scenario's namespace at one moment.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Lists what the server holds now. The lists are taken one after another, as a person with kubectl would.
+    /// Lists the objects of the server, one kind after another.
     ///
     /// # Errors
     ///
@@ -35,7 +35,7 @@ impl Snapshot {
         })
     }
 
-    /// Sorts the items of a `List` by kind, as `kubectl get ... -o json` prints it; other kinds are left out.
+    /// Sorts the items of a `List` by kind, as `kubectl get ... -o json` prints it; other kinds are ignored.
     pub fn of_list(list: &Value) -> Self {
         let mut snapshot = Self::default();
         for item in list["items"].as_array().into_iter().flatten() {
