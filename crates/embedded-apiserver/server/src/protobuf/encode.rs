@@ -10,7 +10,7 @@ use std::ops::Range;
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::table::{self, Field, Kind, Message, Shape};
 use super::wire::{bytes, number, wrap};
@@ -163,10 +163,10 @@ impl<'de> DeserializeSeed<'de> for One<'_> {
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
         if self.field.kind == Kind::Fields {
-            let fields = Value::deserialize(json)?;
-            if !fields.is_null() {
+            let fields = Box::<RawValue>::deserialize(json)?;
+            if fields.get() != "null" {
                 let start = self.out.len();
-                bytes(self.out, 1, fields.to_string().as_bytes());
+                bytes(self.out, 1, fields.get().as_bytes());
                 wrap(self.out, start, self.field.number);
             }
             return Ok(());
