@@ -8,7 +8,6 @@ pub mod error;
 pub mod events;
 pub mod limiter;
 pub mod name_generator;
-mod put_off;
 pub mod tracked;
 pub mod writer;
 
@@ -16,6 +15,5 @@ pub use clock::Clock;
 pub use error::WriteError;
 pub use events::{EventRecorder, EventSubject};
 pub use limiter::RequestLimiter;
-pub use put_off::PutOff;
-pub use tracked::{FailedWrite, Operation, SliceWrites, TrackedWriter};
+pub use tracked::{FailedWrite, Operation, TrackedWriter};
 pub use writer::{ApiWriter, Writable, Written};

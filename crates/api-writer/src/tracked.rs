@@ -2,9 +2,8 @@
 //! has not caught up is noticed.
 
 use std::fmt;
-use std::sync::Arc;
 
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey};
+use kube_endpoint_core_model::{ObjectKey, Writes};
 use kube_endpoint_tracker::{CachePosition, WriteTracker};
 
 use crate::error::WriteError;
@@ -17,17 +16,6 @@ pub struct TrackedWriter {
     writer: ApiWriter,
     tracker: WriteTracker,
     names: NameGenerator,
-}
-
-/// What a plan wants written: creates first, then updates in order, then deletes.
-#[derive(Debug)]
-pub struct SliceWrites<'a> {
-    /// Slices to make; each is named from its `generateName`.
-    pub create: Vec<EndpointSlice>,
-    /// Slices to replace.
-    pub update: &'a [EndpointSlice],
-    /// Slices to delete.
-    pub delete: &'a [Arc<EndpointSlice>],
 }
 
 /// The kind of a write, as the `operation` label of metrics has it.
@@ -92,46 +80,52 @@ impl TrackedWriter {
     /// # Errors
     ///
     /// The first write that failed.
-    pub async fn carry_out(
+    pub async fn carry_out<T: Writable>(
         &self,
         owner: &ObjectKey,
-        writes: SliceWrites<'_>,
+        writes: Writes<T>,
         position: impl Fn() -> CachePosition,
         mut done: impl FnMut(Operation),
     ) -> Result<bool, FailedWrite> {
         let mut foreign = false;
-        for slice in writes.create {
-            foreign |= self.create_named(owner, slice, &position).await?;
+        for object in writes.create {
+            foreign |= self.create_named(owner, object, &position).await?;
             done(Operation::Create);
         }
-        for slice in writes.update {
-            foreign |= self.update(owner, slice, &position).await?.1;
+        for object in &writes.update {
+            foreign |= self.update(owner, object, &position).await?.1;
             done(Operation::Update);
         }
-        for slice in writes.delete {
-            self.delete::<EndpointSlice>(owner, &slice.key(), &slice.metadata.uid).await?;
+        for object in &writes.delete {
+            let metadata = object.metadata();
+            self.delete::<T>(owner, &metadata.key(), &metadata.uid).await?;
             done(Operation::Delete);
         }
         Ok(foreign)
     }
 
-    async fn create_named(
+    /// Creates an object; one without a name is named from its `generateName`.
+    async fn create_named<T: Writable>(
         &self,
         owner: &ObjectKey,
-        mut slice: EndpointSlice,
+        mut object: T,
         position: impl Fn() -> CachePosition,
     ) -> Result<bool, FailedWrite> {
+        if !object.metadata().name.is_empty() {
+            return self.create(owner, &object, &position).await.map(|(_, foreign)| foreign);
+        }
         let lost = self.tracker.take_unresolved(owner);
-        slice.metadata.name = lost.unwrap_or_else(|| self.names.generate_name(&slice.metadata.generate_name));
-        let key = slice.key();
-        match self.create(owner, &slice, &position).await {
+        let metadata = object.metadata_mut();
+        metadata.name = lost.unwrap_or_else(|| self.names.generate_name(&metadata.generate_name));
+        let key = metadata.key();
+        match self.create(owner, &object, &position).await {
             Ok((_, foreign)) => Ok(foreign),
             Err(FailedWrite { error: WriteError::AlreadyExists(message), .. }) => {
                 // Most likely the create whose answer was lost. Only the server knows which version the cache has to
                 // wait for; the sync then begins anew with what is there.
                 let failed = |error| FailedWrite { operation: Operation::Create, object: key.clone(), error };
                 self.tracker.begin(&key);
-                match self.writer.get::<EndpointSlice>(&key).await {
+                match self.writer.get::<T>(&key).await {
                     Ok(found) => {
                         self.tracker.wrote(owner, &key, found.version(), position());
                         Err(failed(WriteError::AlreadyExists(message)))
@@ -268,8 +262,8 @@ mod tests {
     use crate::limiter::RequestLimiter;
     use http::{Request, Response};
     use kube::client::Body;
-    use kube_endpoint_core_model::{ObjectMeta, ResourceVersion};
-    use std::sync::Mutex;
+    use kube_endpoint_core_model::{EndpointSlice, ObjectMeta, ResourceVersion};
+    use std::sync::{Arc, Mutex};
 
     type Asked = Arc<Mutex<Vec<String>>>;
 
@@ -321,7 +315,7 @@ mod tests {
     }
 
     async fn create_one(writer: &TrackedWriter) -> Result<bool, FailedWrite> {
-        let writes = SliceWrites { create: vec![slice("")], update: &[], delete: &[] };
+        let writes = Writes { create: vec![slice("")], ..Writes::default() };
         writer.carry_out(&owner(), writes, || position(1), |_| ()).await
     }
 
@@ -333,7 +327,7 @@ mod tests {
             (200, "{}"),
         ]);
         let (update, delete) = (slice("b"), Arc::new(slice("c")));
-        let writes = SliceWrites { create: vec![slice("")], update: &[update], delete: &[delete] };
+        let writes = Writes { create: vec![slice("")], update: vec![update], delete: vec![delete] };
         let mut done = Vec::new();
         writer.carry_out(&owner(), writes, || position(1), |what| done.push(what.as_str())).await.unwrap();
         assert_eq!(done, ["create", "update", "delete"]);
@@ -347,7 +341,7 @@ mod tests {
     async fn the_first_failure_ends_it() {
         let (writer, asked) = answering(&[(409, r#"{"message":"changed"}"#)]);
         let (update, delete) = (slice("b"), Arc::new(slice("c")));
-        let writes = SliceWrites { create: vec![], update: &[update], delete: &[delete] };
+        let writes = Writes { create: vec![], update: vec![update], delete: vec![delete] };
         let failed = writer.carry_out(&owner(), writes, || position(1), |_| ()).await.unwrap_err();
         assert_eq!(failed.to_string(), "failed to update n/b: changed");
         assert_eq!(asked.lock().unwrap().len(), 1);

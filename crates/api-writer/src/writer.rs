@@ -31,6 +31,9 @@ pub trait Writable: Serialize + Send + Sync {
     /// The metadata of the object.
     fn metadata(&self) -> &ObjectMeta;
 
+    /// Its metadata, to be changed.
+    fn metadata_mut(&mut self) -> &mut ObjectMeta;
+
     /// The path of all objects of the kind in a namespace.
     fn collection_path(namespace: &str) -> String {
         let root = if Self::API_VERSION.contains('/') { "/apis" } else { "/api" };
@@ -46,6 +49,10 @@ impl Writable for EndpointSlice {
     fn metadata(&self) -> &ObjectMeta {
         &self.metadata
     }
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
 }
 
 impl Writable for Endpoints {
@@ -55,6 +62,10 @@ impl Writable for Endpoints {
 
     fn metadata(&self) -> &ObjectMeta {
         &self.metadata
+    }
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
     }
 }
 

@@ -1,22 +1,18 @@
-//! The controller around the plan: what starts a sync, what a sync does, and what becomes of its outcome.
+//! The controller around the plan: what starts a sync, and what a sync does.
 //!
-//! Upstream: `pkg/controller/endpoint/endpoints_controller.go`. It has no metrics beyond those of its queue.
+//! Upstream: `pkg/controller/endpoint/endpoints_controller.go`.
 
-mod handler;
 mod sync;
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 use std::time::Duration;
 
-use kube_endpoint_api_writer::{ApiWriter, EventRecorder, PutOff, TrackedWriter};
+use kube_endpoint_controller_runtime::{
+    Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, SyncError,
+};
 use kube_endpoint_core_model::well_known::ANNOTATION_LEADER;
-use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
-use kube_endpoint_informer::Cluster;
-use kube_endpoint_tracker::TriggerTimes;
-use kube_endpoint_workqueue::{RetryPolicy, WorkQueue, default_controller_rate_limiter, run_workers};
-use parking_lot::Mutex;
-use tokio::sync::Notify;
+use kube_endpoint_core_model::{Endpoints, ObjectKey, ResourceVersion, Service};
+use kube_endpoint_informer::{Change, PodEvent};
+use kube_endpoint_workqueue::default_controller_rate_limiter;
 
 use crate::PlanOptions;
 
@@ -48,94 +44,76 @@ impl Default for ControllerOptions {
     }
 }
 
-/// The endpoints controller. Cloning shares it.
-#[derive(Clone)]
-pub struct EndpointsController {
-    shared: Arc<Shared>,
-}
+/// The endpoints controller.
+pub type EndpointsController = Controller<EndpointsReconciler>;
 
-struct Shared {
-    cluster: Cluster,
-    queue: WorkQueue<ObjectKey>,
-    put_off: PutOff,
-    writer: TrackedWriter,
-    events: EventRecorder,
+/// What the endpoints controller does; see [`Reconciler`].
+#[derive(Debug)]
+pub struct EndpointsReconciler {
     options: ControllerOptions,
-    triggers: TriggerTimes,
-    /// Services that went, and whose Endpoints have to go with them. Endpoints that never had a Service are somebody's
-    /// data: a key alone, queued for whatever reason, is no ground for deleting anything.
-    gone: Mutex<BTreeSet<ObjectKey>>,
-    /// The version of each Service about which a warning was logged.
-    warned: Mutex<HashMap<ObjectKey, ResourceVersion>>,
-    stopped: Notify,
 }
 
-impl EndpointsController {
-    /// A controller over a cluster's stores, which it begins to listen to. It works once [`Self::run`] runs.
-    pub fn new(
-        cluster: Cluster,
-        writer: ApiWriter,
-        events: EventRecorder,
-        options: ControllerOptions,
-    ) -> Self {
-        let queue = WorkQueue::new(QUEUE_NAME, default_controller_rate_limiter());
-        let shared = Arc::new(Shared {
-            put_off: PutOff::new(queue.clone()),
-            queue,
-            writer: TrackedWriter::new(writer, options.seed),
-            events,
-            options,
-            triggers: TriggerTimes::default(),
-            gone: Mutex::default(),
-            warned: Mutex::default(),
-            stopped: Notify::new(),
-            cluster: cluster.clone(),
-        });
-        cluster.add_handler(Arc::clone(&shared) as _);
-        Self { shared }
-    }
-
-    /// Works until [`Self::shut_down`]: waits for the stores to be filled, then syncs. Syncs that are under way when it is
-    /// shut down are finished.
-    pub async fn run(self) {
-        let shared = self.shared;
-        tokio::select! {
-            biased;
-            () = shared.stopped.notified() => return,
-            () = shared.cluster.synced() => {}
-        }
-        shared.queue_leftovers();
-        let syncing = Arc::clone(&shared);
-        run_workers(shared.queue.clone(), RetryPolicy::default(), shared.options.workers, move |key| {
-            let shared = Arc::clone(&syncing);
-            async move { shared.sync(&key).await }
-        })
-        .await;
-    }
-
-    /// Takes no more work and lets [`Self::run`] return when what is under way is done.
-    pub fn shut_down(&self) {
-        self.shared.queue.shut_down();
-        self.shared.stopped.notify_one();
-    }
-
-    /// How many Services wait to be synced, or are being synced.
-    pub fn pending(&self) -> usize {
-        self.shared.queue.outstanding()
-    }
+/// What is kept of a Service.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ServiceState {
+    /// Whether the Service was deleted, so that its Endpoints have to be deleted. Endpoints that never had a Service are
+    /// somebody's data, which a key alone, queued for whatever reason, must not delete.
+    deleted: bool,
+    /// The version of the Service about which a warning was logged.
+    warned: Option<ResourceVersion>,
 }
 
-impl Shared {
-    /// Queues the Endpoints of Services that went while nobody watched (upstream `checkLeftoverEndpoints`), but no
-    /// leader-election locks, which have no Service. Called once, when the stores are filled.
-    fn queue_leftovers(&self) {
-        for key in self.cluster.endpoints_keys() {
-            let Some(endpoints) = self.cluster.endpoints(&key) else { continue };
-            let metadata = &endpoints.metadata;
-            if self.cluster.service(&key).is_none() && !metadata.annotations.contains_key(ANNOTATION_LEADER) {
-                self.gone.lock().insert(key.clone());
-                self.queue.add(key);
+impl Reconciler for EndpointsReconciler {
+    type Output = Endpoints;
+    type State = ServiceState;
+    type Options = ControllerOptions;
+
+    fn new(options: ControllerOptions) -> Self {
+        Self { options }
+    }
+
+    fn config(&self) -> Config {
+        Config::new(QUEUE_NAME, default_controller_rate_limiter(), self.options.workers, self.options.seed)
+    }
+
+    fn manages(&self, _: &Endpoints) -> bool {
+        true
+    }
+
+    /// Queues the Endpoints of Services that were deleted while no controller ran (upstream `checkLeftoverEndpoints`),
+    /// except leader-election locks, which have no Service.
+    fn start(&self, runtime: &Runtime<Self>) {
+        let cluster = runtime.cluster();
+        for key in cluster.endpoints_keys() {
+            let Some(endpoints) = cluster.endpoints(&key) else { continue };
+            let is_lock = endpoints.metadata.annotations.contains_key(ANNOTATION_LEADER);
+            if cluster.service(&key).is_none() && !is_lock {
+                runtime.with_state(&key, |state| state.deleted = true);
+                runtime.queue().add(key);
             }
         }
+    }
+
+    fn on_service(&self, runtime: &Runtime<Self>, change: &Change<Service>) {
+        let Some(service) = change.latest() else { return };
+        if change.new.is_none() {
+            runtime.with_state(&service.key, |state| state.deleted = true);
+        }
+        runtime.queue().add(service.key.clone());
+    }
+
+    fn on_pod(&self, runtime: &Runtime<Self>, event: &PodEvent) {
+        runtime.add_services_of(event, self.options.batch_period);
+    }
+
+    fn on_foreign_write(&self, runtime: &Runtime<Self>, key: &ObjectKey, write: ForeignWrite) {
+        // The first list needs no syncs of its own: every Service is synced anyway. Upstream syncs after deletions only.
+        if runtime.cluster().has_synced() && (self.options.repair || write != ForeignWrite::Applied) {
+            runtime.queue().add(key.clone());
+        }
+    }
+
+    async fn sync(&self, runtime: &Runtime<Self>, key: &ObjectKey) -> Result<Outcome, SyncError> {
+        self.sync_key(runtime, key).await
     }
 }

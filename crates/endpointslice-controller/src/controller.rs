@@ -1,24 +1,23 @@
-//! The controller around the plan: what starts a sync, what a sync does, and what becomes of its outcome.
+//! The controller around the plan: what starts a sync, and what a sync does.
 //!
 //! Upstream: `pkg/controller/endpointslice/endpointslice_controller.go`.
 
-mod handler;
 mod nodes;
 mod sync;
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, PutOff, TrackedWriter};
-use kube_endpoint_core_model::{ObjectKey, PlannedEvent};
-use kube_endpoint_informer::Cluster;
-use kube_endpoint_tracker::TriggerTimes;
-use kube_endpoint_workqueue::{RetryPolicy, WorkQueue, endpoint_slice_rate_limiter, run_workers_observed};
+use kube_endpoint_controller_runtime::{
+    Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, SyncError,
+};
+use kube_endpoint_core_model::{EndpointSlice, Node, ObjectKey, Service};
+use kube_endpoint_informer::{Change, PodEvent};
+use kube_endpoint_workqueue::{Attempt, endpoint_slice_rate_limiter};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
-use crate::metrics::{Metrics, SyncResult};
+use crate::metrics::{Metrics, Share, SyncResult};
 use crate::{HintedState, PlanOptions, TopologyState};
 
 /// Component of the events that this controller records.
@@ -60,141 +59,95 @@ impl Default for ControllerOptions {
     }
 }
 
-/// The endpointslice controller. Cloning shares it.
-#[derive(Clone)]
-pub struct EndpointSliceController {
-    shared: Arc<Shared>,
-}
+/// The endpointslice controller.
+pub type EndpointSliceController = Controller<EndpointSliceReconciler>;
 
-struct Shared {
-    cluster: Cluster,
-    queue: WorkQueue<ObjectKey>,
-    writer: TrackedWriter,
-    events: EventRecorder,
-    clock: Clock,
+/// What the endpointslice controller does; see [`Reconciler`].
+pub struct EndpointSliceReconciler {
     options: ControllerOptions,
-    triggers: TriggerTimes,
     topology: RwLock<Arc<TopologyState>>,
     nodes_changed: Notify,
-    /// Whether nodes have changed since `topology` was made; locked while it is made anew.
+    /// Whether nodes have changed since `topology` was computed; locked while it is computed.
     topology_outdated: Mutex<bool>,
-    stopped: Notify,
-    /// What the last sync left of hints, for Services that have some. Ordered, since Services are queued in its order.
-    hinted: Mutex<BTreeMap<ObjectKey, HintedState>>,
-    /// What the last sync had to say of hints, for every Service that has been synced.
-    reported: Mutex<HashMap<ObjectKey, Vec<PlannedEvent>>>,
-    put_off: PutOff,
     metrics: Metrics,
 }
 
-impl EndpointSliceController {
-    /// A controller over a cluster's stores, which it begins to listen to. It works once [`Self::run`] runs.
-    pub fn new(
-        cluster: Cluster,
-        writer: ApiWriter,
-        events: EventRecorder,
-        clock: Clock,
-        options: ControllerOptions,
-    ) -> Self {
-        let queue = WorkQueue::new(QUEUE_NAME, endpoint_slice_rate_limiter());
-        let shared = Arc::new(Shared {
-            writer: TrackedWriter::new(writer, options.seed),
-            events,
-            clock,
-            triggers: TriggerTimes::default(),
+/// What is kept of a Service.
+#[derive(Debug, Default, PartialEq)]
+pub struct ServiceState {
+    /// What the last sync left of hints.
+    hinted: HintedState,
+    /// What it adds to the gauges.
+    share: Option<Share>,
+}
+
+impl Reconciler for EndpointSliceReconciler {
+    type Output = EndpointSlice;
+    type State = ServiceState;
+    type Options = ControllerOptions;
+
+    fn new(options: ControllerOptions) -> Self {
+        Self {
+            options,
             topology: RwLock::default(),
             nodes_changed: Notify::new(),
             topology_outdated: Mutex::new(true),
-            stopped: Notify::new(),
-            hinted: Mutex::default(),
-            reported: Mutex::default(),
-            put_off: PutOff::new(queue.clone()),
-            queue,
             metrics: Metrics::new(),
-            options,
-            cluster: cluster.clone(),
+        }
+    }
+
+    fn config(&self) -> Config {
+        Config::new(QUEUE_NAME, endpoint_slice_rate_limiter(), self.options.workers, self.options.seed)
+    }
+
+    fn manages(&self, slice: &EndpointSlice) -> bool {
+        slice.is_managed_by(&self.options.plan.manager)
+    }
+
+    fn start(&self, runtime: &Runtime<Self>) {
+        self.refresh_topology(runtime);
+    }
+
+    /// Updates the topology after changes of nodes, once for as many as have accumulated.
+    async fn background(&self, runtime: &Runtime<Self>) {
+        loop {
+            self.nodes_changed.notified().await;
+            self.refresh_topology(runtime);
+        }
+    }
+
+    fn on_service(&self, runtime: &Runtime<Self>, change: &Change<Service>) {
+        if let Some(service) = change.latest() {
+            runtime.queue().add(service.key.clone());
+        }
+    }
+
+    fn on_pod(&self, runtime: &Runtime<Self>, event: &PodEvent) {
+        runtime.add_services_of(event, self.options.batch_period);
+    }
+
+    fn on_node(&self, runtime: &Runtime<Self>, change: &Change<Node>) {
+        self.node_changed(runtime, change.old.as_deref(), change.new.as_deref());
+    }
+
+    fn on_foreign_write(&self, runtime: &Runtime<Self>, key: &ObjectKey, _: ForeignWrite) {
+        // The first list needs no syncs of its own: every Service is synced anyway.
+        if runtime.cluster().has_synced() {
+            runtime.queue().add_after(key.clone(), self.options.batch_period.max(SLICE_CHANGE_DELAY));
+        }
+    }
+
+    async fn sync(&self, runtime: &Runtime<Self>, key: &ObjectKey) -> Result<Outcome, SyncError> {
+        self.sync_key(runtime, key).await
+    }
+
+    fn observe(&self, attempt: &Attempt<'_, ObjectKey, Outcome, SyncError>) {
+        self.metrics.synced(match attempt.result {
+            // The sync is not over yet.
+            Ok(Outcome::Paused) => return,
+            Ok(Outcome::Stale) => SyncResult::Stale,
+            Ok(Outcome::Done) => SyncResult::Success,
+            Err(_) => SyncResult::Error,
         });
-        cluster.add_handler(Arc::clone(&shared) as _);
-        Self { shared }
     }
-
-    /// Works until [`Self::shut_down`]: waits for the stores to be filled, then syncs. Syncs that are under way when it is
-    /// shut down are finished.
-    pub async fn run(self) {
-        let shared = self.shared;
-        tokio::select! {
-            biased;
-            () = shared.stopped.notified() => return,
-            () = shared.cluster.synced() => {}
-        }
-        shared.refresh_topology();
-        let syncing = Arc::clone(&shared);
-        let observing = Arc::clone(&shared);
-        let workers = run_workers_observed(
-            shared.queue.clone(),
-            RetryPolicy::default(),
-            shared.options.workers,
-            move |key| {
-                let shared = Arc::clone(&syncing);
-                async move { shared.sync(&key).await }
-            },
-            move |attempt| {
-                let result = match attempt.result {
-                    // The sync is not over yet.
-                    Ok(sync::Synced::Paused) => return,
-                    Ok(sync::Synced::Stale) => SyncResult::Stale,
-                    Ok(sync::Synced::Done) => SyncResult::Success,
-                    Err(_) => SyncResult::Error,
-                };
-                observing.metrics.synced(result);
-            },
-        );
-        tokio::select! {
-            biased;
-            () = workers => {}
-            () = shared.follow_nodes() => {}
-        }
-    }
-
-    /// Takes no more work and lets [`Self::run`] return when what is under way is done.
-    pub fn shut_down(&self) {
-        self.shared.queue.shut_down();
-        self.shared.stopped.notify_one();
-    }
-
-    /// How many Services wait to be synced, or are being synced.
-    pub fn pending(&self) -> usize {
-        self.shared.queue.outstanding()
-    }
-
-    /// How much is remembered of Services: nothing, when there are none.
-    pub fn remembered(&self) -> Remembered {
-        let shared = &self.shared;
-        let (owners, objects) = shared.writer.tracker().len();
-        Remembered {
-            trigger_times: shared.triggers.len(),
-            outstanding_writes: owners + objects,
-            hinted: shared.hinted.lock().len(),
-            reported: shared.reported.lock().len(),
-            put_off: shared.put_off.len(),
-            measured: shared.metrics.services(),
-        }
-    }
-}
-
-/// How many entries each of the controller's memories of Services has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Remembered {
-    /// Services whose trigger times are followed.
-    pub trigger_times: usize,
-    /// Services and slices of which the cache does not show our own writes yet.
-    pub outstanding_writes: usize,
-    /// Services that have topology hints.
-    pub hinted: usize,
-    /// Services of whose hints has been reported.
-    pub reported: usize,
-    /// Services whose sync was put off.
-    pub put_off: usize,
-    /// Services that the gauges count.
-    pub measured: usize,
 }

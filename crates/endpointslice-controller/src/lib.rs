@@ -1,12 +1,16 @@
 //! The endpointslice controller, which writes the EndpointSlices of a Service from its pods: a pure plan, and the controller
-//! around it.
+//! around it (feature `controller`).
 
+#[cfg(feature = "controller")]
 pub mod controller;
+#[cfg(feature = "controller")]
 mod metrics;
 pub mod plan;
 pub mod topology;
 
-pub use controller::{ControllerOptions, EndpointSliceController, Remembered};
+#[cfg(feature = "controller")]
+pub use controller::{ControllerOptions, EndpointSliceController};
+#[cfg(feature = "controller")]
 pub use metrics::buckets;
 pub use plan::{
     AddressTypeStats, GroupStats, Plan, PlanError, PlanInputs, PlanOptions, PlanStats, SubPlan, plan,

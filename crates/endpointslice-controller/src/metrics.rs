@@ -2,10 +2,9 @@
 //!
 //! Handles are taken from the recorder that is current when the controller is built.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use kube_endpoint_api_writer::Operation;
-use kube_endpoint_core_model::ObjectKey;
 use metrics::{
     Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
     histogram,
@@ -52,7 +51,7 @@ pub(crate) enum SyncResult {
 
 /// What one Service adds to the gauges.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Share {
+pub(crate) struct Share {
     endpoints: usize,
     slices: usize,
     desired_slices: usize,
@@ -60,8 +59,7 @@ struct Share {
 }
 
 #[derive(Debug, Default)]
-struct Shares {
-    by_service: HashMap<ObjectKey, Share>,
+struct Sums {
     endpoints: usize,
     slices: usize,
     desired_slices: usize,
@@ -79,7 +77,7 @@ pub(crate) struct Metrics {
     syncs: [Counter; 3],
     traffic: Vec<Gauge>,
     trigger_to_write: Histogram,
-    shares: Mutex<Shares>,
+    sums: Mutex<Sums>,
 }
 
 impl Metrics {
@@ -129,7 +127,7 @@ impl Metrics {
                 .map(|traffic| gauge!(TRAFFIC, "traffic_distribution" => *traffic))
                 .collect(),
             trigger_to_write: histogram!(TRIGGER_TO_WRITE),
-            shares: Mutex::default(),
+            sums: Mutex::default(),
         }
     }
 
@@ -145,20 +143,19 @@ impl Metrics {
         self.trigger_to_write.record(seconds);
     }
 
-    /// Counts what a plan found, before it is carried out.
-    pub(crate) fn planned(&self, service: &ObjectKey, plan: &Plan, max_endpoints_per_slice: usize) {
+    /// Counts what a plan found, before it is carried out. Returns what the Service adds to the gauges from now on.
+    pub(crate) fn planned(&self, plan: &Plan, max_endpoints_per_slice: usize) -> Share {
         for address_type in plan.address_type_stats() {
             self.added.record(address_type.endpoints_added as f64);
             self.removed.record(address_type.endpoints_removed as f64);
         }
         let traffic = traffic_index(&plan.stats);
-        let share = Share {
+        Share {
             endpoints: plan.endpoints(),
             slices: plan.slices(),
             desired_slices: plan.desired_slices(max_endpoints_per_slice),
             traffic_distribution: (traffic > 0).then_some(traffic),
-        };
-        self.replace(service, Some(share));
+        }
     }
 
     /// Counts the writes of a sub-plan whose writes all succeeded.
@@ -167,39 +164,26 @@ impl Metrics {
         by_traffic[traffic_index(stats)].record(address_type.slices_changed as f64);
     }
 
-    /// Takes a Service that is gone out of the gauges.
-    pub(crate) fn forget(&self, service: &ObjectKey) {
-        self.replace(service, None);
-    }
-
-    /// How many Services the gauges count.
-    pub(crate) fn services(&self) -> usize {
-        self.shares.lock().by_service.len()
-    }
-
-    fn replace(&self, service: &ObjectKey, share: Option<Share>) {
-        let mut shares = self.shares.lock();
-        let old = match &share {
-            Some(share) => shares.by_service.insert(service.clone(), share.clone()),
-            None => shares.by_service.remove(service),
-        };
+    /// Replaces what one Service adds to the gauges; none before its first plan, and after it was deleted.
+    pub(crate) fn replace(&self, old: Option<Share>, share: Option<Share>) {
         if old == share {
             return;
         }
+        let mut sums = self.sums.lock();
         let (old, new) = (old.unwrap_or_default(), share.unwrap_or_default());
-        shares.endpoints = shares.endpoints + new.endpoints - old.endpoints;
-        shares.slices = shares.slices + new.slices - old.slices;
-        shares.desired_slices = shares.desired_slices + new.desired_slices - old.desired_slices;
+        sums.endpoints = sums.endpoints + new.endpoints - old.endpoints;
+        sums.slices = sums.slices + new.slices - old.slices;
+        sums.desired_slices = sums.desired_slices + new.desired_slices - old.desired_slices;
         if let Some(traffic) = old.traffic_distribution {
-            *shares.by_traffic.entry(traffic).or_default() -= 1;
+            *sums.by_traffic.entry(traffic).or_default() -= 1;
         }
         if let Some(traffic) = new.traffic_distribution {
-            *shares.by_traffic.entry(traffic).or_default() += 1;
+            *sums.by_traffic.entry(traffic).or_default() += 1;
         }
-        self.desired.set(shares.endpoints as f64);
-        self.slices.set(shares.slices as f64);
-        self.desired_slices.set(shares.desired_slices as f64);
-        for (traffic, count) in &shares.by_traffic {
+        self.desired.set(sums.endpoints as f64);
+        self.slices.set(sums.slices as f64);
+        self.desired_slices.set(sums.desired_slices as f64);
+        for (traffic, count) in &sums.by_traffic {
             self.traffic[traffic - 1].set(*count as f64);
         }
     }
@@ -255,14 +239,18 @@ mod tests {
         };
         metrics::with_local_recorder(&recorder, || {
             let metrics = Metrics::new();
-            let (one, two) = (ObjectKey::new("n", "a"), ObjectKey::new("n", "b"));
-            metrics.planned(&one, &plan(150, 3, Some("PreferClose")), 100);
-            metrics.planned(&two, &plan(0, 1, None), 100);
+            let sync = |before: &mut Option<Share>, plan: &Plan| {
+                let share = metrics.planned(plan, 100);
+                metrics.replace(before.replace(share.clone()), Some(share));
+            };
+            let (mut one, mut two) = (None, None);
+            sync(&mut one, &plan(150, 3, Some("PreferClose")));
+            sync(&mut two, &plan(0, 1, None));
             insta::assert_debug_snapshot!(gauges());
-            metrics.planned(&one, &plan(50, 1, None), 100);
-            metrics.forget(&two);
+            sync(&mut one, &plan(50, 1, None));
+            metrics.replace(two, None);
             insta::assert_debug_snapshot!(gauges());
-            metrics.forget(&one);
+            metrics.replace(one, None);
             assert_eq!(gauges(), []);
         });
     }

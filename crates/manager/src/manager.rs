@@ -342,7 +342,7 @@ impl Build<'_> {
             repair: gates.is_on(Gate::EndpointsRepair),
             seed: self.seeds.next(),
         };
-        Ok(EndpointsController::new(self.cluster.clone(), writer, events, options))
+        Ok(EndpointsController::new(self.cluster.clone(), writer, events, self.clock, options))
     }
 
     #[cfg(feature = "mirroring")]
@@ -360,6 +360,6 @@ impl Build<'_> {
             orphaned_slice_cleanup: self.settings.gates.is_on(Gate::OrphanedSliceCleanup),
             seed: self.seeds.next(),
         };
-        Ok(MirroringController::new(self.cluster.clone(), writer, events, options))
+        Ok(MirroringController::new(self.cluster.clone(), writer, events, self.clock, options))
     }
 }

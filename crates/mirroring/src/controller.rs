@@ -1,26 +1,24 @@
-//! The controller around the plan: what starts a sync, what a sync does, and what becomes of its outcome.
+//! The controller around the plan: what starts a sync, and what a sync does.
 //!
 //! Upstream: `pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go`.
 
-mod handler;
 mod orphans;
 mod sync;
 
-use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use kube_endpoint_api_writer::{ApiWriter, EventRecorder, PutOff, TrackedWriter};
-use kube_endpoint_core_model::{ObjectKey, PlannedEvent, ResourceVersion};
-use kube_endpoint_informer::{Cluster, Kind};
-use kube_endpoint_workqueue::{
-    RetryPolicy, WorkQueue, endpoint_slice_mirroring_rate_limiter, run_workers_observed,
+use kube_endpoint_controller_runtime::{
+    Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, SyncError,
 };
-use parking_lot::Mutex;
-use tokio::sync::Notify;
+use kube_endpoint_core_model::well_known::MIRRORING_CONTROLLER;
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, ResourceVersion, Service};
+use kube_endpoint_informer::{Change, Kind};
+use kube_endpoint_workqueue::{Attempt, endpoint_slice_mirroring_rate_limiter};
 
 use crate::PlanOptions;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Share};
+use crate::plan::mirrorable;
 
 /// Component of the events that this controller records.
 pub const EVENT_COMPONENT: &str = "endpoint-slice-mirroring-controller";
@@ -56,86 +54,93 @@ impl Default for ControllerOptions {
     }
 }
 
-/// The EndpointSlice mirroring controller. Cloning shares it.
-#[derive(Clone)]
-pub struct MirroringController {
-    shared: Arc<Shared>,
-}
+/// The EndpointSlice mirroring controller. Its keys are those of Endpoints objects, and so of their Services.
+pub type MirroringController = Controller<MirroringReconciler>;
 
-struct Shared {
-    cluster: Cluster,
-    /// Keys are those of Endpoints objects, which are also those of their Services.
-    queue: WorkQueue<ObjectKey>,
-    put_off: PutOff,
-    writer: TrackedWriter,
-    events: EventRecorder,
+/// What the mirroring controller does; see [`Reconciler`].
+pub struct MirroringReconciler {
     options: ControllerOptions,
     metrics: Metrics,
-    /// What was last found to say of each Endpoints object that is mirrored.
-    reported: Mutex<HashMap<ObjectKey, Vec<PlannedEvent>>>,
-    /// Up to where Endpoints were read when the work began.
+    /// Up to where Endpoints had been read when the first sync began.
     started_at: OnceLock<ResourceVersion>,
-    stopped: Notify,
 }
 
-impl MirroringController {
-    /// A controller over a cluster's stores, which it begins to listen to. It works once [`Self::run`] runs.
-    pub fn new(
-        cluster: Cluster,
-        writer: ApiWriter,
-        events: EventRecorder,
-        options: ControllerOptions,
-    ) -> Self {
-        let queue = WorkQueue::new(QUEUE_NAME, endpoint_slice_mirroring_rate_limiter());
-        let shared = Arc::new(Shared {
-            put_off: PutOff::new(queue.clone()),
-            queue,
-            writer: TrackedWriter::new(writer, options.seed),
-            events,
-            options,
-            metrics: Metrics::new(),
-            reported: Mutex::default(),
-            started_at: OnceLock::new(),
-            stopped: Notify::new(),
-            cluster: cluster.clone(),
-        });
-        cluster.add_handler(Arc::clone(&shared) as _);
-        Self { shared }
+/// What is kept of an Endpoints object that is mirrored.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct EndpointsState {
+    /// What it adds to the gauges.
+    share: Option<Share>,
+}
+
+impl Reconciler for MirroringReconciler {
+    type Output = EndpointSlice;
+    type State = EndpointsState;
+    type Options = ControllerOptions;
+
+    fn new(options: ControllerOptions) -> Self {
+        Self { options, metrics: Metrics::new(), started_at: OnceLock::new() }
     }
 
-    /// Works until [`Self::shut_down`]: waits for the stores to be filled, then syncs. Syncs that are under way when it is
-    /// shut down are finished.
-    pub async fn run(self) {
-        let shared = self.shared;
-        tokio::select! {
-            biased;
-            () = shared.stopped.notified() => return,
-            () = shared.cluster.synced() => {}
-        }
-        shared.started_at.get_or_init(|| shared.cluster.position(Kind::Endpoints));
-        let syncing = Arc::clone(&shared);
-        let observing = Arc::clone(&shared);
-        run_workers_observed(
-            shared.queue.clone(),
-            RetryPolicy::default(),
-            shared.options.workers,
-            move |key| {
-                let shared = Arc::clone(&syncing);
-                async move { shared.sync(&key).await }
-            },
-            move |attempt| observing.metrics.synced(attempt.elapsed),
+    fn config(&self) -> Config {
+        Config::new(
+            QUEUE_NAME,
+            endpoint_slice_mirroring_rate_limiter(),
+            self.options.workers,
+            self.options.seed,
         )
-        .await;
     }
 
-    /// Takes no more work and lets [`Self::run`] return when what is under way is done.
-    pub fn shut_down(&self) {
-        self.shared.queue.shut_down();
-        self.shared.stopped.notify_one();
+    fn manages(&self, slice: &EndpointSlice) -> bool {
+        slice.is_managed_by(MIRRORING_CONTROLLER)
     }
 
-    /// How many Endpoints objects wait to be synced, or are being synced.
-    pub fn pending(&self) -> usize {
-        self.shared.queue.outstanding()
+    fn start(&self, runtime: &Runtime<Self>) {
+        self.started_at.get_or_init(|| runtime.cluster().position(Kind::Endpoints));
+    }
+
+    fn on_service(&self, runtime: &Runtime<Self>, change: &Change<Service>) {
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        let lacks_selector = |service: &Service| service.selector.is_none();
+        let matters = match (old, new) {
+            // A Service may have been deleted and created again while no watch was open.
+            (Some(old), Some(new)) => lacks_selector(old) != lacks_selector(new) || old.uid != new.uid,
+            _ => old.or(new).is_some_and(lacks_selector),
+        };
+        if matters && let Some(service) = change.latest() {
+            runtime.queue().add(service.key.clone());
+        }
+    }
+
+    fn on_endpoints(&self, runtime: &Runtime<Self>, change: &Change<Endpoints>) {
+        // Endpoints that are not mirrored, and were not before, do not matter: slices that are left of them start a sync.
+        let matters = [&change.old, &change.new].into_iter().flatten().any(|it| mirrorable(it).is_ok());
+        if matters && let Some(endpoints) = change.latest() {
+            runtime.queue().add(endpoints.key());
+        }
+    }
+
+    fn on_endpoint_slice(&self, runtime: &Runtime<Self>, change: &Change<EndpointSlice>) {
+        let Some(slice) = change.new.as_deref() else { return };
+        let Some(owner) = slice.service_key() else { return };
+        if self.options.orphaned_slice_cleanup
+            && orphans::is_made_of_pods(slice)
+            && runtime.cluster().service(&owner).is_some_and(|service| service.selector.is_none())
+        {
+            runtime.queue().add_after(owner, self.options.batch_period);
+        }
+    }
+
+    // Slices of the first list start syncs too. Nothing else does if their Endpoints were deleted, or are no longer
+    // mirrored.
+    fn on_foreign_write(&self, runtime: &Runtime<Self>, key: &ObjectKey, _: ForeignWrite) {
+        runtime.queue().add_after(key.clone(), self.options.batch_period);
+    }
+
+    async fn sync(&self, runtime: &Runtime<Self>, key: &ObjectKey) -> Result<Outcome, SyncError> {
+        self.sync_key(runtime, key).await
+    }
+
+    fn observe(&self, attempt: &Attempt<'_, ObjectKey, Outcome, SyncError>) {
+        self.metrics.synced(attempt.elapsed);
     }
 }

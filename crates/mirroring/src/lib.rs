@@ -1,11 +1,15 @@
 //! The mirroring controller, which writes EndpointSlices from the Endpoints of Services without a selector: a pure plan, and
-//! the controller around it.
+//! the controller around it (feature `controller`).
 
+#[cfg(feature = "controller")]
 pub mod controller;
+#[cfg(feature = "controller")]
 mod metrics;
 pub mod plan;
 
+#[cfg(feature = "controller")]
 pub use controller::{ControllerOptions, MirroringController};
+#[cfg(feature = "controller")]
 pub use metrics::buckets;
 pub use plan::{
     AddressVerdict, MirrorVerdict, NotMirrored, Plan, PlanInputs, PlanOptions, PlanStats, SkipReason, plan,

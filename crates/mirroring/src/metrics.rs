@@ -2,11 +2,9 @@
 //!
 //! Handles are taken from the recorder that is current when the controller is built.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use kube_endpoint_api_writer::Operation;
-use kube_endpoint_core_model::ObjectKey;
 use metrics::{
     Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
     histogram,
@@ -39,16 +37,10 @@ pub fn buckets() -> Vec<(&'static str, Vec<f64>)> {
 
 /// What one Endpoints object adds to the gauges, and the sum over all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Share {
+pub(crate) struct Share {
     endpoints: usize,
     slices: usize,
     desired_slices: usize,
-}
-
-#[derive(Debug, Default)]
-struct Shares {
-    by_endpoints: HashMap<ObjectKey, Share>,
-    sum: Share,
 }
 
 pub(crate) struct Metrics {
@@ -61,7 +53,7 @@ pub(crate) struct Metrics {
     slices: Gauge,
     desired_slices: Gauge,
     changes: [Counter; 3],
-    shares: Mutex<Shares>,
+    sum: Mutex<Share>,
 }
 
 impl Metrics {
@@ -94,7 +86,7 @@ impl Metrics {
             desired_slices: gauge!(DESIRED_SLICES),
             changes: [Operation::Create, Operation::Update, Operation::Delete]
                 .map(|operation| counter!(CHANGES, "operation" => operation.as_str())),
-            shares: Mutex::default(),
+            sum: Mutex::default(),
         }
     }
 
@@ -106,36 +98,26 @@ impl Metrics {
         self.changes[operation as usize].increment(1);
     }
 
-    /// Counts what a plan found, before it is carried out.
-    pub(crate) fn planned(&self, endpoints: &ObjectKey, stats: &PlanStats) {
+    /// Counts what a plan found, before it is carried out. Returns what the Endpoints add to the gauges from now on.
+    pub(crate) fn planned(&self, stats: &PlanStats) -> Share {
         self.added.record(stats.added as f64);
         self.updated.record(stats.updated as f64);
         self.removed.record(stats.removed as f64);
         self.skipped.record(stats.skipped as f64);
-        let share = Share {
+        Share {
             endpoints: stats.endpoints_desired,
             slices: stats.slices,
             desired_slices: stats.slices_desired,
-        };
-        self.replace(endpoints, Some(share));
+        }
     }
 
-    /// Takes Endpoints that are not mirrored any more out of the gauges.
-    pub(crate) fn forget(&self, endpoints: &ObjectKey) {
-        self.replace(endpoints, None);
-    }
-
-    fn replace(&self, endpoints: &ObjectKey, share: Option<Share>) {
-        let mut shares = self.shares.lock();
-        let old = match share {
-            Some(share) => shares.by_endpoints.insert(endpoints.clone(), share),
-            None => shares.by_endpoints.remove(endpoints),
-        };
+    /// Replaces what one Endpoints object adds to the gauges; none before its first plan, and when it is not mirrored.
+    pub(crate) fn replace(&self, old: Option<Share>, share: Option<Share>) {
         if old == share {
             return;
         }
         let (old, new) = (old.unwrap_or_default(), share.unwrap_or_default());
-        let sum = &mut shares.sum;
+        let mut sum = self.sum.lock();
         sum.endpoints = sum.endpoints + new.endpoints - old.endpoints;
         sum.slices = sum.slices + new.slices - old.slices;
         sum.desired_slices = sum.desired_slices + new.desired_slices - old.desired_slices;
@@ -170,15 +152,19 @@ mod tests {
         };
         metrics::with_local_recorder(&recorder, || {
             let metrics = Metrics::new();
-            let (one, two) = (ObjectKey::new("n", "a"), ObjectKey::new("n", "b"));
-            metrics.planned(&one, &stats(150, 3, 2));
-            metrics.planned(&two, &stats(5, 1, 1));
+            let sync = |before: &mut Option<Share>, stats: &PlanStats| {
+                let share = metrics.planned(stats);
+                metrics.replace(before.replace(share), Some(share));
+            };
+            let (mut one, mut two) = (None, None);
+            sync(&mut one, &stats(150, 3, 2));
+            sync(&mut two, &stats(5, 1, 1));
             assert_eq!(gauges(), [155.0, 4.0, 3.0]);
-            metrics.planned(&one, &stats(50, 1, 1));
-            metrics.forget(&two);
-            metrics.forget(&two);
+            sync(&mut one, &stats(50, 1, 1));
+            metrics.replace(two, None);
+            metrics.replace(None, None);
             assert_eq!(gauges(), [50.0, 1.0, 1.0]);
-            metrics.forget(&one);
+            metrics.replace(one, None);
             assert_eq!(gauges(), [0.0; 3]);
         });
     }

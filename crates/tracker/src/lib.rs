@@ -5,5 +5,5 @@
 pub mod trigger_time;
 pub mod writes;
 
-pub use trigger_time::TriggerTimes;
+pub use trigger_time::TriggerTime;
 pub use writes::{CachePosition, Observation, WriteTracker};

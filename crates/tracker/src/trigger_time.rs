@@ -1,20 +1,18 @@
 //! The time of the change that a sync publishes: the value of the last-change-trigger-time annotation, from which network
 //! programming latency is measured. Upstream: `endpointslice/util/trigger_time_tracker.go`.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{ObjectKey, Pod, Service, Text, Timestamp};
-use parking_lot::Mutex;
+use kube_endpoint_core_model::{Pod, Service, Text, Timestamp};
 
-/// The state of each Service at its last sync. Each controller has one of these.
-#[derive(Debug, Default)]
-pub struct TriggerTimes {
-    services: Mutex<HashMap<ObjectKey, State>>,
+/// What the last sync of one Service saw.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct TriggerTime {
+    seen: Option<Seen>,
 }
 
-#[derive(Debug, Default)]
-struct State {
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
     service_uid: Text,
     service_time: Option<Timestamp>,
     /// Sorted by pod name.
@@ -23,17 +21,15 @@ struct State {
     carried: Option<Timestamp>,
 }
 
-impl TriggerTimes {
-    /// The trigger time of a sync. For a new Service, that is its creation; otherwise the earliest of the pods' Ready
-    /// transitions and the Service's creation that is newer than at the last call. None means that no timed change happened
-    /// and that the annotation must be removed.
+impl TriggerTime {
+    /// The trigger time of a sync: of a Service not seen before, its creation; else the earliest among the pods' Ready
+    /// transitions and the Service's creation that is newer than at the last call. None means that nothing that is
+    /// timed has changed, and that the annotation has to go.
     ///
-    /// The state is updated whether or not the sync writes anything. Calls for one Service must not overlap, which a work
-    /// queue guarantees. A Service that was deleted and recreated is new.
-    pub fn compute(&self, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
-        // Removed, so that the lock is not held during work that grows with the Service.
-        let known =
-            self.services.lock().remove(&service.key).filter(|state| state.service_uid == service.uid);
+    /// The state advances whether or not the sync writes anything. A Service that was deleted and created again under
+    /// its name is a new one.
+    pub fn compute(&mut self, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
+        let known = self.seen.take().filter(|seen| seen.service_uid == service.uid);
         let mut pod_times: Vec<(Text, Timestamp)> = pods
             .iter()
             .filter_map(|pod| Some((pod.key.name.clone(), pod.ready.as_ref()?.last_transition?)))
@@ -43,45 +39,35 @@ impl TriggerTimes {
         }
         let trigger = match &known {
             None => service.creation_timestamp,
-            Some(state) => {
-                let service_time = service.creation_timestamp.filter(|time| Some(*time) > state.service_time);
-                earliest_newer(&state.pod_times, &pod_times)
+            Some(seen) => {
+                let service_time = service.creation_timestamp.filter(|time| Some(*time) > seen.service_time);
+                earliest_newer(&seen.pod_times, &pod_times)
                     .into_iter()
                     .chain(service_time)
-                    .chain(state.carried)
+                    .chain(seen.carried)
                     .min()
             }
         };
-        let state = State {
+        self.seen = Some(Seen {
             service_uid: service.uid.clone(),
             service_time: service.creation_timestamp,
             pod_times,
             carried: None,
-        };
-        self.services.lock().insert(service.key.clone(), state);
+        });
         trigger
     }
 
-    /// Keeps a trigger time that could not be written for the next sync. (Upstream loses it.)
-    pub fn carry_over(&self, service: &ObjectKey, trigger: Option<Timestamp>) {
-        if let Some(state) = self.services.lock().get_mut(service) {
-            state.carried = state.carried.into_iter().chain(trigger).min();
+    /// Gives back a trigger time that could not be written, so that the retry publishes it. (Upstream loses it.) Without
+    /// a call of [`Self::compute`] before it this is a no-op.
+    pub fn carry_over(&mut self, trigger: Option<Timestamp>) {
+        if let Some(seen) = &mut self.seen {
+            seen.carried = seen.carried.into_iter().chain(trigger).min();
         }
     }
 
-    /// Drops the state of a deleted Service.
-    pub fn forget(&self, service: &ObjectKey) {
-        self.services.lock().remove(service);
-    }
-
-    /// The number of Services with state.
-    pub fn len(&self) -> usize {
-        self.services.lock().len()
-    }
-
-    /// Whether there is no state.
+    /// Whether no sync has been seen.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.seen.is_none()
     }
 }
 
@@ -100,6 +86,7 @@ fn earliest_newer(old: &[(Text, Timestamp)], new: &[(Text, Timestamp)]) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kube_endpoint_core_model::ObjectKey;
     use kube_endpoint_core_model::pod::ReadyCondition;
 
     fn at(second: i64) -> Timestamp {
@@ -128,7 +115,7 @@ mod tests {
     /// A run of syncs of one tracker: (uid, creation, pods, wanted trigger time).
     #[expect(clippy::type_complexity, reason = "a table reads best as it stands")]
     fn check(syncs: &[(&str, i64, &[(&str, i64)], Option<i64>)]) {
-        let tracker = TriggerTimes::default();
+        let mut tracker = TriggerTime::default();
         for (step, (uid, created, times, want)) in syncs.iter().enumerate() {
             let got = tracker.compute(&service(uid, *created), &pods(times));
             assert_eq!(got, want.map(at), "step {step}");
@@ -182,23 +169,20 @@ mod tests {
 
     #[test]
     fn what_could_not_be_written_is_published_by_the_retry() {
-        let tracker = TriggerTimes::default();
+        let mut tracker = TriggerTime::default();
         let (service, pods) = (service("u", 100), pods(&[("a", 50)]));
         let trigger = tracker.compute(&service, &pods);
-        tracker.carry_over(&service.key, trigger);
+        tracker.carry_over(trigger);
         assert_eq!(tracker.compute(&service, &pods), Some(at(100)));
         assert_eq!(tracker.compute(&service, &pods), None);
     }
 
     #[test]
-    fn state_of_a_service_that_is_gone_is_dropped() {
-        let tracker = TriggerTimes::default();
-        let service = service("u", 100);
-        tracker.compute(&service, &[]);
-        assert_eq!(tracker.len(), 1);
-        tracker.forget(&service.key);
+    fn a_service_that_no_sync_has_seen_carries_nothing_over() {
+        let mut tracker = TriggerTime::default();
+        tracker.carry_over(Some(at(1)));
         assert!(tracker.is_empty());
-        tracker.carry_over(&service.key, Some(at(1)));
-        assert!(tracker.is_empty());
+        tracker.compute(&service("u", 100), &[]);
+        assert!(!tracker.is_empty());
     }
 }

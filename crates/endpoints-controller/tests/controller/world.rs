@@ -45,7 +45,7 @@ impl World {
         let writer = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), AGENT);
         let clock = Clock::starting_at(server.now());
         let (events, sending) = EventRecorder::new(EVENT_COMPONENT, writer.clone(), clock, 1);
-        let controller = EndpointsController::new(cluster.clone(), writer, events, options);
+        let controller = EndpointsController::new(cluster.clone(), writer, events, clock, options);
         let mut tasks = JoinSet::new();
         tasks.spawn(sending);
         watch::<Pod>(&mut tasks, &client, &cluster);

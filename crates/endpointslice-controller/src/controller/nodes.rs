@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use kube_endpoint_controller_runtime::Runtime;
 use kube_endpoint_core_model::{Node, ObjectKey};
 
-use super::Shared;
+use super::EndpointSliceReconciler;
 use crate::{HintedState, TopologyState};
 
-impl Shared {
-    pub(super) fn node_changed(&self, old: Option<&Node>, new: Option<&Node>) {
+type Cx = Runtime<EndpointSliceReconciler>;
+
+impl EndpointSliceReconciler {
+    pub(super) fn node_changed(&self, runtime: &Cx, old: Option<&Node>, new: Option<&Node>) {
         let matters = match (old, new) {
             (Some(old), Some(new)) => {
                 old.ready != new.ready
@@ -23,7 +26,7 @@ impl Shared {
             self.nodes_changed.notify_one();
         }
         // Before the first sync of all Services there is nothing to mend.
-        if !self.cluster.has_synced() {
+        if !runtime.cluster().has_synced() {
             return;
         }
         let Some(new) = new else { return };
@@ -32,18 +35,9 @@ impl Shared {
             Some(old) => self.options.node_zone_resync && old.zone != new.zone,
         };
         if resync {
-            for service in self.cluster.services_on_node(&new.name) {
-                self.queue.add_after(service, self.options.batch_period);
+            for service in runtime.cluster().services_on_node(&new.name) {
+                runtime.queue().add_after(service, self.options.batch_period);
             }
-        }
-    }
-
-    /// Brings the ratios up to date after each change of nodes, once for as many changes as have come meanwhile. Runs
-    /// until it is dropped.
-    pub(super) async fn follow_nodes(&self) {
-        loop {
-            self.nodes_changed.notified().await;
-            self.refresh_topology();
         }
     }
 
@@ -51,12 +45,12 @@ impl Shared {
     /// `checkNodeTopologyDistribution`). With the gate also those which had to do without hints and may have some now:
     /// upstream leaves these as they are until something else syncs them. Syncs call this too: one that a node started
     /// must see what the node changed.
-    pub(super) fn refresh_topology(&self) {
+    pub(super) fn refresh_topology(&self, runtime: &Cx) {
         let mut outdated = self.topology_outdated.lock();
         if !std::mem::take(&mut *outdated) {
             return;
         }
-        let nodes = self.cluster.nodes();
+        let nodes = runtime.cluster().nodes();
         let tolerance = self.options.plan.topology_node_tolerance;
         let topology = TopologyState::from_nodes(nodes.iter().map(Arc::as_ref), tolerance);
         if **self.topology.read() == topology {
@@ -65,14 +59,10 @@ impl Shared {
         let topology = Arc::new(topology);
         // First of all: a sync that ends from now on compares what it leaves with these.
         *self.topology.write() = Arc::clone(&topology);
-        let misfits: Vec<_> = {
-            let hinted = self.hinted.lock();
-            let misfits = hinted.iter().filter(|(_, state)| self.no_longer_fits(state, &topology));
-            misfits.map(|(key, _)| key.clone()).collect()
-        };
+        let misfits = runtime.keys_matching(|state| self.no_longer_fits(&state.hinted, &topology));
         for service in misfits {
             tracing::info!(%service, "hints no longer fit the zones' share of CPU, the Service will be synced");
-            self.queue.add(service);
+            runtime.queue().add(service);
         }
     }
 
@@ -80,21 +70,18 @@ impl Shared {
         state.is_overloaded(topology) || (self.options.node_zone_resync && state.may_be_hinted(topology))
     }
 
-    /// Remembers what a sync left of hints. Nodes may have changed since it read them; then it is repeated if need be.
-    pub(super) fn remember_hints(
+    /// Keeps what a sync left of hints. Nodes may have changed since it read them; then it is repeated if need be.
+    pub(super) fn keep_hints(
         &self,
+        runtime: &Cx,
         service: &ObjectKey,
-        state: HintedState,
+        hinted: HintedState,
         planned_for: &Arc<TopologyState>,
     ) {
-        if state == HintedState::default() {
-            self.hinted.lock().remove(service);
-            return;
-        }
-        self.hinted.lock().insert(service.clone(), state.clone());
+        runtime.with_state(service, |state| state.hinted = hinted.clone());
         let now = Arc::clone(&self.topology.read());
-        if !Arc::ptr_eq(planned_for, &now) && self.no_longer_fits(&state, &now) {
-            self.queue.add(service.clone());
+        if !Arc::ptr_eq(planned_for, &now) && self.no_longer_fits(&hinted, &now) {
+            runtime.queue().add(service.clone());
         }
     }
 }

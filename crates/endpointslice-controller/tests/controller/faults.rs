@@ -30,7 +30,7 @@ async fn a_create_whose_answer_was_lost_leaves_one_slice() {
         assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
         world.slice("web");
         assert_eq!(world.controller.pending(), 0);
-        assert_eq!(world.controller.remembered().outstanding_writes, 0);
+        assert_eq!(world.controller.state_counts().outstanding_writes, 0);
     }
 }
 
@@ -71,7 +71,7 @@ async fn creates_whose_answers_are_lost_again_and_again_leave_one_slice_each() {
         world.pass(seconds(600)).await;
         assert_eq!(world.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
         assert_eq!(world.slices("web").len(), 2, "{:?}", world.requests());
-        assert_eq!(world.controller.remembered().outstanding_writes, 0);
+        assert_eq!(world.controller.state_counts().outstanding_writes, 0);
     }
 }
 
@@ -118,7 +118,7 @@ async fn a_delete_whose_answer_was_lost_makes_no_difference() {
         assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
         assert!(world.requests().iter().all(|request| request.starts_with("delete endpointslices")));
         assert_eq!(world.controller.pending(), 0);
-        assert_eq!(world.controller.remembered().outstanding_writes, 0);
+        assert_eq!(world.controller.state_counts().outstanding_writes, 0);
     }
 }
 

@@ -1,7 +1,8 @@
 //! What is left in memory of Services that came and went.
 
+use kube_endpoint_controller_runtime::StateCounts;
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
-use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions, Remembered};
+use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
 use serde_json::json;
 
 use crate::objects::{node, pod, pod_on, service};
@@ -47,7 +48,7 @@ async fn nothing_is_left_of_services_that_came_and_went() {
         }
     }
     world.pass(seconds(600)).await;
-    assert_eq!(world.controller.remembered(), Remembered::default());
+    assert_eq!(world.controller.state_counts(), StateCounts::default());
     assert_eq!(world.controller.pending(), 0);
     assert_eq!(world.server.count("endpointslices"), 0);
     for gauge in ["endpoints_desired", "num_endpoint_slices", "desired_endpoint_slices"] {
@@ -56,7 +57,7 @@ async fn nothing_is_left_of_services_that_came_and_went() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn services_that_stay_are_remembered_once_each() {
+async fn state_is_kept_once_for_each_service() {
     let world = World::with([pod("a", 1, true)]).await;
     for number in 0..20 {
         world.create(&service(&format!("web-{number}"))).await;
@@ -65,6 +66,6 @@ async fn services_that_stay_are_remembered_once_each() {
         world.load([pod("b", number, true)]);
         world.pass(seconds(2)).await;
     }
-    let want = Remembered { trigger_times: 20, reported: 20, measured: 20, ..Remembered::default() };
-    assert_eq!(world.controller.remembered(), want);
+    let want = StateCounts { trigger_times: 20, reported: 20, own: 20, ..StateCounts::default() };
+    assert_eq!(world.controller.state_counts(), want);
 }

@@ -1,6 +1,7 @@
 //! Services that go, come back, or become something else.
 
-use kube_endpoint_endpointslice_controller::{ControllerOptions, Remembered};
+use kube_endpoint_controller_runtime::StateCounts;
+use kube_endpoint_endpointslice_controller::ControllerOptions;
 use serde_json::{Value, json};
 
 use crate::objects::{name, pod, service};
@@ -20,7 +21,7 @@ async fn slices_go_with_their_service() {
     // The garbage collector takes them; the controller need not.
     assert_eq!(world.requests(), ["create endpointslices 201"]);
     assert_eq!(world.server.count("endpointslices"), 0);
-    assert_eq!(world.controller.remembered(), Remembered::default());
+    assert_eq!(world.controller.state_counts(), StateCounts::default());
 }
 
 /// kubernetes#141592
@@ -43,13 +44,13 @@ async fn a_service_made_anew_under_its_name_within_a_batch_gets_slices_of_its_ow
             }
         }
         assert_eq!(
-            world.controller.remembered(),
-            Remembered { trigger_times: 1, reported: 1, measured: 1, ..Remembered::default() }
+            world.controller.state_counts(),
+            StateCounts { trigger_times: 1, reported: 1, own: 1, ..StateCounts::default() }
         );
         assert_eq!(world.events(), [""; 0]);
         world.delete("services", "web").await;
         world.pass(seconds(10)).await;
-        assert_eq!(world.controller.remembered(), Remembered::default());
+        assert_eq!(world.controller.state_counts(), StateCounts::default());
         assert_eq!(world.server.count("endpointslices"), 0);
     }
 }

@@ -31,7 +31,7 @@ async fn a_pause_that_the_server_asks_for_is_kept_whatever_happens_meanwhile() {
         assert_eq!(world.endpoints("web").len(), 11);
         assert_eq!(world.events(), [""; 0], "it is no failure");
         assert_eq!(world.controller.pending(), 0);
-        assert_eq!(world.controller.remembered().put_off, 0);
+        assert_eq!(world.controller.state_counts().deferred, 0);
     }
 }
 
@@ -63,7 +63,7 @@ async fn a_service_that_goes_during_a_pause_is_forgotten() {
     world.pass(seconds(1)).await;
     world.delete("services", "web").await;
     world.pass(seconds(1)).await;
-    assert_eq!(world.controller.remembered(), Default::default());
+    assert_eq!(world.controller.state_counts(), Default::default());
     world.create(&service("web")).await;
     world.moment().await;
     assert_eq!(world.endpoints("web"), ["10.1.0.1"]);

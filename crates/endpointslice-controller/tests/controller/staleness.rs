@@ -26,8 +26,8 @@ async fn nothing_is_written_on_a_cache_that_does_not_show_the_slice_just_made() 
     assert_eq!(world.events(), [""; 0]);
     world.pass(seconds(60)).await;
     assert_eq!(world.requests(), [""; 0]);
-    assert_eq!(world.controller.remembered().outstanding_writes, 0);
-    assert_eq!(world.controller.remembered().put_off, 0);
+    assert_eq!(world.controller.state_counts().outstanding_writes, 0);
+    assert_eq!(world.controller.state_counts().deferred, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,8 +90,8 @@ async fn what_the_cache_missed_is_not_waited_for() {
     world.pass(seconds(2)).await;
     assert_eq!(world.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
     world.pass(seconds(10)).await;
-    let remembered = world.controller.remembered();
-    assert_eq!((remembered.outstanding_writes, remembered.put_off), (0, 0));
+    let counts = world.controller.state_counts();
+    assert_eq!((counts.outstanding_writes, counts.deferred), (0, 0));
     let page = world.metrics();
     let syncs: Vec<&str> = page.lines().filter(|line| line.contains("syncs{result=\"success\"}")).collect();
     assert_eq!(syncs, ["endpoint_slice_controller_syncs{result=\"success\"} 2"], "and no more");
@@ -131,7 +131,7 @@ async fn an_echo_that_comes_before_the_answer_starts_no_sync() {
         world.pass(seconds(60)).await;
         assert_eq!(world.requests(), [request]);
         assert_eq!(world.syncs() - before, 1.0, "{request}");
-        assert_eq!(world.controller.remembered().outstanding_writes, 0, "{request}");
+        assert_eq!(world.controller.state_counts().outstanding_writes, 0, "{request}");
     }
 }
 
@@ -153,7 +153,7 @@ async fn a_slice_edited_or_deleted_before_its_write_is_answered_is_repaired() {
         let repair = if edit { "update endpointslices 200" } else { "create endpointslices 201" };
         assert_eq!(world.requests(), ["update endpointslices 200", repair]);
         assert_eq!(world.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
-        assert_eq!(world.controller.remembered().outstanding_writes, 0);
+        assert_eq!(world.controller.state_counts().outstanding_writes, 0);
     }
 }
 
@@ -172,7 +172,7 @@ async fn a_slice_handed_to_another_service_while_it_is_written_makes_both_be_put
     world.pass(seconds(60)).await;
     assert_eq!(world.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
     assert_eq!(world.endpoints("other"), [""; 0]);
-    assert_eq!(world.controller.remembered().outstanding_writes, 0);
+    assert_eq!(world.controller.state_counts().outstanding_writes, 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,19 +13,22 @@
 //!   Services may lag behind that of slices, and versions of different kinds need not compare.
 
 use kube_endpoint_api_writer::{FailedWrite, Operation};
+use kube_endpoint_controller_runtime::Runtime;
 use kube_endpoint_core_model::well_known::ENDPOINTSLICE_CONTROLLER;
 use kube_endpoint_core_model::{AddressType, EndpointSlice, Service};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Shared;
+use super::MirroringReconciler;
 
 /// Whether a slice is the endpointslice controller's.
 pub(super) fn is_made_of_pods(slice: &EndpointSlice) -> bool {
     slice.is_managed_by(ENDPOINTSLICE_CONTROLLER)
 }
 
-impl Shared {
+type Cx = Runtime<MirroringReconciler>;
+
+impl MirroringReconciler {
     /// Those among a Service's slices that were made of pods, if it has no selector any more.
     pub(super) fn orphans(
         &self,
@@ -42,6 +45,7 @@ impl Shared {
     /// Deletes what `mirrored`, the slices that now exist for the Endpoints, replaces.
     pub(super) async fn delete_orphans(
         &self,
+        runtime: &Cx,
         service: &Service,
         orphans: Vec<Arc<EndpointSlice>>,
         mirrored: &BTreeSet<AddressType>,
@@ -50,7 +54,7 @@ impl Shared {
             orphans.into_iter().filter(|orphan| mirrored.contains(&orphan.address_type)).collect();
         let Some(first) = replaced.first() else { return Ok(()) };
         let failed = |error| FailedWrite { operation: Operation::Delete, object: first.key(), error };
-        let asked = self.writer.writer().service(&service.key).await.map_err(failed)?;
+        let asked = runtime.writer().writer().service(&service.key).await.map_err(failed)?;
         // Otherwise the cache will tell soon, and start a sync.
         if !asked.is_some_and(|asked| asked.uid == service.uid && asked.selector.is_none()) {
             return Ok(());
@@ -60,7 +64,7 @@ impl Shared {
                 service = %service.key, slice = %orphan.metadata.name,
                 "deleting a slice that was made of pods: the Service has no selector any more and its Endpoints are mirrored"
             );
-            self.writer.delete_unchanged(&service.key, &*orphan).await?;
+            runtime.writer().delete_unchanged(&service.key, &*orphan).await?;
             self.metrics.wrote(Operation::Delete);
         }
         Ok(())

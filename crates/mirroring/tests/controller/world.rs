@@ -41,7 +41,7 @@ impl World {
         let writer = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), AGENT);
         let clock = Clock::starting_at(server.now());
         let (events, sending) = EventRecorder::new(EVENT_COMPONENT, writer.clone(), clock, 1);
-        let controller = MirroringController::new(cluster.clone(), writer, events, options);
+        let controller = MirroringController::new(cluster.clone(), writer, events, clock, options);
         let mut tasks = JoinSet::new();
         tasks.spawn(sending);
         watch::<EndpointSlice>(&mut tasks, &client, &cluster);

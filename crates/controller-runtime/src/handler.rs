@@ -1,0 +1,86 @@
+//! What the watches report, compared with our own writes and passed on to the reconciler.
+
+use std::any::Any;
+
+use kube_endpoint_api_writer::Writable;
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, Service};
+use kube_endpoint_informer::{Change, Handler, Kind, PodEvent};
+use kube_endpoint_tracker::Observation;
+
+use crate::{ForeignWrite, Output, Reconciler, Runtime};
+
+impl<R: Reconciler> Handler for Runtime<R> {
+    fn on_pod(&self, event: &PodEvent) {
+        self.reconciler.on_pod(self, event);
+    }
+
+    fn on_service(&self, change: &Change<Service>) {
+        self.reconciler.on_service(self, change);
+    }
+
+    fn on_node(&self, change: &Change<Node>) {
+        self.reconciler.on_node(self, change);
+    }
+
+    fn on_endpoint_slice(&self, change: &Change<EndpointSlice>) {
+        self.observe_if_output(change);
+        self.reconciler.on_endpoint_slice(self, change);
+    }
+
+    fn on_endpoints(&self, change: &Change<Endpoints>) {
+        self.observe_if_output(change);
+        self.reconciler.on_endpoints(self, change);
+    }
+
+    fn on_relisted(&self, kind: Kind) {
+        if kind == R::Output::INFORMER_KIND {
+            for key in self.writer.tracker().unseen_creates(self.position()) {
+                self.reconciler.on_foreign_write(self, &key, ForeignWrite::DeletedUnseen);
+            }
+        }
+    }
+}
+
+impl<R: Reconciler> Runtime<R> {
+    fn observe_if_output<T: 'static>(&self, change: &Change<T>) {
+        if let Some(change) = (change as &dyn Any).downcast_ref::<Change<R::Output>>() {
+            self.observe(change);
+        }
+    }
+
+    /// Compares a change of an output with our own writes. Syncs the owner of a foreign write, and both owners of an object
+    /// that changed hands; resumes a sync that waited for the cache.
+    fn observe(&self, change: &Change<R::Output>) {
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        let Some(latest) = new.or(old) else { return };
+        let (owner, metadata) = (latest.owner(), latest.metadata());
+        let (tracker, object) = (self.writer.tracker(), metadata.key());
+        let observed = if new.is_some() {
+            tracker.observe_applied(owner.as_ref(), &object, &metadata.uid, metadata.resource_version)
+        } else {
+            tracker.observe_deleted(owner.as_ref(), &object, &metadata.uid)
+        };
+        let managed = |output: Option<&R::Output>| {
+            output.filter(|output| self.reconciler.manages(output)).and_then(Output::owner)
+        };
+        let (before, now) = (managed(old), managed(new));
+        let changed_hands = old.is_some() && new.is_some() && before != now;
+        let foreign = observed == Observation::Foreign;
+        let sync = |key| self.reconciler.on_foreign_write(self, key, ForeignWrite::Applied);
+        if changed_hands && let Some(before) = &before {
+            sync(before);
+        }
+        if new.is_none() {
+            if foreign && let Some(before) = &before {
+                self.reconciler.on_foreign_write(self, before, ForeignWrite::Deleted);
+            }
+        } else if (foreign || changed_hands)
+            && let Some(now) = &now
+        {
+            sync(now);
+        }
+        if let Some(owner) = &owner {
+            self.resume(owner);
+        }
+    }
+}

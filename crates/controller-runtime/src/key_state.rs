@@ -1,0 +1,118 @@
+//! Everything that is kept for a key, in one map.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+
+use kube_endpoint_core_model::{ObjectKey, PlannedEvent};
+use kube_endpoint_tracker::TriggerTime;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// So many locks share the keys. A pass over all keys then holds each lock for a small part of them.
+const SHARDS: usize = 64;
+
+/// What is kept for one key.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct KeyState<S> {
+    /// The pods' and the Service's times that the last sync saw.
+    pub(crate) trigger_time: TriggerTime,
+    /// The events of the last plan.
+    pub(crate) last_events: Option<Vec<PlannedEvent>>,
+    /// Whether the sync waits for the cache to show our own writes.
+    pub(crate) deferred: bool,
+    /// Until when the API server asked to be left alone.
+    pub(crate) paused_until: Option<Instant>,
+    /// The controller's own.
+    pub(crate) own: S,
+}
+
+/// How many keys something is kept for, to find what is never forgotten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StateCounts {
+    /// Keys with a trigger time.
+    pub trigger_times: usize,
+    /// Keys and objects of which the cache does not show our own writes yet.
+    pub outstanding_writes: usize,
+    /// Keys whose last events are kept.
+    pub reported: usize,
+    /// Keys whose sync waits for the cache or for the end of a pause.
+    pub deferred: usize,
+    /// Keys with state of the controller's own.
+    pub own: usize,
+}
+
+/// The state of all keys. A key whose state has the default value has no entry.
+pub(crate) struct KeyStates<S> {
+    // Selects a shard only: no order depends on it.
+    hasher: RandomState,
+    shards: Vec<Mutex<HashMap<ObjectKey, KeyState<S>>>>,
+}
+
+impl<S: Default + PartialEq> Default for KeyStates<S> {
+    fn default() -> Self {
+        Self {
+            hasher: RandomState::new(),
+            shards: std::iter::repeat_with(Mutex::default).take(SHARDS).collect(),
+        }
+    }
+}
+
+impl<S: Default + PartialEq> KeyStates<S> {
+    /// Reads or changes the state of a key.
+    pub(crate) fn with<T>(&self, key: &ObjectKey, use_state: impl FnOnce(&mut KeyState<S>) -> T) -> T {
+        let mut shard = self.shard(key).lock();
+        match shard.get_mut(key) {
+            Some(state) => {
+                let result = use_state(state);
+                if *state == KeyState::default() {
+                    shard.remove(key);
+                }
+                result
+            }
+            None => {
+                let mut state = KeyState::default();
+                let result = use_state(&mut state);
+                if state != KeyState::default() {
+                    shard.insert(key.clone(), state);
+                }
+                result
+            }
+        }
+    }
+
+    /// Removes everything that is kept for a key.
+    pub(crate) fn remove(&self, key: &ObjectKey) -> KeyState<S> {
+        self.shard(key).lock().remove(key).unwrap_or_default()
+    }
+
+    /// The keys whose own state matches, sorted.
+    pub(crate) fn matching(&self, matches: impl Fn(&S) -> bool) -> Vec<ObjectKey> {
+        let mut found = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.lock();
+            found.extend(shard.iter().filter(|(_, state)| matches(&state.own)).map(|(key, _)| key.clone()));
+        }
+        found.sort_unstable();
+        found
+    }
+
+    /// Counts what is kept. `outstanding_writes` is not kept here, and stays zero.
+    pub(crate) fn counts(&self) -> StateCounts {
+        let mut counts = StateCounts::default();
+        for shard in &self.shards {
+            for state in shard.lock().values() {
+                counts.trigger_times += usize::from(!state.trigger_time.is_empty());
+                counts.reported += usize::from(state.last_events.is_some());
+                counts.deferred += usize::from(state.deferred || state.paused_until.is_some());
+                counts.own += usize::from(state.own != S::default());
+            }
+        }
+        counts
+    }
+
+    fn shard(&self, key: &ObjectKey) -> &Mutex<HashMap<ObjectKey, KeyState<S>>> {
+        let number = self.hasher.hash_one(key) % SHARDS as u64;
+        // SHARDS fits any usize.
+        &self.shards[number as usize]
+    }
+}

@@ -1,0 +1,48 @@
+//! The kinds of objects that controllers write.
+
+use std::sync::Arc;
+
+use kube_endpoint_api_writer::Writable;
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey};
+use kube_endpoint_informer::{Cluster, Kind};
+
+/// A kind of object that a controller writes, and whose changes it therefore observes.
+pub trait Output: Writable + Clone + 'static {
+    /// The informer's name of the kind.
+    const INFORMER_KIND: Kind;
+    /// Whether objects are named from `generateName`. If so, a name that exists already belongs to an earlier create
+    /// whose answer was lost, and the sync is repeated once the cache shows the object.
+    const GENERATES_NAMES: bool;
+
+    /// The key that the object is written for.
+    fn owner(&self) -> Option<ObjectKey>;
+
+    /// The cached objects of an owner, whoever manages them.
+    fn of_owner(cluster: &Cluster, owner: &ObjectKey) -> Vec<Arc<Self>>;
+}
+
+impl Output for EndpointSlice {
+    const INFORMER_KIND: Kind = Kind::EndpointSlices;
+    const GENERATES_NAMES: bool = true;
+
+    fn owner(&self) -> Option<ObjectKey> {
+        self.service_key()
+    }
+
+    fn of_owner(cluster: &Cluster, owner: &ObjectKey) -> Vec<Arc<Self>> {
+        cluster.slices_of(owner)
+    }
+}
+
+impl Output for Endpoints {
+    const INFORMER_KIND: Kind = Kind::Endpoints;
+    const GENERATES_NAMES: bool = false;
+
+    fn owner(&self) -> Option<ObjectKey> {
+        Some(self.key())
+    }
+
+    fn of_owner(cluster: &Cluster, owner: &ObjectKey) -> Vec<Arc<Self>> {
+        cluster.endpoints(owner).into_iter().collect()
+    }
+}

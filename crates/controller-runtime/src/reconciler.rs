@@ -1,0 +1,175 @@
+//! What a controller implements.
+
+use std::fmt;
+
+use kube_endpoint_api_writer::{EventSubject, FailedWrite};
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, PlannedEvent, Service};
+use kube_endpoint_informer::{Change, PodEvent};
+use kube_endpoint_workqueue::{Attempt, MaxOfRateLimiter};
+
+use crate::{Output, Runtime};
+
+/// How a controller is run.
+pub struct Config {
+    /// Name of the queue in metrics.
+    pub queue_name: &'static str,
+    /// How long a key that failed waits for its retry.
+    pub rate_limiter: MaxOfRateLimiter<ObjectKey>,
+    /// How many keys are synced at once.
+    pub workers: usize,
+    /// Seed of the names of new objects.
+    pub seed: u64,
+}
+
+impl Config {
+    /// All of it.
+    pub fn new(
+        queue_name: &'static str,
+        rate_limiter: MaxOfRateLimiter<ObjectKey>,
+        workers: usize,
+        seed: u64,
+    ) -> Self {
+        Self { queue_name, rate_limiter, workers, seed }
+    }
+}
+
+/// The part of a controller that is its own: what starts a sync, and what a sync does.
+///
+/// The `on_` methods are called as those of [`Handler`](kube_endpoint_informer::Handler): in order for each kind, without
+/// a lock, and while the watch waits, so that they only queue keys. They are called from the first list on, before the
+/// first sync.
+pub trait Reconciler: Sized + Send + Sync + 'static {
+    /// The kind of object that it writes.
+    type Output: Output;
+    /// What it keeps for each key, besides what the runtime keeps. The default value means that nothing is kept.
+    type State: Default + PartialEq + Send;
+    /// Options that a user sets.
+    type Options;
+
+    /// Builds it. The metrics recorder that is current now is the one to use.
+    fn new(options: Self::Options) -> Self;
+
+    /// How it is run.
+    fn config(&self) -> Config;
+
+    /// Whether this controller maintains an output object; other controllers may write the same kind.
+    fn manages(&self, output: &Self::Output) -> bool;
+
+    /// Called once all caches are synced, before the first sync.
+    fn start(&self, _runtime: &Runtime<Self>) {}
+
+    /// Runs beside the workers, and is dropped when they end.
+    fn background(&self, _runtime: &Runtime<Self>) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+
+    /// A pod changed.
+    fn on_pod(&self, _runtime: &Runtime<Self>, _event: &PodEvent) {}
+
+    /// A Service changed.
+    fn on_service(&self, _runtime: &Runtime<Self>, _change: &Change<Service>) {}
+
+    /// A node changed.
+    fn on_node(&self, _runtime: &Runtime<Self>, _change: &Change<Node>) {}
+
+    /// An EndpointSlice changed. If slices are the output, the change has been compared with the own writes before.
+    fn on_endpoint_slice(&self, _runtime: &Runtime<Self>, _change: &Change<EndpointSlice>) {}
+
+    /// An Endpoints object changed. If Endpoints are the output, the change has been compared with the own writes before.
+    fn on_endpoints(&self, _runtime: &Runtime<Self>, _change: &Change<Endpoints>) {}
+
+    /// Somebody else wrote an output object of this key. Before the caches are synced, every listed object counts as
+    /// written by somebody else.
+    fn on_foreign_write(&self, runtime: &Runtime<Self>, key: &ObjectKey, write: ForeignWrite);
+
+    /// Brings the outputs of one key up to date. A key is never synced twice at the same time.
+    ///
+    /// # Errors
+    ///
+    /// An error records its event, and the key is retried with backoff. Failed writes that say no more than "later" are
+    /// an [`Outcome`] instead; the runtime converts them.
+    fn sync(
+        &self,
+        runtime: &Runtime<Self>,
+        key: &ObjectKey,
+    ) -> impl Future<Output = Result<Outcome, SyncError>> + Send;
+
+    /// A sync has ended; for metrics.
+    fn observe(&self, _attempt: &Attempt<'_, ObjectKey, Outcome, SyncError>) {}
+}
+
+/// What somebody else did to an output object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForeignWrite {
+    /// It was created or changed.
+    Applied,
+    /// It was deleted.
+    Deleted,
+    /// It was changed or deleted while a write of our own was in flight.
+    DuringOwnWrite,
+    /// An object that we created was deleted before the cache showed it.
+    DeletedUnseen,
+}
+
+/// How a sync ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The outputs are up to date, or nothing more can be done about them.
+    Done,
+    /// The cache does not show our own writes yet. The sync is repeated when it does, after a second at the latest.
+    Stale,
+    /// The API server asked for a pause. The sync is repeated after it.
+    Paused,
+}
+
+/// Why a sync failed.
+#[derive(Debug)]
+pub struct SyncError {
+    writes: Vec<FailedWrite>,
+    message: String,
+    event: Option<Box<(EventSubject, PlannedEvent)>>,
+}
+
+impl SyncError {
+    /// The writes that failed, if any, and the message for logs.
+    pub fn new(writes: Vec<FailedWrite>, message: String) -> Self {
+        Self { writes, message, event: None }
+    }
+
+    /// Adds an event, which is recorded unless the writes failed in a way that is no error; see [`Reconciler::sync`].
+    pub fn with_event(mut self, event: Option<(EventSubject, PlannedEvent)>) -> Self {
+        self.event = event.map(Box::new);
+        self
+    }
+
+    /// The writes that failed.
+    pub fn writes(&self) -> &[FailedWrite] {
+        &self.writes
+    }
+
+    pub(crate) fn event(&self) -> Option<&(EventSubject, PlannedEvent)> {
+        self.event.as_deref()
+    }
+}
+
+impl From<FailedWrite> for SyncError {
+    fn from(failed: FailedWrite) -> Self {
+        let message = failed.to_string();
+        Self::new(vec![failed], message)
+    }
+}
+
+impl From<Vec<FailedWrite>> for SyncError {
+    fn from(failed: Vec<FailedWrite>) -> Self {
+        let messages: Vec<String> = failed.iter().map(ToString::to_string).collect();
+        Self::new(failed, messages.join(", "))
+    }
+}
+
+impl fmt::Display for SyncError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for SyncError {}

@@ -1,0 +1,293 @@
+//! What a reconciler uses: caches, queue, writes, and state for each key.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube_endpoint_api_writer::{
+    ApiWriter, Clock, EventRecorder, EventSubject, FailedWrite, Operation, TrackedWriter, Writable,
+    WriteError,
+};
+use kube_endpoint_core_model::{ObjectKey, PlannedEvent, Pod, Service, Timestamp, Writes};
+use kube_endpoint_informer::{Cluster, PodEvent};
+use kube_endpoint_tracker::CachePosition;
+use kube_endpoint_workqueue::WorkQueue;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::key_state::KeyStates;
+use crate::{ForeignWrite, Outcome, Output, Reconciler, StateCounts, SyncError};
+
+/// How long a sync waits for the cache at most: the event that it waits for may have come already, or may never come.
+const STALE_RETRY: Duration = Duration::from_secs(1);
+/// How long a pause lasts at most, whatever the API server asks for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// The runtime of one controller.
+pub struct Runtime<R: Reconciler> {
+    pub(crate) reconciler: R,
+    pub(crate) queue: WorkQueue<ObjectKey>,
+    pub(crate) writer: TrackedWriter,
+    pub(crate) stopped: Notify,
+    cluster: Cluster,
+    events: EventRecorder,
+    clock: Clock,
+    keys: KeyStates<R::State>,
+}
+
+/// How carrying out a plan ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// All writes succeeded.
+    Complete,
+    /// The namespace is being deleted and takes no new objects. The remaining writes were dropped: they cannot succeed.
+    NamespaceTerminating,
+}
+
+/// Progress of [`Runtime::carry_out`], for metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// A write succeeded.
+    Wrote(Operation),
+    /// All writes of the sub-plan of this index succeeded.
+    SubPlan(usize),
+}
+
+impl<R: Reconciler> Runtime<R> {
+    pub(crate) fn new(
+        cluster: Cluster,
+        writer: ApiWriter,
+        events: EventRecorder,
+        clock: Clock,
+        reconciler: R,
+    ) -> Self {
+        let config = reconciler.config();
+        Self {
+            queue: WorkQueue::new(config.queue_name, config.rate_limiter),
+            writer: TrackedWriter::new(writer, config.seed),
+            stopped: Notify::new(),
+            keys: KeyStates::default(),
+            reconciler,
+            cluster,
+            events,
+            clock,
+        }
+    }
+
+    /// The caches.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The queue, to start syncs.
+    pub fn queue(&self) -> &WorkQueue<ObjectKey> {
+        &self.queue
+    }
+
+    /// Starts syncs of the Services that a change of a pod concerns, after a delay in which more may come.
+    pub fn add_services_of(&self, event: &PodEvent, delay: Duration) {
+        for service in event.services_to_sync() {
+            self.queue.add_after(service.clone(), delay);
+        }
+    }
+
+    /// The writer, for requests that no plan makes.
+    pub fn writer(&self) -> &TrackedWriter {
+        &self.writer
+    }
+
+    /// The wall clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Up to where the cache of the outputs has read.
+    pub fn position(&self) -> CachePosition {
+        let kind = R::Output::INFORMER_KIND;
+        CachePosition { epoch: self.cluster.epoch(kind), version: self.cluster.position(kind) }
+    }
+
+    /// The cached outputs of a key, whoever manages them, including those being deleted.
+    ///
+    /// # Errors
+    ///
+    /// [`Outcome::Paused`] while the API server wants to be left alone, [`Outcome::Stale`] if the cache does not show the
+    /// key's own writes yet. The sync has to end with it; it is repeated by itself. A cache that has read up to the
+    /// version of the last write is not stale, so an update that changed nothing delays no sync.
+    pub fn read_outputs(&self, key: &ObjectKey) -> Result<Vec<Arc<R::Output>>, Outcome> {
+        if self.is_paused(key) {
+            return Err(Outcome::Paused);
+        }
+        // The position is read first: the objects are then at least as new.
+        let position = self.position();
+        let outputs = R::Output::of_owner(&self.cluster, key);
+        let metadata = outputs.iter().map(|output| output.metadata());
+        let uids = metadata.filter(|it| it.deletion_timestamp.is_none()).map(|it| &it.uid);
+        if self.writer.tracker().is_stale(key, position, uids) {
+            return Err(self.defer(key));
+        }
+        self.keys.with(key, |state| state.deferred = false);
+        Ok(outputs)
+    }
+
+    /// Repeats the sync when the cache shows a change of the key's outputs, after a second at the latest.
+    pub fn defer(&self, key: &ObjectKey) -> Outcome {
+        self.keys.with(key, |state| state.deferred = true);
+        self.queue.add_after(key.clone(), STALE_RETRY);
+        Outcome::Stale
+    }
+
+    /// Starts a sync that was deferred: the cache shows a change of the key's outputs.
+    pub(crate) fn resume(&self, key: &ObjectKey) {
+        if self.keys.with(key, |state| std::mem::take(&mut state.deferred)) {
+            self.queue.add(key.clone());
+        }
+    }
+
+    fn pause(&self, key: &ObjectKey, retry_after: Duration) -> Outcome {
+        let pause = retry_after.min(LONGEST_PAUSE);
+        self.keys.with(key, |state| state.paused_until = Some(Instant::now() + pause));
+        self.queue.add_after(key.clone(), pause);
+        Outcome::Paused
+    }
+
+    /// Whether a pause of the key has not ended yet. The sync is then repeated at its end.
+    fn is_paused(&self, key: &ObjectKey) -> bool {
+        let left = self.keys.with(key, |state| {
+            let left = state.paused_until?.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                state.paused_until = None;
+                return None;
+            }
+            Some(left)
+        });
+        if let Some(left) = left {
+            self.queue.add_after(key.clone(), left);
+        }
+        left.is_some()
+    }
+
+    /// The trigger time of a sync that writes outputs of a Service.
+    pub fn trigger_time(&self, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
+        // The state is taken out, so that no lock is held over work that grows with the Service.
+        let mut state = self.keys.with(&service.key, |state| std::mem::take(&mut state.trigger_time));
+        let trigger_time = state.compute(service, pods);
+        self.keys.with(&service.key, |kept| kept.trigger_time = state);
+        trigger_time
+    }
+
+    /// Carries out sub-plans in order. A write that fails ends its sub-plan; the others are still carried out, as upstream
+    /// does, unless the API server is too busy: that ends all. After a failure the trigger time is kept for the retry.
+    ///
+    /// # Errors
+    ///
+    /// The writes that failed, one for each sub-plan at most.
+    pub async fn carry_out(
+        &self,
+        key: &ObjectKey,
+        trigger_time: Option<Timestamp>,
+        sub_plans: impl IntoIterator<Item = Writes<R::Output>, IntoIter: Send> + Send,
+        progress: impl Fn(Progress) + Send + Sync,
+    ) -> Result<Completion, Vec<FailedWrite>> {
+        let mut failures = Vec::new();
+        for (index, writes) in sub_plans.into_iter().enumerate() {
+            let wrote = |operation| progress(Progress::Wrote(operation));
+            match self.writer.carry_out(key, writes, || self.position(), wrote).await {
+                Ok(changed_meanwhile) => {
+                    progress(Progress::SubPlan(index));
+                    if changed_meanwhile {
+                        self.reconciler.on_foreign_write(self, key, ForeignWrite::DuringOwnWrite);
+                    }
+                }
+                Err(FailedWrite { error: WriteError::NamespaceTerminating(_), .. }) => {
+                    return Ok(Completion::NamespaceTerminating);
+                }
+                Err(failed) => {
+                    let busy = matches!(failed.error, WriteError::Busy { .. });
+                    failures.push(failed);
+                    if busy {
+                        break;
+                    }
+                }
+            }
+        }
+        if failures.is_empty() {
+            return Ok(Completion::Complete);
+        }
+        self.keys.with(key, |state| state.trigger_time.carry_over(trigger_time));
+        Err(failures)
+    }
+
+    /// Records the events of a plan, unless the last sync of the key recorded the same and this one writes nothing.
+    /// (Upstream records them at every sync.) `first_is_new` says whether the events of a first sync that writes nothing
+    /// are new; otherwise the process before this one has recorded them.
+    pub fn record_events(
+        &self,
+        key: &ObjectKey,
+        subject: impl Into<EventSubject>,
+        events: Vec<PlannedEvent>,
+        writes: bool,
+        first_is_new: bool,
+    ) {
+        let last = self.keys.with(key, |state| state.last_events.replace(events.clone()));
+        if writes || last.map_or(first_is_new, |last| last != events) {
+            let subject = subject.into();
+            for event in &events {
+                self.events.record(subject.clone(), event);
+            }
+        }
+    }
+
+    /// Reads or changes the controller's own state of a key, under a lock.
+    pub fn with_state<T>(&self, key: &ObjectKey, use_state: impl FnOnce(&mut R::State) -> T) -> T {
+        self.keys.with(key, |state| use_state(&mut state.own))
+    }
+
+    /// The keys whose own state matches, sorted.
+    pub fn keys_matching(&self, matches: impl Fn(&R::State) -> bool) -> Vec<ObjectKey> {
+        self.keys.matching(matches)
+    }
+
+    /// Forgets everything about a key, and returns the controller's own state. Echoes of its last writes then count as
+    /// written by somebody else, which costs a sync that finds nothing to do.
+    pub fn forget(&self, key: &ObjectKey) -> R::State {
+        self.writer.tracker().forget(key);
+        self.forget_state(key)
+    }
+
+    /// As [`Self::forget`], but the writes that the cache does not show yet are kept: more are to follow.
+    pub fn forget_state(&self, key: &ObjectKey) -> R::State {
+        self.keys.remove(key).own
+    }
+
+    pub(crate) fn counts(&self) -> StateCounts {
+        let (owners, objects) = self.writer.tracker().len();
+        StateCounts { outstanding_writes: owners + objects, ..self.keys.counts() }
+    }
+
+    /// One sync, with its errors sorted.
+    pub(crate) async fn sync(&self, key: &ObjectKey) -> Result<Outcome, SyncError> {
+        // After a shutdown the keys that are still queued are left to the next process.
+        if self.queue.is_shutting_down() {
+            return Ok(Outcome::Done);
+        }
+        let error = match self.reconciler.sync(self, key).await {
+            Ok(outcome) => return Ok(outcome),
+            Err(error) => error,
+        };
+        for FailedWrite { error, .. } in error.writes() {
+            if let WriteError::Busy { message, retry_after: Some(pause) } = error {
+                tracing::info!(queue = self.queue.name(), %key, message, ?pause, "the API server asked for a pause");
+                return Ok(self.pause(key, *pause));
+            }
+        }
+        let exists = |failed: &FailedWrite| matches!(failed.error, WriteError::AlreadyExists(_));
+        if R::Output::GENERATES_NAMES && !error.writes().is_empty() && error.writes().iter().all(exists) {
+            tracing::info!(queue = self.queue.name(), %key, "an object exists whose create was not answered");
+            return Ok(self.defer(key));
+        }
+        if let Some((subject, event)) = error.event() {
+            self.events.record(subject.clone(), event);
+        }
+        Err(error)
+    }
+}
