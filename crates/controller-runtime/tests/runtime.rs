@@ -13,7 +13,6 @@ use kube_endpoint_core_model::{EndpointSlice, ObjectKey, ObjectMeta, ResourceVer
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
 use kube_endpoint_informer::{ApiClient, Change, Cluster, Kind, Kinds, StreamEvent};
 use kube_endpoint_workqueue::default_controller_rate_limiter;
-use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -268,7 +267,7 @@ async fn a_shutdown_finishes_the_write_in_flight_and_leaves_what_is_queued() {
     bed.controller.shut_down();
     let start = Instant::now();
     bed.running.await.unwrap();
-    assert_eq!(start.elapsed().as_secs(), 2);
+    assert!((1900..2000).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
     assert_eq!(bed.server.count("endpointslices"), 1);
     assert_eq!(bed.controller.pending(), 0);
     let waiting = TestBed::new();

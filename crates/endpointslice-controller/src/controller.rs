@@ -108,7 +108,6 @@ impl Reconciler for EndpointSliceReconciler {
         self.refresh_topology(runtime);
     }
 
-    /// Updates the topology after changes of nodes, once for as many as have accumulated.
     async fn background(&self, runtime: &Runtime<Self>) {
         loop {
             self.nodes_changed.notified().await;

@@ -1,6 +1,7 @@
 //! Trigger times, and which of a controller's own writes the cache has seen. No I/O, no clock.
 //!
-//! Both trackers are shared by the workers of one controller. Their locks are held for map operations only.
+//! A [`WriteTracker`] is shared by the workers of one controller; its lock is held for map operations only. A
+//! [`TriggerTime`] belongs to one Service.
 
 pub mod trigger_time;
 pub mod writes;
