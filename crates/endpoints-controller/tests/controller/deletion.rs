@@ -6,36 +6,36 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpoints_controller::ControllerOptions;
 use serde_json::{Value, json};
 
-use crate::world::{World, addresses, endpoints, pod, server, service};
+use crate::harness::{Harness, addresses, endpoints, pod, server, service};
 
-async fn started(objects: impl IntoIterator<Item = Value>) -> World {
-    World::start(&server(objects), ControllerOptions::default()).await
+async fn started(objects: impl IntoIterator<Item = Value>) -> Harness {
+    Harness::start(&server(objects), ControllerOptions::default()).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn endpoints_go_with_their_service_whoever_is_first() {
-    let world = started([pod("a", 1, true)]).await;
-    world.create(&service("web")).await;
-    world.moment().await;
+    let harness = started([pod("a", 1, true)]).await;
+    harness.create(&service("web")).await;
+    harness.moment().await;
     // The API server deletes them as well; the cache does not show it yet.
-    world.hold_up("endpoints", Duration::from_secs(2)).await;
-    world.delete("services", "web").await;
-    world.pass(Duration::from_secs(60)).await;
-    assert_eq!(world.writes(), ["create endpoints 201", "delete endpoints 404"]);
-    assert_eq!(world.server.count("endpoints"), 0);
-    assert_eq!(world.events(), [""; 0]);
+    harness.hold_up("endpoints", Duration::from_secs(2)).await;
+    harness.delete("services", "web").await;
+    harness.pass(Duration::from_secs(60)).await;
+    assert_eq!(harness.writes(), ["create endpoints 201", "delete endpoints 404"]);
+    assert_eq!(harness.server.count("endpoints"), 0);
+    assert_eq!(harness.events(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_that_fails_is_tried_again() {
-    let world = started([]).await;
-    let server = world.crash().await;
+    let harness = started([]).await;
+    let server = harness.crash().await;
     server.load([endpoints("left", "192.0.2.1")]).unwrap();
     let refuse = Fault::Refuse { status: 500, retry_after: None };
     server.add_fault(FaultRule::on(refuse, "delete", "endpoints").times(3));
-    let world = World::start(&server, ControllerOptions::default()).await;
+    let harness = Harness::start(&server, ControllerOptions::default()).await;
     assert_eq!(
-        world.writes(),
+        harness.writes(),
         ["delete endpoints 500", "delete endpoints 500", "delete endpoints 500", "delete endpoints 200"]
     );
 }
@@ -47,58 +47,58 @@ async fn what_services_left_behind_goes_once_at_the_start() {
     let mut manual = service("manual");
     manual["spec"]["selector"] = Value::Null;
     let objects = [endpoints("left", "192.0.2.1"), endpoints("manual", "192.0.2.2"), lock, manual];
-    let world = started(objects).await;
-    assert_eq!(world.writes(), ["delete endpoints 200"]);
+    let harness = started(objects).await;
+    assert_eq!(harness.writes(), ["delete endpoints 200"]);
     // What somebody makes without a Service later on is his.
-    world.create(&endpoints("left", "192.0.2.3")).await;
-    world.pass(Duration::from_secs(60)).await;
-    assert_eq!(world.writes(), [""; 0]);
+    harness.create(&endpoints("left", "192.0.2.3")).await;
+    harness.pass(Duration::from_secs(60)).await;
+    assert_eq!(harness.writes(), [""; 0]);
     let names: Vec<Value> =
-        world.server.list("endpoints").iter().map(|it| it["metadata"]["name"].clone()).collect();
+        harness.server.list("endpoints").iter().map(|it| it["metadata"]["name"].clone()).collect();
     assert_eq!(names, ["left", "lock", "manual"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn endpoints_made_without_a_service_stay_though_a_late_sync_comes_by() {
     let options = ControllerOptions { batch_period: Duration::from_secs(10), ..ControllerOptions::default() };
-    let world = World::start(&server([pod("a", 1, true)]), options).await;
-    world.create(&service("web")).await;
-    world.moment().await;
-    world.load([pod("b", 2, true)]);
-    world.pass(Duration::from_secs(1)).await;
-    world.delete("services", "web").await;
-    world.pass(Duration::from_secs(1)).await;
-    world.create(&endpoints("web", "192.0.2.1")).await;
-    world.pass(Duration::from_secs(60)).await;
-    assert_eq!(addresses(&world.get("endpoints", "web").unwrap()), ["192.0.2.1"]);
+    let harness = Harness::start(&server([pod("a", 1, true)]), options).await;
+    harness.create(&service("web")).await;
+    harness.moment().await;
+    harness.load([pod("b", 2, true)]);
+    harness.pass(Duration::from_secs(1)).await;
+    harness.delete("services", "web").await;
+    harness.pass(Duration::from_secs(1)).await;
+    harness.create(&endpoints("web", "192.0.2.1")).await;
+    harness.pass(Duration::from_secs(60)).await;
+    assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["192.0.2.1"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_service_made_anew_under_its_name_gets_endpoints_of_its_own() {
-    let world = started([pod("a", 1, true)]).await;
+    let harness = started([pod("a", 1, true)]).await;
     for _ in 0..3 {
-        world.create(&service("web")).await;
-        world.moment().await;
-        assert_eq!(addresses(&world.get("endpoints", "web").unwrap()), ["10.1.0.1"]);
-        world.delete("services", "web").await;
+        harness.create(&service("web")).await;
+        harness.moment().await;
+        assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1"]);
+        harness.delete("services", "web").await;
     }
-    world.create(&service("web")).await;
-    world.pass(Duration::from_secs(5)).await;
-    assert_eq!(addresses(&world.get("endpoints", "web").unwrap()), ["10.1.0.1"]);
+    harness.create(&service("web")).await;
+    harness.pass(Duration::from_secs(5)).await;
+    assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn endpoints_that_may_have_been_made_too_late_are_deleted_unseen() {
-    let world = started([pod("a", 1, true)]).await;
-    world.fault(Fault::LoseRequest, "create", usize::MAX);
-    world.create(&service("web")).await;
-    world.moment().await;
-    world.delete("services", "web").await;
-    world.pass(Duration::from_secs(5)).await;
-    let writes = world.writes();
+    let harness = started([pod("a", 1, true)]).await;
+    harness.fault(Fault::LoseRequest, "create", usize::MAX);
+    harness.create(&service("web")).await;
+    harness.moment().await;
+    harness.delete("services", "web").await;
+    harness.pass(Duration::from_secs(5)).await;
+    let writes = harness.writes();
     assert_eq!(writes.last().map(String::as_str), Some("delete endpoints 404"));
-    world.pass(Duration::from_secs(600)).await;
-    assert_eq!(world.writes(), [""; 0]);
+    harness.pass(Duration::from_secs(600)).await;
+    assert_eq!(harness.writes(), [""; 0]);
 }
 
 /// The stores of Services and of Endpoints are filled one after the other, and their versions need not compare.
@@ -119,9 +119,9 @@ async fn nothing_goes_while_the_server_does_not_say_that_there_is_no_service() {
         tokio::time::sleep(Duration::from_millis(100)).await;
         server.load([manual, endpoints("manual", "192.0.2.1")]).unwrap();
     };
-    let (world, ()) = tokio::join!(World::start(&server, ControllerOptions::default()), between);
+    let (harness, ()) = tokio::join!(Harness::start(&server, ControllerOptions::default()), between);
     assert!(server.request_log().iter().any(|it| it.request.verb == "get" && it.status == 200));
-    assert_eq!(world.writes(), ["delete endpoints 200"]);
-    assert!(world.get("endpoints", "manual").is_some());
-    assert!(world.get("endpoints", "left").is_none());
+    assert_eq!(harness.writes(), ["delete endpoints 200"]);
+    assert!(harness.get("endpoints", "manual").is_some());
+    assert!(harness.get("endpoints", "left").is_none());
 }

@@ -6,10 +6,10 @@ use kube_endpoint_embedded_apiserver::Fault;
 use kube_endpoint_endpoints_controller::{ControllerOptions, PlanOptions};
 use serde_json::{Value, json};
 
-use crate::world::{World, addresses, pod, server, service};
+use crate::harness::{Harness, addresses, pod, server, service};
 
-async fn started() -> World {
-    World::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await
+async fn started() -> Harness {
+    Harness::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await
 }
 
 fn refuse(status: u16) -> Fault {
@@ -22,19 +22,19 @@ fn trigger_time(endpoints: &Value) -> &Value {
 
 #[tokio::test(start_paused = true)]
 async fn failures_are_told_and_tried_again_and_keep_their_trigger_time() {
-    let world = started().await;
-    world.fault(refuse(500), "create", 1);
-    world.create(&service("web")).await;
-    world.pass(Duration::from_secs(1)).await;
-    let created = world.get("endpoints", "web").unwrap();
+    let harness = started().await;
+    harness.fault(refuse(500), "create", 1);
+    harness.create(&service("web")).await;
+    harness.pass(Duration::from_secs(1)).await;
+    let created = harness.get("endpoints", "web").unwrap();
     assert_eq!(trigger_time(&created), "2026-01-01T00:00:02Z");
-    world.fault(refuse(500), "update", 1);
-    world.load([pod("b", 2, true)]);
-    world.pass(Duration::from_secs(1)).await;
-    let updated = world.get("endpoints", "web").unwrap();
+    harness.fault(refuse(500), "update", 1);
+    harness.load([pod("b", 2, true)]);
+    harness.pass(Duration::from_secs(1)).await;
+    let updated = harness.get("endpoints", "web").unwrap();
     assert_eq!(addresses(&updated), ["10.1.0.1", "10.1.0.2"]);
     assert_eq!(trigger_time(&updated), "2026-01-01T00:01:02Z");
-    insta::assert_snapshot!([world.writes(), world.events()].concat().join("\n"), @r"
+    insta::assert_snapshot!([harness.writes(), harness.events()].concat().join("\n"), @r"
     create endpoints 500
     create endpoints 201
     update endpoints 500
@@ -46,86 +46,87 @@ async fn failures_are_told_and_tried_again_and_keep_their_trigger_time() {
 
 #[tokio::test(start_paused = true)]
 async fn after_fifteen_retries_a_service_is_dropped_until_something_changes() {
-    let world = started().await;
-    world.fault(refuse(500), "create", usize::MAX);
-    world.create(&service("web")).await;
-    world.pass(Duration::from_secs(3600)).await;
-    let attempts = world.timed_writes();
+    let harness = started().await;
+    harness.fault(refuse(500), "create", usize::MAX);
+    harness.create(&service("web")).await;
+    harness.pass(Duration::from_secs(3600)).await;
+    let attempts = harness.timed_writes();
     assert_eq!(attempts.len(), 16);
     let waits: Vec<u128> = attempts.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
     assert!(waits.iter().zip(0..).all(|(wait, power)| wait.abs_diff(5 << power) <= 2), "{waits:?}");
-    world.server.clear_faults();
-    world.patch("services", "web", json!({"metadata": {"labels": {"a": "b"}}})).await;
-    world.moment().await;
-    assert_eq!(world.writes(), ["create endpoints 201"]);
+    harness.server.clear_faults();
+    harness.patch("services", "web", json!({"metadata": {"labels": {"a": "b"}}})).await;
+    harness.moment().await;
+    assert_eq!(harness.writes(), ["create endpoints 201"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_makes_no_difference() {
     for fault in [Fault::ApplyAndLoseAnswer, Fault::LoseRequest] {
-        let world = started().await;
-        world.fault(fault.clone(), "create", 1);
-        world.create(&service("web")).await;
-        world.pass(Duration::from_secs(5)).await;
-        assert_eq!(addresses(&world.get("endpoints", "web").unwrap()), ["10.1.0.1"]);
-        world.fault(fault, "update", 1);
-        world.load([pod("b", 2, true)]);
-        world.pass(Duration::from_secs(5)).await;
-        assert_eq!(addresses(&world.get("endpoints", "web").unwrap()), ["10.1.0.1", "10.1.0.2"]);
-        assert_eq!(world.controller.pending(), 0);
+        let harness = started().await;
+        harness.fault(fault.clone(), "create", 1);
+        harness.create(&service("web")).await;
+        harness.pass(Duration::from_secs(5)).await;
+        assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1"]);
+        harness.fault(fault, "update", 1);
+        harness.load([pod("b", 2, true)]);
+        harness.pass(Duration::from_secs(5)).await;
+        assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1", "10.1.0.2"]);
+        assert_eq!(harness.controller.pending(), 0);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_conflict_is_settled_when_the_cache_has_caught_up() {
-    let world = started().await;
-    world.create(&service("web")).await;
-    world.pass(Duration::from_secs(1)).await;
-    world.hold_up("endpoints", Duration::from_secs(3)).await;
-    world.patch("endpoints", "web", json!({"metadata": {"annotations": {"x": "y"}}})).await;
-    world.load([pod("b", 2, true)]);
-    world.pass(Duration::from_secs(10)).await;
-    let settled = world.get("endpoints", "web").unwrap();
+    let harness = started().await;
+    harness.create(&service("web")).await;
+    harness.pass(Duration::from_secs(1)).await;
+    harness.hold_up("endpoints", Duration::from_secs(3)).await;
+    harness.patch("endpoints", "web", json!({"metadata": {"annotations": {"x": "y"}}})).await;
+    harness.load([pod("b", 2, true)]);
+    harness.pass(Duration::from_secs(10)).await;
+    let settled = harness.get("endpoints", "web").unwrap();
     assert_eq!(addresses(&settled), ["10.1.0.1", "10.1.0.2"]);
     assert_eq!(settled["metadata"]["annotations"]["x"], "y");
-    let writes = world.writes();
+    let writes = harness.writes();
     assert_eq!(writes.last().map(String::as_str), Some("update endpoints 200"));
     assert!(writes.iter().any(|write| write == "update endpoints 409"), "{writes:?}");
-    insta::assert_snapshot!(world.events()[0], @r#"Endpoints default/web: FailedToUpdateEndpoint Failed to update endpoint default/web: Operation cannot be fulfilled on endpoints "web": the object has been modified; please apply your changes to the latest version and try again"#);
+    insta::assert_snapshot!(harness.events()[0], @r#"Endpoints default/web: FailedToUpdateEndpoint (x10) Failed to update endpoint default/web: Operation cannot be fulfilled on endpoints "web": the object has been modified; please apply your changes to the latest version and try again"#);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_namespace_on_its_way_out_gets_nothing_and_nobody_is_told() {
-    let world = started().await;
+    let harness = started().await;
     let mut held = service("web");
     held["metadata"] = json!({"name": "web", "namespace": "leaving", "finalizers": ["example.invalid/hold"]});
-    world.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "leaving"}})).await;
-    world.create(&held).await;
-    world.pass(Duration::from_secs(1)).await;
-    assert_eq!(world.writes(), ["create endpoints 201"]);
-    world.send("DELETE", "/api/v1/namespaces/leaving", "application/json", &Value::Null).await;
-    world.pass(Duration::from_secs(600)).await;
-    assert_eq!(world.writes(), ["create endpoints 403"]);
-    assert_eq!(world.events(), [""; 0]);
-    assert_eq!(world.controller.pending(), 0);
+    harness.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "leaving"}})).await;
+    harness.create(&held).await;
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.writes(), ["create endpoints 201"]);
+    harness.send("DELETE", "/api/v1/namespaces/leaving", "application/json", &Value::Null).await;
+    harness.pass(Duration::from_secs(600)).await;
+    assert_eq!(harness.writes(), ["create endpoints 403"]);
+    assert_eq!(harness.events(), [""; 0]);
+    assert_eq!(harness.controller.pending(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_unreadable_annotation_is_told_once_for_each_version_of_the_service() {
-    let warnings = crate::world::Warnings::default();
+    let warnings = crate::harness::Warnings::default();
     let _guard = tracing::subscriber::set_default(warnings.clone());
     let plan = PlanOptions::default().with_tolerate_unready_annotation(true);
-    let world = World::start(&server([]), ControllerOptions { plan, ..ControllerOptions::default() }).await;
+    let harness =
+        Harness::start(&server([]), ControllerOptions { plan, ..ControllerOptions::default() }).await;
     let mut annotated = service("web");
     annotated["metadata"]["annotations"] =
         json!({"service.alpha.kubernetes.io/tolerate-unready-endpoints": "maybe"});
-    world.create(&annotated).await;
+    harness.create(&annotated).await;
     for number in 1..5 {
-        world.load([pod("a", number, true)]);
-        world.pass(Duration::from_secs(1)).await;
+        harness.load([pod("a", number, true)]);
+        harness.pass(Duration::from_secs(1)).await;
     }
     assert_eq!(warnings.count(), 1);
-    world.patch("services", "web", json!({"metadata": {"labels": {"a": "b"}}})).await;
-    world.pass(Duration::from_secs(1)).await;
+    harness.patch("services", "web", json!({"metadata": {"labels": {"a": "b"}}})).await;
+    harness.pass(Duration::from_secs(1)).await;
     assert_eq!(warnings.count(), 2);
 }

@@ -4,7 +4,7 @@
 
 mod deletion;
 mod faults;
+mod harness;
 mod pauses;
 mod repair;
 mod syncs;
-mod world;

@@ -6,10 +6,10 @@ use kube_endpoint_embedded_apiserver::Fault;
 use kube_endpoint_endpoints_controller::ControllerOptions;
 use serde_json::json;
 
-use crate::world::{World, addresses, pod, server, service};
+use crate::harness::{Harness, addresses, pod, server, service};
 
-async fn started() -> World {
-    World::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await
+async fn started() -> Harness {
+    Harness::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await
 }
 
 fn busy(status: u16, retry_after: u32) -> Fault {
@@ -17,78 +17,80 @@ fn busy(status: u16, retry_after: u32) -> Fault {
 }
 
 /// What was asked and when, in seconds since the server started.
-fn asked(world: &World) -> Vec<(u128, String)> {
-    world.timed_writes().into_iter().map(|(at, write)| (at / 1000, write)).collect()
+fn asked(harness: &Harness) -> Vec<(u128, String)> {
+    harness.timed_writes().into_iter().map(|(at, write)| (at / 1000, write)).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_that_the_server_asks_for_is_kept_whatever_happens_meanwhile() {
     for status in [429, 503] {
-        let world = started().await;
-        world.fault(busy(status, 20), "create", 2);
-        world.create(&service("web")).await;
+        let harness = started().await;
+        harness.fault(busy(status, 20), "create", 2);
+        harness.create(&service("web")).await;
         for number in 2..12 {
-            world.load([pod(&format!("p{number}"), number, true)]);
-            world.patch("services", "web", json!({"metadata": {"labels": {"x": number.to_string()}}})).await;
-            world.pass(Duration::from_secs(1)).await;
+            harness.load([pod(&format!("p{number}"), number, true)]);
+            harness
+                .patch("services", "web", json!({"metadata": {"labels": {"x": number.to_string()}}}))
+                .await;
+            harness.pass(Duration::from_secs(1)).await;
         }
-        world.pass(Duration::from_secs(60)).await;
-        let times: Vec<u128> = asked(&world).iter().map(|(at, _)| *at).collect();
+        harness.pass(Duration::from_secs(60)).await;
+        let times: Vec<u128> = asked(&harness).iter().map(|(at, _)| *at).collect();
         assert_eq!(times, [2, 22, 42]);
-        let made = world.get("endpoints", "web").unwrap();
+        let made = harness.get("endpoints", "web").unwrap();
         assert_eq!(addresses(&made).len(), 11);
         let trigger_time =
             &made["metadata"]["annotations"]["endpoints.kubernetes.io/last-change-trigger-time"];
         assert_eq!(trigger_time, "2026-01-01T00:00:02Z", "that of the change which had to wait longest");
-        assert_eq!(world.events(), [""; 0], "it is no failure");
-        assert_eq!(world.controller.pending(), 0);
+        assert_eq!(harness.events(), [""; 0], "it is no failure");
+        assert_eq!(harness.controller.pending(), 0);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_busy_for_long_is_asked_at_its_own_pace_and_never_given_up() {
-    let world = started().await;
-    world.fault(busy(429, 30), "create", 100);
-    world.create(&service("web")).await;
-    world.pass(Duration::from_secs(3100)).await;
-    let times: Vec<u128> = asked(&world).iter().map(|(at, _)| *at).collect();
+    let harness = started().await;
+    harness.fault(busy(429, 30), "create", 100);
+    harness.create(&service("web")).await;
+    harness.pass(Duration::from_secs(3100)).await;
+    let times: Vec<u128> = asked(&harness).iter().map(|(at, _)| *at).collect();
     assert_eq!(times, (0..=100).map(|turn| 2 + 30 * turn).collect::<Vec<_>>());
-    assert_eq!(addresses(&world.get("endpoints", "web").unwrap()), ["10.1.0.1"]);
+    assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_a_time_to_come_back_a_busy_server_is_asked_less_and_less_often() {
-    let world = started().await;
-    world.fault(Fault::Refuse { status: 429, retry_after: None }, "create", 4);
-    world.create(&service("web")).await;
-    world.pass(Duration::from_secs(60)).await;
-    let attempts = world.timed_writes();
+    let harness = started().await;
+    harness.fault(Fault::Refuse { status: 429, retry_after: None }, "create", 4);
+    harness.create(&service("web")).await;
+    harness.pass(Duration::from_secs(60)).await;
+    let attempts = harness.timed_writes();
     let waits: Vec<u128> = attempts.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
     assert!(waits.iter().zip(0..).all(|(wait, power)| wait.abs_diff(5 << power) <= 2), "{waits:?}");
     assert_eq!(attempts.len(), 5);
-    assert_eq!(world.events().len(), 1, "those are failures");
+    assert_eq!(harness.events().len(), 1, "those are failures");
 }
 
 #[tokio::test(start_paused = true)]
 async fn endpoints_of_a_service_that_goes_during_a_pause_go_after_it() {
-    let world = started().await;
-    world.create(&service("web")).await;
-    world.pass(Duration::from_secs(1)).await;
-    world.fault(busy(429, 20), "update", 1);
-    world.load([pod("b", 2, true)]);
-    world.pass(Duration::from_secs(1)).await;
+    let harness = started().await;
+    harness.create(&service("web")).await;
+    harness.pass(Duration::from_secs(1)).await;
+    harness.fault(busy(429, 20), "update", 1);
+    harness.load([pod("b", 2, true)]);
+    harness.pass(Duration::from_secs(1)).await;
     // The API server deletes them as well; the cache does not show it yet.
-    world.hold_up("endpoints", Duration::from_secs(60)).await;
-    world.delete("services", "web").await;
-    world.pass(Duration::from_secs(100)).await;
-    let asked = asked(&world);
+    harness.hold_up("endpoints", Duration::from_secs(60)).await;
+    harness.delete("services", "web").await;
+    harness.pass(Duration::from_secs(100)).await;
+    let asked = asked(&harness);
     let asked: Vec<(u128, &str)> = asked.iter().map(|(at, write)| (*at, write.as_str())).collect();
     assert_eq!(
         asked,
         [(2, "create endpoints 201"), (3, "update endpoints 429"), (23, "delete endpoints 404")]
     );
-    assert_eq!(world.controller.pending(), 0);
-    world.create(&service("web")).await;
-    world.moment().await;
-    assert_eq!(addresses(&world.get("endpoints", "web").unwrap()), ["10.1.0.1", "10.1.0.2"]);
+    assert_eq!(harness.controller.pending(), 0);
+    harness.create(&service("web")).await;
+    harness.moment().await;
+    assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1", "10.1.0.2"]);
 }

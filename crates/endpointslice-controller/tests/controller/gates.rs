@@ -3,123 +3,123 @@
 use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
 use serde_json::json;
 
+use crate::harness::{Harness, millis, seconds, server};
 use crate::objects::{node, pod, pod_on, service};
-use crate::world::{World, millis, seconds, server};
 
-async fn with_zone_resync(node_zone_resync: bool) -> World {
+async fn with_zone_resync(node_zone_resync: bool) -> Harness {
     let options = ControllerOptions { node_zone_resync, ..ControllerOptions::default() };
-    let world = World::start(&server([pod("a", 1, true), service("web")]), options).await;
-    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
-    assert_eq!(world.requests(), ["create endpointslices 201"]);
-    world
+    let harness = Harness::start(&server([pod("a", 1, true), service("web")]), options).await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+    assert_eq!(harness.requests(), ["create endpointslices 201"]);
+    harness
 }
 
-async fn with_missing_node_resync(missing_node_resync: bool) -> World {
+async fn with_missing_node_resync(missing_node_resync: bool) -> Harness {
     let options = ControllerOptions { missing_node_resync, ..ControllerOptions::default() };
     let objects = [pod("a", 1, true), pod_on("late", "b", 2, true)];
-    World::start(&server(objects), options).await
+    Harness::start(&server(objects), options).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn node_zone_resync_brings_the_zone_of_a_node_into_slices_when_it_appears_or_changes() {
-    let world = with_zone_resync(true).await;
-    world.load([node("node", "zone-a", 4)]);
-    world.moment().await;
-    assert_eq!(world.endpoints("web"), ["10.1.0.1 [zone-a]"]);
-    world.load([node("node", "zone-b", 4)]);
-    world.moment().await;
-    assert_eq!(world.endpoints("web"), ["10.1.0.1 [zone-b]"]);
+    let harness = with_zone_resync(true).await;
+    harness.load([node("node", "zone-a", 4)]);
+    harness.moment().await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1 [zone-a]"]);
+    harness.load([node("node", "zone-b", 4)]);
+    harness.moment().await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1 [zone-b]"]);
     // What else changes about a node matters to nobody.
-    world.load([node("node", "zone-b", 8), node("other", "zone-b", 8)]);
-    world.patch("nodes", "node", json!({"metadata": {"labels": {"x": "y"}}})).await;
-    world.pass(seconds(60)).await;
-    assert_eq!(world.requests(), ["update endpointslices 200", "update endpointslices 200"]);
+    harness.load([node("node", "zone-b", 8), node("other", "zone-b", 8)]);
+    harness.patch("nodes", "node", json!({"metadata": {"labels": {"x": "y"}}})).await;
+    harness.pass(seconds(60)).await;
+    assert_eq!(harness.requests(), ["update endpointslices 200", "update endpointslices 200"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_node_zone_resync_the_zone_waits_for_another_change_of_the_service() {
-    let world = with_zone_resync(false).await;
-    world.load([node("node", "zone-a", 4)]);
-    world.pass(seconds(3600)).await;
-    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
-    world.load([pod("b", 2, true)]);
-    world.moment().await;
-    assert_eq!(world.endpoints("web"), ["10.1.0.1 [zone-a]", "10.1.0.2 [zone-a]"]);
+    let harness = with_zone_resync(false).await;
+    harness.load([node("node", "zone-a", 4)]);
+    harness.pass(seconds(3600)).await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+    harness.load([pod("b", 2, true)]);
+    harness.moment().await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1 [zone-a]", "10.1.0.2 [zone-a]"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn zones_that_change_together_are_one_write_for_each_service_after_the_batch_period() {
     let options = ControllerOptions { batch_period: seconds(3), ..ControllerOptions::default() };
     let objects = [node("other", "", 4), pod("a", 1, true), pod_on("other", "b", 2, true), service("web")];
-    let world = World::start(&server(objects), options).await;
-    world.requests();
-    world.load([node("node", "zone-a", 4), node("other", "zone-b", 4)]);
-    world.pass(seconds(2)).await;
-    assert_eq!(world.requests(), [""; 0]);
-    world.pass(seconds(2)).await;
-    assert_eq!(world.requests(), ["update endpointslices 200"]);
-    assert_eq!(world.endpoints("web"), ["10.1.0.1 [zone-a]", "10.1.0.2 [zone-b]"]);
+    let harness = Harness::start(&server(objects), options).await;
+    harness.requests();
+    harness.load([node("node", "zone-a", 4), node("other", "zone-b", 4)]);
+    harness.pass(seconds(2)).await;
+    assert_eq!(harness.requests(), [""; 0]);
+    harness.pass(seconds(2)).await;
+    assert_eq!(harness.requests(), ["update endpointslices 200"]);
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1 [zone-a]", "10.1.0.2 [zone-b]"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_whose_node_is_not_known_is_left_out_and_that_is_told() {
-    let world = with_missing_node_resync(true).await;
-    world.create(&service("web")).await;
-    world.pass(millis(500)).await;
-    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
-    insta::assert_snapshot!(world.events().join("\n"), @"Service default/web: FailedToUpdateEndpointSlices Error updating Endpoint Slices for Service default/web: skipping Pod b for Service default/web: Node late Not Found");
+    let harness = with_missing_node_resync(true).await;
+    harness.create(&service("web")).await;
+    harness.pass(millis(500)).await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+    insta::assert_snapshot!(harness.events().join("\n"), @"Service default/web: FailedToUpdateEndpointSlices Error updating Endpoint Slices for Service default/web: skipping Pod b for Service default/web: Node late Not Found");
 }
 
 #[tokio::test(start_paused = true)]
 async fn missing_node_resync_publishes_pods_as_soon_as_their_node_appears() {
-    let world = with_missing_node_resync(true).await;
-    world.create(&service("web")).await;
-    world.pass(seconds(10)).await;
-    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
-    world.load([node("late", "zone-a", 4)]);
-    world.moment().await;
-    assert_eq!(world.endpoints("web"), ["10.1.0.1", "10.1.0.2 [zone-a]"]);
-    world.pass(seconds(3600)).await;
-    assert_eq!(world.requests(), ["create endpointslices 201", "update endpointslices 200"]);
-    assert_eq!(world.controller.pending(), 0);
+    let harness = with_missing_node_resync(true).await;
+    harness.create(&service("web")).await;
+    harness.pass(seconds(10)).await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+    harness.load([node("late", "zone-a", 4)]);
+    harness.moment().await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2 [zone-a]"]);
+    harness.pass(seconds(3600)).await;
+    assert_eq!(harness.requests(), ["create endpointslices 201", "update endpointslices 200"]);
+    assert_eq!(harness.controller.pending(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_missing_node_resync_pods_wait_for_the_next_retry() {
-    let world = with_missing_node_resync(false).await;
-    world.create(&service("web")).await;
+    let harness = with_missing_node_resync(false).await;
+    harness.create(&service("web")).await;
     // Retries come after 1, 3, 7 and 15 seconds.
-    world.pass(seconds(10)).await;
-    world.load([node("late", "zone-a", 4)]);
-    world.pass(seconds(4)).await;
-    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
-    world.pass(seconds(2)).await;
-    assert_eq!(world.endpoints("web"), ["10.1.0.1", "10.1.0.2 [zone-a]"]);
+    harness.pass(seconds(10)).await;
+    harness.load([node("late", "zone-a", 4)]);
+    harness.pass(seconds(4)).await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+    harness.pass(seconds(2)).await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2 [zone-a]"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn with_the_retries_used_up_only_missing_node_resync_publishes_the_pod() {
     for gate in [true, false] {
-        let world = with_missing_node_resync(gate).await;
-        world.create(&service("web")).await;
-        world.pass(seconds(10_000)).await;
-        assert_eq!(world.metric("workqueue_dropped_total"), 1.0);
-        world.load([node("late", "", 4)]);
-        world.pass(seconds(3600)).await;
+        let harness = with_missing_node_resync(gate).await;
+        harness.create(&service("web")).await;
+        harness.pass(seconds(10_000)).await;
+        assert_eq!(harness.metric("workqueue_dropped_total"), 1.0);
+        harness.load([node("late", "", 4)]);
+        harness.pass(seconds(3600)).await;
         let want: &[&str] = if gate { &["10.1.0.1", "10.1.0.2"] } else { &["10.1.0.1"] };
-        assert_eq!(world.endpoints("web"), want);
+        assert_eq!(harness.endpoints("web"), want);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_publishes_unready_pods_gets_those_of_unknown_nodes_too() {
-    let world = World::with([pod_on("late", "b", 2, false)]).await;
+    let harness = Harness::with([pod_on("late", "b", 2, false)]).await;
     let mut all = service("web");
     all["spec"]["publishNotReadyAddresses"] = true.into();
-    world.create(&all).await;
-    world.pass(seconds(60)).await;
-    assert_eq!(world.endpoints("web"), ["10.1.0.2"]);
-    assert_eq!(world.events(), [""; 0]);
+    harness.create(&all).await;
+    harness.pass(seconds(60)).await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.2"]);
+    assert_eq!(harness.events(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,13 +127,13 @@ async fn tolerate_unready_annotation_publishes_unready_pods_only_with_the_gate()
     for (tolerate_unready_annotation, want) in [(true, "10.1.0.1"), (false, "10.1.0.1!")] {
         let plan = PlanOptions::default().with_tolerate_unready_annotation(tolerate_unready_annotation);
         let options = ControllerOptions { plan, ..ControllerOptions::default() };
-        let world = World::start(&server([pod("a", 1, false)]), options).await;
-        world.create(&service("web")).await;
-        world.moment().await;
-        assert_eq!(world.endpoints("web"), ["10.1.0.1!"]);
+        let harness = Harness::start(&server([pod("a", 1, false)]), options).await;
+        harness.create(&service("web")).await;
+        harness.moment().await;
+        assert_eq!(harness.endpoints("web"), ["10.1.0.1!"]);
         let tolerate = json!({"service.alpha.kubernetes.io/tolerate-unready-endpoints": "true"});
-        world.patch("services", "web", json!({"metadata": {"annotations": tolerate}})).await;
-        world.moment().await;
-        assert_eq!(world.endpoints("web"), [want]);
+        harness.patch("services", "web", json!({"metadata": {"annotations": tolerate}})).await;
+        harness.moment().await;
+        assert_eq!(harness.endpoints("web"), [want]);
     }
 }

@@ -5,8 +5,8 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
 use serde_json::json;
 
+use crate::harness::{Harness, millis, seconds, server};
 use crate::objects::{node, pod, pod_on, service};
-use crate::world::{World, millis, seconds, server};
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_left_of_services_that_came_and_went() {
@@ -17,7 +17,7 @@ async fn nothing_is_left_of_services_that_came_and_went() {
     let nodes = [node("a", "zone-a", 4), node("b", "zone-b", 4), node("node", "zone-a", 4)];
     let server = server(pods);
     server.load(nodes).unwrap();
-    let world = World::start(&server, options).await;
+    let harness = Harness::start(&server, options).await;
     // Some writes fail, some answers are lost, and the cache is late now and then.
     let refuse = Fault::Refuse { status: 500, retry_after: None };
     let busy = Fault::Refuse { status: 429, retry_after: Some(3) };
@@ -28,44 +28,44 @@ async fn nothing_is_left_of_services_that_came_and_went() {
             let annotations =
                 json!({"service.kubernetes.io/topology-mode": if number % 2 == 0 { "Auto" } else { "" }});
             made["metadata"]["annotations"] = annotations;
-            world.create(&made).await;
+            harness.create(&made).await;
             if number % 5 == 0 {
                 turn += 1;
                 for verb in ["create", "update", "delete"] {
-                    world.fault(faults[turn % faults.len()].clone(), verb, 2);
+                    harness.fault(faults[turn % faults.len()].clone(), verb, 2);
                 }
             }
         }
-        world.pass(millis(700)).await;
-        world.load([pod("extra", 9, round % 2 == 0)]);
-        world
+        harness.pass(millis(700)).await;
+        harness.load([pod("extra", 9, round % 2 == 0)]);
+        harness
             .server
             .add_fault(FaultRule::on(Fault::StallWatch(seconds(2)), "watch", "endpointslices").times(1));
-        world.server.close_watches();
-        world.pass(seconds(u64::from(round % 3))).await;
+        harness.server.close_watches();
+        harness.pass(seconds(u64::from(round % 3))).await;
         for number in 0..20 {
-            world.delete("services", &format!("web-{number}")).await;
+            harness.delete("services", &format!("web-{number}")).await;
         }
     }
-    world.pass(seconds(600)).await;
-    assert_eq!(world.controller.state_counts(), StateCounts::default());
-    assert_eq!(world.controller.pending(), 0);
-    assert_eq!(world.server.count("endpointslices"), 0);
+    harness.pass(seconds(600)).await;
+    assert_eq!(harness.controller.state_counts(), StateCounts::default());
+    assert_eq!(harness.controller.pending(), 0);
+    assert_eq!(harness.server.count("endpointslices"), 0);
     for gauge in ["endpoints_desired", "num_endpoint_slices", "desired_endpoint_slices"] {
-        assert_eq!(world.metric(&format!("endpoint_slice_controller_{gauge}")), 0.0, "{gauge}");
+        assert_eq!(harness.metric(&format!("endpoint_slice_controller_{gauge}")), 0.0, "{gauge}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn state_is_kept_once_for_each_service() {
-    let world = World::with([pod("a", 1, true)]).await;
+    let harness = Harness::with([pod("a", 1, true)]).await;
     for number in 0..20 {
-        world.create(&service(&format!("web-{number}"))).await;
+        harness.create(&service(&format!("web-{number}"))).await;
     }
     for number in 2..10 {
-        world.load([pod("b", number, true)]);
-        world.pass(seconds(2)).await;
+        harness.load([pod("b", number, true)]);
+        harness.pass(seconds(2)).await;
     }
     let want = StateCounts { trigger_times: 20, reported: 20, own: 20, ..StateCounts::default() };
-    assert_eq!(world.controller.state_counts(), want);
+    assert_eq!(harness.controller.state_counts(), want);
 }

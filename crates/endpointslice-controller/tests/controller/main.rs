@@ -4,6 +4,7 @@
 
 mod faults;
 mod gates;
+mod harness;
 mod hygiene;
 mod lifecycle;
 mod objects;
@@ -14,4 +15,3 @@ mod staleness;
 mod syncs;
 mod telemetry;
 mod topology;
-mod world;

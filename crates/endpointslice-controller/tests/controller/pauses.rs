@@ -3,68 +3,70 @@
 use kube_endpoint_embedded_apiserver::Fault;
 use serde_json::json;
 
+use crate::harness::{Harness, seconds};
 use crate::objects::{pod, service};
-use crate::world::{World, seconds};
 
 fn busy(status: u16, retry_after: u32) -> Fault {
     Fault::Refuse { status, retry_after: Some(retry_after) }
 }
 
 /// When the controller asked, in seconds since the server started.
-fn asked(world: &World) -> Vec<u128> {
-    world.timed_requests().iter().map(|(at, _)| at / 1000).collect()
+fn asked(harness: &Harness) -> Vec<u128> {
+    harness.timed_requests().iter().map(|(at, _)| at / 1000).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_that_the_server_asks_for_is_kept_whatever_happens_meanwhile() {
     for status in [429, 503] {
-        let world = World::with([pod("a", 1, true)]).await;
-        world.fault(busy(status, 20), "create", 2);
-        world.create(&service("web")).await;
+        let harness = Harness::with([pod("a", 1, true)]).await;
+        harness.fault(busy(status, 20), "create", 2);
+        harness.create(&service("web")).await;
         for number in 2..12 {
-            world.load([pod(&format!("p{number}"), number, true)]);
-            world.patch("services", "web", json!({"metadata": {"labels": {"x": number.to_string()}}})).await;
-            world.pass(seconds(1)).await;
+            harness.load([pod(&format!("p{number}"), number, true)]);
+            harness
+                .patch("services", "web", json!({"metadata": {"labels": {"x": number.to_string()}}}))
+                .await;
+            harness.pass(seconds(1)).await;
         }
-        world.pass(seconds(60)).await;
-        assert_eq!(asked(&world), [2, 22, 42]);
-        assert_eq!(world.endpoints("web").len(), 11);
-        assert_eq!(world.events(), [""; 0], "it is no failure");
-        assert_eq!(world.controller.pending(), 0);
-        assert_eq!(world.controller.state_counts().deferred, 0);
+        harness.pass(seconds(60)).await;
+        assert_eq!(asked(&harness), [2, 22, 42]);
+        assert_eq!(harness.endpoints("web").len(), 11);
+        assert_eq!(harness.events(), [""; 0], "it is no failure");
+        assert_eq!(harness.controller.pending(), 0);
+        assert_eq!(harness.controller.state_counts().deferred, 0);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_busy_for_long_is_asked_at_its_own_pace_and_never_given_up() {
-    let world = World::with([pod("a", 1, true)]).await;
-    world.fault(busy(429, 30), "create", 100);
-    world.create(&service("web")).await;
-    world.pass(seconds(3100)).await;
-    assert_eq!(asked(&world), (0..=100).map(|turn| 2 + 30 * turn).collect::<Vec<_>>());
-    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
-    assert_eq!(world.metric("workqueue_dropped_total"), 0.0);
+    let harness = Harness::with([pod("a", 1, true)]).await;
+    harness.fault(busy(429, 30), "create", 100);
+    harness.create(&service("web")).await;
+    harness.pass(seconds(3100)).await;
+    assert_eq!(asked(&harness), (0..=100).map(|turn| 2 + 30 * turn).collect::<Vec<_>>());
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+    assert_eq!(harness.metric("workqueue_dropped_total"), 0.0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_a_time_to_come_back_a_busy_server_is_asked_less_and_less_often() {
-    let world = World::with([pod("a", 1, true)]).await;
-    world.fault(Fault::Refuse { status: 429, retry_after: None }, "create", 4);
-    world.create(&service("web")).await;
-    world.pass(seconds(60)).await;
-    assert_eq!(asked(&world), [2, 3, 5, 9, 17]);
+    let harness = Harness::with([pod("a", 1, true)]).await;
+    harness.fault(Fault::Refuse { status: 429, retry_after: None }, "create", 4);
+    harness.create(&service("web")).await;
+    harness.pass(seconds(60)).await;
+    assert_eq!(asked(&harness), [2, 3, 5, 9, 17]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_service_that_goes_during_a_pause_is_forgotten() {
-    let world = World::with([pod("a", 1, true)]).await;
-    world.fault(busy(429, 100), "create", 1);
-    world.create(&service("web")).await;
-    world.pass(seconds(1)).await;
-    world.delete("services", "web").await;
-    world.pass(seconds(1)).await;
-    assert_eq!(world.controller.state_counts(), Default::default());
-    world.create(&service("web")).await;
-    world.moment().await;
-    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
+    let harness = Harness::with([pod("a", 1, true)]).await;
+    harness.fault(busy(429, 100), "create", 1);
+    harness.create(&service("web")).await;
+    harness.pass(seconds(1)).await;
+    harness.delete("services", "web").await;
+    harness.pass(seconds(1)).await;
+    assert_eq!(harness.controller.state_counts(), Default::default());
+    harness.create(&service("web")).await;
+    harness.moment().await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
 }

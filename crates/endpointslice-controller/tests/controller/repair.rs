@@ -4,36 +4,36 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpointslice_controller::ControllerOptions;
 use serde_json::json;
 
+use crate::harness::{Harness, millis, seconds, server};
 use crate::objects::{MANAGED_BY, MANAGER, SERVICE_NAME, name, pod, service, slice};
-use crate::world::{World, millis, seconds, server};
 
-async fn started(options: ControllerOptions) -> World {
-    let world = World::start(&server([pod("a", 1, true), service("web")]), options).await;
-    assert_eq!(world.requests(), ["create endpointslices 201"]);
-    world
+async fn started(options: ControllerOptions) -> Harness {
+    let harness = Harness::start(&server([pod("a", 1, true), service("web")]), options).await;
+    assert_eq!(harness.requests(), ["create endpointslices 201"]);
+    harness
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_slice_deleted_by_hand_is_made_again_after_a_second() {
-    let world = started(ControllerOptions::default()).await;
-    let first = world.slice("web");
-    world.delete("endpointslices", name(&first)).await;
-    world.pass(millis(950)).await;
-    assert_eq!(world.requests(), [""; 0]);
-    world.pass(millis(100)).await;
-    assert_eq!(world.requests(), ["create endpointslices 201"]);
-    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
-    assert_ne!(world.slice("web")["metadata"]["uid"], first["metadata"]["uid"]);
+    let harness = started(ControllerOptions::default()).await;
+    let first = harness.slice("web");
+    harness.delete("endpointslices", name(&first)).await;
+    harness.pass(millis(950)).await;
+    assert_eq!(harness.requests(), [""; 0]);
+    harness.pass(millis(100)).await;
+    assert_eq!(harness.requests(), ["create endpointslices 201"]);
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+    assert_ne!(harness.slice("web")["metadata"]["uid"], first["metadata"]["uid"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_slice_deleted_by_hand_right_after_a_restart_is_made_again() {
     // Upstream's tracker knows nothing of slices that it has not written to, and misses it.
     let server = started(ControllerOptions::default()).await.crash().await;
-    let world = World::start(&server, ControllerOptions::default()).await;
-    world.delete("endpointslices", name(&world.slice("web"))).await;
-    world.pass(seconds(2)).await;
-    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
+    let harness = Harness::start(&server, ControllerOptions::default()).await;
+    harness.delete("endpointslices", name(&harness.slice("web"))).await;
+    harness.pass(seconds(2)).await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -42,42 +42,42 @@ async fn a_slice_deleted_while_the_controller_starts_is_made_again() {
         let server = started(ControllerOptions::default()).await.crash().await;
         // The pods come last, so that the slices are known for a while before the first sync.
         server.add_fault(FaultRule::new(Fault::Delay(millis(4)), |request| request.plural() == "pods"));
-        let world = World::begin(&server, ControllerOptions::default());
-        world.pass(millis(moment)).await;
-        world.delete("endpointslices", name(&world.slice("web"))).await;
-        world.pass(seconds(10)).await;
-        assert_eq!(world.endpoints("web"), ["10.1.0.1"], "deleted after {moment} ms");
-        world.slice("web");
-        world.crash().await;
+        let harness = Harness::begin(&server, ControllerOptions::default());
+        harness.pass(millis(moment)).await;
+        harness.delete("endpointslices", name(&harness.slice("web"))).await;
+        harness.pass(seconds(10)).await;
+        assert_eq!(harness.endpoints("web"), ["10.1.0.1"], "deleted after {moment} ms");
+        harness.slice("web");
+        harness.crash().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_slice_deleted_while_the_watch_is_down_is_made_again() {
-    let world = started(ControllerOptions::default()).await;
-    world.fault_watch(Fault::Refuse { status: 500, retry_after: None }, 5);
-    world.server.close_watches();
-    world.pass(millis(10)).await;
-    world.delete("endpointslices", name(&world.slice("web"))).await;
+    let harness = started(ControllerOptions::default()).await;
+    harness.fault_watch(Fault::Refuse { status: 500, retry_after: None }, "endpointslices", 5);
+    harness.server.close_watches();
+    harness.pass(millis(10)).await;
+    harness.delete("endpointslices", name(&harness.slice("web"))).await;
     // The history is gone, so that the next list has to tell.
-    world.server.compact();
-    world.pass(seconds(60)).await;
-    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
-    assert_eq!(world.requests(), ["create endpointslices 201"]);
+    harness.server.compact();
+    harness.pass(seconds(60)).await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+    assert_eq!(harness.requests(), ["create endpointslices 201"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_slice_edited_by_hand_is_repaired_after_a_second_or_the_batch_period() {
     for (batch, wait) in [(0, 1000), (500, 1000), (3000, 3000)] {
         let options = ControllerOptions { batch_period: millis(batch), ..ControllerOptions::default() };
-        let world = started(options).await;
-        let made = world.slice("web");
-        world.patch("endpointslices", name(&made), json!({"endpoints": []})).await;
-        world.pass(millis(wait - 50)).await;
-        assert_eq!(world.requests(), [""; 0], "batch period {batch} ms");
-        world.pass(millis(100)).await;
-        assert_eq!(world.requests(), ["update endpointslices 200"]);
-        assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
+        let harness = started(options).await;
+        let made = harness.slice("web");
+        harness.patch("endpointslices", name(&made), json!({"endpoints": []})).await;
+        harness.pass(millis(wait - 50)).await;
+        assert_eq!(harness.requests(), [""; 0], "batch period {batch} ms");
+        harness.pass(millis(100)).await;
+        assert_eq!(harness.requests(), ["update endpointslices 200"]);
+        assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
     }
 }
 
@@ -87,54 +87,54 @@ async fn a_slice_edited_while_nobody_watched_is_repaired_at_the_start() {
     let mut edited = server.list("endpointslices").remove(0);
     edited["endpoints"] = json!([{"addresses": ["192.0.2.1"]}]);
     server.load([edited]).unwrap();
-    let world = World::start(&server, ControllerOptions::default()).await;
-    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
+    let harness = Harness::start(&server, ControllerOptions::default()).await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_annotation_that_somebody_adds_costs_a_look_and_stays() {
-    let world = started(ControllerOptions::default()).await;
-    let (before, made) = (world.syncs(), world.slice("web"));
-    world.patch("endpointslices", name(&made), json!({"metadata": {"annotations": {"x": "y"}}})).await;
-    world.pass(seconds(60)).await;
-    assert_eq!(world.syncs() - before, 1.0);
-    assert_eq!(world.requests(), [""; 0]);
-    assert_eq!(world.slice("web")["metadata"]["annotations"]["x"], "y");
+    let harness = started(ControllerOptions::default()).await;
+    let (before, made) = (harness.syncs(), harness.slice("web"));
+    harness.patch("endpointslices", name(&made), json!({"metadata": {"annotations": {"x": "y"}}})).await;
+    harness.pass(seconds(60)).await;
+    assert_eq!(harness.syncs() - before, 1.0);
+    assert_eq!(harness.requests(), [""; 0]);
+    assert_eq!(harness.slice("web")["metadata"]["annotations"]["x"], "y");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_slice_whose_managed_by_label_is_taken_away_is_replaced_and_left_alone() {
     for label in [json!(null), json!("somebody.example")] {
-        let world = started(ControllerOptions::default()).await;
-        let lost = name(&world.slice("web")).to_owned();
-        world.patch("endpointslices", &lost, json!({"metadata": {"labels": {MANAGED_BY: label}}})).await;
-        world.pass(seconds(60)).await;
-        assert_eq!(world.requests(), ["create endpointslices 201"]);
-        assert_eq!(world.slices("web").len(), 2);
+        let harness = started(ControllerOptions::default()).await;
+        let lost = name(&harness.slice("web")).to_owned();
+        harness.patch("endpointslices", &lost, json!({"metadata": {"labels": {MANAGED_BY: label}}})).await;
+        harness.pass(seconds(60)).await;
+        assert_eq!(harness.requests(), ["create endpointslices 201"]);
+        assert_eq!(harness.slices("web").len(), 2);
         // It is somebody else's now, whatever happens to it.
-        let before = world.syncs();
-        world.patch("endpointslices", &lost, json!({"endpoints": []})).await;
-        world.delete("endpointslices", &lost).await;
-        world.pass(seconds(60)).await;
-        assert_eq!(world.requests(), [""; 0]);
-        assert_eq!(world.syncs(), before);
-        assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
+        let before = harness.syncs();
+        harness.patch("endpointslices", &lost, json!({"endpoints": []})).await;
+        harness.delete("endpointslices", &lost).await;
+        harness.pass(seconds(60)).await;
+        assert_eq!(harness.requests(), [""; 0]);
+        assert_eq!(harness.syncs(), before);
+        assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_slice_that_is_given_to_the_controller_by_hand_is_put_in_order() {
-    let world = started(ControllerOptions::default()).await;
-    world.create(&slice("foreign", "web", "somebody.example", "192.0.2.1")).await;
-    world.pass(seconds(60)).await;
-    assert_eq!(world.requests(), [""; 0]);
-    world.patch("endpointslices", "foreign", json!({"metadata": {"labels": {MANAGED_BY: MANAGER}}})).await;
-    world.pass(seconds(60)).await;
-    assert_eq!(world.requests(), ["delete endpointslices 200"]);
-    world.create(&slice("made-by-hand", "web", MANAGER, "192.0.2.1")).await;
-    world.pass(seconds(60)).await;
-    assert_eq!(world.requests(), ["delete endpointslices 200"]);
-    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
+    let harness = started(ControllerOptions::default()).await;
+    harness.create(&slice("foreign", "web", "somebody.example", "192.0.2.1")).await;
+    harness.pass(seconds(60)).await;
+    assert_eq!(harness.requests(), [""; 0]);
+    harness.patch("endpointslices", "foreign", json!({"metadata": {"labels": {MANAGED_BY: MANAGER}}})).await;
+    harness.pass(seconds(60)).await;
+    assert_eq!(harness.requests(), ["delete endpointslices 200"]);
+    harness.create(&slice("made-by-hand", "web", MANAGER, "192.0.2.1")).await;
+    harness.pass(seconds(60)).await;
+    assert_eq!(harness.requests(), ["delete endpointslices 200"]);
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,62 +143,62 @@ async fn a_slice_that_is_moved_to_another_service_makes_both_be_put_in_order() {
     other["spec"]["selector"] = json!({"app": "other"});
     let mut of_other = pod("b", 2, true);
     of_other["metadata"]["labels"] = json!({"app": "other"});
-    let world = World::with([pod("a", 1, true), service("web"), of_other, other]).await;
-    world.requests();
-    let moved = world.slice("web");
-    world
+    let harness = Harness::with([pod("a", 1, true), service("web"), of_other, other]).await;
+    harness.requests();
+    let moved = harness.slice("web");
+    harness
         .patch("endpointslices", name(&moved), json!({"metadata": {"labels": {SERVICE_NAME: "other"}}}))
         .await;
-    world.pass(seconds(60)).await;
-    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
-    assert_eq!(world.endpoints("other"), ["10.1.0.2"]);
-    let mut requests = world.requests();
+    harness.pass(seconds(60)).await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+    assert_eq!(harness.endpoints("other"), ["10.1.0.2"]);
+    let mut requests = harness.requests();
     requests.sort();
     assert_eq!(requests, ["create endpointslices 201", "delete endpointslices 200"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_slice_that_loses_its_service_is_replaced() {
-    let world = started(ControllerOptions::default()).await;
-    let made = world.slice("web");
-    world.patch("endpointslices", name(&made), json!({"metadata": {"labels": {SERVICE_NAME: null}}})).await;
-    world.pass(seconds(60)).await;
-    assert_eq!(world.requests(), ["create endpointslices 201"]);
-    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
+    let harness = started(ControllerOptions::default()).await;
+    let made = harness.slice("web");
+    harness.patch("endpointslices", name(&made), json!({"metadata": {"labels": {SERVICE_NAME: null}}})).await;
+    harness.pass(seconds(60)).await;
+    assert_eq!(harness.requests(), ["create endpointslices 201"]);
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_slice_that_cannot_go_yet_is_replaced_meanwhile() {
-    let world = started(ControllerOptions::default()).await;
-    let made = world.slice("web");
-    world
+    let harness = started(ControllerOptions::default()).await;
+    let made = harness.slice("web");
+    harness
         .patch("endpointslices", name(&made), json!({"metadata": {"finalizers": ["example.invalid/hold"]}}))
         .await;
-    world.delete("endpointslices", name(&made)).await;
-    world.pass(seconds(5)).await;
-    assert_eq!(world.requests(), ["create endpointslices 201"]);
-    assert_eq!(world.slices("web").len(), 2);
-    world.patch("endpointslices", name(&made), json!({"metadata": {"finalizers": null}})).await;
-    world.pass(seconds(60)).await;
-    assert_eq!(world.requests(), [""; 0]);
-    assert_eq!(world.endpoints("web"), ["10.1.0.1"]);
+    harness.delete("endpointslices", name(&made)).await;
+    harness.pass(seconds(5)).await;
+    assert_eq!(harness.requests(), ["create endpointslices 201"]);
+    assert_eq!(harness.slices("web").len(), 2);
+    harness.patch("endpointslices", name(&made), json!({"metadata": {"finalizers": null}})).await;
+    harness.pass(seconds(60)).await;
+    assert_eq!(harness.requests(), [""; 0]);
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
 }
 
 /// No event tells of a slice that went before the cache had seen it and was then filled anew.
 #[tokio::test(start_paused = true)]
 async fn a_slice_that_was_made_and_deleted_between_two_lists_is_made_anew() {
     for answer_comes_after in [false, true] {
-        let world = World::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await;
-        world.hold_up("endpointslices", seconds(5)).await;
+        let harness = Harness::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await;
+        harness.hold_up("endpointslices", seconds(5)).await;
         if answer_comes_after {
-            world.fault(Fault::DelayAnswer(seconds(10)), "create", 1);
+            harness.fault(Fault::DelayAnswer(seconds(10)), "create", 1);
         }
-        world.create(&service("web")).await;
-        world.pass(seconds(1)).await;
-        world.delete("endpointslices", name(&world.slice("web"))).await;
-        world.server.compact();
-        world.pass(seconds(60)).await;
-        assert_eq!(world.endpoints("web"), ["10.1.0.1"], "{answer_comes_after}");
-        assert_eq!(world.controller.pending(), 0);
+        harness.create(&service("web")).await;
+        harness.pass(seconds(1)).await;
+        harness.delete("endpointslices", name(&harness.slice("web"))).await;
+        harness.server.compact();
+        harness.pass(seconds(60)).await;
+        assert_eq!(harness.endpoints("web"), ["10.1.0.1"], "{answer_comes_after}");
+        assert_eq!(harness.controller.pending(), 0);
     }
 }

@@ -4,8 +4,8 @@
 
 mod faults;
 mod follows;
+mod harness;
 mod orphans;
 mod pauses;
 mod repair;
 mod telemetry;
-mod world;

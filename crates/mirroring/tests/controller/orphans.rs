@@ -6,68 +6,68 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_mirroring::ControllerOptions;
 use serde_json::{Value, json};
 
-use crate::world::{World, endpoints, made_of_pods, server, service};
+use crate::harness::{Harness, endpoints, made_of_pods, server, service};
 
 const MADE: &str = "endpointslice [192.0.2.1]";
 const MIRRORED: &str = "endpointslicemirroring [192.0.2.1]";
 
 /// A Service with a selector, a slice, and these Endpoints.
-async fn selecting(cleanup: bool, endpoints: Value) -> World {
+async fn selecting(cleanup: bool, endpoints: Value) -> Harness {
     let options = ControllerOptions { orphaned_slice_cleanup: cleanup, ..ControllerOptions::default() };
-    let world = World::start(&server([]), options).await;
+    let harness = Harness::start(&server([]), options).await;
     let mut service = service("web");
     service["spec"]["selector"] = json!({"app": "web"});
-    let made = world.create(&service).await;
-    world.create(&made_of_pods("web-pods", &made, "192.0.2.1")).await;
-    world.create(&endpoints).await;
-    world.pass(Duration::from_secs(1)).await;
-    assert_eq!(world.slices(), [MADE]);
-    world
+    let made = harness.create(&service).await;
+    harness.create(&made_of_pods("web-pods", &made, "192.0.2.1")).await;
+    harness.create(&endpoints).await;
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.slices(), [MADE]);
+    harness
 }
 
-async fn lose_selector(world: &World) {
-    world.patch("services", "web", json!({"spec": {"selector": null}})).await;
+async fn lose_selector(harness: &Harness) {
+    harness.patch("services", "web", json!({"spec": {"selector": null}})).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn they_go_once_the_mirrored_ones_are_there() {
-    let world = selecting(true, endpoints("web", &["192.0.2.1"])).await;
-    lose_selector(&world).await;
-    world.pass(Duration::from_secs(5)).await;
-    assert_eq!(world.slices(), [MIRRORED]);
-    assert_eq!(world.writes(), ["create endpointslices 201", "delete endpointslices 200"]);
-    assert_eq!(world.controller.pending(), 0);
+    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    lose_selector(&harness).await;
+    harness.pass(Duration::from_secs(5)).await;
+    assert_eq!(harness.slices(), [MIRRORED]);
+    assert_eq!(harness.writes(), ["create endpointslices 201", "delete endpointslices 200"]);
+    assert_eq!(harness.controller.pending(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_the_gate_both_stay() {
-    let world = selecting(false, endpoints("web", &["192.0.2.1"])).await;
-    lose_selector(&world).await;
-    world.pass(Duration::from_secs(3600)).await;
-    assert_eq!(world.slices(), [MADE, MIRRORED]);
-    assert_eq!(world.writes(), ["create endpointslices 201"]);
+    let harness = selecting(false, endpoints("web", &["192.0.2.1"])).await;
+    lose_selector(&harness).await;
+    harness.pass(Duration::from_secs(3600)).await;
+    assert_eq!(harness.slices(), [MADE, MIRRORED]);
+    assert_eq!(harness.writes(), ["create endpointslices 201"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn they_stay_until_the_cache_shows_what_replaces_them() {
-    let world = selecting(true, endpoints("web", &["192.0.2.1"])).await;
-    world.hold_up("endpointslices", Duration::from_secs(5)).await;
-    lose_selector(&world).await;
-    world.pass(Duration::from_secs(4)).await;
-    assert_eq!(world.slices(), [MADE, MIRRORED]);
-    world.pass(Duration::from_secs(2)).await;
-    assert_eq!(world.slices(), [MIRRORED]);
+    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    harness.hold_up("endpointslices", Duration::from_secs(5)).await;
+    lose_selector(&harness).await;
+    harness.pass(Duration::from_secs(4)).await;
+    assert_eq!(harness.slices(), [MADE, MIRRORED]);
+    harness.pass(Duration::from_secs(2)).await;
+    assert_eq!(harness.slices(), [MIRRORED]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn they_stay_while_mirroring_fails() {
-    let world = selecting(true, endpoints("web", &["192.0.2.1"])).await;
-    world.fault(Fault::Refuse { status: 500, retry_after: None }, "create", 3);
-    lose_selector(&world).await;
-    world.pass(Duration::from_secs(5)).await;
-    assert_eq!(world.slices(), [MADE]);
-    world.pass(Duration::from_secs(10)).await;
-    assert_eq!(world.slices(), [MIRRORED]);
+    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    harness.fault(Fault::Refuse { status: 500, retry_after: None }, "create", 3);
+    lose_selector(&harness).await;
+    harness.pass(Duration::from_secs(5)).await;
+    assert_eq!(harness.slices(), [MADE]);
+    harness.pass(Duration::from_secs(10)).await;
+    assert_eq!(harness.slices(), [MIRRORED]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,112 +75,112 @@ async fn they_stay_where_nothing_is_mirrored() {
     let mut skipped = endpoints("web", &["192.0.2.1"]);
     skipped["metadata"]["labels"] = json!({"endpointslice.kubernetes.io/skip-mirror": "true"});
     for nothing in [skipped, endpoints("web", &[]), endpoints("other", &["192.0.2.1"])] {
-        let world = selecting(true, nothing).await;
-        lose_selector(&world).await;
-        world.pass(Duration::from_secs(3600)).await;
-        assert_eq!(world.slices(), [MADE]);
+        let harness = selecting(true, nothing).await;
+        lose_selector(&harness).await;
+        harness.pass(Duration::from_secs(3600)).await;
+        assert_eq!(harness.slices(), [MADE]);
         // They go when there is something.
-        let there = world.get("endpoints", "web").is_some();
+        let there = harness.get("endpoints", "web").is_some();
         if there {
-            world.put("endpoints", &endpoints("web", &["192.0.2.1"])).await;
+            harness.put("endpoints", &endpoints("web", &["192.0.2.1"])).await;
         } else {
-            world.create(&endpoints("web", &["192.0.2.1"])).await;
+            harness.create(&endpoints("web", &["192.0.2.1"])).await;
         }
-        world.pass(Duration::from_secs(5)).await;
-        assert_eq!(world.slices(), [MIRRORED]);
+        harness.pass(Duration::from_secs(5)).await;
+        assert_eq!(harness.slices(), [MIRRORED]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn those_of_a_family_that_is_not_mirrored_stay() {
-    let world = selecting(true, endpoints("web", &["192.0.2.1"])).await;
-    let service = world.get("services", "web").unwrap();
-    world.create(&made_of_pods("web-pods6", &service, "2001:db8::1")).await;
-    lose_selector(&world).await;
-    world.pass(Duration::from_secs(3600)).await;
-    assert_eq!(world.slices(), ["endpointslice [2001:db8::1]", MIRRORED]);
-    world.put("endpoints", &endpoints("web", &["192.0.2.1", "2001:db8::2"])).await;
-    world.pass(Duration::from_secs(5)).await;
-    assert_eq!(world.slices(), [MIRRORED, "endpointslicemirroring [2001:db8::2]"]);
+    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    let service = harness.get("services", "web").unwrap();
+    harness.create(&made_of_pods("web-pods6", &service, "2001:db8::1")).await;
+    lose_selector(&harness).await;
+    harness.pass(Duration::from_secs(3600)).await;
+    assert_eq!(harness.slices(), ["endpointslice [2001:db8::1]", MIRRORED]);
+    harness.put("endpoints", &endpoints("web", &["192.0.2.1", "2001:db8::2"])).await;
+    harness.pass(Duration::from_secs(5)).await;
+    assert_eq!(harness.slices(), [MIRRORED, "endpointslicemirroring [2001:db8::2]"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn those_of_others_stay() {
-    let world = selecting(true, endpoints("web", &["192.0.2.1"])).await;
-    let service = world.get("services", "web").unwrap();
+    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    let service = harness.get("services", "web").unwrap();
     let mut by_hand = made_of_pods("by-hand", &service, "192.0.2.2");
     by_hand["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] = "somebody".into();
     let mut of_another = made_of_pods("of-another", &service, "192.0.2.3");
     of_another["metadata"]["ownerReferences"] = json!([]);
-    world.create(&by_hand).await;
-    world.create(&of_another).await;
-    lose_selector(&world).await;
-    world.pass(Duration::from_secs(60)).await;
-    assert_eq!(world.slices(), ["endpointslice [192.0.2.3]", MIRRORED, "somebody [192.0.2.2]"]);
+    harness.create(&by_hand).await;
+    harness.create(&of_another).await;
+    lose_selector(&harness).await;
+    harness.pass(Duration::from_secs(60)).await;
+    assert_eq!(harness.slices(), ["endpointslice [192.0.2.3]", MIRRORED, "somebody [192.0.2.2]"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_that_comes_late_goes_too() {
-    let world = selecting(true, endpoints("web", &["192.0.2.1"])).await;
-    lose_selector(&world).await;
-    world.pass(Duration::from_secs(5)).await;
-    let service = world.get("services", "web").unwrap();
-    world.create(&made_of_pods("late", &service, "192.0.2.1")).await;
-    world.pass(Duration::from_secs(2)).await;
-    assert_eq!(world.slices(), [MIRRORED]);
-    assert_eq!(world.controller.pending(), 0);
+    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    lose_selector(&harness).await;
+    harness.pass(Duration::from_secs(5)).await;
+    let service = harness.get("services", "web").unwrap();
+    harness.create(&made_of_pods("late", &service, "192.0.2.1")).await;
+    harness.pass(Duration::from_secs(2)).await;
+    assert_eq!(harness.slices(), [MIRRORED]);
+    assert_eq!(harness.controller.pending(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_goes_while_the_server_does_not_say_that_there_is_no_selector() {
     for fault in [Fault::Refuse { status: 403, retry_after: None }, Fault::LoseRequest] {
-        let world = selecting(true, endpoints("web", &["192.0.2.1"])).await;
-        world.server.add_fault(FaultRule::on(fault, "get", "services"));
-        lose_selector(&world).await;
-        world.pass(Duration::from_secs(600)).await;
-        assert_eq!(world.slices(), [MADE, MIRRORED]);
-        world.server.clear_faults();
-        world.pass(Duration::from_secs(600)).await;
-        assert_eq!(world.slices(), [MIRRORED]);
+        let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+        harness.server.add_fault(FaultRule::on(fault, "get", "services"));
+        lose_selector(&harness).await;
+        harness.pass(Duration::from_secs(600)).await;
+        assert_eq!(harness.slices(), [MADE, MIRRORED]);
+        harness.server.clear_faults();
+        harness.pass(Duration::from_secs(600)).await;
+        assert_eq!(harness.slices(), [MIRRORED]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_that_was_written_since_it_was_seen_stays() {
-    let world = selecting(true, endpoints("web", &["192.0.2.1"])).await;
-    world.fault(Fault::Delay(Duration::from_secs(3)), "delete", 1);
-    lose_selector(&world).await;
-    world.pass(Duration::from_secs(1)).await;
-    world.patch("services", "web", json!({"spec": {"selector": {"app": "web"}}})).await;
-    world.patch("endpointslices", "web-pods", json!({"metadata": {"labels": {"x": "y"}}})).await;
-    world.pass(Duration::from_secs(60)).await;
-    assert_eq!(world.slices(), [MADE]);
-    assert!(world.writes().contains(&"delete endpointslices 409".to_owned()));
+    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    harness.fault(Fault::Delay(Duration::from_secs(3)), "delete", 1);
+    lose_selector(&harness).await;
+    harness.pass(Duration::from_secs(1)).await;
+    harness.patch("services", "web", json!({"spec": {"selector": {"app": "web"}}})).await;
+    harness.patch("endpointslices", "web-pods", json!({"metadata": {"labels": {"x": "y"}}})).await;
+    harness.pass(Duration::from_secs(60)).await;
+    assert_eq!(harness.slices(), [MADE]);
+    assert!(harness.writes().contains(&"delete endpointslices 409".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_selector_that_comes_back_unseen_keeps_what_was_written_for_it() {
-    let world = selecting(true, endpoints("web", &["192.0.2.1"])).await;
-    world.fault(Fault::Delay(Duration::from_secs(3)), "create", 1);
-    lose_selector(&world).await;
-    world.pass(Duration::from_secs(1)).await;
-    world.hold_up("services", Duration::from_secs(30)).await;
-    world.patch("services", "web", json!({"spec": {"selector": {"app": "web"}}})).await;
-    world.patch("endpointslices", "web-pods", json!({"metadata": {"labels": {"x": "y"}}})).await;
-    world.pass(Duration::from_secs(20)).await;
-    assert_eq!(world.slices(), [MADE, MIRRORED], "the cache still shows no selector");
-    world.pass(Duration::from_secs(60)).await;
-    assert_eq!(world.slices(), [MADE]);
+    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    harness.fault(Fault::Delay(Duration::from_secs(3)), "create", 1);
+    lose_selector(&harness).await;
+    harness.pass(Duration::from_secs(1)).await;
+    harness.hold_up("services", Duration::from_secs(30)).await;
+    harness.patch("services", "web", json!({"spec": {"selector": {"app": "web"}}})).await;
+    harness.patch("endpointslices", "web-pods", json!({"metadata": {"labels": {"x": "y"}}})).await;
+    harness.pass(Duration::from_secs(20)).await;
+    assert_eq!(harness.slices(), [MADE, MIRRORED], "the cache still shows no selector");
+    harness.pass(Duration::from_secs(60)).await;
+    assert_eq!(harness.slices(), [MADE]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_orphaned_while_nobody_watched_goes_at_the_start() {
-    let world = selecting(false, endpoints("web", &["192.0.2.1"])).await;
-    lose_selector(&world).await;
-    world.pass(Duration::from_secs(5)).await;
-    assert_eq!(world.slices(), [MADE, MIRRORED]);
-    let server = world.crash().await;
-    let world = World::start(&server, ControllerOptions::default()).await;
-    assert_eq!(world.slices(), [MIRRORED]);
-    assert_eq!(world.controller.pending(), 0);
+    let harness = selecting(false, endpoints("web", &["192.0.2.1"])).await;
+    lose_selector(&harness).await;
+    harness.pass(Duration::from_secs(5)).await;
+    assert_eq!(harness.slices(), [MADE, MIRRORED]);
+    let server = harness.crash().await;
+    let harness = Harness::start(&server, ControllerOptions::default()).await;
+    assert_eq!(harness.slices(), [MIRRORED]);
+    assert_eq!(harness.controller.pending(), 0);
 }

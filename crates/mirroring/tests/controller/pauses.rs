@@ -6,10 +6,10 @@ use kube_endpoint_embedded_apiserver::Fault;
 use kube_endpoint_mirroring::{ControllerOptions, PlanOptions};
 use serde_json::json;
 
-use crate::world::{World, endpoints, server, service};
+use crate::harness::{Harness, endpoints, server, service};
 
-async fn started() -> World {
-    World::start(&server([service("web")]), ControllerOptions::default()).await
+async fn started() -> Harness {
+    Harness::start(&server([service("web")]), ControllerOptions::default()).await
 }
 
 fn busy(status: u16, retry_after: u32) -> Fault {
@@ -17,47 +17,47 @@ fn busy(status: u16, retry_after: u32) -> Fault {
 }
 
 /// When the controller asked, in seconds since the server started.
-fn asked(world: &World) -> Vec<u128> {
-    world.timed_writes().iter().map(|(at, _)| at / 1000).collect()
+fn asked(harness: &Harness) -> Vec<u128> {
+    harness.timed_writes().iter().map(|(at, _)| at / 1000).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_that_the_server_asks_for_is_kept_whatever_happens_meanwhile() {
     for status in [429, 503] {
-        let world = started().await;
-        world.fault(busy(status, 20), "create", 2);
-        world.create(&endpoints("web", &["192.0.2.1"])).await;
+        let harness = started().await;
+        harness.fault(busy(status, 20), "create", 2);
+        harness.create(&endpoints("web", &["192.0.2.1"])).await;
         for number in 2..12 {
-            world.put("endpoints", &endpoints("web", &[&format!("192.0.2.{number}")])).await;
-            world.pass(Duration::from_secs(1)).await;
+            harness.put("endpoints", &endpoints("web", &[&format!("192.0.2.{number}")])).await;
+            harness.pass(Duration::from_secs(1)).await;
         }
-        world.pass(Duration::from_secs(60)).await;
-        assert_eq!(asked(&world), [2, 22, 42]);
-        assert_eq!(world.slices(), ["endpointslicemirroring [192.0.2.11]"]);
-        assert_eq!(world.controller.pending(), 0);
+        harness.pass(Duration::from_secs(60)).await;
+        assert_eq!(asked(&harness), [2, 22, 42]);
+        assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.11]"]);
+        assert_eq!(harness.controller.pending(), 0);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_busy_for_long_is_asked_at_its_own_pace_and_never_given_up() {
-    let world = started().await;
-    world.fault(busy(429, 200), "create", 100);
-    world.create(&endpoints("web", &["192.0.2.1"])).await;
-    world.pass(Duration::from_secs(20_100)).await;
-    assert_eq!(asked(&world), (0..=100).map(|turn| 2 + 200 * turn).collect::<Vec<_>>());
-    assert_eq!(world.slices(), ["endpointslicemirroring [192.0.2.1]"]);
+    let harness = started().await;
+    harness.fault(busy(429, 200), "create", 100);
+    harness.create(&endpoints("web", &["192.0.2.1"])).await;
+    harness.pass(Duration::from_secs(20_100)).await;
+    assert_eq!(asked(&harness), (0..=100).map(|turn| 2 + 200 * turn).collect::<Vec<_>>());
+    assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.1]"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_has_to_go_goes_when_the_pause_is_over() {
-    let world = started().await;
-    world.create(&endpoints("web", &["192.0.2.1"])).await;
-    world.pass(Duration::from_secs(1)).await;
-    world.fault(busy(429, 20), "delete", 1);
-    world.patch("services", "web", json!({"spec": {"selector": {"app": "web"}}})).await;
-    world.pass(Duration::from_secs(60)).await;
-    assert_eq!(asked(&world), [2, 3, 23]);
-    assert_eq!(world.slices(), [""; 0]);
+    let harness = started().await;
+    harness.create(&endpoints("web", &["192.0.2.1"])).await;
+    harness.pass(Duration::from_secs(1)).await;
+    harness.fault(busy(429, 20), "delete", 1);
+    harness.patch("services", "web", json!({"spec": {"selector": {"app": "web"}}})).await;
+    harness.pass(Duration::from_secs(60)).await;
+    assert_eq!(asked(&harness), [2, 3, 23]);
+    assert_eq!(harness.slices(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,22 +66,22 @@ async fn what_was_skipped_is_told_when_it_is_news_and_not_by_who_comes_next() {
         plan: PlanOptions::default().with_max_endpoints_per_subset(2),
         ..ControllerOptions::default()
     };
-    let world = World::start(&server([service("web")]), options()).await;
-    world.create(&endpoints("web", &["192.0.2.1", "192.0.2.2"])).await;
-    world.pass(Duration::from_secs(1)).await;
-    assert_eq!(world.events(), [""; 0]);
+    let harness = Harness::start(&server([service("web")]), options()).await;
+    harness.create(&endpoints("web", &["192.0.2.1", "192.0.2.2"])).await;
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.events(), [""; 0]);
     // The third is not mirrored, so that nothing is written, but said.
-    world.put("endpoints", &endpoints("web", &["192.0.2.1", "192.0.2.2", "192.0.2.3"])).await;
-    world.pass(Duration::from_secs(1)).await;
-    let told = world.events();
+    harness.put("endpoints", &endpoints("web", &["192.0.2.1", "192.0.2.2", "192.0.2.3"])).await;
+    harness.pass(Duration::from_secs(1)).await;
+    let told = harness.events();
     insta::assert_snapshot!(told.join("\n"), @"Endpoints default/web: TooManyAddressesToMirror A max of 2 addresses can be mirrored to EndpointSlices per Endpoints subset. 1 addresses were skipped");
-    let server = world.crash().await;
+    let server = harness.crash().await;
     server.clear_request_log();
-    let world = World::start(&server, options()).await;
-    world.pass(Duration::from_secs(60)).await;
+    let harness = Harness::start(&server, options()).await;
+    harness.pass(Duration::from_secs(60)).await;
     let count = |log: Vec<kube_endpoint_embedded_apiserver::LoggedRequest>| {
         log.iter().filter(|it| it.request.method != "GET").count()
     };
     assert_eq!(count(server.request_log()), 0, "not even an event");
-    assert_eq!(world.events(), told);
+    assert_eq!(harness.events(), told);
 }

@@ -1,0 +1,146 @@
+//! The controller with its own informers, on the embedded API server and in paused time.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
+use kube_endpoint_core_model::{Endpoints, Pod, Service};
+use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use kube_endpoint_endpoints_controller::controller::EVENT_COMPONENT;
+use kube_endpoint_endpoints_controller::{ControllerOptions, EndpointsController};
+use kube_endpoint_informer::{ApiClient, Cluster, Kind, Object, ReflectorOptions};
+use kube_endpoint_testing::{Environment, Simulation, USER_AGENT, server_builder};
+use serde_json::{Value, json};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+pub(crate) struct Harness(Simulation<EndpointsController>);
+
+/// A server that starts with these objects, as they are.
+pub(crate) fn server(objects: impl IntoIterator<Item = Value>) -> EmbeddedApiServer {
+    server_builder().load(objects).build().unwrap()
+}
+
+impl Harness {
+    /// Starts a controller on a server and lets it do what it wants to do at the start.
+    pub(crate) async fn start(server: &EmbeddedApiServer, options: ControllerOptions) -> Self {
+        let harness = Self(Simulation::begin(server, [], |environment| controller(environment, options)));
+        harness.pass(Duration::from_secs(2)).await;
+        harness
+    }
+
+    /// Ends the controller in the middle of what it does. The server stays.
+    pub(crate) async fn crash(self) -> EmbeddedApiServer {
+        self.0.crash().await
+    }
+
+    /// What the events say, sorted.
+    pub(crate) fn events(&self) -> Vec<String> {
+        self.0.events(EVENT_COMPONENT)
+    }
+}
+
+impl Deref for Harness {
+    type Target = Simulation<EndpointsController>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+fn controller(environment: &mut Environment, options: ControllerOptions) -> EndpointsController {
+    let client = ApiClient::for_tests(environment.service());
+    let cluster = Cluster::new([Kind::Pods, Kind::Services, Kind::Endpoints]);
+    let writer = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), USER_AGENT);
+    let clock = Clock::starting_at(environment.now());
+    let (events, sending) = EventRecorder::new(EVENT_COMPONENT, writer.clone(), clock, 1);
+    let controller = EndpointsController::new(cluster.clone(), writer, events, clock, options);
+    environment.spawn(sending);
+    watch::<Pod>(environment, &client, &cluster);
+    watch::<Service>(environment, &client, &cluster);
+    watch::<Endpoints>(environment, &client, &cluster);
+    environment.run(controller.clone().run());
+    environment.on_crash(move || cluster.remove_handlers());
+    controller
+}
+
+fn watch<T: Object>(environment: &mut Environment, client: &ApiClient, cluster: &Cluster) {
+    let (client, cluster) = (client.clone(), cluster.clone());
+    let options = ReflectorOptions::new(1);
+    environment.spawn(kube_endpoint_informer::run::<T>(client, cluster, options, std::future::pending()));
+}
+
+/// A pod of the application `web`; its last number is that of its address.
+pub(crate) fn pod(name: &str, number: u8, ready: bool) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "web"}, "uid": format!("uid-{name}")},
+        "spec": {"nodeName": "node", "containers": [{"name": "web", "image": "example.invalid/web"}]},
+        "status": {
+            "phase": "Running", "podIP": format!("10.1.0.{number}"),
+            "podIPs": [{"ip": format!("10.1.0.{number}")}],
+            "conditions": [{
+                "type": "Ready", "status": if ready { "True" } else { "False" },
+                "lastTransitionTime": format!("2026-01-01T00:0{}:{number:02}Z", u8::from(ready)),
+            }],
+        },
+    })
+}
+
+/// A Service that selects the application `web`.
+pub(crate) fn service(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]},
+    })
+}
+
+/// Endpoints with one address, made by hand.
+pub(crate) fn endpoints(name: &str, ip: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": name},
+        "subsets": [{"addresses": [{"ip": ip}], "ports": [{"port": 9376, "protocol": "TCP"}]}],
+    })
+}
+
+/// Ready addresses of an Endpoints object.
+pub(crate) fn addresses(endpoints: &Value) -> Vec<String> {
+    let subsets = endpoints["subsets"].as_array().cloned().unwrap_or_default();
+    let ready = subsets.iter().filter_map(|subset| subset["addresses"].as_array());
+    ready.flatten().map(|address| address["ip"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Counts warnings of the controller.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Warnings(Arc<AtomicUsize>);
+
+impl Warnings {
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::WARN
+            && metadata.target().starts_with("kube_endpoint_endpoints_controller")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}

@@ -1,0 +1,144 @@
+//! The controller with its own informers, on the embedded API server and in paused time.
+
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
+use kube_endpoint_core_model::{EndpointSlice, Node, Pod, Service};
+use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use kube_endpoint_endpointslice_controller::controller::EVENT_COMPONENT;
+use kube_endpoint_endpointslice_controller::{ControllerOptions, EndpointSliceController, buckets};
+use kube_endpoint_informer::{ApiClient, Cluster, Kind, Object, ReflectorOptions};
+use kube_endpoint_testing::{Environment, Simulation, USER_AGENT, server_builder};
+use kube_endpoint_workqueue::{HISTOGRAM_BUCKETS, HISTOGRAM_NAMES};
+use serde_json::{Value, json};
+
+use crate::objects::{SERVICE_NAME, name, node};
+
+pub(crate) struct Harness(Simulation<EndpointSliceController>);
+
+/// A server that starts with these objects, as they are but for an address for each Service, and with the node `node`,
+/// which has no zone.
+pub(crate) fn server(objects: impl IntoIterator<Item = Value>) -> EmbeddedApiServer {
+    let addressed = |(number, mut object): (usize, Value)| {
+        if object["kind"] == "Service" {
+            let address = format!("10.96.1.{number}");
+            object["spec"]["clusterIPs"] = json!([address]);
+            object["spec"]["clusterIP"] = address.into();
+        }
+        object
+    };
+    let objects = objects.into_iter().chain([node("node", "", 4)]).enumerate().map(addressed);
+    server_builder().load(objects).build().unwrap()
+}
+
+pub(crate) fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub(crate) fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+impl Harness {
+    /// Starts a controller on a server and lets it do what it wants to do at the start.
+    pub(crate) async fn start(server: &EmbeddedApiServer, options: ControllerOptions) -> Self {
+        let harness = Self::begin(server, options);
+        harness.pass(seconds(2)).await;
+        harness
+    }
+
+    /// Starts a controller with the default options on a new server with these objects.
+    pub(crate) async fn with(objects: impl IntoIterator<Item = Value>) -> Self {
+        Self::start(&server(objects), ControllerOptions::default()).await
+    }
+
+    /// A controller on a server that does nothing before the test waits.
+    pub(crate) fn begin(server: &EmbeddedApiServer, options: ControllerOptions) -> Self {
+        let of_queues = HISTOGRAM_NAMES.map(|name| (name, HISTOGRAM_BUCKETS.to_vec()));
+        let buckets = buckets().into_iter().chain(of_queues);
+        Self(Simulation::begin(server, buckets, |environment| controller(environment, options)))
+    }
+
+    /// Ends the controller in the middle of what it does. The server stays.
+    pub(crate) async fn crash(self) -> EmbeddedApiServer {
+        self.0.crash().await
+    }
+
+    /// Deletes an object, pods at once.
+    pub(crate) async fn delete(&self, plural: &str, name: &str) {
+        self.delete_now(plural, name).await;
+    }
+
+    /// The slices of a Service on the server, whoever made them, sorted by name.
+    pub(crate) fn slices(&self, service: &str) -> Vec<Value> {
+        let mut slices = self.server.list("endpointslices");
+        slices.retain(|slice| slice["metadata"]["labels"][SERVICE_NAME] == service);
+        slices
+    }
+
+    /// The one slice of a Service.
+    pub(crate) fn slice(&self, service: &str) -> Value {
+        let slices = self.slices(service);
+        let names: Vec<&str> = slices.iter().map(name).collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+        slices[0].clone()
+    }
+
+    /// The endpoints of a Service, see [`crate::objects::endpoints`].
+    pub(crate) fn endpoints(&self, service: &str) -> Vec<String> {
+        crate::objects::endpoints(&self.slices(service))
+    }
+
+    /// What the events say, sorted.
+    pub(crate) fn events(&self) -> Vec<String> {
+        self.0.events(EVENT_COMPONENT)
+    }
+
+    /// The sum of all counters or gauges of a name.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        self.metrics().sum(name, &[])
+    }
+
+    /// The number of syncs so far.
+    pub(crate) fn syncs(&self) -> f64 {
+        self.metric("endpoint_slice_controller_syncs")
+    }
+}
+
+impl Deref for Harness {
+    type Target = Simulation<EndpointSliceController>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Harness {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+fn controller(environment: &mut Environment, options: ControllerOptions) -> EndpointSliceController {
+    let client = ApiClient::for_tests(environment.service());
+    let cluster = Cluster::new([Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices]);
+    let writer = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), USER_AGENT);
+    let clock = Clock::starting_at(environment.now());
+    let (events, sending) = EventRecorder::new(EVENT_COMPONENT, writer.clone(), clock, 1);
+    let controller = EndpointSliceController::new(cluster.clone(), writer, events, clock, options);
+    environment.spawn(sending);
+    watch::<Pod>(environment, &client, &cluster);
+    watch::<Service>(environment, &client, &cluster);
+    watch::<Node>(environment, &client, &cluster);
+    watch::<EndpointSlice>(environment, &client, &cluster);
+    environment.run(controller.clone().run());
+    environment.on_crash(move || cluster.remove_handlers());
+    controller
+}
+
+fn watch<T: Object>(environment: &mut Environment, client: &ApiClient, cluster: &Cluster) {
+    let (client, cluster) = (client.clone(), cluster.clone());
+    let options = ReflectorOptions::new(1);
+    environment.spawn(kube_endpoint_informer::run::<T>(client, cluster, options, std::future::pending()));
+}
