@@ -9,6 +9,7 @@ use http::header::AUTHORIZATION;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use kube::client::Body;
+use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceExt};
 
 use crate::sessions::Sessions;
@@ -44,7 +45,10 @@ impl Service<Request<Body>> for Transport {
             if let Some(authorization) = &session.authorization {
                 request.headers_mut().insert(AUTHORIZATION, authorization.clone());
             }
+            let (method, uri, sent) = (request.method().clone(), request.uri().clone(), Instant::now());
             let answer = session.pool.clone().oneshot(request).await;
+            let status = answer.as_ref().map(|answer| answer.status().as_u16()).ok();
+            tracing::debug!(%method, path = uri.path(), query = uri.query(), status, took = ?sent.elapsed(), "request");
             match &answer {
                 // The answer goes to whoever asked, who knows whether to ask again.
                 Ok(answer) if answer.status() == StatusCode::UNAUTHORIZED => sessions.rejected(&session),

@@ -95,6 +95,15 @@ impl Drop for Process {
     }
 }
 
+/// Waits until a file exists.
+pub(crate) fn wait_for_file(path: &Path) {
+    let deadline = Instant::now() + TIMEOUT;
+    while !path.exists() {
+        assert!(Instant::now() < deadline, "no file {}", path.display());
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// A client for the kubeconfig that the embedded API server wrote.
 pub(crate) async fn client(kubeconfig: PathBuf) -> kube::Client {
     let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();

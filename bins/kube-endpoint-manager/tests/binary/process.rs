@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::{Process, client, services_with_slices};
+use crate::common::{Process, client, services_with_slices, wait_for_file};
 
 /// The number of slices that the controllers create for the sample cluster.
 const SAMPLE_SLICES: usize = 10;
@@ -62,6 +62,25 @@ async fn an_unreachable_server_is_retried_and_logged() {
     }
     assert!(manager.seen().iter().all(|line| !line.contains("kube_client")), "{:#?}", manager.seen());
     assert!(manager.stop().success());
+}
+
+#[test]
+fn sigterm_ends_a_start_that_waits_for_a_credential_plugin() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = serde_json::json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {"exec": {
+            "apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never",
+            "command": "/bin/sh", "args": ["-c", "touch started; exec sleep 600"],
+        }}}],
+    });
+    fs::write(folder.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
+    let process = Process::start(folder.path(), &["--kubeconfig=kubeconfig"]);
+    wait_for_file(&folder.path().join("started"));
+    // Waiting until the plugin is killed would end with an error.
+    assert!(process.stop().success());
 }
 
 #[tokio::test]

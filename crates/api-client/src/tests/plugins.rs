@@ -1,7 +1,8 @@
 //! Credential plugins: shell scripts that are slow, fail, or give one credential after the other.
 
+use std::cell::RefCell;
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -9,7 +10,6 @@ use http_body_util::BodyExt;
 use jiff::{SignedDuration, Timestamp};
 use kube::Config;
 use kube::config::{ExecConfig, ExecInteractiveMode};
-use parking_lot::Mutex;
 
 use super::{Authority, Credentials, Server, config, get, limits, until};
 use crate::client::client;
@@ -50,32 +50,35 @@ fn configured(server: &Server, files: &Credentials, plugin: ExecConfig) -> Confi
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
-/// What is logged on this thread.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn collect(&self) -> tracing::subscriber::DefaultGuard {
-        let log = self.clone();
-        let subscriber =
-            tracing_subscriber::fmt().with_ansi(false).without_time().with_writer(move || log.clone());
-        tracing::subscriber::set_default(subscriber.finish())
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().clone()).unwrap()
-    }
+thread_local! {
+    static LOG: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Write for Log {
+/// Writes to the log of the thread that logs. A subscriber for one thread alone would not do: tracing asks the thread that
+/// comes to a log statement first whether anybody listens, for all threads.
+struct ThreadLog;
+
+impl Write for ThreadLog {
     fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().extend_from_slice(text);
+        LOG.with_borrow_mut(|log| log.extend_from_slice(text));
         Ok(text.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+}
+
+fn collect_logs() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        tracing_subscriber::fmt().with_ansi(false).without_time().with_writer(|| ThreadLog).init();
+    });
+}
+
+/// What this test has logged so far.
+fn logged() -> String {
+    LOG.with_borrow(|log| String::from_utf8(log.clone()).unwrap())
 }
 
 #[tokio::test]
@@ -89,8 +92,7 @@ async fn a_plugin_that_hangs_is_reported_and_then_killed_and_blocks_no_thread() 
         plugin_warning: Duration::from_millis(100),
         ..limits()
     };
-    let log = Log::default();
-    let _collecting = log.collect();
+    collect_logs();
     let config = configured(&server, &files, plugin(&files, "exec sleep 600"));
     let ended = AtomicBool::new(false);
     // The runtime of this test has one thread: a plugin that blocked it would be reported only after it has ended.
@@ -101,12 +103,12 @@ async fn a_plugin_that_hangs_is_reported_and_then_killed_and_blocks_no_thread() 
             error.to_string()
         },
         async {
-            until("the plugin is reported", async || !log.text().is_empty()).await;
+            until("the plugin is reported", async || !logged().is_empty()).await;
             assert!(!ended.load(Ordering::SeqCst), "the report came only at the end");
         }
     );
     assert_eq!(runs(&files), 1);
-    insta::assert_snapshot!(format!("{}{error}", log.text()));
+    insta::assert_snapshot!(format!("{}{error}", logged()));
 }
 
 #[tokio::test]
