@@ -1,4 +1,4 @@
-//! Checks the pages in `docs/`: the tests and gates that `parity.md` names exist, and so do the paths that any page names.
+//! Checks the pages in `docs/`: the tests and gates that `parity.md` and `reliability.md` name exist, and so do the paths that any page names.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +44,7 @@ fn has_test(source: &str, test: &str) -> bool {
 
 #[test]
 fn every_test_that_parity_names_exists() {
-    let page = parity();
+    let page = parity() + &read_to_string(root().join("docs/reliability.md")).unwrap();
     let mut sources: BTreeMap<&str, Option<String>> = BTreeMap::new();
     let mut missing = Vec::new();
     for (path, test) in named_tests(&page) {
@@ -56,7 +56,11 @@ fn every_test_that_parity_names_exists() {
             missing.push(format!("{path}.rs::{test}"));
         }
     }
-    assert!(missing.is_empty(), "docs/parity.md names tests that do not exist:\n{}", missing.join("\n"));
+    assert!(
+        missing.is_empty(),
+        "docs/parity.md or docs/reliability.md names tests that do not exist:\n{}",
+        missing.join("\n")
+    );
     assert!(sources.len() > 30, "only {} files found: does the parser still match the page?", sources.len());
 }
 
