@@ -8,6 +8,7 @@ use crate::resource::Resource;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cause {
     /// Machine-readable, such as `FieldValueInvalid` or `NamespaceTerminating`.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// For people.
     pub message: String,
@@ -79,6 +80,12 @@ impl Status {
         Self::new(400, "BadRequest", message)
     }
 
+    /// 403 Forbidden of one object.
+    pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
+        let message = format!("{} {name:?} is forbidden: {why}", resource.group_resource());
+        Self::new(403, "Forbidden", message).about(resource, name)
+    }
+
     /// 404 NotFound of one object.
     pub fn not_found(resource: &Resource, name: &str) -> Self {
         Self::new(404, "NotFound", format!("{} {name:?} not found", resource.group_resource()))
@@ -134,6 +141,9 @@ impl Status {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "reason": self.reason, "code": self.code,
         });
+        if self.reason.is_empty() {
+            body.as_object_mut().and_then(|fields| fields.remove("reason"));
+        }
         if let Some(details) = &self.details {
             body["details"] = serde_json::to_value(details).unwrap_or_default();
         }

@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use kube_endpoint_apiserver_rules::strategy::{ClusterIps, RangeError};
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::watch;
 
 use crate::EmbeddedApiServer;
 use crate::clock::Clock;
@@ -18,6 +17,7 @@ use crate::request_log::RequestLog;
 use crate::reviews::{PolicyRule, Reviews, User};
 use crate::server::{Inner, Settings};
 use crate::store::Store;
+use crate::watches::OpenWatches;
 
 /// The namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -175,7 +175,7 @@ impl Builder {
             faults,
             log: RequestLog::new(LOG_CAPACITY),
             reviews: self.reviews,
-            watch_epoch: watch::Sender::new(0),
+            watches: OpenWatches::default(),
             queued_namespaces: Mutex::default(),
             this: this.clone(),
         });

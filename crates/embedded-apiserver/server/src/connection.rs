@@ -6,6 +6,13 @@ use tokio::sync::watch;
 #[derive(Clone, Debug)]
 pub(crate) struct Closing(pub(crate) watch::Receiver<bool>);
 
+impl Closing {
+    /// Returns when the listener shuts down or is dropped.
+    pub(crate) async fn wait(&mut self) {
+        let _ = self.0.wait_for(|closing| *closing).await;
+    }
+}
+
 /// The connection of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {

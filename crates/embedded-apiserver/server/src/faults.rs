@@ -1,11 +1,14 @@
 //! Faults: responses that are errors, late, lost or stale, and watches that break or stall, for requests that a
 //! matcher selects. They can be added and removed while the server runs.
 
+use std::ops::Range;
 use std::time::Duration;
 
+use kube_endpoint_apiserver_rules::status::Status;
 use parking_lot::Mutex;
 
 use crate::request::RequestInfo;
+use crate::watches::Ending;
 
 /// What goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub enum Fault {
         /// Seconds for the `Retry-After` header and the details of the Status.
         retry_after: Option<u32>,
     },
+    /// The request is not handled; the response is this error. [`refusals`](crate::refusals) has those of admission.
+    RefuseWith(Status),
     /// The request is handled after this delay.
     Delay(Duration),
     /// The request is handled at once and the response is sent after this delay: watchers see the change before its
@@ -28,6 +33,11 @@ pub enum Fault {
     ApplyAndLoseAnswer,
     /// The connection breaks before the request is handled.
     LoseRequest,
+    /// The connection stays open and no response ever arrives, as when the peer is gone and sends no RST.
+    NeverAnswer {
+        /// Whether the request is handled.
+        applied: bool,
+    },
     /// The watch ends, as after a timeout, after this many events.
     CutWatch {
         /// Events, bookmarks not counted.
@@ -36,6 +46,12 @@ pub enum Fault {
     /// The connection of the watch breaks after this many events.
     BreakWatch {
         /// Events, bookmarks not counted.
+        after: usize,
+    },
+    /// After this many events nothing arrives any more, and the watch does not end, not even at its timeout: the
+    /// connection is half-open.
+    SilenceWatch {
+        /// Events, bookmarks not counted; 0 for a watch that is accepted and then silent.
         after: usize,
     },
     /// The watch opens and sends nothing for this time; then it sends all changes since.
@@ -58,12 +74,20 @@ pub struct FaultRule {
     skip: usize,
     times: usize,
     seen: usize,
+    span: Range<Duration>,
 }
 
 impl FaultRule {
     /// The fault for every request that `matcher` selects.
     pub fn new(fault: Fault, matcher: impl Fn(&RequestInfo) -> bool + Send + Sync + 'static) -> Self {
-        Self { fault, matcher: Box::new(matcher), skip: 0, times: usize::MAX, seen: 0 }
+        Self {
+            fault,
+            matcher: Box::new(matcher),
+            skip: 0,
+            times: usize::MAX,
+            seen: 0,
+            span: Duration::ZERO..Duration::MAX,
+        }
     }
 
     /// The fault for requests of one verb and one plural resource name.
@@ -83,8 +107,15 @@ impl FaultRule {
         self
     }
 
-    fn hits(&mut self, request: &RequestInfo) -> bool {
-        if !(self.matcher)(request) {
+    /// Applies only to requests that arrive in this span of time since the server was built, as an outage does.
+    /// [`Self::after`] and [`Self::times`] do not count other requests.
+    pub fn during(mut self, span: Range<Duration>) -> Self {
+        self.span = span;
+        self
+    }
+
+    fn hits(&mut self, request: &RequestInfo, now: Duration) -> bool {
+        if !self.span.contains(&now) || !(self.matcher)(request) {
             return false;
         }
         self.seen += 1;
@@ -100,6 +131,7 @@ impl std::fmt::Debug for FaultRule {
             .field("skip", &self.skip)
             .field("times", &self.times)
             .field("seen", &self.seen)
+            .field("span", &self.span)
             .finish_non_exhaustive()
     }
 }
@@ -122,9 +154,8 @@ struct Rules {
 /// The faults of one watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WatchFaults {
-    pub(crate) cut_after: Option<usize>,
-    /// Whether the watch ends with an error of the connection.
-    pub(crate) breaks: bool,
+    /// How it ends after how many events.
+    pub(crate) ending: Option<(usize, Ending)>,
     pub(crate) stall: Option<Duration>,
     pub(crate) expire: bool,
 }
@@ -152,13 +183,13 @@ impl Faults {
         self.0.lock().rules.clear();
     }
 
-    /// The faults that apply to a request. It must be called once for each request.
-    pub(crate) fn hit(&self, request: &RequestInfo) -> Vec<Fault> {
+    /// The faults that apply to a request that arrives at `now`. It must be called once for each request.
+    pub(crate) fn hit(&self, request: &RequestInfo, now: Duration) -> Vec<Fault> {
         let mut rules = self.0.lock();
         rules
             .rules
             .iter_mut()
-            .filter_map(|(_, rule)| rule.hits(request).then(|| rule.fault.clone()))
+            .filter_map(|(_, rule)| rule.hits(request, now).then(|| rule.fault.clone()))
             .collect()
     }
 }
@@ -169,8 +200,9 @@ impl WatchFaults {
         let mut faults = Self::default();
         for hit in hits {
             match hit {
-                Fault::CutWatch { after } => (faults.cut_after, faults.breaks) = (Some(*after), false),
-                Fault::BreakWatch { after } => (faults.cut_after, faults.breaks) = (Some(*after), true),
+                Fault::CutWatch { after } => faults.ending = Some((*after, Ending::Closed)),
+                Fault::BreakWatch { after } => faults.ending = Some((*after, Ending::Broken)),
+                Fault::SilenceWatch { after } => faults.ending = Some((*after, Ending::Silent)),
                 Fault::StallWatch(stall) => faults.stall = Some(*stall),
                 Fault::ExpireWatch => faults.expire = true,
                 _ => {}
@@ -203,11 +235,21 @@ mod tests {
         let fault = Fault::Refuse { status: 500, retry_after: None };
         let id = faults.add(FaultRule::on(fault, "list", "pods").after(1).times(2));
         let pods = request("GET", "/api/v1/pods");
-        assert_eq!(faults.hit(&request("GET", "/api/v1/services")), []);
-        let hits: Vec<usize> = (0..5).map(|_| faults.hit(&pods).len()).collect();
+        assert_eq!(faults.hit(&request("GET", "/api/v1/services"), Duration::ZERO), []);
+        let hits: Vec<usize> = (0..5).map(|_| faults.hit(&pods, Duration::ZERO).len()).collect();
         assert_eq!(hits, [0, 1, 1, 0, 0]);
         assert!(faults.remove(id));
         assert!(!faults.remove(id));
+    }
+
+    #[test]
+    fn an_outage_lasts_for_its_span_of_time() {
+        let faults = Faults::default();
+        let outage = Duration::from_secs(10)..Duration::from_secs(200);
+        faults.add(FaultRule::on(Fault::LoseRequest, "list", "pods").during(outage).after(1));
+        let pods = request("GET", "/api/v1/pods");
+        let hits = |second| faults.hit(&pods, Duration::from_secs(second)).len();
+        assert_eq!([0, 9, 10, 11, 199, 200].map(hits), [0, 0, 0, 1, 1, 0]);
     }
 
     #[test]
@@ -215,18 +257,18 @@ mod tests {
         let faults = Faults::default();
         faults.add(FaultRule::new(Fault::Delay(Duration::from_secs(1)), |_| true));
         faults.add(FaultRule::on(Fault::ServeOlder { versions: 3 }, "list", "pods"));
-        let hits = faults.hit(&request("GET", "/api/v1/pods"));
+        let hits = faults.hit(&request("GET", "/api/v1/pods"), Duration::ZERO);
         assert_eq!(hits.len(), 2);
         assert_eq!(older_by(&hits), Some(3));
         faults.clear();
-        assert!(faults.hit(&request("GET", "/api/v1/pods")).is_empty());
+        assert!(faults.hit(&request("GET", "/api/v1/pods"), Duration::ZERO).is_empty());
     }
 
     #[test]
     fn watch_faults_are_combined() {
         let stall = Duration::from_secs(9);
         let faults = WatchFaults::of(&[Fault::BreakWatch { after: 2 }, Fault::StallWatch(stall)]);
-        let expected = WatchFaults { cut_after: Some(2), breaks: true, stall: Some(stall), expire: false };
+        let expected = WatchFaults { ending: Some((2, Ending::Broken)), stall: Some(stall), expire: false };
         assert_eq!(faults, expected);
     }
 }

@@ -12,10 +12,13 @@ use crate::builder::Builder;
 use crate::faults::{FaultId, FaultRule};
 use crate::listener::{ListenError, ListenOptions, Listener};
 use crate::load::LoadError;
+use crate::request::RequestInfo;
 use crate::request_log::LoggedRequest;
+use crate::restore::Checkpoint;
 use crate::server::{Inner, key_of};
 use crate::service::ApiService;
 use crate::store::Store;
+use crate::watches::Ending;
 
 /// An API server in this process. Clones are handles of the same server, which is dropped with its last handle,
 /// service and open watch.
@@ -119,7 +122,39 @@ impl EmbeddedApiServer {
 
     /// Ends all open watches, as a restart of the server does.
     pub fn close_watches(&self) {
-        self.inner.watch_epoch.send_modify(|epoch| *epoch += 1);
+        self.inner.watches.end(Ending::Closed, |_| true);
+    }
+
+    /// Breaks the connections of the open watches that `matcher` selects; returns how many these were.
+    pub fn break_watches(&self, matcher: impl Fn(&RequestInfo) -> bool) -> usize {
+        self.inner.watches.end(Ending::Broken, matcher)
+    }
+
+    /// Makes the open watches that `matcher` selects silent, as when the peer is gone and sends no RST: nothing arrives
+    /// on them any more, and they do not end. Returns how many these were.
+    pub fn silence_watches(&self, matcher: impl Fn(&RequestInfo) -> bool) -> usize {
+        self.inner.watches.end(Ending::Silent, matcher)
+    }
+
+    /// The requests of the open watches, in the order in which they were opened, without silent ones.
+    pub fn open_watches(&self) -> Vec<RequestInfo> {
+        self.inner.watches.requests()
+    }
+
+    /// A copy of all objects and of the resource version, for [`Self::restore`]. It shares memory with the server.
+    pub fn checkpoint(&self) -> Checkpoint {
+        self.inner.checkpoint()
+    }
+
+    /// Sets the running server back to a checkpoint, as when an administrator restores etcd from a backup: the objects
+    /// are those of then, resource versions go on from the version of then, so that later versions are handed out anew
+    /// for other objects, there is no history, and the connections of all watches break. The clock goes on.
+    ///
+    /// Clients have seen versions that the server has not reached. As on the real server, a watch from such a version is
+    /// accepted and sends nothing, bookmarks included, until the server has passed that version, and a list or get at
+    /// such a version is answered with `504 Timeout`, `Too large resource version`.
+    pub fn restore(&self, checkpoint: &Checkpoint) {
+        self.inner.restore(checkpoint);
     }
 
     /// Drops the history of all resources, as compaction does: watches that lag behind and reads of older states get

@@ -40,6 +40,33 @@
 //! # }
 //! ```
 //!
+//! A controller must also survive what no single request shows: a half-open connection
+//! ([`silence_watches`](EmbeddedApiServer::silence_watches)), an outage of one kind or verb
+//! ([`FaultRule::during`]), refusals by admission ([`refusals`]), and an etcd that was restored from a backup:
+//!
+//! ```
+//! # use k8s_openapi::api::core::v1::Pod;
+//! # use kube::{Api, Client};
+//! # use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+//! # use serde_json::json;
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = EmbeddedApiServer::builder().build()?;
+//! # let pods: Api<Pod> = Api::default_namespaced(Client::new(server.service(), "default"));
+//! let pod = |name| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": []}});
+//! server.load([pod("web-1")])?;
+//! let backup = server.checkpoint();
+//! server.load([pod("web-2")])?;
+//! let seen = pods.list(&Default::default()).await?.metadata.resource_version;
+//!
+//! server.restore(&backup);
+//! let listed = pods.list(&Default::default()).await?;
+//! assert_eq!(listed.items.len(), 1);
+//! assert!(listed.metadata.resource_version < seen);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! `tests/foreign_controller.rs` tests a complete controller that is not part of this project.
 //!
 //! # For people
@@ -89,8 +116,10 @@ mod paging;
 mod protobuf;
 mod query;
 mod random;
+pub mod refusals;
 mod request;
 mod request_log;
+mod restore;
 mod reviews;
 mod router;
 mod selection;
@@ -98,16 +127,18 @@ mod server;
 mod service;
 mod store;
 mod verbs;
+mod watches;
 
 pub use body::{Body, ConnectionReset};
 pub use builder::{BuildError, Builder};
 pub use faults::{Fault, FaultId, FaultRule};
 pub use handle::EmbeddedApiServer;
 pub use kube_endpoint_apiserver_rules::resource::Resource;
-pub use kube_endpoint_apiserver_rules::status::Status;
+pub use kube_endpoint_apiserver_rules::status::{Cause, Details, Status};
 pub use listener::{ListenError, ListenOptions, Listener};
 pub use load::LoadError;
 pub use request::RequestInfo;
 pub use request_log::LoggedRequest;
+pub use restore::Checkpoint;
 pub use reviews::{PolicyRule, User};
 pub use service::{ApiService, ServiceError};

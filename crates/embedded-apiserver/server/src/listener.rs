@@ -92,11 +92,11 @@ impl Drop for Listener {
 
 async fn accept(socket: TcpListener, service: ApiService, connection: Connection) {
     let mut connections = JoinSet::new();
-    let Closing(mut closing) = connection.closing;
+    let mut closing = connection.closing;
     loop {
         tokio::select! {
             biased;
-            () = closed(&mut closing) => break,
+            () = closing.wait() => break,
             Some(_) = connections.join_next() => {}
             accepted = socket.accept() => match accepted {
                 Ok((stream, _)) => {
@@ -116,12 +116,7 @@ async fn accept(socket: TcpListener, service: ApiService, connection: Connection
     }
 }
 
-/// Returns when the listener shuts down or is dropped.
-async fn closed(closing: &mut watch::Receiver<bool>) {
-    let _ = closing.wait_for(|closing| *closing).await;
-}
-
-async fn serve(stream: TcpStream, service: ApiService, mut closing: watch::Receiver<bool>) {
+async fn serve(stream: TcpStream, service: ApiService, mut closing: Closing) {
     // Small responses must not be delayed; a socket without the option still works.
     let _ = stream.set_nodelay(true);
     let builder = auto::Builder::new(TokioExecutor::new());
@@ -130,7 +125,7 @@ async fn serve(stream: TcpStream, service: ApiService, mut closing: watch::Recei
     let ended = tokio::select! {
         biased;
         result = connection.as_mut() => Some(result),
-        () = closed(&mut closing) => None,
+        () = closing.wait() => None,
     };
     let result = match ended {
         Some(result) => result,

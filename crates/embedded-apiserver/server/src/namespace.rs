@@ -38,13 +38,9 @@ impl Inner {
             return Ok(());
         }
         let name = text(object, "name");
-        let message = format!(
-            "{} {name:?} is forbidden: unable to create new content in namespace {namespace} because it is being \
-             terminated",
-            resource.group_resource()
-        );
-        let mut status = Status::new(403, "Forbidden", message);
-        status.details = Status::not_found(resource, name).details;
+        let why =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let mut status = Status::forbidden(resource, name, &why);
         if let Some(details) = &mut status.details {
             details.causes.push(Cause {
                 reason: "NamespaceTerminating".to_owned(),

@@ -59,6 +59,11 @@ impl RequestInfo {
         self.resource.map_or("", |resource| resource.plural)
     }
 
+    /// The first value of a query parameter, decoded; `None` if it is absent or empty.
+    pub fn parameter(&self, name: &str) -> Option<String> {
+        Query::parse(&self.query).get(name).map(str::to_owned)
+    }
+
     /// Whether the verb is a write.
     pub fn is_write(&self) -> bool {
         matches!(self.verb, "create" | "update" | "patch" | "delete" | "deletecollection")

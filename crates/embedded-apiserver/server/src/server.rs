@@ -8,7 +8,6 @@ use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::strategy::ClusterIps;
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::faults::Faults;
@@ -16,6 +15,7 @@ use crate::random::Random;
 use crate::request_log::RequestLog;
 use crate::reviews::Reviews;
 use crate::store::{Encoded, Store, Stored};
+use crate::watches::OpenWatches;
 
 /// The settings from the builder.
 #[derive(Debug)]
@@ -42,8 +42,7 @@ pub(crate) struct Inner {
     pub(crate) faults: Faults,
     pub(crate) log: RequestLog,
     pub(crate) reviews: Reviews,
-    /// Incremented to end all open watches.
-    pub(crate) watch_epoch: watch::Sender<u64>,
+    pub(crate) watches: OpenWatches,
     /// The queue of the namespace controller.
     pub(crate) queued_namespaces: Mutex<BTreeSet<String>>,
     /// A handle for tasks that outlive the request that spawns them.

@@ -100,18 +100,24 @@ struct InjectedFaults {
     answer_delay: Duration,
     lose_request: bool,
     lose_answer: bool,
+    /// Whether the response never arrives, and if so, whether the request is handled.
+    never_answered: Option<bool>,
 }
 
 impl InjectedFaults {
-    fn of(hits: &[Fault]) -> Self {
+    fn of(hits: &[Fault], request: &RequestInfo) -> Self {
         let mut all = Self::default();
         for hit in hits {
             match hit {
-                Fault::Refuse { status, retry_after } => all.refusal = Some(refusal(*status, *retry_after)),
+                Fault::Refuse { status, retry_after } => {
+                    all.refusal = Some(refusal(*status, *retry_after, request));
+                }
+                Fault::RefuseWith(status) => all.refusal = Some(status.clone()),
                 Fault::Delay(delay) => all.delay += *delay,
                 Fault::DelayAnswer(delay) => all.answer_delay += *delay,
                 Fault::LoseRequest => all.lose_request = true,
                 Fault::ApplyAndLoseAnswer => all.lose_answer = true,
+                Fault::NeverAnswer { applied } => all.never_answered = Some(*applied),
                 _ => {}
             }
         }
@@ -120,7 +126,10 @@ impl InjectedFaults {
 }
 
 /// An injected error in the real server's words.
-fn refusal(code: u16, retry_after: Option<u32>) -> Status {
+fn refusal(code: u16, retry_after: Option<u32>, request: &RequestInfo) -> Status {
+    if let (404, Some(resource), false) = (code, request.resource, request.name.is_empty()) {
+        return Status::not_found(resource, &request.name);
+    }
     let (reason, message) = match code {
         400 => ("BadRequest", "the request was refused by an injected fault"),
         401 => ("Unauthorized", "Unauthorized"),
@@ -149,14 +158,18 @@ impl ApiService {
     {
         let (parts, body) = request.into_parts();
         let info = RequestInfo::of(&parts);
-        let hits = self.inner.faults.hit(&info);
-        let disturbance = InjectedFaults::of(&hits);
+        let hits = self.inner.faults.hit(&info, self.inner.clock.elapsed());
+        let disturbance = InjectedFaults::of(&hits, &info);
         if !disturbance.delay.is_zero() {
             tokio::time::sleep(disturbance.delay).await;
         }
         if disturbance.lose_request {
             self.log(info, 0);
             return Err(ServiceError::RequestLost);
+        }
+        if disturbance.never_answered == Some(false) {
+            self.log(info, 0);
+            return self.never_answer().await;
         }
         let answer = match disturbance.refusal {
             Some(status) => answer::error(encoding_of_errors(&parts), &status),
@@ -169,7 +182,19 @@ impl ApiService {
         if disturbance.lose_answer {
             return Err(ServiceError::AnswerLost);
         }
+        if disturbance.never_answered == Some(true) {
+            return self.never_answer().await;
+        }
         Ok(answer)
+    }
+
+    /// Waits until the listener shuts down, if the request came from one; otherwise for ever.
+    async fn never_answer(&self) -> Result<Answer, ServiceError> {
+        match &self.connection {
+            Some(connection) => connection.closing.clone().wait().await,
+            None => std::future::pending().await,
+        }
+        Err(ServiceError::AnswerLost)
     }
 
     fn log(&self, request: RequestInfo, status: u16) {

@@ -58,6 +58,12 @@ impl History {
         self.floor = self.floor.max(version);
     }
 
+    /// Drops all changes; the history begins after `version`, which may be an earlier one than before.
+    pub(crate) fn reset(&mut self, version: u64) {
+        self.events.clear();
+        self.floor = version;
+    }
+
     /// The changes after `version`, oldest first.
     pub(crate) fn since(&self, version: u64) -> Result<impl DoubleEndedIterator<Item = &Arc<Event>>, TooOld> {
         if version < self.floor {

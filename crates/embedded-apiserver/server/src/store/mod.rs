@@ -176,6 +176,22 @@ impl Store {
         }
     }
 
+    /// Replaces all objects and the version, which may go back, and empties the history.
+    pub(crate) fn reset(&mut self, version: u64, tables: &[CowMap]) {
+        self.version = version;
+        self.dependents.clear();
+        self.owners.clear();
+        for (index, objects) in tables.iter().enumerate() {
+            for object in objects.cursor("", "") {
+                self.link(index, &object);
+            }
+            let table = &mut self.tables[index];
+            table.objects = objects.clone();
+            table.history.reset(version);
+            table.notifier.send_replace(version);
+        }
+    }
+
     /// The objects that name `uid` as an owner, in a fixed order.
     pub(crate) fn dependents_of(&self, uid: &str) -> Vec<Place> {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()

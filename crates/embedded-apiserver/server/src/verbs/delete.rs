@@ -87,10 +87,7 @@ impl Inner {
     ) -> Result<Deleted, Status> {
         let name = key.rsplit('/').next().unwrap_or_default();
         if *resource == NAMESPACES && matches!(name, "default" | "kube-system" | "kube-public") {
-            let message = format!("namespaces {name:?} is forbidden: this namespace may not be deleted");
-            let mut status = Status::new(403, "Forbidden", message);
-            status.details = Status::not_found(resource, name).details;
-            return Err(status);
+            return Err(Status::forbidden(resource, name, "this namespace may not be deleted"));
         }
         for _ in 0..ATTEMPTS {
             let current = self.current(resource, key).ok_or_else(|| Status::not_found(resource, name))?;

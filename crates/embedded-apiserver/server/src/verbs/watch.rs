@@ -25,6 +25,7 @@ use crate::query::ListOptions;
 use crate::selection::Selection;
 use crate::server::Inner;
 use crate::store::{Cursor, EventKind, Store, Stored};
+use crate::watches::Ending;
 
 /// How many changes are read from the history under one lock.
 const BATCH: usize = 128;
@@ -58,7 +59,8 @@ struct Watcher {
     mark_end: bool,
     queue: VecDeque<Bytes>,
     notifier: watch::Receiver<u64>,
-    epoch: watch::Receiver<u64>,
+    id: u64,
+    ending: watch::Receiver<Option<Ending>>,
     closing: Option<Closing>,
     bookmarks: bool,
     next_bookmark: Instant,
@@ -97,6 +99,8 @@ impl Inner {
         let watcher = {
             let store = self.store.lock();
             let objects = &store.table(table).objects;
+            // Under the lock of the store, so that a restore of an older state breaks this watch too.
+            let (id, ending) = self.watches.add(call.info);
             Watcher {
                 inner: self.clone(),
                 table,
@@ -112,10 +116,11 @@ impl Inner {
                 mark_end,
                 queue: VecDeque::new(),
                 notifier: store.table(table).subscribe(),
-                epoch: self.watch_epoch.subscribe(),
+                id,
+                ending,
                 closing: call.closing.clone(),
                 bookmarks: options.bookmarks,
-                next_bookmark: now + self.settings.bookmark_interval,
+                next_bookmark: next_bookmark(self.settings.bookmark_interval, now + timeout),
                 bookmark_due: false,
                 deadline: now + timeout,
                 stalled_until: faults.stall.map(|stall| now + stall),
@@ -132,22 +137,54 @@ impl Inner {
     }
 }
 
+/// When the next bookmark is due. The last one is sent shortly before the end, so that the client can resume from there.
+fn next_bookmark(interval: Duration, deadline: Instant) -> Instant {
+    let now = Instant::now();
+    let last = deadline.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
+    let next = now + interval;
+    last.filter(|last| *last < next).unwrap_or(next)
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.inner.watches.remove(self.id);
+    }
+}
+
 impl Watcher {
     async fn next(&mut self) -> Option<Result<Bytes, ConnectionReset>> {
         loop {
+            let ending = *self.ending.borrow();
+            if let (Some(ending @ (Ending::Broken | Ending::Silent)), false) = (ending, self.over) {
+                return self.end(ending).await;
+            }
             if let Some(bytes) = self.queue.pop_front() {
                 return Some(Ok(bytes));
             }
             if self.over {
                 return None;
             }
-            if self.faults.cut_after.is_some_and(|events| self.sent >= events) {
-                self.over = true;
-                return self.faults.breaks.then_some(Err(ConnectionReset));
+            if let Some((_, ending)) = self.faults.ending.filter(|(events, _)| self.sent >= *events) {
+                return self.end(ending).await;
             }
             if let Step::End = self.step().await {
                 self.over = true;
             }
+        }
+    }
+
+    /// Ends the response as told, at once or, for a silent watch, when the listener shuts down.
+    async fn end(&mut self, ending: Ending) -> Option<Result<Bytes, ConnectionReset>> {
+        self.over = true;
+        self.queue.clear();
+        match (ending, &mut self.closing) {
+            (Ending::Closed, _) => None,
+            (Ending::Broken, _) => Some(Err(ConnectionReset)),
+            (Ending::Silent, Some(closing)) => {
+                closing.wait().await;
+                None
+            }
+            (Ending::Silent, None) => std::future::pending().await,
         }
     }
 
@@ -183,27 +220,24 @@ impl Watcher {
 
     /// Waits for the first of several events. The order of the branches is fixed, so that a run is reproducible.
     async fn wait(&mut self, until: Option<Instant>, changes: bool) -> Step {
-        let last_bookmark = self.deadline.checked_sub(LAST_BOOKMARK).unwrap_or(self.deadline);
         let closing = async {
             match &mut self.closing {
-                // A dropped sender also means the end.
-                Some(Closing(closing)) => drop(closing.wait_for(|closing| *closing).await),
+                Some(closing) => closing.wait().await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
             biased;
             () = closing => Step::End,
-            _ = self.epoch.changed() => Step::End,
+            _ = self.ending.changed() => {
+                // Other endings are noticed before the next step.
+                if *self.ending.borrow() == Some(Ending::Closed) { Step::End } else { Step::Go }
+            }
             changed = self.notifier.changed(), if changes => if changed.is_ok() { Step::Go } else { Step::End },
             () = tokio::time::sleep_until(self.deadline) => Step::End,
             () = tokio::time::sleep_until(until.unwrap_or(self.deadline)), if until.is_some() => Step::Go,
             () = tokio::time::sleep_until(self.next_bookmark), if changes && self.bookmarks => {
-                let interval = self.inner.settings.bookmark_interval;
-                let next = Instant::now() + interval;
-                // The last one is sent shortly before the end, so that the client can resume from there.
-                let before_end = last_bookmark > Instant::now() && next > last_bookmark;
-                self.next_bookmark = if before_end { last_bookmark } else { next };
+                self.next_bookmark = next_bookmark(self.inner.settings.bookmark_interval, self.deadline);
                 self.bookmark_due = true;
                 Step::Go
             }
@@ -211,6 +245,10 @@ impl Watcher {
     }
 
     fn bookmark(&mut self, end_of_initial: bool) {
+        if self.version > self.inner.store.lock().version() {
+            // As on the real server, a watch from a version that does not exist yet is silent.
+            return;
+        }
         let mut metadata = json!({"resourceVersion": self.version.to_string(), "creationTimestamp": null});
         if end_of_initial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
@@ -239,7 +277,7 @@ impl Watcher {
     }
 
     fn may_send(&self) -> bool {
-        self.faults.cut_after.is_none_or(|events| self.sent < events)
+        self.faults.ending.is_none_or(|(events, _)| self.sent < events)
     }
 
     /// Sends the next changes. A change after which an object is no longer selected is sent as a deletion.

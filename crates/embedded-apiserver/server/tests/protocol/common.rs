@@ -56,9 +56,9 @@ impl Reply {
                 status["kind"].as_str(),
                 status["status"].as_str(),
                 status["code"].as_u64(),
-                status["reason"].as_str()
+                status["reason"].as_str().unwrap_or_default()
             ),
-            (Some("Status"), Some("Failure"), Some(u64::from(code)), Some(reason)),
+            (Some("Status"), Some("Failure"), Some(u64::from(code)), reason),
             "{status}"
         );
         status["message"].as_str().unwrap().to_owned()

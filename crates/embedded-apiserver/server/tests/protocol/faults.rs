@@ -5,7 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
-use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, ServiceError};
+use kube_endpoint_embedded_apiserver::{
+    Details, EmbeddedApiServer, Fault, FaultRule, LoggedRequest, ServiceError, refusals,
+};
 use serde_json::json;
 
 use crate::common::*;
@@ -138,4 +140,122 @@ async fn the_log_contains_requests() {
     );
     server.clear_request_log();
     assert!(server.request_log().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_one_verb_and_kind_lasts_for_its_span() {
+    let (server, raw) = started();
+    let outage = Duration::from_secs(10)..Duration::from_secs(200);
+    let refuse = Fault::Refuse { status: 503, retry_after: None };
+    server.add_fault(FaultRule::on(refuse, "list", "pods").during(outage));
+    for (sleep, expected) in [(0, 200), (10, 503), (189, 503), (1, 200)] {
+        pass(sleep).await;
+        raw.get(PODS).await.expect(expected);
+        raw.get(SERVICES).await.expect(200);
+    }
+    let pods = |entry: &&LoggedRequest| entry.request.plural() == "pods";
+    let statuses: Vec<_> = server.request_log().iter().filter(pods).map(|entry| entry.status).collect();
+    assert_eq!(statuses, [200, 503, 503, 200]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_half_open_connection_is_silent_and_does_not_end() {
+    let (server, raw) = started();
+    let uri = format!("{PODS}?watch=1&resourceVersion=4&allowWatchBookmarks=true&timeoutSeconds=600");
+    server.add_fault(FaultRule::on(Fault::SilenceWatch { after: 1 }, "watch", "pods").times(1));
+    let (mut faulty, mut silenced) = (raw.watch(&uri).await, raw.watch(&uri).await);
+    for name in ["a", "b"] {
+        raw.post(PODS, &pod(name)).await.expect(201);
+    }
+    assert_eq!(faulty.short().await, "ADDED a@5");
+    assert_eq!(silenced.short().await, "ADDED a@5");
+    assert_eq!(server.open_watches().len(), 2);
+    assert_eq!(server.silence_watches(|watch| watch.plural() == "services"), 0);
+    assert_eq!(server.silence_watches(|watch| watch.namespace == "default"), 2);
+    server.close_watches();
+    assert_eq!(server.break_watches(|_| true), 0, "a half-open connection does not notice");
+    assert!(server.open_watches().is_empty());
+    let hour = Duration::from_secs(3600);
+    assert!(tokio::time::timeout(hour, faulty.short()).await.is_err());
+    assert!(tokio::time::timeout(hour, silenced.short()).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn open_watches_of_one_kind_are_broken() {
+    let (server, raw) = started();
+    let mut pods = raw.watch(&format!("{PODS}?watch=1")).await;
+    let mut services = raw.watch(&format!("{SERVICES}?watch=1")).await;
+    assert_eq!(server.break_watches(|watch| watch.plural() == "pods"), 1);
+    assert!(pods.error().await.unwrap().contains("connection reset"));
+    raw.post(SERVICES, &service("a")).await.expect(201);
+    assert_eq!(services.short().await, "ADDED a@5");
+    drop((pods, services));
+    assert!(server.open_watches().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_never_arrives() {
+    let (server, raw) = started();
+    for (applied, count) in [(false, 0), (true, 1)] {
+        let fault = Fault::NeverAnswer { applied };
+        server.add_fault(FaultRule::on(fault, "create", "services").times(1));
+        let answer = raw.call(request("POST", SERVICES, service("a").to_string()));
+        assert!(tokio::time::timeout(Duration::from_secs(86_400), answer).await.is_err());
+        assert_eq!(server.count("services"), count);
+    }
+    let statuses: Vec<_> = server.request_log().iter().map(|entry| entry.status).collect();
+    assert_eq!(statuses, [0, 201]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_has_the_given_code_reason_details_and_retry_after() {
+    let (server, raw) = started();
+    let mut status = refusals::webhook_denied("deny.example.com", 429, "TooManyRequests", "slow down");
+    status.details = Some(Box::new(Details { retry_after_seconds: 32, ..Details::default() }));
+    server.add_fault(FaultRule::on(Fault::RefuseWith(status), "create", "services").times(1));
+    let reply = raw.post(SERVICES, &service("a")).await;
+    let message = reply.refused(429, "TooManyRequests");
+    assert_eq!(message, "admission webhook \"deny.example.com\" denied the request: slow down");
+    assert_eq!(reply.headers["retry-after"], "32");
+    let quantities = ["count/services=1", "count/services=5", "count/services=5"];
+    let status = refusals::quota_exceeded("services", "a", "few", quantities);
+    server.add_fault(FaultRule::on(Fault::RefuseWith(status), "create", "services").times(1));
+    let reply = raw.post(SERVICES, &service("a")).await;
+    assert_eq!(
+        reply.refused(403, "Forbidden"),
+        "services \"a\" is forbidden: exceeded quota: few, requested: count/services=1, used: count/services=5, \
+         limited: count/services=5"
+    );
+    assert_eq!(reply.json()["details"], json!({"name": "a", "kind": "services"}));
+    raw.post(SERVICES, &service("a")).await.expect(201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_is_answered_404_while_the_object_exists() {
+    let (server, raw) = started();
+    raw.post(SERVICES, &service("a")).await.expect(201);
+    let not_found = Fault::Refuse { status: 404, retry_after: None };
+    server.add_fault(FaultRule::on(not_found, "delete", "services").times(1));
+    let uri = format!("{SERVICES}/a");
+    let message = raw.delete(&uri, &json!({})).await.refused(404, "NotFound");
+    assert_eq!(message, "services \"a\" not found");
+    assert_eq!(server.count("services"), 1);
+    raw.delete(&uri, &json!({})).await.expect(200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn continue_tokens_are_refused() {
+    let (server, raw) = started();
+    for name in ["a", "b"] {
+        raw.post(PODS, &pod(name)).await.expect(201);
+    }
+    let token = raw.get(&format!("{PODS}?limit=1")).await.expect(200)["metadata"]["continue"].clone();
+    let second = format!("{PODS}?limit=1&continue={}", token.as_str().unwrap());
+    for (status, reason) in [(400, "BadRequest"), (500, "InternalError"), (410, "Expired")] {
+        let refuse = Fault::Refuse { status, retry_after: None };
+        server.add_fault(FaultRule::new(refuse, |request| request.parameter("continue").is_some()).times(1));
+        raw.get(&format!("{PODS}?limit=1&continue=")).await.expect(200);
+        raw.get(&second).await.refused(status, reason);
+    }
+    assert_eq!(names(&raw.get(&second).await.expect(200)), ["b"]);
 }

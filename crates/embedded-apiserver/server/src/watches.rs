@@ -1,0 +1,63 @@
+//! The open watches, so that a handle of the server can end, break or silence them.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::request::RequestInfo;
+
+/// What becomes of an open watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The response ends in order, as after a timeout.
+    Closed,
+    /// The connection breaks.
+    Broken,
+    /// The connection stays open and nothing arrives on it.
+    Silent,
+}
+
+/// The open watches, by the id that each got when it was opened.
+#[derive(Debug, Default)]
+pub(crate) struct OpenWatches(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    open: BTreeMap<u64, (RequestInfo, watch::Sender<Option<Ending>>)>,
+}
+
+impl OpenWatches {
+    /// Adds a watch. The receiver is notified of its ending; the id is for [`Self::remove`].
+    pub(crate) fn add(&self, request: &RequestInfo) -> (u64, watch::Receiver<Option<Ending>>) {
+        let (sender, receiver) = watch::channel(None);
+        let mut state = self.0.lock();
+        state.next += 1;
+        let id = state.next;
+        state.open.insert(id, (request.clone(), sender));
+        (id, receiver)
+    }
+
+    /// Removes a watch whose response was dropped.
+    pub(crate) fn remove(&self, id: u64) {
+        self.0.lock().open.remove(&id);
+    }
+
+    /// Ends the watches that `matcher` selects and returns how many these were. A silent watch stays silent.
+    pub(crate) fn end(&self, ending: Ending, matcher: impl Fn(&RequestInfo) -> bool) -> usize {
+        let state = self.0.lock();
+        let selected = state
+            .open
+            .values()
+            .filter(|(request, sender)| *sender.borrow() != Some(Ending::Silent) && matcher(request));
+        selected.map(|(_, sender)| sender.send_replace(Some(ending))).count()
+    }
+
+    /// The requests of the open watches that are not silent, in the order in which they were opened.
+    pub(crate) fn requests(&self) -> Vec<RequestInfo> {
+        let state = self.0.lock();
+        let heard = state.open.values().filter(|(_, sender)| *sender.borrow() != Some(Ending::Silent));
+        heard.map(|(request, _)| request.clone()).collect()
+    }
+}
