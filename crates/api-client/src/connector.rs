@@ -9,6 +9,9 @@
 //! ([`CONNECTION_WINDOW`]) is 16 times the window of a stream ([`STREAM_WINDOW`]), more than there are watches. And a lost TCP
 //! segment delays all streams for one round trip, which does not matter between controllers and their API server.
 //!
+//! Requests that start together while there is no connection open one each; hyper's pool keeps one of them for later
+//! requests. So the watches of a start have a connection each, until they end and are opened again.
+//!
 //! HTTP/1 remains for `http://` addresses and for proxies that terminate TLS without HTTP/2. It has no PING, so TCP
 //! keepalive and `TCP_USER_TIMEOUT` do the same work. They are set on every connection: with HTTP/2 they are the second
 //! line of defence.

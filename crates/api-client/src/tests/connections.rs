@@ -127,6 +127,30 @@ async fn watches_and_requests_share_one_connection_over_http2() {
 }
 
 #[tokio::test]
+async fn watches_that_nobody_reads_hold_up_no_request() {
+    let authority = Authority::new();
+    let server = Server::start(&authority).await;
+    let files = Credentials::new();
+    files.write("ca.crt", authority.pem());
+    let client = client(config(&server, &files.path("ca.crt")), limits()).await.unwrap();
+    let mut watches = Vec::new();
+    for _ in 0..8 {
+        watches.push(client.send(get("/watch")).await.unwrap());
+    }
+    assert_eq!(server.send(vec![b'x'; 4 << 20]), watches.len());
+    // Time for the server to send as much as it may.
+    for _ in 0..50 {
+        // Headers always pass; it is the body that needs room in the window.
+        let answer =
+            async { client.send(get("/")).await.unwrap().into_body().collect().await.unwrap().to_bytes() };
+        let answer = timeout(Duration::from_secs(20), answer).await;
+        assert_eq!(answer.expect("the unread watches hold the request up"), "ok");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
 async fn a_server_without_http2_is_spoken_to_in_http1() {
     let authority = Authority::new();
     let server = Server::with_protocols(&authority, &["http/1.1"]).await;

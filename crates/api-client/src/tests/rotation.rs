@@ -1,6 +1,7 @@
 //! Files with credentials that are replaced while the client runs.
 
 use http_body_util::BodyExt;
+use serde_json::json;
 
 use super::{Authority, Credentials, Server, config, get, limits, until};
 use crate::client::client;
@@ -115,6 +116,32 @@ async fn after_401_the_token_is_read_again_at_once() {
     server.accept_only("new");
     assert_eq!(client.send(get("/")).await.unwrap().status(), 401, "the answer goes to the caller");
     assert_eq!(client.send(get("/")).await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn credentials_that_are_not_renewed_are_sent_as_kube_sends_them() {
+    let authority = Authority::new();
+    let server = Server::start(&authority).await;
+    let files = Credentials::new();
+    files.write("ca.crt", authority.pem());
+    files.write("token", "from the file");
+    let check = async |user: serde_json::Value, sent: Option<&str>| {
+        let mut config = config(&server, &files.path("ca.crt"));
+        config.auth_info = serde_json::from_value(user.clone()).unwrap();
+        let client = client(config, limits()).await.unwrap();
+        assert_eq!(client.send(get("/")).await.unwrap().status(), 200);
+        assert_eq!(server.last().token.as_deref(), sent, "{user}");
+    };
+    let file = files.path("token");
+    let plugin = json!({"command": "/no/such/plugin"});
+    check(json!({}), None).await;
+    check(json!({"token": "fixed"}), Some("fixed")).await;
+    check(json!({"token": "fixed", "tokenFile": file, "exec": plugin}), Some("fixed")).await;
+    check(json!({"tokenFile": file, "exec": plugin}), Some("from the file")).await;
+    check(json!({"username": "me", "password": "pass", "exec": plugin}), Some("Basic bWU6cGFzcw==")).await;
+    let provider = json!({"name": "gcp", "config": {"cmd-path": "/bin/echo", "cmd-args": "-n printed"}});
+    check(json!({"auth-provider": provider, "tokenFile": file}), Some("printed")).await;
+    check(json!({"auth-provider": {"name": "oidc", "config": {"id-token": "id"}}}), Some("id")).await;
 }
 
 #[tokio::test]

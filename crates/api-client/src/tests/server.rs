@@ -141,8 +141,9 @@ impl Server {
     }
 
     /// Sends something on every watch; says to how many.
-    pub(crate) fn send(&self, event: &'static str) -> usize {
-        self.shared.watches.lock().iter().filter(|watch| watch.unbounded_send(event.into()).is_ok()).count()
+    pub(crate) fn send(&self, event: impl Into<Bytes>) -> usize {
+        let event = event.into();
+        self.shared.watches.lock().iter().filter(|watch| watch.unbounded_send(event.clone()).is_ok()).count()
     }
 }
 
