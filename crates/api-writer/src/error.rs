@@ -20,12 +20,14 @@ pub enum WriteError {
     /// The object does not exist (404).
     #[error("{0}")]
     NotFound(String),
-    /// The server is overloaded (429, or 503 with Retry-After). Pause.
+    /// The server is overloaded (429, or a 5xx with Retry-After). Pause. After a 5xx the write may have been carried out.
     #[error("{message}")]
     Busy {
+        /// HTTP status.
+        code: u16,
         /// The server's message.
         message: String,
-        /// The delay that the server asked for.
+        /// The delay that the server asked for; more than zero.
         retry_after: Option<Duration>,
     },
     /// The server refused the write (any other 4xx), and will refuse it again until something changes.
@@ -45,7 +47,13 @@ pub enum WriteError {
 impl WriteError {
     /// Whether the write certainly did not happen.
     pub fn is_refusal(&self) -> bool {
-        !matches!(self, Self::Unknown(_))
+        !matches!(self, Self::Unknown(_) | Self::Busy { code: 500.., .. })
+    }
+
+    /// Whether the reason concerns all writes alike: the connection, a timeout, the credentials (401), overload (429) or a
+    /// server that fails (5xx). Any other reason concerns this object, and says nothing about other writes.
+    pub fn is_common(&self) -> bool {
+        matches!(self, Self::Unknown(_) | Self::Busy { .. } | Self::Refused { code: 401, .. })
     }
 
     /// The error that a response other than a success describes.
@@ -73,8 +81,10 @@ impl WriteError {
             }
             StatusCode::CONFLICT => Self::Conflict(message),
             StatusCode::NOT_FOUND => Self::NotFound(message),
-            StatusCode::TOO_MANY_REQUESTS => Self::Busy { message, retry_after },
-            StatusCode::SERVICE_UNAVAILABLE if retry_after.is_some() => Self::Busy { message, retry_after },
+            StatusCode::TOO_MANY_REQUESTS => Self::Busy { code: code.as_u16(), message, retry_after },
+            code if code.is_server_error() && retry_after.is_some() => {
+                Self::Busy { code: code.as_u16(), message, retry_after }
+            }
             code if code.is_client_error() => Self::Refused { code: code.as_u16(), message },
             _ => Self::Unknown(message),
         }
@@ -125,13 +135,15 @@ mod tests {
         );
         check(409, None, r#"{"message":"m","reason":"Conflict"}"#, WriteError::Conflict("m".into()));
         check(404, None, r#"{"message":"m"}"#, WriteError::NotFound("m".into()));
-        let busy = |seconds: Option<u64>| WriteError::Busy {
+        let busy = |code: u16, seconds: Option<u64>| WriteError::Busy {
+            code,
             message: "m".into(),
             retry_after: seconds.map(Duration::from_secs),
         };
-        check(429, Some(3), r#"{"message":"m"}"#, busy(Some(3)));
-        check(429, None, r#"{"message":"m"}"#, busy(None));
-        check(503, Some(1), r#"{"message":"m"}"#, busy(Some(1)));
+        check(429, Some(3), r#"{"message":"m"}"#, busy(429, Some(3)));
+        check(429, None, r#"{"message":"m"}"#, busy(429, None));
+        check(503, Some(1), r#"{"message":"m"}"#, busy(503, Some(1)));
+        check(500, Some(2), r#"{"message":"m"}"#, busy(500, Some(2)));
         check(503, None, r#"{"message":"m"}"#, WriteError::Unknown("m".into()));
         check(
             422,
@@ -142,5 +154,26 @@ mod tests {
         check(500, None, r#"{"message":"m"}"#, WriteError::Unknown("m".into()));
         let proxy = "the server answered 502 Bad Gateway: <html>no</html>";
         check(502, None, "<html>no</html>\n", WriteError::Unknown(proxy.into()));
+    }
+
+    #[test]
+    fn reasons_common_to_all_writes_are_told_from_refusals_of_one_object() {
+        let check = |code: u16, body: &str, common: bool, refusal: bool| {
+            let error = WriteError::from_answer(StatusCode::from_u16(code).unwrap(), None, body.as_bytes());
+            assert_eq!((error.is_common(), error.is_refusal()), (common, refusal), "{code}");
+        };
+        for code in [400, 403, 404, 409, 413, 422] {
+            check(code, "{}", false, true);
+        }
+        for code in [401, 429] {
+            check(code, "{}", true, true);
+        }
+        for code in [500, 502, 503, 504] {
+            check(code, "{}", true, false);
+        }
+        let busy = |code| WriteError::Busy { code, message: "m".into(), retry_after: None };
+        assert!(busy(429).is_refusal() && busy(429).is_common());
+        assert!(!busy(503).is_refusal() && busy(503).is_common());
+        assert!(WriteError::Unknown("the connection broke".into()).is_common());
     }
 }

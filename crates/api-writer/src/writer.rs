@@ -251,15 +251,16 @@ impl ApiWriter {
             Ok(Err(error)) => Err(WriteError::Unknown(format!("{method} {path}: {error}"))),
             Ok(Ok((parts, body))) if parts.status.is_success() => Ok(body),
             Ok(Ok((parts, body))) => {
-                let retry_after = parts
-                    .headers
-                    .get(header::RETRY_AFTER)
-                    .and_then(|value| value.to_str().ok()?.parse().ok())
-                    .map(Duration::from_secs);
-                Err(WriteError::from_answer(parts.status, retry_after, &body))
+                Err(WriteError::from_answer(parts.status, retry_after(&parts.headers), &body))
             }
         }
     }
+}
+
+/// The delay that an answer asks for. None if it is zero, a date or unreadable: the key then waits for its own backoff.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
 /// The headers into which a propagator writes the trace context, such as `traceparent`.

@@ -275,7 +275,7 @@ impl<R: Reconciler> Runtime<R> {
             Err(error) => error,
         };
         for FailedWrite { error, .. } in error.writes() {
-            if let WriteError::Busy { message, retry_after: Some(pause) } = error {
+            if let WriteError::Busy { message, retry_after: Some(pause), .. } = error {
                 tracing::info!(queue = self.queue.name(), %key, message, ?pause, "the API server asked for a pause");
                 return Ok(self.pause(key, *pause));
             }

@@ -98,8 +98,26 @@ async fn a_delete_is_for_one_uid_only() {
 #[tokio::test]
 async fn errors_carry_the_servers_message_and_delay() {
     let (writer, _) = answering(429, r#"{"message":"slow down"}"#);
-    let want = WriteError::Busy { message: "slow down".into(), retry_after: Some(Duration::from_secs(7)) };
+    let want = WriteError::Busy {
+        code: 429,
+        message: "slow down".into(),
+        retry_after: Some(Duration::from_secs(7)),
+    };
     assert_eq!(writer.create(&slice()).await, Err(want));
+}
+
+#[test]
+fn retry_after_counts_as_whole_seconds_above_zero_only() {
+    let check = |value: &str, want: Option<u64>| {
+        let headers = HeaderMap::from_iter([(header::RETRY_AFTER, HeaderValue::from_str(value).unwrap())]);
+        assert_eq!(retry_after(&headers), want.map(Duration::from_secs), "{value}");
+    };
+    check("7", Some(7));
+    check(" 86400 ", Some(86_400));
+    for none in ["0", "", "-1", "1.5", "soon", "Wed, 21 Oct 2026 07:28:00 GMT", "99999999999999999999999"] {
+        check(none, None);
+    }
+    assert_eq!(retry_after(&HeaderMap::new()), None);
 }
 
 #[tokio::test]
