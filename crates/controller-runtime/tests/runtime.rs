@@ -5,13 +5,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
 use kube_endpoint_controller_runtime::{
     Completion, Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, StateCounts, SyncError,
 };
 use kube_endpoint_core_model::{EndpointSlice, ObjectKey, ObjectMeta, ResourceVersion, Service, Writes};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
-use kube_endpoint_informer::{ApiClient, Change, Cluster, Kind, Kinds, StreamEvent};
+use kube_endpoint_informer::{Change, Cluster, Kind, Kinds, StreamEvent};
 use kube_endpoint_workqueue::default_controller_rate_limiter;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;

@@ -37,9 +37,8 @@ pub use object::{Kind, Kinds, Object, Resource};
 pub use options::ReflectorOptions;
 pub use run::run;
 
-pub use kube_endpoint_api_client::ApiClient;
-
 use futures::{Stream, StreamExt};
+use kube_endpoint_api_client::ApiClient;
 
 /// Applies a stream of events of one kind to a cluster until the stream ends.
 pub async fn feed<T: Object>(cluster: Cluster, events: impl Stream<Item = StreamEvent<T>>) {

@@ -9,11 +9,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1 as api;
 use kube::api::DeleteParams;
 use kube::{Api, Client};
+use kube_endpoint_api_client::{ApiClient, client_from_config};
 use kube_endpoint_core_model::{ObjectKey, Pod, Service};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
-use kube_endpoint_informer::{
-    ApiClient, Change, Cluster, Handler, Kind, Object, PodEvent, ReflectorOptions, run,
-};
+use kube_endpoint_informer::{Change, Cluster, Handler, Kind, Object, PodEvent, ReflectorOptions, run};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use serde_json::json;
@@ -241,7 +240,7 @@ async fn the_client_returns_errors_with_their_headers_and_does_not_retry() {
     let snapshotter = recorder.snapshotter();
     let _current = metrics::set_default_local_recorder(&recorder);
     let config = kube::Config::new(format!("http://{}", listener.address()).parse().unwrap());
-    let client = kube_endpoint_api_client::client_from_config(config).await.unwrap();
+    let client = client_from_config(config).await.unwrap();
     let request = http::Request::get("/api/v1/pods").body(kube::client::Body::empty()).unwrap();
     let answer = client.send(request).await.unwrap();
     assert_eq!((answer.status().as_u16(), &answer.headers()["retry-after"]), (429, &"7".parse().unwrap()));

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
 use kube_endpoint_core_model::{Endpoints, Pod, Service};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_endpoints_controller::controller::EVENT_COMPONENT;
 use kube_endpoint_endpoints_controller::{ControllerOptions, EndpointsController};
-use kube_endpoint_informer::{ApiClient, Cluster, Kind, Object, ReflectorOptions};
+use kube_endpoint_informer::{Cluster, Kind, Object, ReflectorOptions};
 use kube_endpoint_testing::{Environment, Simulation, USER_AGENT, server_builder};
 use serde_json::{Value, json};
 use tracing::span::{Attributes, Id, Record};

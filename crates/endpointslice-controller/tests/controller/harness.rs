@@ -3,12 +3,13 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
+use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
 use kube_endpoint_core_model::{EndpointSlice, Node, Pod, Service};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_endpointslice_controller::controller::EVENT_COMPONENT;
 use kube_endpoint_endpointslice_controller::{ControllerOptions, EndpointSliceController, buckets};
-use kube_endpoint_informer::{ApiClient, Cluster, Kind, Object, ReflectorOptions};
+use kube_endpoint_informer::{Cluster, Kind, Object, ReflectorOptions};
 use kube_endpoint_testing::{Environment, Simulation, USER_AGENT, server_builder};
 use kube_endpoint_workqueue::{HISTOGRAM_BUCKETS, HISTOGRAM_NAMES};
 use serde_json::{Value, json};

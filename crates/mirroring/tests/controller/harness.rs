@@ -3,10 +3,11 @@
 use std::ops::Deref;
 use std::time::Duration;
 
+use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Service};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
-use kube_endpoint_informer::{ApiClient, Cluster, Kind, Object, ReflectorOptions};
+use kube_endpoint_informer::{Cluster, Kind, Object, ReflectorOptions};
 use kube_endpoint_mirroring::controller::EVENT_COMPONENT;
 use kube_endpoint_mirroring::{ControllerOptions, MirroringController, buckets};
 use kube_endpoint_testing::{Environment, Simulation, USER_AGENT, server_builder};
