@@ -20,15 +20,17 @@ impl<R: Reconciler> Clone for Controller<R> {
 }
 
 impl<R: Reconciler> Controller<R> {
-    /// A controller over the caches, which it begins to listen to. It syncs nothing before [`Self::run`].
+    /// Creates a controller and registers it as a handler of `cluster`. It syncs nothing before [`Self::run`]. `seed`
+    /// determines the names of new objects.
     pub fn new(
         cluster: Cluster,
         writer: ApiWriter,
         events: EventRecorder,
         clock: Clock,
         options: R::Options,
+        seed: u64,
     ) -> Self {
-        let runtime = Arc::new(Runtime::new(cluster.clone(), writer, events, clock, R::new(options)));
+        let runtime = Arc::new(Runtime::new(cluster.clone(), writer, events, clock, R::new(options), seed));
         cluster.add_handler(Arc::clone(&runtime) as _);
         Self { runtime }
     }

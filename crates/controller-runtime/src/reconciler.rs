@@ -17,19 +17,12 @@ pub struct Config {
     pub rate_limiter: MaxOfRateLimiter<ObjectKey>,
     /// How many keys are synced at once.
     pub workers: usize,
-    /// Seed of the names of new objects.
-    pub seed: u64,
 }
 
 impl Config {
     /// All of it.
-    pub fn new(
-        queue_name: &'static str,
-        rate_limiter: MaxOfRateLimiter<ObjectKey>,
-        workers: usize,
-        seed: u64,
-    ) -> Self {
-        Self { queue_name, rate_limiter, workers, seed }
+    pub fn new(queue_name: &'static str, rate_limiter: MaxOfRateLimiter<ObjectKey>, workers: usize) -> Self {
+        Self { queue_name, rate_limiter, workers }
     }
 }
 

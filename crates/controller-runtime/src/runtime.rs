@@ -59,11 +59,12 @@ impl<R: Reconciler> Runtime<R> {
         events: EventRecorder,
         clock: Clock,
         reconciler: R,
+        seed: u64,
     ) -> Self {
         let config = reconciler.config();
         Self {
             queue: WorkQueue::new(config.queue_name, config.rate_limiter),
-            writer: TrackedWriter::new(writer, config.seed),
+            writer: TrackedWriter::new(writer, seed),
             stopped: Notify::new(),
             keys: KeyStates::default(),
             reconciler,

@@ -41,7 +41,7 @@ impl Reconciler for Fake {
     }
 
     fn config(&self) -> Config {
-        Config::new("fake", default_controller_rate_limiter(), 1, 1)
+        Config::new("fake", default_controller_rate_limiter(), 1)
     }
 
     fn manages(&self, _: &EndpointSlice) -> bool {
@@ -115,7 +115,7 @@ impl TestBed {
         let clock = Clock::starting_at(server.now());
         let (events, _) = EventRecorder::new("fake", writer.clone(), clock, 1);
         let script = Script::default();
-        let controller = Controller::new(cluster.clone(), writer, events, clock, script.clone());
+        let controller = Controller::new(cluster.clone(), writer, events, clock, script.clone(), 1);
         let running = tokio::spawn(controller.clone().run());
         Self { server, cluster, controller, script, running }
     }

@@ -33,14 +33,12 @@ pub struct ControllerOptions {
     /// Gate `EndpointsRepair`: Endpoints that somebody else changed are synced at once. Upstream leaves them as they are
     /// until a pod or the Service changes.
     pub repair: bool,
-    /// Seed of all that is random.
-    pub seed: u64,
 }
 
 impl Default for ControllerOptions {
     /// Upstream's defaults, and the gates as they are by default.
     fn default() -> Self {
-        Self { plan: PlanOptions::default(), workers: 5, batch_period: Duration::ZERO, repair: true, seed: 0 }
+        Self { plan: PlanOptions::default(), workers: 5, batch_period: Duration::ZERO, repair: true }
     }
 }
 
@@ -73,7 +71,7 @@ impl Reconciler for EndpointsReconciler {
     }
 
     fn config(&self) -> Config {
-        Config::new(QUEUE_NAME, default_controller_rate_limiter(), self.options.workers, self.options.seed)
+        Config::new(QUEUE_NAME, default_controller_rate_limiter(), self.options.workers)
     }
 
     fn manages(&self, _: &Endpoints) -> bool {

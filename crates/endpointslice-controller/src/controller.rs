@@ -41,8 +41,6 @@ pub struct ControllerOptions {
     pub node_zone_resync: bool,
     /// Gate `MissingNodeResync`: Services that left out pods because their node was not known are synced when it appears.
     pub missing_node_resync: bool,
-    /// Seed of the names of new slices.
-    pub seed: u64,
 }
 
 impl Default for ControllerOptions {
@@ -54,7 +52,6 @@ impl Default for ControllerOptions {
             batch_period: Duration::ZERO,
             node_zone_resync: true,
             missing_node_resync: true,
-            seed: 0,
         }
     }
 }
@@ -97,7 +94,7 @@ impl Reconciler for EndpointSliceReconciler {
     }
 
     fn config(&self) -> Config {
-        Config::new(QUEUE_NAME, endpoint_slice_rate_limiter(), self.options.workers, self.options.seed)
+        Config::new(QUEUE_NAME, endpoint_slice_rate_limiter(), self.options.workers)
     }
 
     fn manages(&self, slice: &EndpointSlice) -> bool {

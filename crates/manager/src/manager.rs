@@ -98,6 +98,10 @@ impl Manager {
             (Kind::Endpoints, endpoints || mirroring),
         ];
         let kinds: Kinds = needed.into_iter().filter_map(|(kind, needed)| needed.then_some(kind)).collect();
+        #[cfg_attr(
+            not(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring")),
+            expect(unused_mut, reason = "unchanged in a build without controllers")
+        )]
         let mut build = Build {
             client: client.clone(),
             cluster: Cluster::new(kinds),
@@ -317,9 +321,9 @@ impl Build<'_> {
             batch_period: settings.endpoint_slice_batch_period,
             node_zone_resync: settings.gates.is_on(Gate::NodeZoneResync),
             missing_node_resync: settings.gates.is_on(Gate::MissingNodeResync),
-            seed: self.seeds.next(),
         };
-        Ok(EndpointSliceController::new(self.cluster.clone(), writer, events, self.clock, options))
+        let seed = self.seeds.next();
+        Ok(EndpointSliceController::new(self.cluster.clone(), writer, events, self.clock, options, seed))
     }
 
     #[cfg(feature = "endpoints")]
@@ -340,9 +344,9 @@ impl Build<'_> {
             workers: self.settings.endpoints_workers,
             batch_period: self.settings.endpoints_batch_period,
             repair: gates.is_on(Gate::EndpointsRepair),
-            seed: self.seeds.next(),
         };
-        Ok(EndpointsController::new(self.cluster.clone(), writer, events, self.clock, options))
+        let seed = self.seeds.next();
+        Ok(EndpointsController::new(self.cluster.clone(), writer, events, self.clock, options, seed))
     }
 
     #[cfg(feature = "mirroring")]
@@ -358,8 +362,8 @@ impl Build<'_> {
             workers: self.settings.mirroring_workers,
             batch_period: self.settings.mirroring_batch_period,
             orphaned_slice_cleanup: self.settings.gates.is_on(Gate::OrphanedSliceCleanup),
-            seed: self.seeds.next(),
         };
-        Ok(MirroringController::new(self.cluster.clone(), writer, events, self.clock, options))
+        let seed = self.seeds.next();
+        Ok(MirroringController::new(self.cluster.clone(), writer, events, self.clock, options, seed))
     }
 }

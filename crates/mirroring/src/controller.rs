@@ -37,8 +37,6 @@ pub struct ControllerOptions {
     /// Gate `OrphanedSliceCleanup`: slices that were made of pods go once the Service has no selector any more and its
     /// Endpoints are mirrored. Upstream leaves both in place, and clients with endpoints that nobody maintains.
     pub orphaned_slice_cleanup: bool,
-    /// Seed of the names of new slices.
-    pub seed: u64,
 }
 
 impl Default for ControllerOptions {
@@ -49,7 +47,6 @@ impl Default for ControllerOptions {
             workers: 5,
             batch_period: Duration::ZERO,
             orphaned_slice_cleanup: true,
-            seed: 0,
         }
     }
 }
@@ -82,12 +79,7 @@ impl Reconciler for MirroringReconciler {
     }
 
     fn config(&self) -> Config {
-        Config::new(
-            QUEUE_NAME,
-            endpoint_slice_mirroring_rate_limiter(),
-            self.options.workers,
-            self.options.seed,
-        )
+        Config::new(QUEUE_NAME, endpoint_slice_mirroring_rate_limiter(), self.options.workers)
     }
 
     fn manages(&self, slice: &EndpointSlice) -> bool {

@@ -57,7 +57,7 @@ fn controller(environment: &mut Environment, options: ControllerOptions) -> Endp
     let writer = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), USER_AGENT);
     let clock = Clock::starting_at(environment.now());
     let (events, sending) = EventRecorder::new(EVENT_COMPONENT, writer.clone(), clock, 1);
-    let controller = EndpointsController::new(cluster.clone(), writer, events, clock, options);
+    let controller = EndpointsController::new(cluster.clone(), writer, events, clock, options, 1);
     environment.spawn(sending);
     watch::<Pod>(environment, &client, &cluster);
     watch::<Service>(environment, &client, &cluster);
