@@ -102,7 +102,7 @@ impl Cluster {
                 let update = Update::of(new, old.as_ref());
                 store.table.write().put(key, Arc::clone(update.item()));
                 metrics.applied.increment(1);
-                self.set_position::<T>(version);
+                self.advance::<T>(version);
                 if update.notifies() {
                     deliver(Change { old, new: Some(Arc::clone(update.item())) });
                 }
@@ -117,14 +117,14 @@ impl Cluster {
                 let (table, changes) = replaced(&store.table.read(), items, undecodable);
                 let before = std::mem::replace(&mut *store.table.write(), table);
                 metrics.restarted.increment(1);
-                self.set_position::<T>(resource_version);
+                self.restart::<T>(resource_version);
                 changes.into_iter().for_each(deliver);
                 self.mark_synced::<T>();
                 drop(before);
             }
             StreamEvent::Bookmark(version) => {
                 metrics.bookmarks.increment(1);
-                self.set_position::<T>(version);
+                self.advance::<T>(version);
             }
         }
     }
@@ -139,21 +139,31 @@ impl Cluster {
         let old = store.table.read().get(&key.namespace, &key.name).cloned();
         store.table.write().remove(key);
         self.metrics(T::KIND).deleted.increment(1);
-        self.set_position::<T>(version);
+        self.advance::<T>(version);
         // Deleting an unknown object is a no-op.
         if old.is_some() {
             deliver(Change { old, new: None });
         }
     }
 
-    /// Moves the position of a kind to a version. An unknown version leaves it unchanged.
-    pub(crate) fn set_position<T: Object>(&self, version: ResourceVersion) {
+    /// Moves the position of a kind to the version of an event. An unknown version leaves it unchanged.
+    pub(crate) fn advance<T: Object>(&self, version: ResourceVersion) {
+        self.inner.progress.advance(T::KIND, version);
+        self.record_position::<T>();
+    }
+
+    /// Moves the position of a kind to the version of a complete list, which may be lower.
+    pub(crate) fn restart<T: Object>(&self, version: ResourceVersion) {
+        if !version.is_none() {
+            self.inner.progress.restart(T::KIND, version);
+        }
+        self.record_position::<T>();
+    }
+
+    fn record_position<T: Object>(&self) {
         let metrics = self.metrics(T::KIND);
         metrics.objects.set(self.count(T::KIND) as f64);
-        if !version.is_none() {
-            self.inner.progress.set_position(T::KIND, version);
-            metrics.position.set(version.0 as f64);
-        }
+        metrics.position.set(self.position(T::KIND).0 as f64);
     }
 
     /// Records that a kind was listed and that handlers were called for its objects.

@@ -45,7 +45,7 @@ impl Cluster {
             }
             StreamEvent::Bookmark(version) => {
                 metrics.bookmarks.increment(1);
-                self.set_position::<Pod>(version);
+                self.advance::<Pod>(version);
             }
         }
     }
@@ -62,7 +62,7 @@ impl Cluster {
         index.write().put_pod(new);
         let now = if needs_services { index.read().services_of_pod(&new.key) } else { Vec::new() };
         self.metrics(Pod::KIND).applied.increment(1);
-        self.set_position::<Pod>(version);
+        self.advance::<Pod>(version);
         if update.notifies() {
             self.notify_pod(pod_event(Change { old, new: Some(Arc::clone(new)) }, changed, before, now));
         }
@@ -76,7 +76,7 @@ impl Cluster {
         };
         index.write().remove_pod(key);
         self.metrics(Pod::KIND).deleted.increment(1);
-        self.set_position::<Pod>(version);
+        self.advance::<Pod>(version);
         if old.is_some() {
             self.notify_pod(pod_event(Change { old, new: None }, EVERYTHING, before, Vec::new()));
         }
@@ -96,7 +96,7 @@ impl Cluster {
         };
         let before = std::mem::replace(&mut *index.write(), now);
         self.metrics(Pod::KIND).restarted.increment(1);
-        self.set_position::<Pod>(version);
+        self.restart::<Pod>(version);
         for change in changes {
             let changed = changed(change.old.as_deref(), change.new.as_deref());
             let (mut left, mut joined) = (Vec::new(), Vec::new());
@@ -130,7 +130,7 @@ impl Cluster {
             }
             StreamEvent::Bookmark(version) => {
                 metrics.bookmarks.increment(1);
-                self.set_position::<Service>(version);
+                self.advance::<Service>(version);
             }
         }
     }
@@ -146,7 +146,7 @@ impl Cluster {
         let previous_pods = index.write().put_service(Arc::clone(update.item()), selector_change);
         drop(previous_pods);
         self.metrics(Service::KIND).applied.increment(1);
-        self.set_position::<Service>(version);
+        self.advance::<Service>(version);
         if update.notifies() {
             self.notify_service(&Change { old, new: Some(Arc::clone(update.item())) });
         }
@@ -161,7 +161,7 @@ impl Cluster {
         let previous_pods = index.write().remove_service(key, selector_change);
         drop(previous_pods);
         self.metrics(Service::KIND).deleted.increment(1);
-        self.set_position::<Service>(version);
+        self.advance::<Service>(version);
         if old.is_some() {
             self.notify_service(&Change { old, new: None });
         }
@@ -180,7 +180,7 @@ impl Cluster {
         };
         let before = std::mem::replace(&mut *index.write(), now);
         self.metrics(Service::KIND).restarted.increment(1);
-        self.set_position::<Service>(version);
+        self.restart::<Service>(version);
         for change in &changes {
             self.notify_service(change);
         }

@@ -11,6 +11,7 @@ use crate::metrics::{KindMetrics, describe};
 use crate::pod_service_index::PodServiceIndex;
 use crate::progress::Progress;
 use crate::serial_queue::SerialQueue;
+use crate::status::KindStatus;
 use crate::table::Table;
 use crate::{Handler, Kind, Kinds, Object, StreamEvent};
 
@@ -202,6 +203,31 @@ impl Cluster {
     /// Waits until [`has_synced`](Self::has_synced).
     pub async fn synced(&self) {
         self.inner.progress.synced().await;
+    }
+
+    /// Whether each of these kinds has been listed and handlers have been called for its objects. Stays true once it is true.
+    pub fn has_synced_kinds(&self, kinds: impl Into<Kinds>) -> bool {
+        self.inner.progress.has_synced_kinds(kinds.into())
+    }
+
+    /// Waits until [`has_synced_kinds`](Self::has_synced_kinds). A controller waits for the kinds that it reads, so that it
+    /// does not depend on a kind that only others read and that may not be listed.
+    pub async fn synced_kinds(&self, kinds: impl Into<Kinds>) {
+        self.inner.progress.synced_kinds(kinds.into()).await;
+    }
+
+    /// Whether a kind has been listed, and whether its requests fail.
+    pub fn status(&self, kind: Kind) -> KindStatus {
+        let synced = self.has_synced_kinds([kind]);
+        KindStatus { synced, failure: self.inner.progress.failure(kind) }
+    }
+
+    /// Asks the reflector of a kind to compare the server's version with the position of the store, and to list the kind if
+    /// the server's is lower. Call it when the store seems to differ from the server for long, such as after repeated
+    /// conflicts on an object whose version in the store does not change. It returns at once. Several requests count as one,
+    /// and a kind is checked at most every 10 s.
+    pub fn request_version_check(&self, kind: Kind) {
+        self.inner.progress.request_version_check(kind);
     }
 
     /// Applies an event. On return, the stores show it and handlers have been called; unless another thread is applying an

@@ -6,9 +6,12 @@ use std::time::Duration;
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
 use kube::core::Status;
-use kube_endpoint_core_model::causes;
+use kube_endpoint_core_model::{ResourceVersion, causes};
 
 use crate::metrics::WatchErrorReason;
+
+/// The longest delay that a server can ask for. Maintenance pages ask for a day.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// Why a list or a watch failed.
 #[derive(Debug, thiserror::Error)]
@@ -28,15 +31,30 @@ pub(crate) enum ListWatchError {
         reason: String,
         /// Human-readable message.
         message: String,
-        /// The delay that the server asked for.
+        /// The delay that the server asked for, 60 s at most. Only 429 and 5xx have one.
         retry_after: Option<Duration>,
     },
     /// The server no longer keeps the requested version, or the rest of a list. Relist.
     #[error("the API server no longer keeps this version: {0}")]
     Expired(String),
-    /// The server has not reached the requested version and may never. Relist.
+    /// The server has not reached the requested version and may never. Compare versions.
     #[error("the API server does not know this version yet: {0}")]
     TooLargeResourceVersion(String),
+    /// The server's version is lower than the position of the watch, as after a restore from a backup. Relist.
+    #[error(
+        "the API server's version {server} is lower than {position}, which it sent before: its storage was set back"
+    )]
+    VersionWentBack {
+        /// The version of a list.
+        server: ResourceVersion,
+        /// The version of the last event, bookmark or complete list.
+        position: ResourceVersion,
+    },
+    /// Writes keep conflicting with what the store shows, although the server's version is not lower. Relist.
+    #[error(
+        "writes keep conflicting with what the store shows, although the API server's version is not lower"
+    )]
+    StoreDiffers,
     /// The response is not what was requested. What it should have said is unknown, so a watch must relist.
     #[error("the API server's answer is invalid: {0}")]
     InvalidResponse(String),
@@ -64,6 +82,8 @@ impl ListWatchError {
         }
         let seconds = details.map_or(0, |details| u64::from(details.retry_after_seconds));
         let retry_after = retry_after.or((seconds > 0).then(|| Duration::from_secs(seconds)));
+        let retry_after =
+            retry_after.filter(|_| code == 429 || code >= 500).map(|it| it.min(MAX_RETRY_AFTER));
         Self::Api { code, reason, message, retry_after }
     }
 
@@ -77,13 +97,31 @@ impl ListWatchError {
         Self::from_status(Status { code, ..status }, retry_after(headers))
     }
 
+    /// The HTTP status of the answer, if the server answered.
+    pub(crate) fn code(&self) -> Option<u16> {
+        match self {
+            Self::Api { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// The delay that the server asked for.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Api { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+
     /// The `reason` label of the metric.
     pub(crate) fn reason(&self) -> WatchErrorReason {
         match self {
             Self::Unreachable(_) => WatchErrorReason::Unreachable,
             Self::IdleTimeout(_) => WatchErrorReason::IdleTimeout,
             Self::Api { .. } | Self::Expired(_) | Self::TooLargeResourceVersion(_) => WatchErrorReason::Api,
-            Self::InvalidResponse(_) => WatchErrorReason::InvalidResponse,
+            Self::InvalidResponse(_) | Self::VersionWentBack { .. } | Self::StoreDiffers => {
+                WatchErrorReason::InvalidResponse
+            }
             Self::Interrupted(_) => WatchErrorReason::Interrupted,
         }
     }
@@ -136,12 +174,28 @@ mod tests {
             of(429, None, &status(429, "TooManyRequests", json!({"retryAfterSeconds": 3}))),
             r#"Api { code: 429, reason: "TooManyRequests", message: "m", retry_after: Some(3s) }"#,
         );
-        for date_or_zero in ["Wed, 21 Oct 2015 07:28:00 GMT", "0", "-1"] {
+        for date_or_zero in ["Wed, 21 Oct 2015 07:28:00 GMT", "0", "-1", "soon", "99999999999999999999999"] {
             check(
                 of(503, Some(date_or_zero), ""),
                 r#"Api { code: 503, reason: "", message: "no explanation", retry_after: None }"#,
             );
         }
+        check(
+            of(503, Some("86400"), "<html>Maintenance</html>"),
+            r#"Api { code: 503, reason: "", message: "<html>Maintenance</html>", retry_after: Some(60s) }"#,
+        );
+        for code in [500, 502, 504, 599] {
+            check(
+                of(code, Some("5"), ""),
+                &format!(
+                    r#"Api {{ code: {code}, reason: "", message: "no explanation", retry_after: Some(5s) }}"#
+                ),
+            );
+        }
+        check(
+            of(403, Some("5"), &status(403, "Forbidden", json!({"retryAfterSeconds": 3}))),
+            r#"Api { code: 403, reason: "Forbidden", message: "m", retry_after: None }"#,
+        );
         check(
             of(
                 504,

@@ -27,8 +27,10 @@ mod run;
 mod selector_index;
 mod serial_queue;
 mod state;
+mod status;
 mod table;
 mod undecodable;
+mod version_check;
 
 pub use backoff::Backoff;
 pub use cluster::Cluster;
@@ -36,6 +38,7 @@ pub use event::{Change, Handler, PodEvent, StreamEvent};
 pub use object::{Kind, Kinds, Object, Resource};
 pub use options::ReflectorOptions;
 pub use run::run;
+pub use status::{KindFailure, KindStatus, ListWatchVerb};
 
 use futures::{Stream, StreamExt};
 use kube_endpoint_api_client::ApiClient;

@@ -23,6 +23,9 @@ pub const OBJECTS: &str = "informer_objects";
 pub const POSITION: &str = "informer_position";
 /// Whether a store has been filled by a complete list, by `kind`.
 pub const SYNCED: &str = "informer_synced";
+/// 1 for the reason why the last list or watch of a kind failed, until one succeeds; otherwise 0. By `kind` and `reason` (see
+/// [`WatchErrorReason`]).
+pub const FAILING: &str = "informer_failing";
 
 /// Why a kind is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +35,14 @@ pub enum RelistReason {
     Start,
     /// The server no longer keeps the version at which the watch stopped (410).
     Expired,
-    /// The server has not reached the version at which the watch stopped, as after a restore of its storage.
+    /// The server has not reached the version at which the watch stopped, and refused it repeatedly.
     TooLargeResourceVersion,
+    /// The server's version is lower than the one at which the watch stopped, as after a restore of its storage.
+    VersionWentBack,
+    /// Writes keep conflicting with what the store shows.
+    StoreDiffers,
+    /// The server refused the continue token of a list in pages, for another reason than its age.
+    ContinueRefused,
     /// The watch sent something that is not an event, so events may have been lost.
     InvalidResponse,
     /// The watch fails each time that it is resumed from the version at which it stopped.
@@ -41,10 +50,13 @@ pub enum RelistReason {
 }
 
 impl RelistReason {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 8] = [
         Self::Start,
         Self::Expired,
         Self::TooLargeResourceVersion,
+        Self::VersionWentBack,
+        Self::StoreDiffers,
+        Self::ContinueRefused,
         Self::InvalidResponse,
         Self::RepeatedError,
     ];
@@ -55,6 +67,9 @@ impl RelistReason {
             Self::Start => "start",
             Self::Expired => "expired",
             Self::TooLargeResourceVersion => "from_the_future",
+            Self::VersionWentBack => "version_went_back",
+            Self::StoreDiffers => "store_differs",
+            Self::ContinueRefused => "continue_refused",
             Self::InvalidResponse => "unintelligible",
             Self::RepeatedError => "stuck",
         }
@@ -106,6 +121,7 @@ pub(crate) struct KindMetrics {
     pub(crate) synced: Gauge,
     relists: [Counter; RelistReason::ALL.len()],
     watch_errors: [Counter; WatchErrorReason::ALL.len()],
+    failing: [Gauge; WatchErrorReason::ALL.len()],
 }
 
 impl KindMetrics {
@@ -126,6 +142,8 @@ impl KindMetrics {
                 .map(|reason| counter!(RELISTS, "kind" => kind, "reason" => reason.as_str())),
             watch_errors: WatchErrorReason::ALL
                 .map(|reason| counter!(WATCH_ERRORS, "kind" => kind, "reason" => reason.as_str())),
+            failing: WatchErrorReason::ALL
+                .map(|reason| gauge!(FAILING, "kind" => kind, "reason" => reason.as_str())),
         }
     }
 
@@ -140,6 +158,13 @@ impl KindMetrics {
             counter.increment(1);
         }
     }
+
+    /// Records why the last request failed; none if it succeeded.
+    pub(crate) fn set_failing(&self, reason: Option<WatchErrorReason>) {
+        for (gauge, of) in self.failing.iter().zip(WatchErrorReason::ALL) {
+            gauge.set(if reason == Some(of) { 1.0 } else { 0.0 });
+        }
+    }
 }
 
 /// Registers the help texts.
@@ -151,5 +176,9 @@ pub(crate) fn describe() {
     describe_counter!(WATCH_ERRORS, "Lists and watches that failed, by reason.");
     describe_gauge!(OBJECTS, "Objects in the store of a kind.");
     describe_gauge!(POSITION, "The resource version up to which the store of a kind shows the cluster.");
+    describe_gauge!(
+        FAILING,
+        "1 for the reason why the last list or watch of a kind failed, until one succeeds; otherwise 0."
+    );
     describe_gauge!(SYNCED, "Whether the store of a kind holds a complete state.");
 }

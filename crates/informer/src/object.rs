@@ -39,6 +39,16 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// The API group, as in an RBAC rule; empty for the core group.
+    pub fn api_group(self) -> &'static str {
+        match self {
+            Self::EndpointSlices => "discovery.k8s.io",
+            Self::Pods | Self::Services | Self::Nodes | Self::Endpoints => "",
+        }
+    }
+}
+
 /// A set of kinds, usually written as an array: `[Kind::Pods, Kind::Services]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kinds {
@@ -50,6 +60,17 @@ impl Kinds {
     /// Whether a kind is in the set.
     pub fn contains(self, kind: Kind) -> bool {
         self.bits & bit(kind) != 0
+    }
+
+    /// Whether all kinds of another set are in this one.
+    pub fn contains_all(self, kinds: Self) -> bool {
+        kinds.bits & !self.bits == 0
+    }
+
+    /// The set with one more kind.
+    #[must_use]
+    pub fn with(self, kind: Kind) -> Self {
+        Self { bits: self.bits | bit(kind) }
     }
 
     /// Whether the set is empty.

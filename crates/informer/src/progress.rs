@@ -1,35 +1,40 @@
-//! How far each store has read, and whether all of them have been listed.
-
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+//! How far each store has read, which kinds have been listed, and which requests keep failing.
 
 use kube_endpoint_core_model::ResourceVersion;
-use tokio::sync::watch;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
 
+use crate::status::KindFailure;
 use crate::{Kind, Kinds};
 
 /// The progress of all kinds.
 #[derive(Debug)]
 pub(crate) struct Progress {
     kinds: [KindProgress; Kind::ALL.len()],
-    synced: watch::Sender<bool>,
+    /// The kinds that [`Cluster::synced`](crate::Cluster::synced) waits for.
+    awaited: Kinds,
+    synced: watch::Sender<Kinds>,
 }
 
 #[derive(Debug, Default)]
 struct KindProgress {
-    position: AtomicU64,
-    epoch: AtomicU64,
-    /// Whether the kind must still be listed before the stores count as synced.
-    is_awaited: AtomicBool,
+    position: Mutex<Position>,
+    /// The last failure, until a request succeeds.
+    failure: Mutex<Option<KindFailure>>,
+    version_check: Notify,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Position {
+    epoch: u64,
+    version: ResourceVersion,
 }
 
 impl Progress {
-    /// Waits for a complete list of each of `kinds`.
-    pub(crate) fn new(kinds: Kinds) -> Self {
-        let progress = |kind| KindProgress {
-            is_awaited: AtomicBool::new(kinds.contains(kind)),
-            ..KindProgress::default()
-        };
-        Self { kinds: Kind::ALL.map(progress), synced: watch::Sender::new(kinds.is_empty()) }
+    /// `awaited` are the kinds to list before the stores count as synced.
+    pub(crate) fn new(awaited: Kinds) -> Self {
+        let kinds = Kind::ALL.map(|_| KindProgress::default());
+        Self { kinds, awaited, synced: watch::Sender::new(Kinds::default()) }
     }
 
     fn of(&self, kind: Kind) -> &KindProgress {
@@ -44,37 +49,71 @@ impl Progress {
     }
 
     pub(crate) fn position(&self, kind: Kind) -> ResourceVersion {
-        ResourceVersion(self.of(kind).position.load(Ordering::Acquire))
-    }
-
-    /// Moves the position of a kind. A lower version than before begins a new epoch.
-    pub(crate) fn set_position(&self, kind: Kind, version: ResourceVersion) {
-        let KindProgress { position, epoch, .. } = self.of(kind);
-        if version.0 < position.load(Ordering::Acquire) {
-            // Only a list can go back: the server was restored from a backup, or is another one.
-            epoch.fetch_add(1, Ordering::AcqRel);
-        }
-        position.store(version.0, Ordering::Release);
+        self.of(kind).position.lock().version
     }
 
     pub(crate) fn epoch(&self, kind: Kind) -> u64 {
-        self.of(kind).epoch.load(Ordering::Acquire)
+        self.of(kind).position.lock().epoch
+    }
+
+    /// Moves the position of a kind to the version of an event. Events do not move it back.
+    pub(crate) fn advance(&self, kind: Kind, version: ResourceVersion) {
+        let mut position = self.of(kind).position.lock();
+        position.version = position.version.max(version);
+    }
+
+    /// Moves the position of a kind to the version of a complete list. A lower version than before begins a new epoch: the
+    /// server was restored from a backup, or is another one.
+    pub(crate) fn restart(&self, kind: Kind, version: ResourceVersion) {
+        let mut position = self.of(kind).position.lock();
+        if version < position.version {
+            position.epoch += 1;
+        }
+        position.version = version;
     }
 
     /// Records that the store of a kind holds a complete list and that all handlers have been called for it.
     pub(crate) fn mark_synced(&self, kind: Kind) {
-        self.of(kind).is_awaited.store(false, Ordering::SeqCst);
-        if self.kinds.iter().all(|kind| !kind.is_awaited.load(Ordering::SeqCst)) {
-            self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
-        }
+        self.synced.send_if_modified(|synced| {
+            let is_new = !synced.contains(kind);
+            *synced = synced.with(kind);
+            is_new
+        });
     }
 
     pub(crate) fn has_synced(&self) -> bool {
-        *self.synced.borrow()
+        self.has_synced_kinds(self.awaited)
+    }
+
+    pub(crate) fn has_synced_kinds(&self, kinds: Kinds) -> bool {
+        self.synced.borrow().contains_all(kinds)
     }
 
     pub(crate) async fn synced(&self) {
+        self.synced_kinds(self.awaited).await;
+    }
+
+    pub(crate) async fn synced_kinds(&self, kinds: Kinds) {
         // The sender lives as long as `self`, so waiting cannot fail.
-        let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
+        let _ = self.synced.subscribe().wait_for(|synced| synced.contains_all(kinds)).await;
+    }
+
+    pub(crate) fn failure(&self, kind: Kind) -> Option<KindFailure> {
+        self.of(kind).failure.lock().clone()
+    }
+
+    /// Records a failed request, or none after one that succeeded.
+    pub(crate) fn set_failure(&self, kind: Kind, failure: Option<KindFailure>) {
+        *self.of(kind).failure.lock() = failure;
+    }
+
+    /// Asks the reflector of a kind for a version check. Requests that it has not taken up yet count as one.
+    pub(crate) fn request_version_check(&self, kind: Kind) {
+        self.of(kind).version_check.notify_one();
+    }
+
+    /// Waits until a version check of a kind is requested. Returns at once if one was requested meanwhile.
+    pub(crate) async fn version_check_requested(&self, kind: Kind) {
+        self.of(kind).version_check.notified().await;
     }
 }

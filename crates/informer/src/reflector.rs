@@ -13,15 +13,16 @@ use crate::error::ListWatchError;
 use crate::line_splitter::LineSplitter;
 use crate::list_builder::ListBuilder;
 use crate::metrics::KindMetrics;
-use crate::request::{get, list_path, next_chunk, read_all, watch_path};
-use crate::state::{Connection, Listing, State};
+use crate::request::{get, list_path, next_chunk, next_chunk_since, read_all, watch_path};
+use crate::state::{Connection, Listing, State, WatchEnd};
 use crate::undecodable::UndecodableObjects;
+use crate::version_check::{VersionChecks, server_version};
 use crate::{ApiClient, Cluster, Object, ReflectorOptions, StreamEvent};
 
 /// Lists and watches one kind. What it does next is a [`State`]; what lasts from one request to the next is here.
 pub(crate) struct Reflector<'a, T> {
     client: ApiClient,
-    cluster: &'a Cluster,
+    pub(crate) cluster: &'a Cluster,
     pub(crate) options: ReflectorOptions,
     /// Whether the next complete state is requested as a stream. Turns false when the server does not support it.
     pub(crate) streaming_list: bool,
@@ -30,17 +31,11 @@ pub(crate) struct Reflector<'a, T> {
     undecodable: UndecodableObjects<'a, T>,
     /// Consecutive failures.
     pub(crate) failures: Failures,
+    /// When the first of them happened.
+    pub(crate) failing_since: Instant,
     /// Relists in short succession.
     pub(crate) relists: Failures,
-}
-
-/// How a watch ended without an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WatchEnd {
-    /// The server closed it.
-    Closed,
-    /// Nothing arrived for the idle timeout, as on a connection that died unnoticed.
-    Idle,
+    checks: VersionChecks,
 }
 
 impl<'a, T: Object> Reflector<'a, T> {
@@ -56,7 +51,9 @@ impl<'a, T: Object> Reflector<'a, T> {
             interner: Interner::default(),
             undecodable: UndecodableObjects::new(cluster.metrics(T::KIND)),
             failures: Failures::new(options.backoff),
+            failing_since: Instant::now(),
             relists: Failures::new(options.backoff),
+            checks: VersionChecks::default(),
         }
     }
 
@@ -102,9 +99,23 @@ impl<'a, T: Object> Reflector<'a, T> {
             *connection = Some(Connection::new(Instant::now()));
         }
         let mut lines = LineSplitter::default();
+        let mut heard = Instant::now();
+        self.checks.begin_watch();
         loop {
             let is_complete = state.connection().is_some();
-            let chunk = match next_chunk(&mut body, idle_timeout).await {
+            let chunk = match state {
+                State::Watching { from, .. } => tokio::select! {
+                    biased;
+                    chunk = next_chunk_since(&mut body, heard, idle_timeout) => chunk,
+                    checked = self.checks.next::<T>(&self.client, self.cluster, idle_timeout, heard, *from) => {
+                        checked?;
+                        continue;
+                    }
+                },
+                _ => next_chunk(&mut body, idle_timeout).await,
+            };
+            heard = Instant::now();
+            let chunk = match chunk {
                 Err(ListWatchError::IdleTimeout(_)) if is_complete => return Ok(WatchEnd::Idle),
                 Err(error) => return Err(error),
                 Ok(None) if is_complete => return Ok(WatchEnd::Closed),
@@ -120,6 +131,15 @@ impl<'a, T: Object> Reflector<'a, T> {
                 self.apply_line(state, decode::line(&text)?);
             }
         }
+    }
+
+    /// Compares the server's version with that of a watch.
+    pub(crate) async fn check_version(&mut self, from: ResourceVersion) -> Result<(), ListWatchError> {
+        let server = server_version::<T>(self.client.clone(), self.options.idle_timeout).await?;
+        if server < from {
+            return Err(ListWatchError::VersionWentBack { server, position: from });
+        }
+        Ok(())
     }
 
     fn apply_line(&mut self, state: &mut State<T>, line: Line<'_>) {
@@ -142,7 +162,7 @@ impl<'a, T: Object> Reflector<'a, T> {
                     *from = version;
                 }
             }
-            State::Listing(_) | State::BackingOff { .. } => {}
+            State::Listing(_) | State::Checking { .. } | State::BackingOff { .. } => {}
         }
     }
 
@@ -227,6 +247,8 @@ impl<'a, T: Object> Reflector<'a, T> {
         if failures > 0 {
             tracing::info!(resource = T::KIND.name(), failures, "the API server answers again");
             self.failures.reset();
+            self.metrics().set_failing(None);
+            self.cluster.inner.progress.set_failure(T::KIND, None);
         }
     }
 

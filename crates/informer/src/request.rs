@@ -11,6 +11,7 @@ use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use kube_endpoint_core_model::ResourceVersion;
+use tokio::time::Instant;
 
 use crate::error::ListWatchError;
 use crate::{ApiClient, Resource};
@@ -89,6 +90,19 @@ pub(crate) async fn next_chunk(
                 }
             }
         }
+    }
+}
+
+/// As [`next_chunk`], for a body on which nothing has arrived since an earlier moment.
+pub(crate) async fn next_chunk_since(
+    body: &mut Body,
+    since: Instant,
+    idle_timeout: Duration,
+) -> Result<Option<Bytes>, ListWatchError> {
+    let left = (since + idle_timeout).saturating_duration_since(Instant::now());
+    match next_chunk(body, left).await {
+        Err(ListWatchError::IdleTimeout(_)) => Err(ListWatchError::IdleTimeout(idle_timeout)),
+        other => other,
     }
 }
 

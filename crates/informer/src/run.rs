@@ -4,12 +4,14 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
+use rand::RngExt;
 use tokio::time::Instant;
 
 use crate::error::ListWatchError;
 use crate::metrics::RelistReason;
 use crate::reflector::Reflector;
 use crate::state::{Next, State};
+use crate::status::{KindFailure, ListWatchVerb, whole_millis};
 use crate::{ApiClient, Cluster, Object, ReflectorOptions};
 
 /// After a watch that lasted this long, the next relist counts as the first of its run again.
@@ -60,25 +62,30 @@ impl<T: Object> Reflector<'_, T> {
                 }
                 Err(error) => self.failed(State::Listing(listing), &error),
             },
+            State::Checking { from } => match self.check_version(from).await {
+                Ok(()) => State::watching(from),
+                Err(error) => self.failed(State::Checking { from }, &error),
+            },
             State::Streaming { .. } | State::Watching { .. } => {
                 let outcome = self.watch(&mut state).await;
                 let now = Instant::now();
-                let is_stable = state.connection().is_some_and(|it| now - it.since >= STABLE_WATCH);
-                let next = match outcome {
-                    Ok(end) if state.after_end(now) == Next::Resume => {
+                if state.connection().is_some_and(|it| now - it.since >= STABLE_WATCH) {
+                    self.relists.reset();
+                }
+                let end = match outcome {
+                    Ok(end) => end,
+                    Err(error) => return self.failed(state, &error),
+                };
+                match state.after_end(end, now) {
+                    next @ (Next::Resume | Next::Check) => {
                         tracing::debug!(resource = T::KIND.name(), ?end, "the watch ended");
-                        state.transition(Next::Resume, self.streaming_list, self.options.page_size)
+                        state.transition(next, self.streaming_list, self.options.page_size)
                     }
-                    Ok(_) => {
+                    _ => {
                         let error = "the watch ended at once, without an event".to_owned();
                         self.failed(state, &ListWatchError::Interrupted(error))
                     }
-                    Err(error) => self.failed(state, &error),
-                };
-                if is_stable {
-                    self.relists.reset();
                 }
-                next
             }
         }
     }
@@ -86,12 +93,15 @@ impl<T: Object> Reflector<'_, T> {
     /// The state after a request failed.
     fn failed(&mut self, state: State<T>, error: &ListWatchError) -> State<T> {
         let next = state.after_error(error, self.failures.count(), Instant::now());
-        let doing = if matches!(state, State::Watching { .. }) { "watch" } else { "list" };
+        let verb = match state {
+            State::Streaming { .. } | State::Watching { .. } => ListWatchVerb::Watch,
+            _ => ListWatchVerb::List,
+        };
         if next != Next::DisableStreaming {
             self.metrics().watch_error(error.reason());
         }
         let delay = match next {
-            Next::Resume => {
+            Next::Resume | Next::Check => {
                 tracing::debug!(resource = T::KIND.name(), %error, "the watch was interrupted");
                 Duration::ZERO
             }
@@ -104,28 +114,63 @@ impl<T: Object> Reflector<'_, T> {
                 self.streaming_list = false;
                 Duration::ZERO
             }
-            Next::Retry | Next::ListInPages => {
-                let delay = self.failures.next_delay(&mut self.random);
-                warn::<T>(doing, error, delay);
-                delay
+            Next::Retry | Next::RetryWithCheck | Next::ListInPages => self.retry_delay(verb, error),
+            Next::Relist(RelistReason::ContinueRefused) => {
+                self.report_relist(RelistReason::ContinueRefused);
+                self.retry_delay(verb, error)
             }
-            Next::RetryAfter(delay) => {
-                warn::<T>(doing, error, delay);
-                delay
-            }
-            Next::Relist(reason) => self.relist_delay(reason, doing, error),
+            Next::Relist(reason) => self.relist_delay(reason, verb, error),
         };
         state.transition(next, self.streaming_list, self.options.page_size).delayed(delay)
     }
 
+    /// Counts a failure and reports it. The delay grows with each one and is not shorter than what the server asked for.
+    fn retry_delay(&mut self, verb: ListWatchVerb, error: &ListWatchError) -> Duration {
+        if self.failures.count() == 0 {
+            self.failing_since = Instant::now();
+        }
+        let delay = self.failures.next_delay(&mut self.random).max(self.retry_after(error));
+        self.metrics().set_failing(Some(error.reason()));
+        let failure = KindFailure {
+            verb,
+            reason: error.reason(),
+            code: error.code(),
+            message: error.to_string(),
+            failures: self.failures.count(),
+            since: self.failing_since,
+        };
+        let is_synced = self.cluster.has_synced_kinds([T::KIND]);
+        failure.log(T::KIND, is_synced, delay);
+        self.cluster.inner.progress.set_failure(T::KIND, Some(failure));
+        delay
+    }
+
+    /// The delay that the server asked for, lengthened by a random part of up to a quarter, so that clients that were told
+    /// the same do not return together.
+    fn retry_after(&mut self, error: &ListWatchError) -> Duration {
+        let Some(delay) = error.retry_after() else { return Duration::ZERO };
+        delay.mul_f64(self.random.random_range(1.0..1.25))
+    }
+
     /// Counts a relist. The first one is not delayed, those that follow in short succession are.
-    fn relist_delay(&mut self, reason: RelistReason, doing: &str, error: &ListWatchError) -> Duration {
+    fn relist_delay(
+        &mut self,
+        reason: RelistReason,
+        verb: ListWatchVerb,
+        error: &ListWatchError,
+    ) -> Duration {
         let is_first = self.relists.count() == 0;
         let delay = self.relists.next_delay(&mut self.random);
         let delay = if is_first { Duration::ZERO } else { delay };
         // It is normal that versions expire.
         if reason != RelistReason::Expired {
-            warn::<T>(doing, error, delay);
+            tracing::warn!(
+                resource = T::KIND.name(),
+                verb = verb.as_str(),
+                %error,
+                retry_in = ?whole_millis(delay),
+                "the store must be filled again"
+            );
         }
         self.report_relist(reason);
         delay
@@ -135,10 +180,4 @@ impl<T: Object> Reflector<'_, T> {
         tracing::info!(resource = T::KIND.name(), reason = reason.as_str(), "listing all objects");
         self.metrics().relist(reason);
     }
-}
-
-fn warn<T: Object>(doing: &str, error: &ListWatchError, delay: Duration) {
-    // Whole milliseconds are easier to read.
-    let retry_in = Duration::from_millis(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
-    tracing::warn!(resource = T::KIND.name(), doing, %error, ?retry_in, "trying again");
 }

@@ -3,9 +3,10 @@
 //! ```text
 //!            complete            error: backoff, or relist
 //! Streaming ----------> Watching ------------------------> BackingOff, then the state that it holds
-//!     |                    ^
-//!     | unsupported, fails | last page
-//!     +----------------> Listing
+//!     |                    ^  ^ |
+//!     | unsupported, fails |  | | connection failed
+//!     |          last page |  | v
+//!     +----------------> Listing Checking
 //! ```
 
 use std::time::Duration;
@@ -19,6 +20,8 @@ use crate::metrics::RelistReason;
 
 /// A watch that ends earlier than this without an event counts as a failure.
 const MIN_WATCH: Duration = Duration::from_secs(1);
+/// After this many failures, a watch that is refused because its version is too large is followed by a relist.
+const MAX_TOO_LARGE: u32 = 5;
 
 /// What a reflector does next.
 #[derive(Debug)]
@@ -36,6 +39,11 @@ pub(crate) enum State<T> {
         from: ResourceVersion,
         /// None until the server has accepted the watch.
         connection: Option<Connection>,
+    },
+    /// Compares the server's version with that of the watch, then resumes it.
+    Checking {
+        /// The version of the list, or of the last event or bookmark.
+        from: ResourceVersion,
     },
     /// Waits before it continues with another state.
     BackingOff {
@@ -55,11 +63,13 @@ pub(crate) struct Listing<T> {
     pub(crate) token: Option<String>,
     /// Maximum number of objects in a page; 0 for all objects in one response.
     pub(crate) limit: u32,
+    /// How often this list was begun again because the server refused a continue token.
+    pub(crate) refused_tokens: u32,
 }
 
 impl<T> Listing<T> {
     pub(crate) fn new(limit: u32) -> Self {
-        Self { builder: ListBuilder::default(), token: None, limit }
+        Self { builder: ListBuilder::default(), token: None, limit, refused_tokens: 0 }
     }
 }
 
@@ -82,15 +92,26 @@ impl Connection {
     }
 }
 
+/// How a watch ended without an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WatchEnd {
+    /// The server closed it.
+    Closed,
+    /// Nothing arrived for the idle timeout, as on a connection that died unnoticed.
+    Idle,
+}
+
 /// What follows a request that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Resume the watch at once.
     Resume,
+    /// Compare versions at once, then resume the watch: the connection failed, and another server may answer now.
+    Check,
     /// Send the same request again after a backoff.
     Retry,
-    /// Send the same request again after the delay that the server asked for.
-    RetryAfter(Duration),
+    /// Compare versions after a backoff, then resume the watch.
+    RetryWithCheck,
     /// Streaming lists are not supported: list in pages, now and from now on.
     DisableStreaming,
     /// The streaming list failed: list in pages this time, after a backoff.
@@ -122,37 +143,32 @@ impl<T> State<T> {
         }
     }
 
-    /// What follows when the server closed a watch, or nothing arrived on it for the idle timeout.
-    pub(crate) fn after_end(&self, now: Instant) -> Next {
-        if self.connection().is_some_and(|connection| connection.worked(now)) {
-            Next::Resume
-        } else {
-            Next::Retry
+    /// What follows when a watch ended without an error.
+    pub(crate) fn after_end(&self, end: WatchEnd, now: Instant) -> Next {
+        match end {
+            WatchEnd::Idle => Next::Check,
+            WatchEnd::Closed if self.connection().is_some_and(|it| it.worked(now)) => Next::Resume,
+            WatchEnd::Closed => Next::RetryWithCheck,
         }
     }
 
     /// What follows a failed request. `failures` is the number of consecutive failures before this one.
     pub(crate) fn after_error(&self, error: &ListWatchError, failures: u32, now: Instant) -> Next {
-        use ListWatchError as E;
-        let connection = self.connection();
-        let is_streaming = matches!(self, Self::Streaming { .. });
-        match error {
-            E::Interrupted(_) if connection.is_some_and(|connection| connection.worked(now)) => Next::Resume,
-            E::Expired(_) => Next::Relist(RelistReason::Expired),
-            E::TooLargeResourceVersion(_) => Next::Relist(RelistReason::TooLargeResourceVersion),
-            E::InvalidResponse(_) if connection.is_some() => Next::Relist(RelistReason::InvalidResponse),
-            E::Api { code, .. } if is_streaming && is_unsupported(*code) => Next::DisableStreaming,
-            // A watch that returned an error, was resumed and returned an error again before any event cannot get past
-            // what it meets at this version.
-            E::Api { retry_after: None, .. }
-                if failures > 0 && connection.is_some_and(|connection| !connection.has_events) =>
+        match (self, error) {
+            (_, ListWatchError::Expired(_)) => Next::Relist(RelistReason::Expired),
+            (_, ListWatchError::VersionWentBack { .. }) => Next::Relist(RelistReason::VersionWentBack),
+            (_, ListWatchError::StoreDiffers) => Next::Relist(RelistReason::StoreDiffers),
+            (Self::Watching { connection, .. }, _) => after_watch_error(*connection, error, failures, now),
+            (Self::Checking { .. }, ListWatchError::Api { code, .. }) if is_refused(*code) => Next::Resume,
+            (Self::Streaming { .. }, _) => after_streaming_error(error),
+            (Self::Listing(Listing { token: Some(_), .. }), ListWatchError::Api { code, .. })
+                if may_refuse_token(*code) =>
             {
-                Next::Relist(RelistReason::RepeatedError)
+                Next::Relist(RelistReason::ContinueRefused)
             }
-            E::Api { retry_after: Some(delay), .. } => Next::RetryAfter(*delay),
-            E::Unreachable(_) | E::Api { code: 401 | 403 | 429, .. } => Next::Retry,
-            // Whatever fails about a streaming list may not fail about pages.
-            _ if is_streaming => Next::ListInPages,
+            (Self::Listing(_), ListWatchError::TooLargeResourceVersion(_)) => {
+                Next::Relist(RelistReason::TooLargeResourceVersion)
+            }
             _ => Next::Retry,
         }
     }
@@ -166,10 +182,20 @@ impl<T> State<T> {
             (Next::Relist(RelistReason::Expired), Self::Listing(Listing { token: Some(_), .. })) => {
                 Self::Listing(Listing::new(0))
             }
+            (Next::Relist(RelistReason::ContinueRefused), Self::Listing(listing)) => {
+                // The second time, without pages.
+                let limit = if listing.refused_tokens == 0 { listing.limit } else { 0 };
+                Self::Listing(Listing { refused_tokens: listing.refused_tokens + 1, ..Listing::new(limit) })
+            }
             (Next::Relist(_), Self::Listing(listing)) => Self::Listing(Listing::new(listing.limit)),
-            (Next::Relist(_), Self::Watching { .. }) => Self::initial(streaming_list, page_size),
+            (Next::Relist(_), Self::Watching { .. } | Self::Checking { .. }) => {
+                Self::initial(streaming_list, page_size)
+            }
             (_, Self::Streaming { .. }) => Self::Streaming { builder: ListBuilder::default() },
-            (_, Self::Watching { from, .. }) => Self::watching(from),
+            (Next::Check | Next::RetryWithCheck, Self::Watching { from, .. }) => Self::Checking { from },
+            (_, Self::Watching { from, .. }) | (Next::Resume, Self::Checking { from }) => {
+                Self::watching(from)
+            }
             (_, state) => state,
         }
     }
@@ -180,9 +206,58 @@ impl<T> State<T> {
     }
 }
 
+fn after_watch_error(
+    connection: Option<Connection>,
+    error: &ListWatchError,
+    failures: u32,
+    now: Instant,
+) -> Next {
+    use ListWatchError as E;
+    match error {
+        E::Interrupted(_) if connection.is_some_and(|connection| connection.worked(now)) => Next::Check,
+        // The version check finds out whether the server will reach the version. If it says so and the watch is still
+        // refused, another server answers it.
+        E::TooLargeResourceVersion(_) if failures >= MAX_TOO_LARGE => {
+            Next::Relist(RelistReason::TooLargeResourceVersion)
+        }
+        E::InvalidResponse(_) if connection.is_some() => Next::Relist(RelistReason::InvalidResponse),
+        // A watch that returned an error, was resumed and returned an error again before any event cannot get past
+        // what it meets at this version.
+        E::Api { retry_after: None, .. }
+            if failures > 0 && connection.is_some_and(|connection| !connection.has_events) =>
+        {
+            Next::Relist(RelistReason::RepeatedError)
+        }
+        // The server is the same and works. A check would add to its load, or be refused too.
+        E::Api { code, .. } if *code == 429 || *code == 401 || is_refused(*code) => Next::Retry,
+        _ => Next::RetryWithCheck,
+    }
+}
+
+fn after_streaming_error(error: &ListWatchError) -> Next {
+    use ListWatchError as E;
+    match error {
+        E::TooLargeResourceVersion(_) => Next::Relist(RelistReason::TooLargeResourceVersion),
+        E::Api { code, .. } if is_unsupported(*code) => Next::DisableStreaming,
+        E::Unreachable(_) | E::Api { code: 401 | 403 | 429, .. } => Next::Retry,
+        // Whatever fails about a streaming list may not fail about pages.
+        _ => Next::ListInPages,
+    }
+}
+
 /// Whether a status code says that the server does not understand a request, as opposed to not allowing it or not now.
 fn is_unsupported(code: u16) -> bool {
-    matches!(code, 400..500) && !matches!(code, 401 | 403 | 408 | 410 | 429)
+    is_refused(code) && code != 403
+}
+
+/// Whether a status code refuses a request for good.
+fn is_refused(code: u16) -> bool {
+    matches!(code, 400..500) && !matches!(code, 401 | 408 | 410 | 429)
+}
+
+/// Whether a page may have been refused because of its continue token. After 502, 503 and 504 the token may still be good.
+fn may_refuse_token(code: u16) -> bool {
+    is_unsupported(code) || matches!(code, 500 | 501 | 505..)
 }
 
 #[cfg(test)]

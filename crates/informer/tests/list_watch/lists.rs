@@ -124,20 +124,20 @@ async fn forbidden_does_not_mean_unsupported() {
 async fn a_failed_page_is_requested_again_with_its_token() {
     let script = vec![
         page(9, "two", &[endpoints("a", 1), endpoints("b", 2)]),
-        Answer::Status(429, Some(7), status(429, "TooManyRequests")),
+        Answer::Status(429, Some("7"), status(429, "TooManyRequests")),
         Answer::Unreachable,
         page(9, "", &[endpoints("c", 3)]),
     ];
     insta::assert_snapshot!(play_pages(10, script).await, @"
       0.000 ?limit=2
       0.000 ?limit=2&continue=two
-      7.000 ?limit=2&continue=two
-      7.743 ?limit=2&continue=two
-      7.743         a: - -> 1
-      7.743         b: - -> 2
-      7.743         c: - -> 3
-      7.743         synced
-      7.743 ?watch... resourceVersion=9&timeoutSeconds=491
+      8.115 ?limit=2&continue=two
+      9.009 ?limit=2&continue=two
+      9.009         a: - -> 1
+      9.009         b: - -> 2
+      9.009         c: - -> 3
+      9.009         synced
+      9.009 ?watch... resourceVersion=9&timeoutSeconds=588
     holds a@1 b@2 c@3 at 9
     ");
 }
@@ -160,11 +160,51 @@ async fn an_expired_continue_token_is_followed_by_a_list_without_pages() {
       0.000         c: - -> 3
       0.000         synced
       0.000 ?watch... resourceVersion=12&timeoutSeconds=491
-     20.894 ?limit=2
-     20.894         a: 1 -> -
-     20.894 ?watch... resourceVersion=19&timeoutSeconds=588
+     20.000 ?limit=2
+     20.000         a: 1 -> -
+     20.000 ?watch... resourceVersion=19&timeoutSeconds=588
     holds c@3 at 19
     ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_continue_token_is_followed_by_a_list_from_the_start_and_then_by_one_without_pages() {
+    // As after a restore from a backup: the token names a version that the server has not reached.
+    let first = || page(9, "two", &[endpoints("a", 1), endpoints("b", 2)]);
+    let script = vec![
+        first(),
+        Answer::Status(400, None, status(400, "BadRequest")),
+        first(),
+        Answer::Status(500, None, status(500, "InternalError")),
+        page(12, "", &[endpoints("a", 1), endpoints("c", 3)]),
+    ];
+    insta::assert_snapshot!(play_pages(30, script).await, @"
+      0.000 ?limit=2
+      0.000 ?limit=2&continue=two
+      0.743 ?limit=2
+      0.743 ?limit=2&continue=two
+      1.398 
+      1.398         a: - -> 1
+      1.398         c: - -> 3
+      1.398         synced
+      1.398 ?watch... resourceVersion=12&timeoutSeconds=335
+    holds a@1 c@3 at 12
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_continue_token_may_still_be_good_after_an_outage() {
+    for code in [401, 403, 429, 502, 503, 504] {
+        let script = vec![
+            page(9, "two", &[endpoints("a", 1)]),
+            Answer::Status(code, None, status(code, "")),
+            Answer::Unreachable,
+            page(9, "", &[endpoints("b", 2)]),
+        ];
+        let transcript = play_pages(30, script).await;
+        assert_eq!(transcript.matches("?limit=2&continue=two").count(), 3, "{transcript}");
+        assert!(transcript.ends_with("holds a@1 b@2 at 9"), "{transcript}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,8 @@
 
 mod lists;
 mod outages;
+mod retry_after;
 mod script;
 mod undecodable;
+mod versions;
 mod watches;

@@ -36,12 +36,17 @@ async fn the_cluster_keeps_its_content_while_the_server_is_unreachable() {
       0.000 ?watch... all&timeoutSeconds=556
       0.000         a: - -> 1
       0.000         synced
+     90.000 ?limit=1
     100.000   interrupted
+    100.000 ?limit=1
     100.000 ?watch... resourceVersion=9&timeoutSeconds=491
+    100.447 ?limit=1
     100.447 ?watch... resourceVersion=9&timeoutSeconds=588
+    101.467 ?limit=1
     101.467 ?watch... resourceVersion=9&timeoutSeconds=429
     101.467         b: - -> 10
     102.467 ?watch... resourceVersion=10&timeoutSeconds=334
+    102.949 ?limit=1
     102.949 ?watch... resourceVersion=10&timeoutSeconds=306
     holds a@1 b@10 at 10
     ");

@@ -23,9 +23,16 @@ use tokio::time::Instant;
 /// How the server answers a request.
 pub(crate) enum Answer {
     /// A status code with a body and an optional `Retry-After`.
-    Status(u16, Option<u32>, Value),
+    Status(u16, Option<&'static str>, Value),
     /// A page of a list.
     Page(Value),
+    /// The answer to a version check (a list with `limit=1`): the server's version. A check that finds another answer in its
+    /// place is answered with a version that no test reaches.
+    Version(u64),
+    /// The answer to a version check: the connection is refused.
+    UnreachableCheck,
+    /// The answer to a version check: it is forbidden.
+    ForbiddenCheck,
     /// A watch.
     Watch(Vec<WatchStep>),
     /// The connection is refused.
@@ -48,8 +55,21 @@ pub(crate) fn endpoints(name: &str, version: u64) -> Value {
 }
 
 pub(crate) fn page(version: u64, next: &str, items: &[Value]) -> Answer {
-    Answer::Page(json!({"kind": "EndpointsList", "apiVersion": "v1",
-        "metadata": {"resourceVersion": version.to_string(), "continue": next}, "items": items}))
+    Answer::Page(page_text(version, next, items))
+}
+
+fn page_text(version: u64, next: &str, items: &[Value]) -> Value {
+    json!({"kind": "EndpointsList", "apiVersion": "v1",
+        "metadata": {"resourceVersion": version.to_string(), "continue": next}, "items": items})
+}
+
+fn next_answer(script: &mut VecDeque<Answer>, is_check: bool) -> Option<Answer> {
+    let is_answer_to_check =
+        |it: &Answer| matches!(it, Answer::Version(_) | Answer::UnreachableCheck | Answer::ForbiddenCheck);
+    if is_check && !script.front().is_some_and(is_answer_to_check) {
+        return Some(Answer::Version(1_000_000_000));
+    }
+    script.pop_front()
 }
 
 pub(crate) fn line(what: &str, object: Value) -> WatchStep {
@@ -143,11 +163,18 @@ fn client(script: Vec<Answer>, transcript: Transcript) -> ApiClient {
             let path = path.trim_start_matches("/api/v1/endpoints");
             let path = path.replace("?watch=true&allowWatchBookmarks=true&", "?watch... ");
             transcript.say(path.replace("sendInitialEvents=true&resourceVersionMatch=NotOlderThan", "all"));
-            let next = script.lock().pop_front();
+            let next =
+                next_answer(&mut script.lock(), path.contains("limit=1") && !path.contains("limit=1&"));
             let (status, retry_after, body) = match next {
                 // After the script, every request opens a watch without events.
                 None => (200, None, watch_body(vec![WatchStep::Silence], transcript)),
-                Some(Answer::Unreachable) => return Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
+                Some(Answer::Version(version)) => {
+                    (200, None, text_body(page_text(version, "", &[]).to_string()))
+                }
+                Some(Answer::ForbiddenCheck) => (403, None, text_body(status(403, "Forbidden").to_string())),
+                Some(Answer::Unreachable | Answer::UnreachableCheck) => {
+                    return Err(io::Error::from(io::ErrorKind::ConnectionRefused));
+                }
                 Some(Answer::Silence) => std::future::pending().await,
                 Some(Answer::Page(page)) => (200, None, text_body(page.to_string())),
                 Some(Answer::Watch(steps)) => (200, None, watch_body(steps, transcript)),
@@ -157,8 +184,8 @@ fn client(script: Vec<Answer>, transcript: Transcript) -> ApiClient {
             };
             let mut answer = Response::new(body);
             *answer.status_mut() = status.try_into().unwrap();
-            if let Some(seconds) = retry_after {
-                answer.headers_mut().insert("retry-after", seconds.into());
+            if let Some(text) = retry_after {
+                answer.headers_mut().insert("retry-after", http::HeaderValue::from_static(text));
             }
             Ok(answer)
         }
@@ -168,6 +195,16 @@ fn client(script: Vec<Answer>, transcript: Transcript) -> ApiClient {
 
 /// Runs a reflector against a script for some seconds. Returns the transcript and the final content of the cluster.
 pub(crate) async fn play_for(seconds: u64, options: ReflectorOptions, script: Vec<Answer>) -> String {
+    play_with(seconds, options, script, async |_| {}).await
+}
+
+/// As [`play_for`], with something else that happens meanwhile.
+pub(crate) async fn play_with(
+    seconds: u64,
+    options: ReflectorOptions,
+    script: Vec<Answer>,
+    meanwhile: impl AsyncFnOnce(Cluster),
+) -> String {
     let transcript = Transcript(Arc::default(), Instant::now());
     let cluster = Cluster::new([Kind::Endpoints]);
     cluster.add_handler(Arc::new(transcript.clone()));
@@ -184,7 +221,9 @@ pub(crate) async fn play_for(seconds: u64, options: ReflectorOptions, script: Ve
             transcript.say("        synced");
         }
     });
-    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    let end = Instant::now() + Duration::from_secs(seconds);
+    meanwhile(cluster.clone()).await;
+    tokio::time::sleep_until(end).await;
     assert_eq!(cluster.has_synced(), watch.is_finished());
     watch.abort();
     stop.send(()).unwrap();

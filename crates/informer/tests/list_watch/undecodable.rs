@@ -195,7 +195,7 @@ fn an_undecodable_object_is_counted_each_time_and_logged_once() {
     insta::assert_snapshot!(logged.lock().join("\n"), @r#"
     message=an object cannot be decoded; its last known state stays in use resource="endpoints" key=n/b version=2 error="invalid type: integer `5`, expected a sequence at line 1 column 74"
     message=an object cannot be decoded; its last known state stays in use resource="endpoints" key=n/c version=11 error="invalid type: integer `5`, expected a sequence at line 1 column 75"
-    message=trying again resource="endpoints" doing="watch" error=the API server cannot be reached: connection refused
+    message=trying again resource="endpoints" verb="watch" error="the API server cannot be reached: connection refused"
     "#);
 }
 

@@ -1,0 +1,126 @@
+//! Compares the server's version with the position of a watch.
+//!
+//! A server whose storage was restored from a backup accepts a watch from a version that it has not reached, and sends
+//! nothing, not even bookmarks (kubernetes#107457). Only a list shows that its versions went back.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kube_endpoint_core_model::ResourceVersion;
+use tokio::time::{Instant, sleep_until};
+
+use crate::error::ListWatchError;
+use crate::request::{get, list_path, read_all};
+use crate::{ApiClient, Cluster, Object, decode};
+
+/// After this long without an event or a bookmark, an open watch is checked. API servers send bookmarks every minute.
+const SILENCE: Duration = Duration::from_secs(90);
+/// The shortest time between two checks on an open watch.
+const MIN_INTERVAL: Duration = Duration::from_secs(10);
+/// A second requested check within this time lists the kind even if the server's version is not lower. A relist for this
+/// reason happens at most once in this time.
+const UNEXPLAINED: Duration = Duration::from_secs(600);
+
+/// The version checks of one reflector.
+#[derive(Default)]
+pub(crate) struct VersionChecks {
+    /// When the last check was sent.
+    last: Option<Instant>,
+    /// Whether a check was requested and has not been answered.
+    requested: bool,
+    /// When a requested check last found that the server's version is not lower.
+    unexplained: Option<Instant>,
+    /// When the kind was last listed because requested checks explained nothing.
+    relisted: Option<Instant>,
+    running: Option<Running>,
+}
+
+struct Running {
+    /// The position when the check was sent.
+    from: ResourceVersion,
+    answer: BoxFuture<'static, Result<ResourceVersion, ListWatchError>>,
+}
+
+impl VersionChecks {
+    /// Waits until a check is due, sends it and judges the answer. `from` is the position of the watch, which has been silent
+    /// since `silent_since`. Returns an error if the kind must be listed.
+    ///
+    /// Cancel safe: a check that was requested or sent continues with the next call.
+    pub(crate) async fn next<T: Object>(
+        &mut self,
+        client: &ApiClient,
+        cluster: &Cluster,
+        idle_timeout: Duration,
+        silent_since: Instant,
+        from: ResourceVersion,
+    ) -> Result<(), ListWatchError> {
+        if self.running.is_none() {
+            if !self.requested {
+                let since = self.last.map_or(silent_since, |last| last.max(silent_since));
+                tokio::select! {
+                    biased;
+                    () = cluster.inner.progress.version_check_requested(T::KIND) => self.requested = true,
+                    () = sleep_until(since + SILENCE) => {}
+                }
+            }
+            if let Some(last) = self.last {
+                sleep_until(last + MIN_INTERVAL).await;
+            }
+            self.last = Some(Instant::now());
+            let answer = server_version::<T>(client.clone(), idle_timeout).boxed();
+            self.running = Some(Running { from, answer });
+        }
+        let Some(Running { from, answer }) = &mut self.running else { return Ok(()) };
+        let (from, answer) = (*from, answer.await);
+        self.running = None;
+        let now = Instant::now();
+        match answer {
+            Ok(server) if server < from => {
+                self.requested = false;
+                Err(ListWatchError::VersionWentBack { server, position: from })
+            }
+            Ok(server) => {
+                tracing::debug!(resource = T::KIND.name(), %server, position = %from, "compared versions");
+                if std::mem::take(&mut self.requested) && self.is_unexplained_again(now) {
+                    return Err(ListWatchError::StoreDiffers);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                tracing::debug!(resource = T::KIND.name(), %error, "the server's version cannot be read");
+                Ok(())
+            }
+        }
+    }
+
+    /// Drops a check that was sent during an earlier watch.
+    pub(crate) fn begin_watch(&mut self) {
+        self.running = None;
+    }
+
+    /// Counts a requested check that found nothing. Returns whether the kind must be listed all the same.
+    fn is_unexplained_again(&mut self, now: Instant) -> bool {
+        let is_recent = |at: Option<Instant>| at.is_some_and(|at| now - at < UNEXPLAINED);
+        if is_recent(self.relisted) {
+            return false;
+        }
+        if is_recent(self.unexplained) {
+            (self.unexplained, self.relisted) = (None, Some(now));
+            return true;
+        }
+        self.unexplained = Some(now);
+        false
+    }
+}
+
+/// The server's current version of a kind, from a list of at most one object.
+pub(crate) async fn server_version<T: Object>(
+    client: ApiClient,
+    idle_timeout: Duration,
+) -> Result<ResourceVersion, ListWatchError> {
+    let path = list_path(&T::RESOURCE, 1, None);
+    let mut body = get(&client, &path, idle_timeout).await?;
+    let text = read_all(&mut body, idle_timeout).await?;
+    Ok(decode::page::<T>(&decode::text(&text))?.resource_version)
+}
