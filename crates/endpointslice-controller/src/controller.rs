@@ -11,7 +11,7 @@ use std::time::Duration;
 use kube_endpoint_controller_runtime::{
     Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, SyncError,
 };
-use kube_endpoint_core_model::{EndpointSlice, Node, ObjectKey, Service};
+use kube_endpoint_core_model::{EndpointSlice, Node, ObjectKey, ResourceVersion, Service};
 use kube_endpoint_informer::{Change, PodEvent};
 use kube_endpoint_workqueue::{Attempt, endpoint_slice_rate_limiter};
 use parking_lot::{Mutex, RwLock};
@@ -76,6 +76,8 @@ pub struct ServiceState {
     hinted: HintedState,
     /// What it adds to the gauges.
     share: Option<Share>,
+    /// The version of the Service about which a warning was logged.
+    warned: Option<ResourceVersion>,
 }
 
 impl Reconciler for EndpointSliceReconciler {

@@ -50,6 +50,7 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
     let mut plan = Plan {
         verdicts: std::mem::take(&mut candidates.verdicts),
         errors: std::mem::take(&mut candidates.errors),
+        warning: candidates.warning.take(),
         hinted: inputs.hinted.clone(),
         stats: PlanStats {
             topology_auto: strategy == Strategy::Topology,

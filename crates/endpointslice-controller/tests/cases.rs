@@ -154,20 +154,28 @@ fn metadata_of_other_writers_are_kept() {
 }
 
 #[test]
-fn the_annotation_publishes_unready_pods_if_the_gate_is_on() {
-    let check = |gate: bool, value: &str, want: bool| {
+fn the_annotation_overrides_the_field_only_if_the_gate_is_on() {
+    let check = |gate: bool, field: bool, value: &str, want: bool| {
         let mut world = web(&["a"]).pods(&[("a", 1)]).pod(0, unready).service(|service| {
+            service.publish_not_ready_addresses = field;
             service.annotations = [(ANNOTATION_TOLERATE_UNREADY, value)].into_iter().collect();
         });
         world.options.tolerate_unready_annotation = gate;
-        let ready = common::writes(&world.plan()).create[0].endpoints[0].conditions.ready;
-        assert_eq!(ready, Some(want), "{gate} {value}");
+        let plan = world.plan();
+        let ready = common::writes(&plan).create[0].endpoints[0].conditions.ready;
+        let warns = gate && !matches!(value, "true" | "True" | "false");
+        assert_eq!((ready, plan.warning.is_some()), (Some(want), warns), "{gate} {field} {value}");
     };
-    check(false, "true", false);
-    check(true, "true", true);
-    check(true, "True", true);
-    check(true, "yes", false);
-    check(true, "", false);
+    check(false, false, "true", false);
+    check(false, true, "false", true);
+    check(false, false, "yes", false);
+    check(true, false, "true", true);
+    check(true, false, "True", true);
+    check(true, true, "false", false);
+    for field in [false, true] {
+        check(true, field, "yes", field);
+        check(true, field, "", field);
+    }
 }
 
 #[test]

@@ -66,16 +66,22 @@ async fn endpoints_ignore_reserved_labels() {
 
 #[tokio::test(start_paused = true)]
 async fn tolerate_unready_annotation() {
-    let service = annotated_service("service.alpha.kubernetes.io/tolerate-unready-endpoints", "true");
-    for (gates, on) in on_and_off(Gate::TolerateUnreadyAnnotation) {
-        let objects = [node("a", "z"), service.clone(), pod(0, "a", false)];
-        let cluster = TestCluster::start(gates, objects).await;
-        let subset = &cluster.endpoints()["subsets"][0];
-        assert_eq!((subset["addresses"].is_array(), subset["notReadyAddresses"].is_array()), (on, !on));
-        // The gate also applies to the endpointslice controller.
-        let ready: Vec<Value> =
-            cluster.slice_endpoints().iter().map(|it| it["conditions"]["ready"].clone()).collect();
-        assert_eq!(ready, [on]);
-        cluster.stop().await;
+    for (field, annotation) in [(false, "true"), (true, "false"), (false, "maybe"), (true, "maybe")] {
+        let mut service =
+            annotated_service("service.alpha.kubernetes.io/tolerate-unready-endpoints", annotation);
+        service["spec"]["publishNotReadyAddresses"] = field.into();
+        for (gates, on) in on_and_off(Gate::TolerateUnreadyAnnotation) {
+            let objects = [node("a", "z"), service.clone(), pod(0, "a", false)];
+            let cluster = TestCluster::start(gates, objects).await;
+            let want = if on { annotation.parse().unwrap_or(field) } else { field };
+            let subset = &cluster.endpoints()["subsets"][0];
+            let published = (subset["addresses"].is_array(), subset["notReadyAddresses"].is_array());
+            assert_eq!(published, (want, !want), "{field} {annotation} {on}");
+            // The slices say the same.
+            let ready: Vec<Value> =
+                cluster.slice_endpoints().iter().map(|it| it["conditions"]["ready"].clone()).collect();
+            assert_eq!(ready, [want], "{field} {annotation} {on}");
+            cluster.stop().await;
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kube_endpoint_api_writer::{EventSubject, FailedWrite};
 use kube_endpoint_controller_runtime::{Completion, Outcome, Progress, Reconciler, Runtime, SyncError};
+use kube_endpoint_core_model::publish::UnreadableAnnotation;
 use kube_endpoint_core_model::{ObjectKey, PlannedEvent, Service, Timestamp};
 
 use super::EndpointSliceReconciler;
@@ -42,6 +43,9 @@ impl EndpointSliceReconciler {
                 .with_topology(&topology)
                 .with_hinted(hinted),
         );
+        if let Some(warning) = &plan.warning {
+            warn_once(runtime, &service, warning);
+        }
         let writes = !plan.is_empty();
         let failed = self.carry_out(runtime, key, &mut plan, trigger_time).await;
         self.keep_hints(runtime, key, plan.hinted, &topology);
@@ -86,6 +90,14 @@ impl EndpointSliceReconciler {
             Ok(Completion::NamespaceTerminating) => Vec::new(),
             Err(failed) => failed,
         }
+    }
+}
+
+/// Logs a warning about a Service, once for each of its versions.
+fn warn_once(runtime: &Cx, service: &Service, warning: &UnreadableAnnotation) {
+    let version = Some(service.resource_version);
+    if runtime.with_state(&service.key, |state| std::mem::replace(&mut state.warned, version)) != version {
+        tracing::warn!(service = %service.key, "{warning}");
     }
 }
 

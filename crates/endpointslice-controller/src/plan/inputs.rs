@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use kube_endpoint_core_model::well_known::{ANNOTATION_TOLERATE_UNREADY, ENDPOINTSLICE_CONTROLLER};
+use kube_endpoint_core_model::well_known::ENDPOINTSLICE_CONTROLLER;
 use kube_endpoint_core_model::{EndpointSlice, NodeLookup, Pod, Service, Text, Timestamp};
 
 use crate::topology::{HintedState, TopologyState};
@@ -77,15 +77,6 @@ impl<'a> PlanInputs<'a> {
         Self { hinted, ..self }
     }
 
-    /// Returns true if pods that are not ready are published as ready.
-    pub(crate) fn publishes_unready(&self) -> bool {
-        // The annotation was read with Go's ParseBool.
-        let tolerates = |value: &Text| matches!(&**value, "1" | "t" | "T" | "true" | "TRUE" | "True");
-        self.service.publish_not_ready_addresses
-            || (self.options.tolerate_unready_annotation
-                && self.service.annotations.get(ANNOTATION_TOLERATE_UNREADY).is_some_and(tolerates))
-    }
-
     /// Returns true if slices may be created. The garbage collector deletes the slices of a Service that is being deleted; new
     /// slices would race against it.
     pub(crate) fn may_create(&self) -> bool {
@@ -123,8 +114,9 @@ pub struct PlanOptions {
     pub max_endpoints_per_slice: usize,
     /// The value of the managed-by label.
     pub manager: Text,
-    /// Gate: the annotation `service.alpha.kubernetes.io/tolerate-unready-endpoints` publishes pods that are not ready, as
-    /// `publishNotReadyAddresses` does. Upstream no longer reads it; off by default.
+    /// Gate: the annotation `service.alpha.kubernetes.io/tolerate-unready-endpoints` overrides
+    /// `publishNotReadyAddresses`; see [`publish_not_ready`](kube_endpoint_core_model::publish::publish_not_ready).
+    /// Upstream no longer reads it; off by default.
     pub tolerate_unready_annotation: bool,
     /// Gate: if no order of updates keeps every ready pod in some slice after each of them, a slice is created first.
     /// Upstream makes fewer writes then, in any order. On by default.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::pod::ContainerPorts;
 use kube_endpoint_core_model::port::{PortSet, find_port, slice_ports};
+use kube_endpoint_core_model::publish::{UnreadableAnnotation, publish_not_ready};
 use kube_endpoint_core_model::slice::EndpointConditions;
 use kube_endpoint_core_model::{
     EndpointPort, IpFamily, LeftOut, Node, NodeLookup, Pod, PodVerdict, Service, Text, Verdict,
@@ -53,13 +54,15 @@ pub(super) struct Candidates<'a> {
     pub(super) group_of: BTreeMap<PortSet, GroupIndex>,
     pub(super) verdicts: Vec<PodVerdict>,
     pub(super) errors: Vec<PlanError>,
+    pub(super) warning: Option<UnreadableAnnotation>,
 }
 
 impl<'a> Candidates<'a> {
     /// Decides which pods of a Service are published.
     pub(super) fn new(inputs: &PlanInputs<'a>) -> Self {
         let families = inputs.service.slice_families();
-        let publishes_unready = inputs.publishes_unready();
+        let (publishes_unready, warning) =
+            publish_not_ready(inputs.service, inputs.options.tolerate_unready_annotation);
         let pods = sorted(inputs);
         let mut grouping = Grouping { service: inputs.service, last: None, seen: HashMap::new() };
         let mut nodes = Nodes { lookup: inputs.nodes, seen: HashMap::new() };
@@ -69,6 +72,7 @@ impl<'a> Candidates<'a> {
             group_of: BTreeMap::new(),
             verdicts: Vec::with_capacity(pods.len()),
             errors: Vec::new(),
+            warning,
         };
         for pod in pods {
             let verdict =
