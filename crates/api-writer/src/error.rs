@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// A write that did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// The namespace is terminating or does not exist, so the create can never succeed. Drop the work.
+    /// The namespace is terminating, so the create can never succeed (403 with this cause). Drop the work.
     #[error("{0}")]
     NamespaceTerminating(String),
     /// An object of that name exists (409 AlreadyExists).
@@ -17,10 +17,15 @@ pub enum WriteError {
     /// The object changed since it was read (409 Conflict). Sync again when the cache has caught up.
     #[error("{0}")]
     Conflict(String),
-    /// The object does not exist (404).
+    /// The server answered 404, so the write did not happen. A proxy may give this answer for an object that exists.
     #[error("{0}")]
     NotFound(String),
-    /// The server is overloaded (429, or a 5xx with Retry-After). Pause. After a 5xx the write may have been carried out.
+    /// The server answered 404 and, when asked by name, confirmed that the object no longer exists; for a create, that its
+    /// Service no longer exists. The cache does not show this yet. Sync again when it does.
+    #[error("{0}")]
+    CacheBehind(String),
+    /// The server is overloaded (429, or any 5xx with Retry-After). Pause. After a 5xx it is unknown whether the write was
+    /// carried out.
     #[error("{message}")]
     Busy {
         /// HTTP status.
@@ -38,8 +43,16 @@ pub enum WriteError {
         /// The server's message.
         message: String,
     },
-    /// It is unknown whether the write was carried out: the connection broke, the answer was late or invalid, or the server
-    /// failed (5xx).
+    /// The server failed (5xx without Retry-After). It is unknown whether the write was carried out.
+    #[error("{message}")]
+    Failed {
+        /// HTTP status.
+        code: u16,
+        /// The server's message.
+        message: String,
+    },
+    /// There was no valid answer: the connection broke, or the answer was late or invalid. It is unknown whether the write
+    /// was carried out.
     #[error("{0}")]
     Unknown(String),
 }
@@ -47,13 +60,41 @@ pub enum WriteError {
 impl WriteError {
     /// Whether the write certainly did not happen.
     pub fn is_refusal(&self) -> bool {
-        !matches!(self, Self::Unknown(_) | Self::Busy { code: 500.., .. })
+        match self {
+            Self::Unknown(_) | Self::Failed { .. } => false,
+            Self::Busy { code, .. } => *code < 500,
+            _ => true,
+        }
     }
 
     /// Whether the reason concerns all writes alike: the connection, a timeout, the credentials (401), overload (429) or a
     /// server that fails (5xx). Any other reason concerns this object, and says nothing about other writes.
     pub fn is_common(&self) -> bool {
-        matches!(self, Self::Unknown(_) | Self::Busy { .. } | Self::Refused { code: 401, .. })
+        matches!(
+            self,
+            Self::Unknown(_) | Self::Failed { .. } | Self::Busy { .. } | Self::Refused { code: 401, .. }
+        )
+    }
+
+    /// Whether a plan cannot go on after a create that failed like this: the server wants a pause, the namespace takes no
+    /// objects, or the plan was made from a cache that is out of date.
+    pub(crate) fn ends_a_plan(&self) -> bool {
+        match self {
+            Self::NamespaceTerminating(_)
+            | Self::AlreadyExists(_)
+            | Self::CacheBehind(_)
+            | Self::Busy { .. } => true,
+            Self::Conflict(_)
+            | Self::NotFound(_)
+            | Self::Refused { .. }
+            | Self::Failed { .. }
+            | Self::Unknown(_) => false,
+        }
+    }
+
+    /// Whether further deletes are not tried after one that failed like this: the server wants a pause or does not answer.
+    pub fn ends_deletes(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::Unknown(_))
     }
 
     /// The error that a response other than a success describes.
@@ -86,7 +127,7 @@ impl WriteError {
                 Self::Busy { code: code.as_u16(), message, retry_after }
             }
             code if code.is_client_error() => Self::Refused { code: code.as_u16(), message },
-            _ => Self::Unknown(message),
+            code => Self::Failed { code: code.as_u16(), message },
         }
     }
 }
@@ -135,25 +176,26 @@ mod tests {
         );
         check(409, None, r#"{"message":"m","reason":"Conflict"}"#, WriteError::Conflict("m".into()));
         check(404, None, r#"{"message":"m"}"#, WriteError::NotFound("m".into()));
-        let busy = |code: u16, seconds: Option<u64>| WriteError::Busy {
+        let busy = |code, seconds: Option<u64>| WriteError::Busy {
             code,
             message: "m".into(),
             retry_after: seconds.map(Duration::from_secs),
         };
+        let failed = |code, message: &str| WriteError::Failed { code, message: message.into() };
         check(429, Some(3), r#"{"message":"m"}"#, busy(429, Some(3)));
         check(429, None, r#"{"message":"m"}"#, busy(429, None));
         check(503, Some(1), r#"{"message":"m"}"#, busy(503, Some(1)));
-        check(500, Some(2), r#"{"message":"m"}"#, busy(500, Some(2)));
-        check(503, None, r#"{"message":"m"}"#, WriteError::Unknown("m".into()));
+        check(500, Some(1), r#"{"message":"m"}"#, busy(500, Some(1)));
+        check(503, None, r#"{"message":"m"}"#, failed(503, "m"));
         check(
             422,
             None,
             r#"{"message":"m","details":null}"#,
             WriteError::Refused { code: 422, message: "m".into() },
         );
-        check(500, None, r#"{"message":"m"}"#, WriteError::Unknown("m".into()));
+        check(500, None, r#"{"message":"m"}"#, failed(500, "m"));
         let proxy = "the server answered 502 Bad Gateway: <html>no</html>";
-        check(502, None, "<html>no</html>\n", WriteError::Unknown(proxy.into()));
+        check(502, None, "<html>no</html>\n", failed(502, proxy));
     }
 
     #[test]

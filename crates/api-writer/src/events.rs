@@ -8,7 +8,7 @@ mod sink;
 
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{Endpoints, EventType, PlannedEvent, Service, Text};
+use kube_endpoint_core_model::{Endpoints, EventType, PlannedEvent, ResourceVersion, Service, Text};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
@@ -30,10 +30,21 @@ pub struct EventSubject {
     pub name: Text,
     /// Namespace.
     pub namespace: Text,
-    /// Version of the object that the event was made from.
+    /// Version of the object that the event was made from; empty for an object that was not created.
+    #[serde(skip_serializing_if = "is_empty")]
     pub resource_version: Text,
-    /// Uid.
+    /// Uid; empty for an object that was not created.
+    #[serde(skip_serializing_if = "is_empty")]
     pub uid: Text,
+}
+
+fn is_empty(text: &Text) -> bool {
+    text.is_empty()
+}
+
+/// The version as text; a version of zero stands for an object that was not created.
+fn version_text(version: ResourceVersion) -> Text {
+    if version == ResourceVersion::default() { Text::default() } else { version.to_string().into() }
 }
 
 impl From<&Service> for EventSubject {
@@ -43,7 +54,7 @@ impl From<&Service> for EventSubject {
             kind: "Service".into(),
             name: service.key.name.clone(),
             namespace: service.key.namespace.clone(),
-            resource_version: service.resource_version.to_string().into(),
+            resource_version: version_text(service.resource_version),
             uid: service.uid.clone(),
         }
     }
@@ -57,7 +68,7 @@ impl From<&Endpoints> for EventSubject {
             kind: "Endpoints".into(),
             name: metadata.name.clone(),
             namespace: metadata.namespace.clone(),
-            resource_version: metadata.resource_version.to_string().into(),
+            resource_version: version_text(metadata.resource_version),
             uid: metadata.uid.clone(),
         }
     }
@@ -108,5 +119,30 @@ impl EventRecorder {
         if self.queue.try_send(recorded).is_err() {
             tracing::warn!(component = &*self.component, %event, "event dropped: too many are waiting to be sent");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube_endpoint_core_model::ObjectMeta;
+
+    #[test]
+    fn an_object_that_was_not_created_has_neither_version_nor_uid() {
+        let mut endpoints = Endpoints {
+            metadata: ObjectMeta { name: "web".into(), namespace: "shop".into(), ..ObjectMeta::default() },
+            ..Endpoints::default()
+        };
+        let json = |endpoints: &Endpoints| serde_json::to_value(EventSubject::from(endpoints)).unwrap();
+        let not_created = serde_json::json!({
+            "apiVersion": "v1", "kind": "Endpoints", "name": "web", "namespace": "shop",
+        });
+        assert_eq!(json(&endpoints), not_created);
+        endpoints.metadata.resource_version = ResourceVersion(7);
+        endpoints.metadata.uid = "u".into();
+        assert_eq!(
+            (&json(&endpoints)["resourceVersion"], &json(&endpoints)["uid"]),
+            (&"7".into(), &"u".into())
+        );
     }
 }

@@ -15,5 +15,5 @@ pub use clock::Clock;
 pub use error::WriteError;
 pub use events::{EventRecorder, EventSubject};
 pub use limiter::RequestLimiter;
-pub use tracked::{FailedWrite, Operation, TrackedWriter};
+pub use tracked::{Carried, Deleted, FailedWrite, Operation, TrackedWriter};
 pub use writer::{ApiWriter, Writable, Written};

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use kube_endpoint_core_model::{ObjectKey, Writes};
+use kube_endpoint_core_model::{ObjectKey, ObjectMeta, Text, Writes};
 use kube_endpoint_tracker::{CachePosition, WriteTracker};
 
 use crate::error::WriteError;
@@ -40,7 +40,27 @@ impl Operation {
     }
 }
 
-/// The write at which carrying out a plan ended, and why.
+/// How a delete ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    /// It deleted the object.
+    Now,
+    /// The object no longer existed, but the cache shows it.
+    Before,
+}
+
+/// How carrying out writes ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// Whether somebody else changed an object in the meantime, so that the owner must be synced again.
+    pub changed_meanwhile: bool,
+    /// Whether the cache shows an object that no longer exists, so that the owner must be synced again when it does not.
+    pub cache_behind: bool,
+    /// The writes that failed; none if all succeeded.
+    pub failed: Vec<FailedWrite>,
+}
+
+/// A write that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedWrite {
     /// What was tried.
@@ -73,79 +93,133 @@ impl TrackedWriter {
         &self.writer
     }
 
-    /// Carries writes out in order, up to the first that fails. `position` is where the cache stands when asked; `done` hears
-    /// of each write that succeeded. Returns whether somebody else changed an object in the meantime, so that the owner
-    /// must be synced again.
+    /// Carries writes out in order: creates, updates, deletes. `position` returns the position of the cache; `done` is called
+    /// after each write that succeeded.
     ///
-    /// # Errors
-    ///
-    /// The first write that failed.
+    /// The first create or update that fails ends the list, with two exceptions. After a failed create, `without` gets the
+    /// objects that do not exist and the writes that remain, and returns those that are safe without these objects; they
+    /// are carried out. And a delete that is refused does not keep others from being tried.
     pub async fn carry_out<T: Writable>(
         &self,
         owner: &ObjectKey,
         writes: Writes<T>,
         position: impl Fn() -> CachePosition,
         mut done: impl FnMut(Operation),
-    ) -> Result<bool, FailedWrite> {
-        let mut foreign = false;
-        for object in writes.create {
-            foreign |= self.create_named(owner, object, &position).await?;
-            done(Operation::Create);
+        without: impl FnOnce(Vec<T>, Writes<T>) -> Writes<T>,
+    ) -> Carried {
+        let mut carried = Carried::default();
+        let Writes { create, mut update, mut delete } = writes;
+        let mut create = create.into_iter();
+        while let Some(mut object) = create.next() {
+            match self.create_named(owner, &mut object, &position).await {
+                Ok(foreign) => {
+                    carried.changed_meanwhile |= foreign;
+                    done(Operation::Create);
+                }
+                Err(failed) => {
+                    let ends = failed.error.ends_a_plan();
+                    carried.failed.push(failed);
+                    if ends {
+                        return carried;
+                    }
+                    let missing = std::iter::once(object).chain(create).collect();
+                    Writes { update, delete, .. } =
+                        without(missing, Writes { create: Vec::new(), update, delete });
+                    break;
+                }
+            }
         }
-        for object in &writes.update {
-            foreign |= self.update(owner, object, &position).await?.1;
-            done(Operation::Update);
+        for object in &update {
+            match self.update(owner, object, &position).await {
+                Ok((_, foreign)) => {
+                    carried.changed_meanwhile |= foreign;
+                    done(Operation::Update);
+                }
+                Err(failed) => {
+                    carried.failed.push(failed);
+                    return carried;
+                }
+            }
         }
-        for object in &writes.delete {
+        for object in &delete {
             let metadata = object.metadata();
-            self.delete::<T>(owner, &metadata.key(), &metadata.uid).await?;
-            done(Operation::Delete);
+            match self.delete::<T>(owner, &metadata.key(), &metadata.uid).await {
+                Ok(deleted) => {
+                    carried.cache_behind |= deleted == Deleted::Before;
+                    done(Operation::Delete);
+                }
+                Err(failed) => {
+                    let ends = failed.error.ends_deletes();
+                    carried.failed.push(failed);
+                    if ends {
+                        return carried;
+                    }
+                }
+            }
         }
-        Ok(foreign)
+        carried
     }
 
-    /// Creates an object; one without a name is named from its `generateName`.
+    /// Creates an object; one without a name is named from its `generateName`. Returns whether somebody else changed it in
+    /// the meantime.
     async fn create_named<T: Writable>(
         &self,
         owner: &ObjectKey,
-        mut object: T,
+        object: &mut T,
         position: impl Fn() -> CachePosition,
     ) -> Result<bool, FailedWrite> {
         if !object.metadata().name.is_empty() {
-            return self.create(owner, &object, &position).await.map(|(_, foreign)| foreign);
+            return self.create(owner, object, &position).await.map(|(_, foreign)| foreign);
         }
         let lost = self.tracker.take_unresolved(owner);
+        let was_lost = lost.is_some();
         let metadata = object.metadata_mut();
         metadata.name = lost.unwrap_or_else(|| self.names.generate_name(&metadata.generate_name));
         let key = metadata.key();
-        match self.create(owner, &object, &position).await {
-            Ok((_, foreign)) => Ok(foreign),
-            Err(FailedWrite { error: WriteError::AlreadyExists(message), .. }) => {
+        let error = match self.create(owner, object, &position).await {
+            Ok((_, foreign)) => return Ok(foreign),
+            Err(failed) => failed.error,
+        };
+        let failed = |error| Err(FailedWrite { operation: Operation::Create, object: key.clone(), error });
+        match error {
+            WriteError::AlreadyExists(message) => {
                 // Most likely the create whose answer was lost. Only the server knows which version the cache has to
                 // wait for; the sync then begins anew with what is there.
-                let failed = |error| FailedWrite { operation: Operation::Create, object: key.clone(), error };
                 self.tracker.begin(&key);
                 match self.writer.get::<T>(&key).await {
                     Ok(found) => {
                         self.tracker.wrote(owner, &key, found.version(), position());
-                        Err(failed(WriteError::AlreadyExists(message)))
+                        failed(WriteError::AlreadyExists(message))
+                    }
+                    Err(error @ WriteError::NotFound(_)) => {
+                        self.tracker.failed(&key);
+                        failed(error)
                     }
                     Err(error) => {
-                        self.tracker.failed(&key);
-                        Err(failed(error))
+                        self.tracker.create_unresolved(owner, &key);
+                        failed(error)
                     }
                 }
             }
-            Err(failed) => Err(failed),
+            // The namespace takes the object with it, if it exists.
+            WriteError::NamespaceTerminating(_) => failed(error),
+            // This failure says nothing about the earlier create of this name.
+            error => {
+                if was_lost {
+                    self.tracker.create_unresolved(owner, &key);
+                }
+                failed(error)
+            }
         }
     }
 
-    /// Creates an object under the name that it carries. Returns what the server has made of it, and whether somebody
-    /// else changed it in the meantime.
+    /// Creates an object under the name that it carries. Returns the metadata that the server answered, and whether somebody
+    /// else changed the object in the meantime.
     ///
     /// # Errors
     ///
-    /// The write, if it failed. When its outcome is not known the tracker remembers the name.
+    /// The write, if it failed. If its outcome is unknown, the tracker keeps the name. `CacheBehind` if the server answered
+    /// 404 because the Service no longer exists.
     pub async fn create<T: Writable>(
         &self,
         owner: &ObjectKey,
@@ -154,28 +228,36 @@ impl TrackedWriter {
     ) -> Result<(Written, bool), FailedWrite> {
         let key = object.metadata().key();
         self.tracker.begin(&key);
-        match self.writer.create(object).await {
+        let mut error = match self.writer.create(object).await {
             Ok(written) => {
                 let foreign = self.tracker.created(owner, &key, written.version(), position());
-                Ok((written, foreign))
+                return Ok((written, foreign));
             }
-            Err(error) => {
-                if error.is_refusal() {
-                    self.tracker.failed(&key);
-                } else {
-                    self.tracker.create_unresolved(owner, &key);
-                }
-                Err(FailedWrite { operation: Operation::Create, object: key, error })
-            }
+            Err(error) => error,
+        };
+        if error.is_refusal() {
+            self.tracker.failed(&key);
+        } else {
+            self.tracker.create_unresolved(owner, &key);
         }
+        if let WriteError::NotFound(message) = error {
+            // The namespace does not exist. The Service is in it, so the Service shows whether that is true.
+            error = match self.writer.service(owner).await {
+                Ok(None) => WriteError::CacheBehind(message),
+                Ok(Some(_)) => WriteError::NotFound(message),
+                Err(error) => error,
+            };
+        }
+        Err(FailedWrite { operation: Operation::Create, object: key, error })
     }
 
-    /// Replaces an object. Returns what the server has made of it, and whether somebody else changed it in the meantime.
+    /// Replaces an object. Returns the metadata that the server answered, and whether somebody else changed the object in the
+    /// meantime.
     ///
     /// # Errors
     ///
-    /// The write, if it failed. One whose outcome is not known needs no care: if it was carried out, the next one is
-    /// refused as a conflict until the cache has caught up.
+    /// The write, if it failed. One whose outcome is unknown needs no care: if it was carried out, the next one is refused as
+    /// a conflict until the cache has caught up. `CacheBehind` if the object no longer exists.
     pub async fn update<T: Writable>(
         &self,
         owner: &ObjectKey,
@@ -184,43 +266,90 @@ impl TrackedWriter {
     ) -> Result<(Written, bool), FailedWrite> {
         let key = object.metadata().key();
         self.tracker.begin(&key);
-        match self.writer.update(object).await {
+        let mut error = match self.writer.update(object).await {
             Ok(written) => {
                 let foreign = self.tracker.wrote(owner, &key, written.version(), position());
-                Ok((written, foreign))
+                return Ok((written, foreign));
             }
-            Err(error) => {
-                self.tracker.failed(&key);
-                Err(FailedWrite { operation: Operation::Update, object: key, error })
-            }
+            Err(error) => error,
+        };
+        let mut gone = false;
+        if let WriteError::NotFound(message) = error {
+            (gone, error) = match self.is_gone::<T>(&key, &object.metadata().uid).await {
+                Ok(true) => (true, WriteError::CacheBehind(message)),
+                Ok(false) => (false, WriteError::NotFound(message)),
+                Err(error) => (false, error),
+            };
         }
+        if gone {
+            self.tracker.deleted(owner, &key, &object.metadata().uid);
+        } else {
+            self.tracker.failed(&key);
+        }
+        Err(FailedWrite { operation: Operation::Update, object: key, error })
     }
 
-    /// Deletes an object; one that is gone already is as good.
+    /// Deletes an object.
     ///
     /// # Errors
     ///
-    /// The write, if it failed.
+    /// The write, if it failed. An object that no longer exists is no error.
     pub async fn delete<T: Writable>(
         &self,
         owner: &ObjectKey,
         key: &ObjectKey,
-        uid: &kube_endpoint_core_model::Text,
-    ) -> Result<(), FailedWrite> {
+        uid: &Text,
+    ) -> Result<Deleted, FailedWrite> {
         self.tracker.begin(key);
-        let mut deleted = self.writer.delete::<T>(key, Some(uid)).await;
-        if let Err(WriteError::Conflict(_)) = deleted {
-            // Most likely the name now belongs to an object of another uid, and ours is gone. But a webhook may say so too.
-            match self.writer.get::<T>(key).await {
-                Ok(found) if found.metadata.uid == *uid => {}
-                Ok(_) => deleted = Ok(()),
-                Err(error) => deleted = Err(error),
+        let answer = self.writer.delete::<T>(key, Some(uid)).await;
+        self.conclude_delete::<T>(owner, key, uid, answer, true).await
+    }
+
+    /// Deletes an object if its uid and version are still those in its metadata.
+    ///
+    /// # Errors
+    ///
+    /// The write, if it failed; `Conflict` if the object has changed. An object that no longer exists is no error.
+    pub async fn delete_unchanged<T: Writable>(
+        &self,
+        owner: &ObjectKey,
+        object: &T,
+    ) -> Result<Deleted, FailedWrite> {
+        let ObjectMeta { uid, .. } = object.metadata();
+        let key = object.metadata().key();
+        self.tracker.begin(&key);
+        let answer = self.writer.delete_unchanged(object).await;
+        self.conclude_delete::<T>(owner, &key, uid, answer, false).await
+    }
+
+    async fn conclude_delete<T: Writable>(
+        &self,
+        owner: &ObjectKey,
+        key: &ObjectKey,
+        uid: &Text,
+        answer: Result<(), WriteError>,
+        conflict_is_another_uid: bool,
+    ) -> Result<Deleted, FailedWrite> {
+        let concluded = match answer {
+            Ok(()) => Ok(Deleted::Now),
+            // A proxy may answer 404 for an object that exists. And on a conflict, most likely the name now belongs to an
+            // object of another uid; but a webhook may answer that too.
+            Err(error)
+                if matches!(error, WriteError::NotFound(_))
+                    || conflict_is_another_uid && matches!(error, WriteError::Conflict(_)) =>
+            {
+                match self.is_gone::<T>(key, uid).await {
+                    Ok(true) => Ok(Deleted::Before),
+                    Ok(false) => Err(error),
+                    Err(error) => Err(error),
+                }
             }
-        }
-        match deleted {
-            Ok(()) | Err(WriteError::NotFound(_)) => {
+            Err(error) => Err(error),
+        };
+        match concluded {
+            Ok(deleted) => {
                 self.tracker.deleted(owner, key, uid);
-                Ok(())
+                Ok(deleted)
             }
             Err(error) => {
                 self.tracker.failed(key);
@@ -228,162 +357,16 @@ impl TrackedWriter {
             }
         }
     }
-}
 
-impl TrackedWriter {
-    /// Deletes an object on condition that it is as it was seen; one that is gone already is as good.
-    ///
-    /// # Errors
-    ///
-    /// The write, if it failed; `Conflict` if the object has changed.
-    pub async fn delete_unchanged<T: Writable>(
-        &self,
-        owner: &ObjectKey,
-        object: &T,
-    ) -> Result<(), FailedWrite> {
-        let key = object.metadata().key();
-        self.tracker.begin(&key);
-        match self.writer.delete_unchanged(object).await {
-            Ok(()) | Err(WriteError::NotFound(_)) => {
-                self.tracker.deleted(owner, &key, &object.metadata().uid);
-                Ok(())
-            }
-            Err(error) => {
-                self.tracker.failed(&key);
-                Err(FailedWrite { operation: Operation::Delete, object: key, error })
-            }
+    /// Asks the server whether the object of this uid no longer exists.
+    async fn is_gone<T: Writable>(&self, key: &ObjectKey, uid: &Text) -> Result<bool, WriteError> {
+        match self.writer.get::<T>(key).await {
+            Ok(found) => Ok(found.metadata.uid != *uid),
+            Err(WriteError::NotFound(_)) => Ok(true),
+            Err(error) => Err(error),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::limiter::RequestLimiter;
-    use http::{Request, Response};
-    use kube::client::Body;
-    use kube_endpoint_core_model::{EndpointSlice, ObjectMeta, ResourceVersion};
-    use std::sync::{Arc, Mutex};
-
-    type Asked = Arc<Mutex<Vec<String>>>;
-
-    /// A writer whose server gives these answers in turn.
-    fn answering(answers: &[(u16, &str)]) -> (TrackedWriter, Asked) {
-        let asked = Asked::default();
-        let log = Arc::clone(&asked);
-        let mut answers: Vec<(u16, String)> =
-            answers.iter().map(|(code, body)| (*code, body.to_string())).collect();
-        answers.reverse();
-        let answers = Arc::new(Mutex::new(answers));
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let line = format!("{} {}", request.method(), request.uri().path().rsplit('/').next().unwrap());
-            log.lock().unwrap().push(line);
-            let answer = answers.lock().unwrap().pop();
-            async move {
-                let (code, body) = answer.ok_or_else(|| std::io::Error::other("the connection broke"))?;
-                Response::builder()
-                    .status(code)
-                    .body(Body::from(body.into_bytes()))
-                    .map_err(std::io::Error::other)
-            }
-        });
-        let writer = ApiWriter::new(
-            kube_endpoint_api_client::ApiClient::for_tests(service),
-            RequestLimiter::unlimited(),
-            "test",
-        );
-        (TrackedWriter::new(writer, 1), asked)
-    }
-
-    fn owner() -> ObjectKey {
-        ObjectKey::new("n", "web")
-    }
-
-    fn position(version: u64) -> CachePosition {
-        CachePosition { epoch: 0, version: ResourceVersion(version) }
-    }
-
-    fn slice(name: &str) -> EndpointSlice {
-        let metadata = ObjectMeta {
-            name: name.into(),
-            namespace: "n".into(),
-            uid: format!("uid-{name}").into(),
-            generate_name: "web-".into(),
-            ..ObjectMeta::default()
-        };
-        EndpointSlice { metadata, ..EndpointSlice::default() }
-    }
-
-    async fn create_one(writer: &TrackedWriter) -> Result<bool, FailedWrite> {
-        let writes = Writes { create: vec![slice("")], ..Writes::default() };
-        writer.carry_out(&owner(), writes, || position(1), |_| ()).await
-    }
-
-    #[tokio::test]
-    async fn creates_then_updates_then_deletes() {
-        let (writer, asked) = answering(&[
-            (201, r#"{"metadata":{"resourceVersion":"10"}}"#),
-            (200, r#"{"metadata":{"resourceVersion":"11"}}"#),
-            (200, "{}"),
-        ]);
-        let (update, delete) = (slice("b"), Arc::new(slice("c")));
-        let writes = Writes { create: vec![slice("")], update: vec![update], delete: vec![delete] };
-        let mut done = Vec::new();
-        writer.carry_out(&owner(), writes, || position(1), |what| done.push(what.as_str())).await.unwrap();
-        assert_eq!(done, ["create", "update", "delete"]);
-        assert_eq!(*asked.lock().unwrap(), ["POST endpointslices", "PUT b", "DELETE c"]);
-        assert!(writer.tracker().is_stale(&owner(), position(10), [&"uid-c".into()]));
-        assert!(writer.tracker().is_stale(&owner(), position(11), [&"uid-c".into()]));
-        assert!(!writer.tracker().is_stale(&owner(), position(11), []));
-    }
-
-    #[tokio::test]
-    async fn the_first_failure_ends_it() {
-        let (writer, asked) = answering(&[(409, r#"{"message":"changed"}"#)]);
-        let (update, delete) = (slice("b"), Arc::new(slice("c")));
-        let writes = Writes { create: vec![], update: vec![update], delete: vec![delete] };
-        let failed = writer.carry_out(&owner(), writes, || position(1), |_| ()).await.unwrap_err();
-        assert_eq!(failed.to_string(), "failed to update n/b: changed");
-        assert_eq!(asked.lock().unwrap().len(), 1);
-        assert!(writer.tracker().is_empty());
-    }
-
-    #[tokio::test]
-    async fn a_create_whose_answer_was_lost_is_found_and_not_made_twice() {
-        let (writer, asked) = answering(&[
-            (500, r#"{"message":"lost"}"#),
-            (409, r#"{"message":"there","reason":"AlreadyExists"}"#),
-            (200, r#"{"metadata":{"resourceVersion":"10"}}"#),
-        ]);
-        assert!(!create_one(&writer).await.unwrap_err().error.is_refusal());
-        let failed = create_one(&writer).await.unwrap_err();
-        assert_eq!(failed.error, WriteError::AlreadyExists("there".into()));
-        let found = format!("GET {}", failed.object.name);
-        assert_eq!(*asked.lock().unwrap(), ["POST endpointslices", "POST endpointslices", &*found]);
-        assert!(writer.tracker().is_stale(&owner(), position(9), []), "until the cache shows it");
-        assert!(!writer.tracker().is_stale(&owner(), position(10), []));
-    }
-
-    #[tokio::test]
-    async fn a_delete_of_what_is_gone_is_as_good() {
-        let key = slice("c").key();
-        const OURS: (u16, &str) = (200, r#"{"metadata":{"uid":"u"}}"#);
-        const THEIRS: (u16, &str) = (200, r#"{"metadata":{"uid":"v"}}"#);
-        let check = |answers: &'static [(u16, &'static str)], gone: bool| {
-            let key = key.clone();
-            async move {
-                let (writer, _) = answering(answers);
-                let deleted = writer.delete::<EndpointSlice>(&owner(), &key, &"u".into()).await;
-                assert_eq!(deleted.is_ok(), gone, "{answers:?}");
-                let waits = writer.tracker().is_stale(&owner(), position(9), [&"u".into()]);
-                assert_eq!(waits, gone, "for the cache: {answers:?}");
-            }
-        };
-        check(&[(404, "{}")], true).await;
-        check(&[(409, "{}"), (404, "{}")], true).await;
-        check(&[(403, "{}")], false).await;
-        check(&[(409, "{}"), (500, "{}")], false).await;
-        check(&[(409, "{}"), THEIRS], true).await;
-        check(&[(409, "{}"), OURS], false).await;
-    }
-}
+mod tests;

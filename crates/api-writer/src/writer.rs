@@ -116,22 +116,16 @@ impl ApiWriter {
     ///
     /// # Errors
     ///
-    /// Any [`WriteError`]. After `Unknown`, the object may exist.
+    /// Any [`WriteError`]. Unless [`WriteError::is_refusal`], the object may exist. `NotFound` if the namespace does not.
     pub async fn create<T: Writable>(&self, object: &T) -> Result<Written, WriteError> {
-        let created =
-            self.stored(Method::POST, T::collection_path(&object.metadata().namespace), Some(object)).await;
-        // A create answered with 404 means that the namespace does not exist.
-        created.map_err(|error| match error {
-            WriteError::NotFound(message) => WriteError::NamespaceTerminating(message),
-            other => other,
-        })
+        self.stored(Method::POST, T::collection_path(&object.metadata().namespace), Some(object)).await
     }
 
     /// Replaces an object, if its current version is the one in its metadata.
     ///
     /// # Errors
     ///
-    /// Any [`WriteError`]. After `Unknown`, the object may have been replaced.
+    /// Any [`WriteError`]. Unless [`WriteError::is_refusal`], the object may have been replaced.
     pub async fn update<T: Writable>(&self, object: &T) -> Result<Written, WriteError> {
         self.stored(Method::PUT, object_path::<T>(&object.metadata().key()), Some(object)).await
     }

@@ -20,6 +20,8 @@ pub(crate) struct KeyState<S> {
     pub(crate) last_events: Option<Vec<PlannedEvent>>,
     /// Whether the sync waits for the cache to show our own writes.
     pub(crate) deferred: bool,
+    /// Since when the cache has not shown all of our own writes.
+    pub(crate) stale_since: Option<Instant>,
     /// Until when the API server asked to be left alone.
     pub(crate) paused_until: Option<Instant>,
     /// The controller's own.

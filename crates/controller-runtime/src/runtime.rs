@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_api_writer::{
-    ApiWriter, Clock, EventRecorder, EventSubject, FailedWrite, Operation, TrackedWriter, Writable,
+    ApiWriter, Carried, Clock, EventRecorder, EventSubject, FailedWrite, Operation, TrackedWriter, Writable,
     WriteError,
 };
 use kube_endpoint_core_model::{ObjectKey, PlannedEvent, Pod, Service, Timestamp, Writes};
@@ -19,6 +19,8 @@ use crate::{ForeignWrite, Outcome, Output, Reconciler, StateCounts, SyncError};
 
 /// How long a sync waits for the cache at most: the event that it waits for may have come already, or may never come.
 const STALE_RETRY: Duration = Duration::from_secs(1);
+/// How long a key waits for the cache to show a deletion before it asks the server again.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How long a pause lasts at most, whatever the API server asks for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
@@ -118,16 +120,51 @@ impl<R: Reconciler> Runtime<R> {
         if self.is_paused(key) {
             return Err(Outcome::Paused);
         }
+        let (outputs, stale) = self.outputs(key);
+        if stale {
+            self.check_long_wait(key);
+            return Err(self.defer(key));
+        }
+        self.keys.with(key, |state| {
+            state.deferred = false;
+            state.stale_since = None;
+        });
+        Ok(outputs)
+    }
+
+    /// The cached outputs of a key, and whether the cache does not show all of the key's own writes.
+    fn outputs(&self, key: &ObjectKey) -> (Vec<Arc<R::Output>>, bool) {
         // The position is read first: the objects are then at least as new.
         let position = self.position();
         let outputs = R::Output::of_owner(&self.cluster, key);
         let metadata = outputs.iter().map(|output| output.metadata());
         let uids = metadata.filter(|it| it.deletion_timestamp.is_none()).map(|it| &it.uid);
-        if self.writer.tracker().is_stale(key, position, uids) {
-            return Err(self.defer(key));
+        let stale = self.writer.tracker().is_stale(key, position, uids);
+        (outputs, stale)
+    }
+
+    /// If a key has waited for the cache for too long, logs that and waits no longer for deletions: should the server have
+    /// been wrong about an object that no longer exists, the next sync asks it again.
+    fn check_long_wait(&self, key: &ObjectKey) {
+        let now = Instant::now();
+        let since = self.keys.with(key, |state| *state.stale_since.get_or_insert(now));
+        if now - since < LONGEST_WAIT {
+            return;
         }
-        self.keys.with(key, |state| state.deferred = false);
-        Ok(outputs)
+        self.keys.with(key, |state| state.stale_since = None);
+        tracing::warn!(
+            queue = self.queue.name(), %key, waited = ?(now - since),
+            "the cache does not show what was written for this key"
+        );
+        self.writer.tracker().forget_deleted(key);
+    }
+
+    /// Call this after a delete found that the object no longer existed: the key is synced again when the cache shows that.
+    pub fn wait_for_deletion(&self, key: &ObjectKey) {
+        // The cache may have shown it before the delete was tried. Nothing else would tell the tracker then.
+        if self.outputs(key).1 {
+            self.defer(key);
+        }
     }
 
     /// Repeats the sync when the cache shows a change of the key's outputs, after a second at the latest.
@@ -176,12 +213,13 @@ impl<R: Reconciler> Runtime<R> {
         trigger_time
     }
 
-    /// Carries out sub-plans in order. A write that fails ends its sub-plan; the others are still carried out, as upstream
-    /// does, unless the API server is too busy: that ends all. After a failure the trigger time is kept for the retry.
+    /// Carries out sub-plans in order, each as [`TrackedWriter::carry_out`] does. If a sub-plan fails, the others are still
+    /// carried out, as upstream does, unless the API server is too busy: that ends all. After a failure the trigger time is
+    /// kept for the retry.
     ///
     /// # Errors
     ///
-    /// The writes that failed, one for each sub-plan at most.
+    /// The writes that failed.
     pub async fn carry_out(
         &self,
         key: &ObjectKey,
@@ -192,23 +230,25 @@ impl<R: Reconciler> Runtime<R> {
         let mut failures = Vec::new();
         for (index, writes) in sub_plans.into_iter().enumerate() {
             let wrote = |operation| progress(Progress::Wrote(operation));
-            match self.writer.carry_out(key, writes, || self.position(), wrote).await {
-                Ok(changed_meanwhile) => {
-                    progress(Progress::SubPlan(index));
-                    if changed_meanwhile {
-                        self.reconciler.on_foreign_write(self, key, ForeignWrite::DuringOwnWrite);
-                    }
-                }
-                Err(FailedWrite { error: WriteError::NamespaceTerminating(_), .. }) => {
-                    return Ok(Completion::NamespaceTerminating);
-                }
-                Err(failed) => {
-                    let busy = matches!(failed.error, WriteError::Busy { .. });
-                    failures.push(failed);
-                    if busy {
-                        break;
-                    }
-                }
+            let without = |_, _| Writes::default();
+            let Carried { changed_meanwhile, cache_behind, failed } =
+                self.writer.carry_out(key, writes, || self.position(), wrote, without).await;
+            if failed.is_empty() {
+                progress(Progress::SubPlan(index));
+            }
+            if changed_meanwhile {
+                self.reconciler.on_foreign_write(self, key, ForeignWrite::DuringOwnWrite);
+            }
+            if cache_behind {
+                self.wait_for_deletion(key);
+            }
+            if failed.iter().any(|failed| matches!(failed.error, WriteError::NamespaceTerminating(_))) {
+                return Ok(Completion::NamespaceTerminating);
+            }
+            let busy = failed.iter().any(|failed| matches!(failed.error, WriteError::Busy { .. }));
+            failures.extend(failed);
+            if busy {
+                break;
             }
         }
         if failures.is_empty() {
@@ -281,14 +321,27 @@ impl<R: Reconciler> Runtime<R> {
                 return Ok(self.pause(key, *pause));
             }
         }
-        let exists = |failed: &FailedWrite| matches!(failed.error, WriteError::AlreadyExists(_));
-        if R::Output::GENERATES_NAMES && !error.writes().is_empty() && error.writes().iter().all(exists) {
-            tracing::info!(queue = self.queue.name(), %key, "an object exists whose create was not answered");
+        if !error.writes().is_empty() && error.writes().iter().all(waits_for_cache::<R::Output>) {
+            tracing::info!(queue = self.queue.name(), %key, %error, "the cache is behind");
             return Ok(self.defer(key));
+        }
+        // The Service of a create no longer exists. Nobody needs an event about that.
+        if error.writes().iter().any(|failed| matches!(failed.error, WriteError::CacheBehind(_))) {
+            return Err(error);
         }
         if let Some((subject, event)) = error.event() {
             self.events.record(subject.clone(), event);
         }
         Err(error)
+    }
+}
+
+/// Whether a failure means no more than that the cache is behind, and the tracker knows what it has to show: an object
+/// exists whose create was not answered, or the object to update no longer exists.
+fn waits_for_cache<O: Output>(failed: &FailedWrite) -> bool {
+    match failed.error {
+        WriteError::AlreadyExists(_) => O::GENERATES_NAMES,
+        WriteError::CacheBehind(_) => failed.operation == Operation::Update,
+        _ => false,
     }
 }

@@ -11,7 +11,7 @@ use kube_endpoint_controller_runtime::{
     Completion, Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, StateCounts, SyncError,
 };
 use kube_endpoint_core_model::{EndpointSlice, ObjectKey, ObjectMeta, ResourceVersion, Service, Writes};
-use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
+use kube_endpoint_embedded_apiserver::{Cause, Details, EmbeddedApiServer, Fault, FaultRule, Status};
 use kube_endpoint_informer::{Change, Cluster, Kind, Kinds, StreamEvent};
 use kube_endpoint_workqueue::default_controller_rate_limiter;
 use tokio::task::JoinHandle;
@@ -236,12 +236,35 @@ async fn a_deleted_service_is_forgotten_even_while_it_is_paused() {
 #[tokio::test(start_paused = true)]
 async fn a_create_in_a_terminating_namespace_is_dropped() {
     let bed = TestBed::new();
-    // A create finds no namespace of that name.
-    bed.fault_on_create(Fault::Refuse { status: 404, retry_after: None }, 1);
+    let cause = Cause { reason: "NamespaceTerminating".into(), message: String::new(), field: String::new() };
+    let details = Details { causes: vec![cause], ..Details::default() };
+    let refusal = Status { details: Some(Box::new(details)), ..Status::new(403, "Forbidden", "terminating") };
+    bed.fault_on_create(Fault::RefuseWith(refusal), 1);
     bed.fill();
     bed.pass(60).await;
     assert_eq!(bed.syncs(), [at(0, "NamespaceTerminating")]);
     assert_eq!(bed.controller.pending(), 0);
+}
+
+fn not_found() -> Fault {
+    Fault::Refuse { status: 404, retry_after: None }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_answered_with_404_is_tried_again_until_the_cache_shows_that_the_service_is_gone() {
+    let bed = TestBed::new();
+    bed.fault_on_create(not_found(), usize::MAX);
+    bed.fill();
+    bed.pass(10).await;
+    let syncs = bed.syncs();
+    assert!((5..15).contains(&syncs.len()), "with backoff: {syncs:?}");
+    assert!(syncs.iter().all(|(_, how)| how == "failed"));
+    assert_eq!(bed.controller.pending(), 1);
+    bed.cluster.apply(StreamEvent::<Service>::restarted(Vec::new(), ResourceVersion(2)));
+    bed.pass(60).await;
+    assert!(bed.syncs().iter().all(|(_, how)| how.starts_with("forgot")));
+    assert_eq!(bed.controller.pending(), 0);
+    assert_eq!(bed.controller.state_counts(), StateCounts::default());
 }
 
 #[tokio::test(start_paused = true)]

@@ -276,6 +276,23 @@ impl WriteTracker {
         observed
     }
 
+    /// Stops waiting for the cache to show that objects of an owner were deleted.
+    pub fn forget_deleted(&self, owner: &ObjectKey) {
+        let mut state = self.state.lock();
+        let State { owners, objects } = &mut *state;
+        let Some(entry) = owners.get_mut(owner) else { return };
+        entry.deleted.clear();
+        entry.objects.retain(|key| {
+            let deleted =
+                objects.get(key).is_some_and(|object| !object.in_flight && object.deleted.is_some());
+            if deleted {
+                objects.remove(key);
+            }
+            !deleted
+        });
+        state.drop_settled(owner);
+    }
+
     /// Drops the state of a deleted owner. Events of its last writes then count as foreign, which costs a sync without
     /// writes.
     pub fn forget(&self, owner: &ObjectKey) {

@@ -31,7 +31,7 @@ pub(super) struct SeriesKey {
     message: Option<String>,
 }
 
-/// A series that the server has stored.
+/// A series of equal events, each of which has been counted, whether or not it was sent.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Series {
     pub(super) name: String,
@@ -39,13 +39,13 @@ pub(super) struct Series {
     pub(super) count: u32,
 }
 
-/// How to send an event.
+/// What to send for an event.
 #[derive(Debug, PartialEq)]
 pub(super) struct Delivery {
     pub(super) key: SeriesKey,
     pub(super) message: String,
-    /// The series to update; none for a new event.
-    pub(super) series: Option<Series>,
+    /// The series, this event included. With a count of one the event is new; otherwise the stored event is updated.
+    pub(super) series: Series,
 }
 
 #[derive(Debug)]
@@ -64,7 +64,7 @@ struct SpamRecord {
 pub(super) struct Correlator {
     similar: LruCache<SeriesKey, Similar>,
     series: LruCache<SeriesKey, Series>,
-    buckets: LruCache<EventSubject, SpamRecord>,
+    buckets: LruCache<(EventSubject, &'static str), SpamRecord>,
 }
 
 impl Correlator {
@@ -76,18 +76,23 @@ impl Correlator {
         }
     }
 
-    /// How to send an event; none if there were too many about its object.
-    pub(super) fn decide(&mut self, event: &Recorded) -> Option<Delivery> {
+    /// Counts an event and returns what to send; none if there were too many of its type about its object. `name` is that
+    /// of the stored event if it is new.
+    ///
+    /// Events are counted before they are filtered (upstream `EventCorrelate`), so the next one that is sent has the count
+    /// of all.
+    pub(super) fn decide(&mut self, event: &Recorded, name: String) -> Option<Delivery> {
         let (key, message) = self.combine(event);
-        if !self.take_token(&key.subject, event.at) {
-            return None;
-        }
-        let series = self.series.get(&key).cloned();
-        Some(Delivery { key, message, series })
+        let series = match self.series.get(&key) {
+            Some(known) => Series { count: known.count + 1, ..known.clone() },
+            None => Series { name, first: event.at, count: 1 },
+        };
+        self.series.put(key.clone(), series.clone());
+        self.take_token(&key, event.at).then_some(Delivery { key, message, series })
     }
 
-    /// Records a series that was sent.
-    pub(super) fn sent(&mut self, key: SeriesKey, series: Series) {
+    /// Records the name under which the server has stored a series.
+    pub(super) fn stored(&mut self, key: SeriesKey, series: Series) {
         self.series.put(key, series);
     }
 
@@ -116,9 +121,10 @@ impl Correlator {
         (kind, format!("(combined from similar events): {}", event.message))
     }
 
-    fn take_token(&mut self, subject: &EventSubject, now: Timestamp) -> bool {
-        let bucket =
-            self.buckets.get_or_insert_mut(subject.clone(), || SpamRecord { tokens: SPAM_BURST, at: now });
+    /// Takes a token of the object's events of one type (upstream `getSpamKey`).
+    fn take_token(&mut self, key: &SeriesKey, now: Timestamp) -> bool {
+        let fresh = || SpamRecord { tokens: SPAM_BURST, at: now };
+        let bucket = self.buckets.get_or_insert_mut((key.subject.clone(), key.event_type), fresh);
         let elapsed = (now.as_millisecond() - bucket.at.as_millisecond()).max(0) as f64 / 1000.0;
         bucket.tokens = (bucket.tokens + elapsed / SPAM_REFILL_SECONDS).min(SPAM_BURST);
         bucket.at = now;
@@ -149,12 +155,10 @@ mod tests {
         }
     }
 
-    /// Decides about an event and records it as sent. Returns the message and the count of the series.
+    /// Decides about an event. Returns the message and the count of the series.
     fn play(correlator: &mut Correlator, event: &Recorded) -> Option<(String, u32)> {
-        let Delivery { key, message, series } = correlator.decide(event)?;
-        let count = series.map_or(1, |series| series.count + 1);
-        correlator.sent(key, Series { name: "x".into(), first: event.at, count });
-        Some((message, count))
+        let Delivery { message, series, .. } = correlator.decide(event, "x".into())?;
+        Some((message, series.count))
     }
 
     #[test]
@@ -189,5 +193,27 @@ mod tests {
         assert!(play(&mut correlator, &event("b", "m", 1)).is_some(), "other objects are not affected");
         assert!(play(&mut correlator, &event("a", "m", 302)).is_some(), "one more after five minutes");
         assert_eq!(play(&mut correlator, &event("a", "m", 303)), None);
+    }
+
+    #[test]
+    fn events_that_are_not_sent_are_counted() {
+        let mut correlator = Correlator::new();
+        for count in 1..=25 {
+            assert_eq!(play(&mut correlator, &event("a", "m", 0)), Some(("m".into(), count)));
+        }
+        for _ in 0..3 {
+            assert_eq!(play(&mut correlator, &event("a", "m", 1)), None);
+        }
+        let next = correlator.decide(&event("a", "m", 302), "y".into()).unwrap();
+        let first = Timestamp::from_second(0).unwrap();
+        assert_eq!(next.series, Series { name: "x".into(), first, count: 29 });
+    }
+
+    #[test]
+    fn the_types_of_events_are_rate_limited_apart() {
+        let mut correlator = Correlator::new();
+        while play(&mut correlator, &event("a", "m", 0)).is_some() {}
+        let normal = Recorded { event_type: EventType::Normal, ..event("a", "m", 0) };
+        assert_eq!(play(&mut correlator, &normal), Some(("m".into(), 1)));
     }
 }

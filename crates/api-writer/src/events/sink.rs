@@ -1,4 +1,6 @@
-//! Sends events and retries those that may have been lost.
+//! Sends events, and sends those again that were not answered.
+//!
+//! Upstream: `recordToSink` and `recordEvent` of `event.go`. An answer with Retry-After is retried by client-go's requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +21,10 @@ use crate::writer::ApiWriter;
 const TRIES: u32 = 12;
 /// Delay between attempts (client-go `defaultSleepDuration`).
 const PAUSE: Duration = Duration::from_secs(10);
+/// How often an event is put off by answers with Retry-After (client-go `maxRetries` of a request).
+const MAX_PUT_OFF: u32 = 10;
+/// Longest delay that is waited for, whatever the server asks for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 pub(super) struct Sink {
     component: Arc<str>,
@@ -36,92 +42,102 @@ impl Sink {
 
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Recorded>) {
         while let Some(event) = queue.recv().await {
-            let Some(Delivery { key, message, series }) = self.correlator.decide(&event) else { continue };
-            if let Some(series) = self.deliver(&event, &message, series).await {
-                self.correlator.sent(key, series);
+            let name = format!("{}.{:016x}", event.subject.name, self.random.next_u64());
+            let Some(Delivery { key, message, series }) = self.correlator.decide(&event, name) else {
+                continue;
+            };
+            if self.deliver(&event, &message, &series).await {
+                self.correlator.stored(key, series);
             }
         }
     }
 
-    async fn deliver(
-        &mut self,
-        event: &Recorded,
-        message: &str,
-        mut series: Option<Series>,
-    ) -> Option<Series> {
-        // One name for all attempts: if an answer was lost, the next create finds the event.
-        let name = format!("{}.{:016x}", event.subject.name, self.random.next_u64());
-        for attempt in 1..=TRIES {
-            let outcome = match &series {
-                Some(known) => self.increment_count(event, message, known).await,
-                None => self.create(event, message, &name).await,
+    /// Sends an event; returns whether the server has stored it. An event that the server refuses is given up, so that it
+    /// does not hold up others. It is sent again if there was no answer, or if the answer says when to retry.
+    async fn deliver(&mut self, event: &Recorded, message: &str, series: &Series) -> bool {
+        let (mut unanswered, mut put_off) = (0, 0);
+        loop {
+            let error = match self.send(event, message, series).await {
+                Ok(()) => return true,
+                Err(error) => error,
             };
-            match outcome {
-                Ok(series) => return Some(series),
-                Err(WriteError::AlreadyExists(_)) if attempt > 1 => {
-                    return Some(Series { name, first: event.at, count: 1 });
+            let pause = match &error {
+                // The name is one of our own: the answer to an earlier attempt was lost.
+                WriteError::AlreadyExists(_) if unanswered > 0 => return true,
+                WriteError::Busy { retry_after: Some(pause), .. } if put_off < MAX_PUT_OFF => {
+                    put_off += 1;
+                    (*pause).min(LONGEST_PAUSE)
                 }
-                // The event has expired on the server: create a new one.
-                Err(WriteError::NotFound(_)) if series.is_some() => series = None,
-                // The namespace is terminating or deleted, and its events with it.
-                Err(WriteError::NamespaceTerminating(_) | WriteError::NotFound(_)) => return None,
-                Err(error @ (WriteError::Unknown(_) | WriteError::Busy { .. })) if attempt < TRIES => {
-                    tracing::debug!(component = &*self.component, %error, "event not sent, will try again");
+                WriteError::Unknown(_) if unanswered + 1 < TRIES => {
+                    unanswered += 1;
                     // The first delay is random, so that clients do not retry at the same time.
-                    let pause = if attempt == 1 { PAUSE.mul_f64(self.random.random::<f64>()) } else { PAUSE };
-                    tokio::time::sleep(pause).await;
+                    if unanswered == 1 { PAUSE.mul_f64(self.random.random::<f64>()) } else { PAUSE }
                 }
-                Err(error) => {
+                WriteError::NamespaceTerminating(_) | WriteError::AlreadyExists(_) => {
+                    tracing::debug!(component = &*self.component, %error, "event refused");
+                    return false;
+                }
+                error => {
                     tracing::warn!(
                         component = &*self.component, reason = event.reason, object = &*event.subject.name, %error,
                         "event given up"
                     );
-                    return None;
+                    return false;
                 }
-            }
+            };
+            tracing::debug!(component = &*self.component, %error, ?pause, "event not sent, will try again");
+            tokio::time::sleep(pause).await;
         }
-        None
     }
 
-    async fn create(&self, event: &Recorded, message: &str, name: &str) -> Result<Series, WriteError> {
+    /// Sends an event once. If the event to update is gone, for events expire, it is created anew with the count and the
+    /// first time of the series.
+    async fn send(&self, event: &Recorded, message: &str, series: &Series) -> Result<(), WriteError> {
+        if series.count > 1 {
+            match self.increment_count(event, message, series).await {
+                Err(WriteError::NotFound(_)) => {}
+                done => return done,
+            }
+        }
+        self.create(event, message, series).await
+    }
+
+    async fn create(&self, event: &Recorded, message: &str, series: &Series) -> Result<(), WriteError> {
         let namespace = namespace_of(&event.subject);
-        let at = in_seconds(event.at);
         let body = serde_json::json!({
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": { "name": name, "namespace": namespace },
+            "metadata": { "name": series.name, "namespace": namespace },
             "involvedObject": event.subject,
             "reason": event.reason,
             "message": message,
             "source": { "component": &*self.component },
-            "firstTimestamp": at,
-            "lastTimestamp": at,
-            "count": 1,
+            "firstTimestamp": in_seconds(series.first),
+            "lastTimestamp": in_seconds(event.at),
+            "count": series.count,
             "type": event.event_type.as_str(),
             "reportingComponent": &*self.component,
             "reportingInstance": "",
         });
         let path = format!("/api/v1/namespaces/{namespace}/events");
-        self.writer.send(Method::POST, &path, "application/json", body.to_string().into_bytes()).await?;
-        Ok(Series { name: name.to_owned(), first: event.at, count: 1 })
+        let body = body.to_string().into_bytes();
+        self.writer.send(Method::POST, &path, "application/json", body).await.map(drop)
     }
 
     async fn increment_count(
         &self,
         event: &Recorded,
         message: &str,
-        known: &Series,
-    ) -> Result<Series, WriteError> {
-        let count = known.count + 1;
+        series: &Series,
+    ) -> Result<(), WriteError> {
         let patch = serde_json::json!({
-            "count": count,
+            "count": series.count,
             "message": message,
             "lastTimestamp": in_seconds(self.clock.now().max(event.at)),
         });
-        let path = format!("/api/v1/namespaces/{}/events/{}", namespace_of(&event.subject), known.name);
+        let path = format!("/api/v1/namespaces/{}/events/{}", namespace_of(&event.subject), series.name);
         let body = patch.to_string().into_bytes();
-        self.writer.send(Method::PATCH, &path, "application/merge-patch+json", body).await?;
-        Ok(Series { count, ..known.clone() })
+        self.writer.send(Method::PATCH, &path, "application/merge-patch+json", body).await.map(drop)
     }
 }
 
@@ -145,6 +161,11 @@ mod tests {
     use kube_endpoint_core_model::PlannedEvent;
     use std::sync::Mutex;
 
+    /// Stands for a connection that breaks before the answer.
+    const LOST: u16 = 0;
+    /// Stands for 429 with `Retry-After: 1`.
+    const BUSY: u16 = 1;
+
     /// Sends events to a server that answers with these codes in turn, then with 201. Returns the requests.
     async fn play(codes: &[u16], messages: &[&str]) -> Vec<String> {
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -159,7 +180,13 @@ mod tests {
                 log.lock().unwrap().push(format!("{} {} {text}", parts.method, parts.uri.path()));
                 let mut codes = codes.lock().unwrap();
                 let code = if codes.is_empty() { 201 } else { codes.remove(0) };
-                Response::builder().status(code).body(Body::from(b"{}".to_vec()))
+                let body = if code == 409 { r#"{"reason":"AlreadyExists"}"# } else { "{}" };
+                let answer = match code {
+                    LOST => return Err(std::io::Error::other("the connection broke")),
+                    BUSY => Response::builder().status(429).header("Retry-After", "1"),
+                    code => Response::builder().status(code),
+                };
+                answer.body(Body::from(body.as_bytes().to_vec())).map_err(std::io::Error::other)
             }
         });
         let client = kube_endpoint_api_client::ApiClient::for_tests(service);
@@ -188,14 +215,42 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn events_that_may_be_lost_are_retried_and_refused_ones_are_not() {
+    async fn an_event_is_given_up_when_the_server_refuses_it_and_retried_when_it_does_not_answer() {
         let methods = |asked: Vec<String>| {
             asked.iter().map(|a| a.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
         };
-        assert_eq!(methods(play(&[500, 429], &["m"]).await), ["POST", "POST", "POST"]);
-        assert_eq!(methods(play(&[422], &["m"]).await), ["POST"]);
-        assert_eq!(methods(play(&[500, 409], &["m"]).await), ["POST", "POST"]);
-        assert_eq!(methods(play(&[201, 404], &["m", "m"]).await), ["POST", "PATCH", "POST"]);
-        assert_eq!(play(&[500; 50], &["m"]).await.len(), 12);
+        for refusal in [403, 422, 429, 500, 503] {
+            assert_eq!(methods(play(&[refusal], &["m"]).await), ["POST"], "{refusal}");
+        }
+        assert_eq!(methods(play(&[LOST, LOST], &["m"]).await), ["POST", "POST", "POST"]);
+        assert_eq!(methods(play(&[LOST, 409], &["m", "m"]).await), ["POST", "POST", "PATCH"]);
+        assert_eq!(play(&[LOST; 50], &["m"]).await.len(), 12);
+        assert_eq!(methods(play(&[BUSY, BUSY], &["m"]).await), ["POST", "POST", "POST"]);
+        assert_eq!(play(&[BUSY; 50], &["m"]).await.len(), 11);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_webhook_that_fails_on_events_does_not_hold_up_later_ones() {
+        let start = tokio::time::Instant::now();
+        let asked = play(&[500, 500, 500], &["a", "b", "c", "d"]).await;
+        assert_eq!(asked.len(), 4);
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_that_expired_is_created_anew_with_the_count_and_first_time_of_its_series() {
+        let asked = play(&[201, 404], &["m", "m"]).await;
+        let (first, again) = (event_of(&asked[0]), event_of(&asked[2]));
+        assert!(asked[1].starts_with("PATCH"), "{}", asked[1]);
+        assert_eq!((&first["count"], &again["count"]), (&1.into(), &2.into()));
+        assert_eq!(first["metadata"]["name"], again["metadata"]["name"]);
+        assert_eq!(first["firstTimestamp"], again["firstTimestamp"]);
+        // An event that was refused counts, too.
+        let asked = play(&[500, 404], &["m", "m"]).await;
+        assert_eq!(event_of(&asked[2])["count"], 2);
+    }
+
+    fn event_of(asked: &str) -> serde_json::Value {
+        serde_json::from_str(&asked[asked.find('{').unwrap()..]).unwrap()
     }
 }

@@ -63,12 +63,12 @@ async fn a_create_posts_the_object_with_its_kind() {
 }
 
 #[tokio::test]
-async fn a_create_in_a_deleted_namespace_is_terminating() {
-    let (writer, _) = answering(404, r#"{"message":"namespaces \"shop\" not found"}"#);
-    let gone = WriteError::NamespaceTerminating("namespaces \"shop\" not found".into());
-    assert_eq!(writer.create(&slice()).await, Err(gone));
-    let (writer, _) = answering(404, r#"{"message":"no such slice"}"#);
-    assert_eq!(writer.update(&slice()).await, Err(WriteError::NotFound("no such slice".into())));
+async fn a_404_is_reported_as_it_is() {
+    let (writer, _) = answering(404, r#"{"message":"not there"}"#);
+    let not_found = || WriteError::NotFound("not there".into());
+    assert_eq!(writer.create(&slice()).await, Err(not_found()));
+    assert_eq!(writer.update(&slice()).await, Err(not_found()));
+    assert_eq!(writer.delete::<EndpointSlice>(&slice().key(), None).await, Err(not_found()));
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube_endpoint_api_writer::{EventSubject, FailedWrite, Operation, WriteError};
+use kube_endpoint_api_writer::{Deleted, EventSubject, FailedWrite, Operation, WriteError};
 use kube_endpoint_controller_runtime::{Completion, Outcome, Runtime, SyncError};
 use kube_endpoint_core_model::publish::UnreadableAnnotation;
 use kube_endpoint_core_model::{Endpoints, ObjectKey, PlannedEvent, Service};
@@ -103,7 +103,11 @@ impl EndpointsReconciler {
             return Ok(());
         }
         match existing {
-            Some(endpoints) => writer.delete::<Endpoints>(key, key, &endpoints.metadata.uid).await?,
+            Some(endpoints) => {
+                if writer.delete::<Endpoints>(key, key, &endpoints.metadata.uid).await? == Deleted::Before {
+                    runtime.wait_for_deletion(key);
+                }
+            }
             None => match writer.writer().delete::<Endpoints>(key, None).await {
                 Ok(()) | Err(WriteError::NotFound(_)) => {}
                 Err(error) => return Err(failed(error)),

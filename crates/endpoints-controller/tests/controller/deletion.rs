@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kube_endpoint_controller_runtime::StateCounts;
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpoints_controller::ControllerOptions;
 use serde_json::{Value, json};
@@ -124,4 +125,34 @@ async fn nothing_goes_while_the_server_does_not_say_that_there_is_no_service() {
     assert_eq!(harness.writes(), ["delete endpoints 200"]);
     assert!(harness.get("endpoints", "manual").is_some());
     assert!(harness.get("endpoints", "left").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_remembered_of_endpoints_that_the_server_removed_first() {
+    let harness = started([pod("a", 1, true)]).await;
+    harness.create(&service("web")).await;
+    harness.pass(Duration::from_secs(1)).await;
+    // While the controller asks for the Service, the cache shows that the server has removed the Endpoints.
+    let late = Fault::DelayAnswer(Duration::from_millis(500));
+    harness.server.add_fault(FaultRule::on(late, "get", "services").times(1));
+    harness.hold_up("endpoints", Duration::from_millis(200)).await;
+    harness.delete("services", "web").await;
+    harness.pass(Duration::from_secs(10)).await;
+    assert_eq!(harness.writes(), ["create endpoints 201", "delete endpoints 404"]);
+    assert_eq!(harness.server.count("endpoints"), 0);
+    assert_eq!(harness.controller.pending(), 0);
+    assert_eq!(harness.controller.state_counts(), StateCounts::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_404_for_endpoints_that_exist_is_an_error_and_tried_again() {
+    let harness = started([endpoints("left", "192.0.2.1"), pod("a", 1, true), service("web")]).await;
+    harness.writes();
+    let not_found = Fault::Refuse { status: 404, retry_after: None };
+    harness.fault(not_found, "update", 1);
+    harness.load([pod("b", 2, true)]);
+    harness.pass(Duration::from_secs(5)).await;
+    assert_eq!(harness.writes(), ["update endpoints 404", "update endpoints 200"]);
+    assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1", "10.1.0.2"]);
+    assert_eq!(harness.events().len(), 1);
 }

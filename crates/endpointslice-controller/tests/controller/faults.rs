@@ -117,7 +117,12 @@ async fn a_delete_whose_answer_was_lost_makes_no_difference() {
         harness.delete("pods", "b").await;
         harness.pass(seconds(60)).await;
         assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
-        assert!(harness.requests().iter().all(|request| request.starts_with("delete endpointslices")));
+        let expected = ["delete endpointslices", "get endpointslices 404"];
+        let requests = harness.requests();
+        assert!(
+            requests.iter().all(|request| expected.iter().any(|it| request.starts_with(it))),
+            "{requests:?}"
+        );
         assert_eq!(harness.controller.pending(), 0);
         assert_eq!(harness.controller.state_counts().outstanding_writes, 0);
     }
@@ -271,4 +276,109 @@ async fn one_address_type_that_fails_holds_up_no_other() {
     harness.server.clear_faults();
     harness.pass(seconds(2)).await;
     assert_eq!(crate::objects::endpoints(&of_type("IPv4")), ["10.1.0.1", "10.1.0.2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_404_for_a_slice_that_exists_is_an_error_and_tried_again() {
+    for verb in ["update", "delete"] {
+        let harness = two_slices().await;
+        harness.fault(refuse(404), verb, 2);
+        match verb {
+            "update" => harness.load([pod("b", 2, false)]),
+            _ => harness.delete("pods", "b").await,
+        }
+        harness.pass(seconds(20)).await;
+        let [first, asked] = [format!("{verb} endpointslices 404"), "get endpointslices 200".to_owned()];
+        let done = format!("{verb} endpointslices 200");
+        let requests = harness.requests();
+        assert_eq!(requests, [&first, &asked, &first, &asked, &done].map(String::as_str), "{verb}");
+        assert_eq!(harness.endpoints("web").len(), if verb == "update" { 2 } else { 1 });
+        assert_eq!(harness.events().len(), 1, "{:?}", harness.events());
+        assert_eq!(harness.controller.pending(), 0);
+        assert_eq!(harness.controller.state_counts().outstanding_writes, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_404_for_a_slice_that_is_gone_the_sync_waits_until_the_cache_shows_that() {
+    for verb in ["update", "delete"] {
+        let harness = two_slices().await;
+        let of_b =
+            harness.slices("web").into_iter().find(|it| it["endpoints"][0]["targetRef"]["name"] == "b");
+        let gone = name(&of_b.unwrap()).to_owned();
+        harness.hold_up("endpointslices", seconds(20)).await;
+        harness.delete_now("endpointslices", &gone).await;
+        match verb {
+            "update" => harness.load([pod("b", 3, true)]),
+            _ => harness.delete("pods", "b").await,
+        }
+        harness.pass(seconds(10)).await;
+        assert_eq!(
+            harness.requests(),
+            [format!("{verb} endpointslices 404"), "get endpointslices 404".to_owned()],
+            "{verb}"
+        );
+        harness.pass(seconds(20)).await;
+        let want: &[&str] = if verb == "update" { &["10.1.0.1", "10.1.0.3"] } else { &["10.1.0.1"] };
+        assert_eq!(harness.endpoints("web"), want);
+        assert_eq!(harness.events(), [""; 0], "a cache that lags is no error");
+        assert_eq!(harness.controller.pending(), 0);
+        assert_eq!(harness.controller.state_counts().outstanding_writes, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_wrong_about_a_404_is_asked_again_after_a_minute() {
+    let harness = two_slices().await;
+    harness.fault(refuse(404), "delete", 1);
+    harness.fault(refuse(404), "get", 1);
+    harness.delete("pods", "b").await;
+    harness.pass(seconds(50)).await;
+    assert_eq!(harness.requests(), ["delete endpointslices 404", "get endpointslices 404"]);
+    assert_eq!(harness.endpoints("web").len(), 2);
+    harness.pass(seconds(20)).await;
+    assert_eq!(harness.requests(), ["delete endpointslices 200"]);
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_404_to_a_create_is_an_error_while_the_service_exists() {
+    let harness = Harness::with([pod("a", 1, true)]).await;
+    harness.fault(refuse(404), "create", 2);
+    harness.create(&service("web")).await;
+    harness.pass(seconds(20)).await;
+    assert_eq!(
+        harness.requests(),
+        [
+            "create endpointslices 404",
+            "get services 200",
+            "create endpointslices 404",
+            "get services 200",
+            "create endpointslices 201"
+        ]
+    );
+    assert_eq!(harness.events().len(), 2, "each with the name that was tried");
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_delete_does_not_keep_other_slices_from_being_deleted() {
+    let plan = PlanOptions::default().with_max_endpoints_per_slice(1);
+    let options = ControllerOptions { plan, ..ControllerOptions::default() };
+    let pods = [("a", 1), ("b", 2), ("c", 3)].map(|(name, number)| pod(name, number, true));
+    let harness = Harness::start(&server(pods.into_iter().chain([service("web")])), options).await;
+    harness.requests();
+    // The first stays, empty.
+    let kept = name(&harness.slices("web")[1]).to_owned();
+    harness.server.add_fault(FaultRule::new(refuse(403), move |it| it.verb == "delete" && it.name == kept));
+    harness.patch("services", "web", json!({"spec": {"selector": {"app": "none"}}})).await;
+    harness.pass(millis(500)).await;
+    let requests = harness.requests();
+    let mut sorted = requests.clone();
+    sorted.sort();
+    assert_eq!(
+        sorted,
+        ["delete endpointslices 200", "delete endpointslices 403", "update endpointslices 200"],
+        "{requests:?}"
+    );
 }

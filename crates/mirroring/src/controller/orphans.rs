@@ -12,7 +12,7 @@
 //!   it was asked. The Service may have got a selector back, and the slice may have been written for it; the cache of
 //!   Services may lag behind that of slices, and versions of different kinds need not compare.
 
-use kube_endpoint_api_writer::{FailedWrite, Operation};
+use kube_endpoint_api_writer::{Deleted, FailedWrite, Operation};
 use kube_endpoint_controller_runtime::Runtime;
 use kube_endpoint_core_model::well_known::ENDPOINTSLICE_CONTROLLER;
 use kube_endpoint_core_model::{AddressType, EndpointSlice, Service};
@@ -49,24 +49,38 @@ impl MirroringReconciler {
         service: &Service,
         orphans: Vec<Arc<EndpointSlice>>,
         mirrored: &BTreeSet<AddressType>,
-    ) -> Result<(), FailedWrite> {
+    ) -> Result<(), Vec<FailedWrite>> {
         let replaced: Vec<_> =
             orphans.into_iter().filter(|orphan| mirrored.contains(&orphan.address_type)).collect();
         let Some(first) = replaced.first() else { return Ok(()) };
-        let failed = |error| FailedWrite { operation: Operation::Delete, object: first.key(), error };
+        let failed = |error| vec![FailedWrite { operation: Operation::Delete, object: first.key(), error }];
         let asked = runtime.writer().writer().service(&service.key).await.map_err(failed)?;
         // Otherwise the cache will tell soon, and start a sync.
         if !asked.is_some_and(|asked| asked.uid == service.uid && asked.selector.is_none()) {
             return Ok(());
         }
+        let mut failures = Vec::new();
         for orphan in replaced {
             tracing::info!(
                 service = %service.key, slice = %orphan.metadata.name,
                 "deleting a slice that was made of pods: the Service has no selector any more and its Endpoints are mirrored"
             );
-            runtime.writer().delete_unchanged(&service.key, &*orphan).await?;
-            self.metrics.wrote(Operation::Delete);
+            match runtime.writer().delete_unchanged(&service.key, &*orphan).await {
+                Ok(deleted) => {
+                    self.metrics.wrote(Operation::Delete);
+                    if deleted == Deleted::Before {
+                        runtime.wait_for_deletion(&service.key);
+                    }
+                }
+                Err(failed) => {
+                    let ends = failed.error.ends_deletes();
+                    failures.push(failed);
+                    if ends {
+                        break;
+                    }
+                }
+            }
         }
-        Ok(())
+        if failures.is_empty() { Ok(()) } else { Err(failures) }
     }
 }

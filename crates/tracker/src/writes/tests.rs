@@ -136,6 +136,22 @@ fn a_cache_that_still_shows_what_we_deleted_is_stale() {
 }
 
 #[test]
+fn a_deletion_that_the_cache_never_shows_can_be_forgotten() {
+    let story = Story::new();
+    story.delete("a");
+    story.write("b", 10);
+    assert!(story.stale(50, &["a"]));
+    story.0.forget_deleted(&owner());
+    assert!(!story.stale(50, &["a"]));
+    story.delete("a");
+    story.0.forget_deleted(&owner());
+    assert!(story.0.is_empty());
+    story.write("b", 60);
+    story.0.forget_deleted(&owner());
+    assert!(story.stale(50, &["b"]), "writes are still waited for");
+}
+
+#[test]
 fn a_deletion_seen_before_the_answer_is_done_with() {
     let story = Story::new();
     story.0.begin(&slice("a"));
