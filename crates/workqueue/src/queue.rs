@@ -36,6 +36,8 @@ struct Inner<K> {
     ready: Notify,
     /// Wakes the callers that wait for the queue to drain.
     drained: Notify,
+    /// Wakes the worker loop, which waits while no key is being processed.
+    started: Notify,
 }
 
 impl<K> Clone for WorkQueue<K> {
@@ -66,7 +68,8 @@ impl<K: Key> WorkQueue<K> {
         let name = name.into();
         let state = Mutex::new(State::new(QueueMetrics::register(&name)));
         let limiter = Box::new(limiter);
-        Self { inner: Arc::new(Inner { name, limiter, state, ready: Notify::new(), drained: Notify::new() }) }
+        let (ready, drained, started) = (Notify::new(), Notify::new(), Notify::new());
+        Self { inner: Arc::new(Inner { name, limiter, state, ready, drained, started }) }
     }
 
     /// The name of the queue, which is the label of its metrics.
@@ -194,9 +197,15 @@ impl<K: Key> WorkQueue<K> {
 
     /// Updates the metrics of unfinished work and of the longest running worker.
     ///
-    /// The worker loop calls this every [`UPDATE_PERIOD`](crate::UPDATE_PERIOD). Without it, call it periodically.
+    /// The worker loop calls this every [`UPDATE_PERIOD`](crate::UPDATE_PERIOD) while keys are being processed. Without it,
+    /// call it periodically.
     pub fn update_unfinished_work(&self) {
         self.step(|state, now| state.update_unfinished_work(now));
+    }
+
+    /// Waits until a key is taken while no other is being processed. A key that was taken since the last call counts.
+    pub(crate) async fn work_started(&self) {
+        self.inner.started.notified().await;
     }
 
     /// Resets the failures of a key and counts it as dropped.
@@ -231,6 +240,9 @@ impl<K: Key> WorkQueue<K> {
         }
         if wake.drained {
             self.inner.drained.notify_waiters();
+        }
+        if wake.started {
+            self.inner.started.notify_one();
         }
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct Wake {
     pub(crate) all: bool,
     /// No key is being processed, or draining was ended. Wakes all callers that drain.
     pub(crate) drained: bool,
+    /// A key is being processed while none was before. Wakes the worker loop.
+    pub(crate) started: bool,
 }
 
 /// What a getter does next.
@@ -102,6 +104,7 @@ impl<K: Key> State<K> {
             self.metrics.queue_duration.record(now.saturating_duration_since(since));
         }
         self.update_depth();
+        self.wake.started |= self.in_flight.is_empty();
         self.in_flight.insert(key.clone(), now);
         Next::Work(key)
     }

@@ -112,6 +112,8 @@ pub async fn run_workers_observed<K, T, E, F, Fut, O>(
 
     let mut updates = interval(UPDATE_PERIOD);
     updates.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // While no key is being processed, the metrics stay at zero and no timer runs.
+    let mut is_idle = true;
     loop {
         tokio::select! {
             biased;
@@ -122,7 +124,14 @@ pub async fn run_workers_observed<K, T, E, F, Fut, O>(
                     std::panic::resume_unwind(panic);
                 }
             },
-            _ = updates.tick() => queue.update_unfinished_work(),
+            () = queue.work_started(), if is_idle => {
+                updates.reset();
+                is_idle = false;
+            }
+            _ = updates.tick(), if !is_idle => {
+                queue.update_unfinished_work();
+                is_idle = queue.in_flight_len() == 0;
+            }
         }
     }
     // The last update may have seen work that is finished by now.

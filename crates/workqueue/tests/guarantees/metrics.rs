@@ -1,5 +1,9 @@
 //! What the queue tells of itself. A snapshot of the recorder sets everything in it back to zero.
 
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use kube_endpoint_workqueue::{HISTOGRAM_BUCKETS, HISTOGRAM_NAMES, RetryPolicy, WorkQueue, run_workers};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use tokio::time::advance;
@@ -173,6 +177,33 @@ async fn the_worker_loop_updates_unfinished_work_every_500_ms() {
     queue.shut_down();
     workers.await.unwrap();
     assert_eq!(render(&snapshotter), "work_duration_seconds [1.7]", "and brings it back to zero in the end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_worker_loop_sleeps_while_there_is_no_work() {
+    let (queue, snapshotter) = recorded();
+    let mut workers = Box::pin(run_workers(queue.clone(), RetryPolicy::default(), 1, |_| async {
+        tokio::time::sleep(millis(700)).await;
+        Ok::<(), String>(())
+    }));
+    let polls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&polls);
+    let workers = tokio::spawn(std::future::poll_fn(move |context| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        workers.as_mut().poll(context)
+    }));
+    for _ in 0..2 {
+        tokio::time::sleep(secs(3600)).await;
+        let idle = polls.swap(0, Ordering::Relaxed);
+        assert!(idle < 10, "polled {idle} times in an hour with one sync at most");
+        queue.add("a");
+        tokio::time::sleep(millis(600)).await;
+        assert!(render(&snapshotter).contains("unfinished_work_seconds 0.5"));
+        tokio::time::sleep(secs(1)).await;
+        assert_eq!(render(&snapshotter), "work_duration_seconds [0.7]", "it is back at zero");
+    }
+    queue.shut_down();
+    workers.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
