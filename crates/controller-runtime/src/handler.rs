@@ -5,7 +5,7 @@ use std::any::Any;
 use kube_endpoint_api_writer::Writable;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, Service};
 use kube_endpoint_informer::{Change, Handler, Kind, PodEvent};
-use kube_endpoint_tracker::Observation;
+use kube_endpoint_tracker::{CachePosition, Observation};
 
 use crate::{ForeignWrite, Output, Reconciler, Runtime};
 
@@ -56,7 +56,8 @@ impl<R: Reconciler> Runtime<R> {
         let (owner, metadata) = (latest.owner(), latest.metadata());
         let (tracker, object) = (self.writer.tracker(), metadata.key());
         let observed = if new.is_some() {
-            tracker.observe_applied(owner.as_ref(), &object, &metadata.uid, metadata.resource_version)
+            let seen = CachePosition { version: metadata.resource_version, ..self.position() };
+            tracker.observe_applied(owner.as_ref(), &object, &metadata.uid, seen)
         } else {
             tracker.observe_deleted(owner.as_ref(), &object, &metadata.uid)
         };

@@ -1,23 +1,30 @@
 //! Which of a controller's own writes the cache has seen.
 //!
-//! A sync on a cache that does not show the last sync's writes yet would make slices twice; it has to be put off. And the
-//! echo of an own write must not start another sync, while any other change to a managed object must. Versions of one
-//! server compare, so both follow from the version that the server answered a write with and the version up to which
-//! the cache has read, bookmarks included. Upstream compares generations by uid (`endpointslice_tracker.go`), which
-//! misses a slice that is deleted by hand before it has been written to.
+//! A sync on a cache that does not show the writes of the last sync would create slices twice, so it must be put off. The
+//! echo of a controller's own write must not start a sync; any other change to a managed object must. Both are decided by
+//! comparing two versions: the one in the server's answer to a write, and the one up to which the cache has read, bookmarks
+//! included. Upstream compares generations by uid (`endpointslice_tracker.go`), which misses the deletion of a slice by
+//! another client if the controller has not written that slice since it started.
 //!
-//! Only writes whose echo is outstanding are held, so state of what no longer exists goes by itself.
+//! Versions are compared within an epoch only. When a new epoch begins, writes of earlier ones are no longer waited for, and
+//! an event of an object that was written in an earlier one counts as foreign. Names of unresolved creates are kept.
+//!
+//! Only outstanding writes are held, so nothing is left of objects that no longer exist.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use kube_endpoint_core_model::{ObjectKey, ResourceVersion, Text};
 use parking_lot::Mutex;
+
+mod state;
+
+use state::{Object, Seen, State};
 
 /// The position of a cache in the event stream of one kind. If the server's versions go back, as after a restore from a
 /// backup, a new epoch begins. Versions of different epochs cannot be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CachePosition {
-    /// Is incremented by each list with a lower version than the position of the cache.
+    /// The number of lists so far that had a lower version than the position of the cache.
     pub epoch: u64,
     /// Version of the last event, bookmark or list that was applied.
     pub version: ResourceVersion,
@@ -41,47 +48,11 @@ pub enum Observation {
     Foreign,
 }
 
-/// Own writes whose echo is outstanding. One for each controller; `owner` is the Service (or Endpoints) that is synced,
-/// `object` what was written for it.
+/// Own writes whose echo is outstanding. Each controller has one. The `owner` of a write is the Service or Endpoints object
+/// that is synced, the `object` is what was written for it.
 #[derive(Debug, Default)]
 pub struct WriteTracker {
     state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    owners: HashMap<ObjectKey, Owner>,
-    objects: HashMap<ObjectKey, Object>,
-}
-
-#[derive(Debug, Default)]
-struct Owner {
-    /// The highest version written for it, in an epoch.
-    written: Option<CachePosition>,
-    /// Uids of deleted objects that the cache may still show.
-    deleted: BTreeSet<Text>,
-    /// Names of creates whose outcome is not known: the next create takes one of these, so that none is made twice.
-    unresolved: BTreeSet<Text>,
-    /// The objects whose echo is outstanding.
-    objects: BTreeSet<ObjectKey>,
-}
-
-#[derive(Debug, Default)]
-struct Object {
-    in_flight: bool,
-    /// The highest version, or the deletion, seen while in flight.
-    seen: Option<Seen>,
-    written: Option<ResourceVersion>,
-    /// Where it was created, until the cache shows it.
-    created: Option<CachePosition>,
-    /// The uid of the object that was deleted.
-    deleted: Option<Text>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Seen {
-    Version(ResourceVersion),
-    Deleted,
 }
 
 impl WriteTracker {
@@ -94,20 +65,23 @@ impl WriteTracker {
         cached_uids: impl IntoIterator<Item = &'a Text>,
     ) -> bool {
         let mut state = self.state.lock();
-        let State { owners, objects } = &mut *state;
+        state.enter(position.epoch);
+        let State { owners, objects, .. } = &mut *state;
         let Some(entry) = owners.get_mut(owner) else { return false };
         entry.written = entry.written.filter(|written| written.is_ahead_of(position));
         if !entry.deleted.is_empty() {
             let cached: BTreeSet<&Text> = cached_uids.into_iter().collect();
-            entry.deleted.retain(|uid| cached.contains(uid));
+            entry.deleted.retain(|uid, epoch| *epoch == position.epoch && cached.contains(uid));
         }
         let stale = entry.written.is_some() || !entry.deleted.is_empty();
-        // An echo that never came by itself (made and deleted between two lists, say) must not be waited for. Events are
-        // handled in order, so the one at a version has been handled once the cache has read past it.
+        // Some echoes never come, such as that of an object that was created and deleted between two lists. Events are
+        // handled in order, so the event at a version has been handled once the cache has read past it.
         entry.objects.retain(|key| {
             let settled = objects.get(key).is_none_or(|object| {
-                let echoed = object.written.is_none_or(|written| written < position.version);
-                let gone = object.deleted.as_ref().is_none_or(|uid| !entry.deleted.contains(uid));
+                let echoed = object
+                    .written()
+                    .is_none_or(|it| it.epoch != position.epoch || it.version < position.version);
+                let gone = object.deleted.as_ref().is_none_or(|uid| !entry.deleted.contains_key(uid));
                 !object.in_flight && echoed && gone
             });
             if settled {
@@ -122,7 +96,13 @@ impl WriteTracker {
     /// Records that a write of an object is being sent. Every call must be followed by one of [`Self::wrote`],
     /// [`Self::deleted`], [`Self::failed`].
     pub fn begin(&self, object: &ObjectKey) {
-        self.state.lock().objects.entry(object.clone()).or_default().in_flight = true;
+        let mut state = self.state.lock();
+        let epoch = state.epoch;
+        let tracked = state.objects.entry(object.clone()).or_default();
+        tracked.in_flight = true;
+        if tracked.epoch != epoch {
+            (tracked.epoch, tracked.written) = (epoch, None);
+        }
     }
 
     /// As [`Self::wrote`], for a created object. If it is deleted before a relist, there is no event for it;
@@ -140,8 +120,8 @@ impl WriteTracker {
             // Its echo has come.
             return changed_meanwhile;
         };
-        let created = CachePosition { epoch: position.epoch, version };
-        tracked.created = Some(created);
+        tracked.created = true;
+        let created = CachePosition { epoch: tracked.epoch, version };
         changed_meanwhile || !created.is_ahead_of(position)
     }
 
@@ -149,9 +129,10 @@ impl WriteTracker {
     /// were deleted before a relist. The owners must be synced. Call this after each relist, when its changes have been
     /// observed.
     pub fn unseen_creates(&self, position: CachePosition) -> Vec<ObjectKey> {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
+        state.enter(position.epoch);
         let is_unseen = |key: &ObjectKey| {
-            let created = state.objects.get(key).and_then(|object| object.created);
+            let created = state.objects.get(key).filter(|object| object.created).and_then(Object::written);
             created.is_some_and(|created| !created.is_ahead_of(position))
         };
         let mut unseen: Vec<ObjectKey> = state
@@ -174,23 +155,35 @@ impl WriteTracker {
         position: CachePosition,
     ) -> bool {
         let mut state = self.state.lock();
-        let State { owners, objects } = &mut *state;
+        state.enter(position.epoch);
+        let State { owners, objects, epoch } = &mut *state;
         let entry = owners.entry(owner.clone()).or_default();
         entry.unresolved.remove(&object.name);
+        let tracked = objects
+            .entry(object.clone())
+            .or_insert_with(|| Object { epoch: position.epoch, ..Object::default() });
+        let written = CachePosition { epoch: tracked.epoch, version };
         // The cache may show it already.
-        let written = CachePosition { epoch: position.epoch, version };
-        if version > position.version && entry.written.is_none_or(|before| !before.is_ahead_of(written)) {
+        let is_ahead = written.is_ahead_of(position);
+        if is_ahead && entry.written.is_none_or(|before| !before.is_ahead_of(written)) {
             entry.written = Some(written);
         }
-        let tracked = objects.entry(object.clone()).or_default();
         tracked.in_flight = false;
+        tracked.created = false;
         tracked.written = Some(version);
+        let echo = Seen::Version { epoch: written.epoch, version };
         let changed_meanwhile = match tracked.seen.take() {
-            // The echo may come before the answer.
-            Some(seen) if seen >= Seen::Version(version) => {
+            // A new epoch began while the write was in flight. Whether the write belongs to it is unknown.
+            _ if written.epoch != *epoch => {
                 objects.remove(object);
                 entry.objects.remove(object);
-                seen > Seen::Version(version)
+                true
+            }
+            // The echo may come before the answer.
+            Some(seen) if seen >= echo => {
+                objects.remove(object);
+                entry.objects.remove(object);
+                seen > echo
             }
             _ => {
                 entry.objects.insert(object.clone());
@@ -212,8 +205,9 @@ impl WriteTracker {
             return;
         }
         tracked.deleted = Some(uid.clone());
+        let epoch = tracked.epoch;
         let entry = state.owners.entry(owner.clone()).or_default();
-        entry.deleted.insert(uid.clone());
+        entry.deleted.insert(uid.clone(), epoch);
         entry.objects.insert(object.clone());
     }
 
@@ -241,24 +235,26 @@ impl WriteTracker {
         Some(taken)
     }
 
-    /// Classifies an event: an object was added or changed and has this uid and version.
+    /// Classifies an event: an object was added or changed and has this uid. `seen` is its version, and the epoch of the cache
+    /// that shows it.
     pub fn observe_applied(
         &self,
         owner: Option<&ObjectKey>,
         object: &ObjectKey,
         uid: &Text,
-        version: ResourceVersion,
+        seen: CachePosition,
     ) -> Observation {
         let mut state = self.state.lock();
+        state.enter(seen.epoch);
         if let Some(owner) = owner
             && let Some(entry) = state.owners.get_mut(owner)
         {
-            // It exists: a create of that name need not be tried again.
+            // It exists, so a create of that name need not be tried again.
             entry.unresolved.remove(&object.name);
             // An event comes when the cache has read up to it.
-            entry.written = entry.written.filter(|written| written.version > version);
+            entry.written = entry.written.filter(|written| written.is_ahead_of(seen));
         }
-        let observed = state.observe_applied(object, uid, version);
+        let observed = state.observe_applied(object, uid, seen);
         state.drop_observed(owner, object);
         observed
     }
@@ -279,7 +275,7 @@ impl WriteTracker {
     /// Stops waiting for the cache to show that objects of an owner were deleted.
     pub fn forget_deleted(&self, owner: &ObjectKey) {
         let mut state = self.state.lock();
-        let State { owners, objects } = &mut *state;
+        let State { owners, objects, .. } = &mut *state;
         let Some(entry) = owners.get_mut(owner) else { return };
         entry.deleted.clear();
         entry.objects.retain(|key| {
@@ -313,64 +309,6 @@ impl WriteTracker {
     /// Whether nothing is outstanding.
     pub fn is_empty(&self) -> bool {
         self.len() == (0, 0)
-    }
-}
-
-impl State {
-    fn observe_applied(&mut self, object: &ObjectKey, uid: &Text, version: ResourceVersion) -> Observation {
-        let Some(tracked) = self.objects.get_mut(object) else { return Observation::Foreign };
-        if tracked.in_flight {
-            tracked.seen = tracked.seen.max(Some(Seen::Version(version)));
-            return Observation::InFlight;
-        }
-        // What changes on its way out is of no interest; a new object of the same name is.
-        if let Some(deleted) = &tracked.deleted {
-            if deleted == uid {
-                return Observation::Own;
-            }
-            self.objects.remove(object);
-            return Observation::Foreign;
-        }
-        match tracked.written {
-            Some(written) if version < written => Observation::Own,
-            written => {
-                self.objects.remove(object);
-                if written == Some(version) { Observation::Own } else { Observation::Foreign }
-            }
-        }
-    }
-
-    fn observe_deleted(&mut self, object: &ObjectKey, uid: &Text) -> Observation {
-        let Some(tracked) = self.objects.get_mut(object) else { return Observation::Foreign };
-        if tracked.in_flight {
-            tracked.seen = Some(Seen::Deleted);
-            return Observation::InFlight;
-        }
-        let expected = tracked.deleted.as_ref() == Some(uid);
-        self.objects.remove(object);
-        if expected { Observation::Own } else { Observation::Foreign }
-    }
-
-    /// Drops what an event has settled.
-    fn drop_observed(&mut self, owner: Option<&ObjectKey>, object: &ObjectKey) {
-        let Some(owner) = owner else { return };
-        if let Some(entry) = self.owners.get_mut(owner) {
-            if !self.objects.contains_key(object) {
-                entry.objects.remove(object);
-            }
-            self.drop_settled(owner);
-        }
-    }
-
-    fn drop_settled(&mut self, owner: &ObjectKey) {
-        if self.owners.get(owner).is_some_and(|entry| {
-            entry.written.is_none()
-                && entry.deleted.is_empty()
-                && entry.unresolved.is_empty()
-                && entry.objects.is_empty()
-        }) {
-            self.owners.remove(owner);
-        }
     }
 }
 
