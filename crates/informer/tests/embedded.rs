@@ -183,6 +183,31 @@ proptest! {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_restore_of_an_older_state_is_noticed() {
+    for streaming_list in [true, false] {
+        let world = World::new(ReflectorOptions::new(0).streaming_list(streaming_list), 10_000);
+        world.put_pod(1, 1);
+        world.put_service(1, 1);
+        let backup = world.server.checkpoint();
+        for pod in 2..9 {
+            world.put_pod(pod, 1);
+        }
+        world.put_service(2, 1);
+        world.delete(1).await;
+        world.cluster.synced().await;
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        world.check();
+        let before = world.cluster.position(Kind::Pods);
+        world.server.restore(&backup);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert!(world.cluster.position(Kind::Pods) < before, "the restore set versions back");
+        assert_eq!((world.cluster.epoch(Kind::Pods), world.cluster.epoch(Kind::Services)), (1, 1));
+        assert_eq!(world.cluster.count(Kind::Pods), 1);
+        world.check();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kind_is_listed_by_a_streaming_list() {
     let world = World::new(ReflectorOptions::new(0), 100);
     world.put_pod(1, 1);
