@@ -13,6 +13,7 @@ pub mod change;
 pub mod display;
 pub mod endpoints;
 pub mod event;
+pub mod go_bool;
 pub mod intern;
 #[cfg(feature = "k8s-openapi")]
 pub mod k8s;

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::well_known::ANNOTATION_TOLERATE_UNREADY;
-use crate::{Service, Text};
+use crate::{Service, Text, go_bool};
 
 /// An annotation that is ignored because its value is not a boolean. Prints as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -38,22 +38,13 @@ pub fn publish_not_ready(
     let field = service.publish_not_ready_addresses;
     let annotation = service.annotations.get(ANNOTATION_TOLERATE_UNREADY).filter(|_| tolerate_annotation);
     let Some(value) = annotation else { return (field, None) };
-    match parse_bool(value) {
+    match go_bool::parse(value) {
         Some(annotated) => (annotated, None),
         None => {
             let warning =
                 UnreadableAnnotation { annotation: ANNOTATION_TOLERATE_UNREADY, value: value.clone() };
             (field, Some(warning))
         }
-    }
-}
-
-/// Parses a boolean as Go's `strconv.ParseBool` does.
-fn parse_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
-        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
-        _ => None,
     }
 }
 

@@ -1,6 +1,9 @@
 //! Feature gates. Each turns one deviation from kube-controller-manager's behaviour on or off.
 
+use kube_endpoint_core_model::go_bool;
+
 use crate::settings::InvalidOption;
+use crate::upstream_gates::UpstreamGate;
 
 /// A feature gate: one deviation from kube-controller-manager's behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,6 +90,15 @@ const TABLE: [(Gate, &str, bool, &str); 10] = [
     ),
 ];
 
+/// What gates of kube-controller-manager ask for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct UpstreamRequests {
+    /// The value of `WatchListClient`, if it is set.
+    pub(crate) watch_list_client: Option<bool>,
+    /// Names of gates that change nothing here.
+    pub(crate) ignored: Vec<String>,
+}
+
 /// The state of all feature gates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gates([bool; TABLE.len()]);
@@ -119,24 +131,47 @@ impl Gates {
         self
     }
 
-    /// Applies the elements of `--feature-gates`: `Name=true` or `Name=false`.
-    pub(crate) fn set(&mut self, words: &[String]) -> Result<(), InvalidOption> {
-        for word in words {
+    /// Applies the elements of `--feature-gates`: `Name=true` or `Name=false`, where the name may follow `kube:`. Returns
+    /// what the gates of kube-controller-manager among them ask for.
+    ///
+    /// # Errors
+    ///
+    /// When a gate is unknown, when its value is not a boolean, or when it asks for what the controllers cannot do.
+    pub(crate) fn set(&mut self, words: &[String]) -> Result<UpstreamRequests, InvalidOption> {
+        let mut requests = UpstreamRequests::default();
+        for word in words.iter().map(|word| word.trim()).filter(|word| !word.is_empty()) {
             let invalid =
-                |why: String| InvalidOption { option: "--feature-gates".into(), value: word.clone(), why };
+                |why: String| InvalidOption { option: "--feature-gates".into(), value: word.into(), why };
             let (name, value) =
                 word.split_once('=').ok_or_else(|| invalid("write Name=true or Name=false".into()))?;
-            let Some((gate, ..)) = TABLE.iter().find(|(_, known, ..)| *known == name) else {
+            let name = name.trim().strip_prefix("kube:").unwrap_or(name.trim());
+            let own = TABLE.iter().find(|(_, known, ..)| *known == name).map(|(gate, ..)| *gate);
+            let upstream = UpstreamGate::find(name);
+            if own.is_none() && upstream.is_none() {
                 let known: Vec<&str> = TABLE.iter().map(|(_, name, ..)| *name).collect();
-                return Err(invalid(format!("unknown gate; the gates are {}", known.join(", "))));
-            };
-            self.0[*gate as usize] = match value {
-                "true" => true,
-                "false" => false,
-                _ => return Err(invalid("write true or false".into())),
-            };
+                return Err(invalid(format!(
+                    "unknown gate; the gates are {} and those of kube-controller-manager 1.36",
+                    known.join(", ")
+                )));
+            }
+            let on = go_bool::parse(value.trim()).ok_or_else(|| invalid("write true or false".into()))?;
+            if let Some(gate) = own {
+                self.0[gate as usize] = on;
+            }
+            match upstream {
+                None => {}
+                Some(UpstreamGate::Locked(locked)) if locked == on => {}
+                Some(UpstreamGate::Locked(locked)) => {
+                    let why = format!(
+                        "kube-controller-manager 1.36 locks this gate to {locked}; remove it or set it so"
+                    );
+                    return Err(invalid(why));
+                }
+                Some(UpstreamGate::WatchListClient) => requests.watch_list_client = Some(on),
+                Some(UpstreamGate::Ignored) => requests.ignored.push(name.to_owned()),
+            }
         }
-        Ok(())
+        Ok(requests)
     }
 
     /// One line per gate for `--help`.
@@ -169,10 +204,40 @@ mod tests {
     }
 
     #[test]
+    fn gates_of_kube_controller_manager_are_honoured_or_ignored() {
+        let check = |words: &[&str], watch_list_client: Option<bool>, ignored: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let mut gates = Gates::default();
+            let requests = gates.set(&words).unwrap();
+            let ignored = ignored.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(requests, UpstreamRequests { watch_list_client, ignored }, "{words:?}");
+            assert_eq!(gates, Gates::default(), "{words:?}");
+        };
+        check(&[], None, &[]);
+        check(&["PreferSameTrafficDistribution=true", "InOrderInformers=1"], None, &[]);
+        check(&["WatchListClient=false"], Some(false), &[]);
+        check(&["kube:WatchListClient=False", " kube:WatchListClient = T "], Some(true), &[]);
+        check(
+            &["AllAlpha=true", "", "kube:DynamicResourceAllocation=0"],
+            None,
+            &["AllAlpha", "DynamicResourceAllocation"],
+        );
+    }
+
+    #[test]
     fn errors_name_the_valid_values() {
         let error = |word: &str| Gates::default().set(&[word.to_owned()]).unwrap_err().to_string();
         insta::assert_snapshot!(
-            [error("Nope=true"), error("NodeZoneResync"), error("NodeZoneResync=yes")].join("\n")
+            [
+                "Nope=true",
+                "wardle:NodeZoneResync=true",
+                "NodeZoneResync",
+                "NodeZoneResync=yes",
+                "AllAlpha=maybe",
+                "PreferSameTrafficDistribution=false"
+            ]
+            .map(error)
+            .join("\n")
         );
     }
 }

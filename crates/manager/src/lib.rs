@@ -38,6 +38,7 @@ mod metrics;
 mod options;
 mod settings;
 mod telemetry;
+mod upstream_gates;
 mod write_log;
 
 pub use connect::{ConnectError, connect};

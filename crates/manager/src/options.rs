@@ -56,15 +56,15 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = whole::<usize>)]
     pub mirroring_max_endpoints_per_subset: usize,
 
-    /// Number of Services that the endpointslice controller syncs concurrently
+    /// Number of Services that the endpointslice controller syncs concurrently (1 to 50)
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<usize>)]
     pub concurrent_service_endpoint_syncs: usize,
 
-    /// Number of Services that the endpoints controller syncs concurrently
+    /// Number of Services that the endpoints controller syncs concurrently (1 to 1000)
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<usize>)]
     pub concurrent_endpoint_syncs: usize,
 
-    /// Number of Endpoints objects that the mirroring controller syncs concurrently
+    /// Number of Endpoints objects that the mirroring controller syncs concurrently (1 to 50)
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<usize>)]
     pub mirroring_concurrent_service_endpoint_syncs: usize,
 
@@ -80,11 +80,11 @@ pub struct Options {
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = go_duration::parse)]
     pub mirroring_endpointslice_updates_batch_period: Duration,
 
-    /// Requests per second to the API server, per controller; negative means no limit
+    /// Requests per second to the API server, per controller; 0 means 5, negative means no limit
     #[arg(long, value_name = "RATE", default_value_t = 20.0, allow_negative_numbers = true, value_parser = number)]
     pub kube_api_qps: f64,
 
-    /// Burst of requests to the API server, per controller
+    /// Burst of requests to the API server, per controller; with --kube-api-qps=0, 0 means 10
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = whole::<u32>)]
     pub kube_api_burst: u32,
 
@@ -102,7 +102,7 @@ pub struct Options {
     /// Feature gates, as Name=true|false,…: behaviour that differs from kube-controller-manager's
     #[arg(
         long, value_name = "LIST", value_delimiter = ',',
-        long_help = format!("Feature gates, as Name=true|false,…: behaviour that differs from kube-controller-manager's\n{}", Gates::help())
+        long_help = format!("Feature gates, as Name=true|false,…: behaviour that differs from kube-controller-manager's.\nThe gates of kube-controller-manager are accepted too, so that its command line can be copied.\n{}", Gates::help())
     )]
     pub feature_gates: Vec<String>,
 

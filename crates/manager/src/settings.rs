@@ -6,6 +6,16 @@ use crate::controller_name::ControllerName;
 use crate::gates::Gates;
 use crate::options::Options;
 
+/// client-go's `rest.DefaultQPS`.
+const DEFAULT_QPS: f64 = 5.0;
+/// client-go's `rest.DefaultBurst`.
+const DEFAULT_BURST: u32 = 10;
+/// The most workers of the endpointslice and of the mirroring controller (upstream
+/// `maxConcurrentServiceEndpointSyncs`, `mirroringMaxConcurrentServiceEndpointSyncs`).
+const MAX_WORKERS: usize = 50;
+/// The most workers of the endpoints controller. Upstream has no bounds; without a worker it does nothing.
+const MAX_ENDPOINTS_WORKERS: usize = 1000;
+
 /// An invalid option.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid value {value:?} for {option}: {why}")]
@@ -25,10 +35,14 @@ pub struct Settings {
     pub controllers: Vec<ControllerName>,
     /// The feature gates.
     pub gates: Gates,
-    /// Requests per second to the API server, per controller. A negative value means no limit.
+    /// Requests per second to the API server, per controller. A negative value means no limit. Zero is invalid here; the
+    /// option `--kube-api-qps=0` stands for client-go's default.
     pub qps: f64,
-    /// Requests that a controller may send at once before `qps` applies.
+    /// Requests that a controller may send at once before `qps` applies; at least 1 if `qps` is positive.
     pub burst: u32,
+    /// Whether informers ask for the first list as a stream (upstream's gate `WatchListClient`). They list in pages if not,
+    /// or if the API server refuses.
+    pub watch_list_client: bool,
     /// Maximum number of endpoints in a slice.
     pub max_endpoints_per_slice: usize,
     /// Maximum number of addresses that are mirrored from one subset.
@@ -57,6 +71,7 @@ impl Default for Settings {
             gates: Gates::default(),
             qps: 20.0,
             burst: 30,
+            watch_list_client: true,
             max_endpoints_per_slice: 100,
             mirroring_max_endpoints_per_subset: 1000,
             endpoint_slice_workers: 5,
@@ -83,6 +98,21 @@ fn in_range<T: PartialOrd + std::fmt::Display + Copy>(
     Err(InvalidOption { option: option.into(), value: value.to_string(), why })
 }
 
+/// Resolves the client-side rate limit as client-go does (`NewForConfigAndClient` of the clientset, then `RESTClientFor`):
+///
+/// - A rate of zero means client-go's default. Its default burst applies only if the burst is zero too.
+/// - A negative rate means no limit, whatever the burst.
+/// - A positive rate needs a burst.
+fn request_rate(qps: f64, burst: u32) -> Result<(f64, u32), InvalidOption> {
+    if qps == 0.0 {
+        return Ok((DEFAULT_QPS, if burst == 0 { DEFAULT_BURST } else { burst }));
+    }
+    if qps < 0.0 {
+        return Ok((qps, burst));
+    }
+    Ok((qps, in_range("--kube-api-burst", burst, 1, 1_000_000)?))
+}
+
 impl TryFrom<&Options> for Settings {
     type Error = InvalidOption;
 
@@ -105,12 +135,12 @@ impl TryFrom<&Options> for Settings {
             Some("upstream") => Gates::upstream(),
             Some(other) => return Err(invalid("--compatibility", other, "the only profile is `upstream`")),
         };
-        gates.set(&options.feature_gates)?;
-        if options.kube_api_qps == 0.0 || options.kube_api_qps.is_nan() {
-            let why = "it must be greater than zero, or negative for no limit";
-            return Err(invalid("--kube-api-qps", &options.kube_api_qps.to_string(), why));
+        let upstream_gates = gates.set(&options.feature_gates)?;
+        for name in &upstream_gates.ignored {
+            tracing::warn!(gate = %name, "a feature gate of kube-controller-manager is ignored: it changes nothing here");
         }
-        let workers = |option: &str, value: usize| in_range(option, value, 1, 1000);
+        let (qps, burst) = request_rate(options.kube_api_qps, options.kube_api_burst)?;
+        let workers = |option: &str, value: usize| in_range(option, value, 1, MAX_WORKERS);
         Ok(Self {
             controllers: ControllerName::select(&options.controllers)?,
             topology_node_tolerance: in_range(
@@ -120,8 +150,9 @@ impl TryFrom<&Options> for Settings {
                 1.0,
             )?,
             gates,
-            qps: options.kube_api_qps,
-            burst: in_range("--kube-api-burst", options.kube_api_burst, 1, 1_000_000)?,
+            qps,
+            burst,
+            watch_list_client: upstream_gates.watch_list_client.unwrap_or(true),
             max_endpoints_per_slice: in_range(
                 "--max-endpoints-per-slice",
                 options.max_endpoints_per_slice,
@@ -138,7 +169,12 @@ impl TryFrom<&Options> for Settings {
                 "--concurrent-service-endpoint-syncs",
                 options.concurrent_service_endpoint_syncs,
             )?,
-            endpoints_workers: workers("--concurrent-endpoint-syncs", options.concurrent_endpoint_syncs)?,
+            endpoints_workers: in_range(
+                "--concurrent-endpoint-syncs",
+                options.concurrent_endpoint_syncs,
+                1,
+                MAX_ENDPOINTS_WORKERS,
+            )?,
             mirroring_workers: workers(
                 "--mirroring-concurrent-service-endpoint-syncs",
                 options.mirroring_concurrent_service_endpoint_syncs,
@@ -173,8 +209,9 @@ mod tests {
         let errors = [
             &["--max-endpoints-per-slice=0"][..],
             &["--max-endpoints-per-slice=1001"],
-            &["--kube-api-qps=0"],
+            &["--kube-api-qps=NaN"],
             &["--kube-api-burst=0"],
+            &["--kube-api-burst=-1"],
             &["--controllers=deployment"],
             &["--compatibility=1.20"],
             &["--feature-gates=Nope=true"],
@@ -182,9 +219,51 @@ mod tests {
             &["--secure-port=10257"],
             &["--topology-node-tolerance=2"],
             &["--concurrent-service-endpoint-syncs=0"],
+            &["--concurrent-service-endpoint-syncs=51"],
+            &["--mirroring-concurrent-service-endpoint-syncs=0"],
+            &["--mirroring-concurrent-service-endpoint-syncs=51"],
+            &["--concurrent-endpoint-syncs=0"],
+            &["--concurrent-endpoint-syncs=1001"],
+            &["--feature-gates=InOrderInformers=false"],
         ]
         .map(|words| settings(words).unwrap_err());
         insta::assert_snapshot!(errors.join("\n"));
+    }
+
+    #[test]
+    fn the_rate_limit_is_resolved_as_by_client_go() {
+        let check = |qps: &str, burst: &str, want: (f64, u32)| {
+            let got = settings(&[&format!("--kube-api-qps={qps}"), &format!("--kube-api-burst={burst}")]);
+            let got = got.unwrap();
+            assert_eq!((got.qps, got.burst), want, "{qps} {burst}");
+        };
+        check("0", "0", (5.0, 10));
+        check("0", "30", (5.0, 30));
+        check("0.5", "1", (0.5, 1));
+        check("-1", "0", (-1.0, 0));
+        check("-1", "7", (-1.0, 7));
+    }
+
+    #[test]
+    fn upstreams_bounds_of_workers_are_inclusive() {
+        for workers in [1, 50] {
+            let got = settings(&[
+                &format!("--concurrent-service-endpoint-syncs={workers}"),
+                &format!("--mirroring-concurrent-service-endpoint-syncs={workers}"),
+            ]);
+            let got = got.unwrap();
+            assert_eq!([got.endpoint_slice_workers, got.mirroring_workers], [workers; 2]);
+        }
+    }
+
+    #[test]
+    fn a_command_line_of_kube_controller_manager_can_be_copied() {
+        let gates =
+            "--feature-gates=AllBeta=true,WatchListClient=false,JobManagedBy=false,InOrderInformers=true";
+        let got = settings(&[gates, "--feature-gates=kube:DRAAdminAccess=true"]).unwrap();
+        assert!(!got.watch_list_client);
+        assert_eq!(got.gates, Gates::default());
+        assert!(settings(&["--feature-gates=WatchListClient=true"]).unwrap().watch_list_client);
     }
 
     #[test]

@@ -88,6 +88,18 @@ async fn each_needed_kind_is_watched_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn without_watch_list_client_informers_list_in_pages() {
+    for watch_list_client in [true, false] {
+        let server = server_with(1).await;
+        let running = Running::start(&server, &Settings { watch_list_client, ..Settings::default() });
+        sleep(seconds(30)).await;
+        running.stop().await;
+        let lists = server.request_log().iter().filter(|entry| entry.request.verb == "list").count();
+        assert_eq!(lists, if watch_list_client { 0 } else { 5 }, "{watch_list_client}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_controller_writes_before_all_caches_have_synced() {
     let server = server_with(3).await;
     server.add_fault(FaultRule::on(Fault::StallWatch(seconds(20)), "watch", "nodes").times(1));

@@ -1,0 +1,59 @@
+//! The feature gates of kube-controller-manager, so that its command line can be used here.
+//!
+//! Most of its gates change nothing in the three controllers. They are accepted and ignored with a warning. The others are
+//! honoured if the controllers can behave as the value says, and refused if not.
+
+/// The gates that kube-controller-manager 1.36 registers, one in a line: those of `pkg/features`, of the API server, of
+/// client-go and of component-base.
+const NAMES: &str = include_str!("upstream_gates.txt");
+
+/// What a gate of kube-controller-manager does here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UpstreamGate {
+    /// Upstream locks it to this value, and the controllers behave that way.
+    Locked(bool),
+    /// `WatchListClient`: whether informers stream the first list.
+    WatchListClient,
+    /// It changes nothing here.
+    Ignored,
+}
+
+impl UpstreamGate {
+    /// Finds a gate by name.
+    pub(crate) fn find(name: &str) -> Option<Self> {
+        NAMES.lines().any(|known| known == name).then_some(match name {
+            // Read by `pkg/controller/endpointslice`: whether PreferSameZone and PreferSameNode count.
+            "PreferSameTrafficDistribution" => Self::Locked(true),
+            // Read by client-go's informers: whether handlers see the changes of all objects in one order.
+            "InOrderInformers" => Self::Locked(true),
+            "WatchListClient" => Self::WatchListClient,
+            _ => Self::Ignored,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_sorted_and_unique() {
+        let names: Vec<&str> = NAMES.lines().collect();
+        assert!(names.is_sorted_by(|one, two| one < two));
+        assert!(names.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric())));
+        assert!(names.len() > 200);
+    }
+
+    #[test]
+    fn gates_that_the_controllers_depend_on_are_not_ignored() {
+        let check =
+            |name: &str, want: Option<UpstreamGate>| assert_eq!(UpstreamGate::find(name), want, "{name}");
+        check("PreferSameTrafficDistribution", Some(UpstreamGate::Locked(true)));
+        check("InOrderInformers", Some(UpstreamGate::Locked(true)));
+        check("WatchListClient", Some(UpstreamGate::WatchListClient));
+        check("AllAlpha", Some(UpstreamGate::Ignored));
+        check("DynamicResourceAllocation", Some(UpstreamGate::Ignored));
+        check("", None);
+        check("EndpointsRepair", None);
+    }
+}
