@@ -1,6 +1,7 @@
 //! JSON, merge and strategic merge patches, after the apiserver's `endpoints/handlers/patch.go`.
 
 mod definitions;
+mod jsonpatch;
 mod mergepatch;
 mod order;
 pub(crate) mod schema;
@@ -12,6 +13,7 @@ use serde_json::Value;
 
 use crate::resource::Resource;
 use crate::status::{Details, Status};
+use crate::value::json_name;
 
 /// The maximum number of operations in one JSON patch, as upstream's.
 const MAX_JSON_PATCH_OPERATIONS: usize = 10_000;
@@ -77,15 +79,14 @@ pub fn apply(
 
 /// Parses a patch that must be an object; the error is Go's.
 fn object(patch: &[u8]) -> Result<serde_json::Map<String, Value>, String> {
-    let found = match serde_json::from_slice(patch).map_err(|error| error.to_string())? {
-        Value::Object(patch) => return Ok(patch),
-        Value::Null => return Ok(serde_json::Map::new()),
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-    };
-    Err(format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"))
+    match serde_json::from_slice(patch).map_err(|error| error.to_string())? {
+        Value::Object(patch) => Ok(patch),
+        Value::Null => Ok(serde_json::Map::new()),
+        other => Err(format!(
+            "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            json_name(&other)
+        )),
+    }
 }
 
 fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, Status> {
@@ -102,15 +103,31 @@ fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, Status> {
             ),
         ));
     }
-    if let Some(other) = operations.iter().find(|operation| !operation.is_object()) {
-        return Err(Status::bad_request(format!("error decoding patch: expected an operation, got {other}")));
+    for operation in &operations {
+        check_operation(operation).map_err(|why| {
+            Status::bad_request(format!("error decoding patch: json: cannot unmarshal {why}"))
+        })?;
     }
-    let operations: json_patch::Patch =
-        serde_json::from_value(Value::Array(operations)).map_err(|_| unprocessable())?;
     let mut patched = current.clone();
-    // If an operation fails, the copy is dropped with the effects of earlier ones.
-    json_patch::patch_unsafe(&mut patched, &operations).map_err(|_| unprocessable())?;
+    jsonpatch::apply(&mut patched, &operations).map_err(|_| unprocessable())?;
     Ok(patched)
+}
+
+/// Checks the types of one operation; the error is Go's.
+fn check_operation(operation: &Value) -> Result<(), String> {
+    if !operation.is_object() && !operation.is_null() {
+        return Err(format!("{} into Go value of type handlers.jsonPatchOp", json_name(operation)));
+    }
+    for field in ["op", "path", "from"] {
+        let value = &operation[field];
+        if !value.is_string() && !value.is_null() {
+            return Err(format!(
+                "{} into Go struct field jsonPatchOp.{field} of type string",
+                json_name(value)
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Upstream's error for a patch that is well-formed but cannot be applied; it does not give the reason.
@@ -190,6 +207,7 @@ mod tests {
         check(PatchType::Json, "{}", 400);
         check(PatchType::Json, "[1]", 400);
         check(PatchType::Json, "[", 400);
+        check(PatchType::Json, r#"[{"op": "add", "path": 1}]"#, 400);
         check(PatchType::Json, r#"[{"op": "grow", "path": "/a"}]"#, 422);
         check(PatchType::Json, r#"[{"op": "test", "path": "/metadata/labels/a", "value": "2"}]"#, 422);
         check(PatchType::Json, r#"[{"op": "remove", "path": "/metadata/labels/b"}]"#, 422);

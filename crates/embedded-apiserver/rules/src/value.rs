@@ -120,3 +120,14 @@ impl Fields for Value {
 pub(crate) fn spec(object: &Value) -> &Value {
     &object["spec"]
 }
+/// Go's name of the type of a JSON value.
+pub(crate) fn json_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}

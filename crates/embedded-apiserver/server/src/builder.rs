@@ -16,14 +16,17 @@ use crate::random::Random;
 use crate::request_log::RequestLog;
 use crate::reviews::{PolicyRule, Reviews, User};
 use crate::server::{Inner, Settings};
-use crate::store::Store;
+use crate::store::{Limits, Store};
 use crate::watches::OpenWatches;
 
 /// The namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// How many requests the log keeps.
-const LOG_CAPACITY: usize = 100_000;
+/// The default for the request log: about 100,000 requests.
+const LOG_BYTES: usize = 32 * 1024 * 1024;
+
+/// The default for the history of a resource.
+const HISTORY: Limits = Limits { changes: 10_000, bytes: 64 * 1024 * 1024 };
 
 /// Why a server could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +46,8 @@ pub struct Builder {
     seed: u64,
     start_time: Option<Timestamp>,
     objects: Vec<Value>,
-    history: usize,
+    history: Limits,
+    log_bytes: usize,
     first_version: u64,
     bookmark_interval: Duration,
     gc_delay: Duration,
@@ -60,7 +64,8 @@ impl Default for Builder {
             seed: 0,
             start_time: None,
             objects: Vec::new(),
-            history: 10_000,
+            history: HISTORY,
+            log_bytes: LOG_BYTES,
             first_version: 0,
             bookmark_interval: Duration::from_secs(60),
             gc_delay: Duration::from_millis(100),
@@ -94,7 +99,21 @@ impl Builder {
 
     /// How many changes of each resource are kept for watches and for reads of older states. Default: 10,000.
     pub fn history(mut self, changes: usize) -> Self {
-        self.history = changes;
+        self.history.changes = changes;
+        self
+    }
+
+    /// How many bytes of changed objects are kept of each resource for watches and for reads of older states. The latest
+    /// change is always kept. Default: 64 MiB.
+    pub fn history_bytes(mut self, bytes: usize) -> Self {
+        self.history.bytes = bytes;
+        self
+    }
+
+    /// How much memory the request log takes. It keeps the latest requests, and 4096 bytes of each path, query and
+    /// `User-Agent`. Default: 32 MiB.
+    pub fn request_log_bytes(mut self, bytes: usize) -> Self {
+        self.log_bytes = bytes;
         self
     }
 
@@ -173,7 +192,7 @@ impl Builder {
                 requires_token: self.requires_token,
             },
             faults,
-            log: RequestLog::new(LOG_CAPACITY),
+            log: RequestLog::new(self.log_bytes),
             reviews: self.reviews,
             watches: OpenWatches::default(),
             queued_namespaces: Mutex::default(),

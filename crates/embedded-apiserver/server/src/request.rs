@@ -69,6 +69,27 @@ impl RequestInfo {
         matches!(self.verb, "create" | "update" | "patch" | "delete" | "deletecollection")
     }
 
+    /// What a client wrote.
+    pub(crate) fn texts(&self) -> [&String; 6] {
+        [&self.path, &self.query, &self.subresource, &self.namespace, &self.name, &self.user_agent]
+    }
+
+    /// Cuts each text after `max_bytes`.
+    pub(crate) fn cut_texts(&mut self, max_bytes: usize) {
+        let texts = [
+            &mut self.path,
+            &mut self.query,
+            &mut self.subresource,
+            &mut self.namespace,
+            &mut self.name,
+            &mut self.user_agent,
+        ];
+        for text in texts.into_iter().filter(|text| text.len() > max_bytes) {
+            text.truncate(text.floor_char_boundary(max_bytes));
+            text.shrink_to_fit();
+        }
+    }
+
     fn locate(&mut self) {
         let segments: Vec<String> =
             self.path.split('/').filter(|part| !part.is_empty()).map(|part| decode(part, false)).collect();

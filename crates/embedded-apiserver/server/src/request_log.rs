@@ -7,6 +7,9 @@ use parking_lot::Mutex;
 
 use crate::request::RequestInfo;
 
+/// The bytes of each text of a request that are kept.
+const LONGEST_TEXT: usize = 4096;
+
 /// One request and the status of its response.
 #[derive(Clone, Debug)]
 pub struct LoggedRequest {
@@ -18,38 +21,48 @@ pub struct LoggedRequest {
     pub status: u16,
 }
 
+impl LoggedRequest {
+    /// The memory that it takes.
+    fn bytes(&self) -> usize {
+        let texts = self.request.texts();
+        size_of::<Self>() + texts.iter().map(|text| text.len()).sum::<usize>()
+    }
+}
+
 /// A bounded log of requests, and counts of writes that are not bounded by it.
 #[derive(Debug)]
 pub(crate) struct RequestLog {
-    capacity: usize,
+    max_bytes: usize,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     requests: VecDeque<LoggedRequest>,
+    bytes: usize,
     writes: BTreeMap<&'static str, usize>,
 }
 
 impl RequestLog {
-    /// A log that keeps the latest `capacity` requests.
-    pub(crate) fn new(capacity: usize) -> Self {
-        Self { capacity, state: Mutex::default() }
+    /// A log that keeps the latest requests, in at most `max_bytes` of memory.
+    pub(crate) fn new(max_bytes: usize) -> Self {
+        Self { max_bytes, state: Mutex::default() }
     }
 
-    /// Adds a request.
-    pub(crate) fn push(&self, entry: LoggedRequest) {
+    /// Adds a request. Long texts of it are cut.
+    pub(crate) fn push(&self, mut entry: LoggedRequest) {
+        entry.request.cut_texts(LONGEST_TEXT);
         let mut state = self.state.lock();
         if entry.request.is_write() && entry.request.resource.is_some_and(|r| r.is_stored()) {
             *state.writes.entry(entry.request.plural()).or_default() += 1;
         }
-        if self.capacity == 0 {
-            return;
-        }
-        if state.requests.len() == self.capacity {
-            state.requests.pop_front();
-        }
+        state.bytes += entry.bytes();
         state.requests.push_back(entry);
+        while state.bytes > self.max_bytes
+            && let Some(dropped) = state.requests.pop_front()
+        {
+            state.bytes -= dropped.bytes();
+        }
     }
 
     /// The requests, oldest first.
@@ -72,22 +85,43 @@ impl RequestLog {
 mod tests {
     use super::*;
 
+    fn entry(method: &str, uri: &str) -> LoggedRequest {
+        let (parts, ()) = http::Request::builder().method(method).uri(uri).body(()).unwrap().into_parts();
+        LoggedRequest { at: Duration::ZERO, request: RequestInfo::of(&parts), status: 200 }
+    }
+
     #[test]
     fn it_is_bounded_but_goes_on_counting() {
-        let log = RequestLog::new(2);
+        let log = RequestLog::new(2 * size_of::<LoggedRequest>() + 120);
         for (method, uri) in [
             ("POST", "/api/v1/namespaces/a/pods"),
             ("GET", "/api/v1/pods"),
             ("PUT", "/api/v1/namespaces/a/pods/b"),
             ("POST", "/apis/authentication.k8s.io/v1/tokenreviews"),
         ] {
-            let (parts, ()) = http::Request::builder().method(method).uri(uri).body(()).unwrap().into_parts();
-            log.push(LoggedRequest { at: Duration::ZERO, request: RequestInfo::of(&parts), status: 200 });
+            log.push(entry(method, uri));
         }
         let verbs: Vec<_> = log.all().iter().map(|entry| entry.request.verb).collect();
         assert_eq!(verbs, ["update", "create"]);
         assert_eq!(log.writes().into_iter().collect::<Vec<_>>(), [("pods", 2)]);
         log.clear();
         assert!(log.all().is_empty() && log.writes().is_empty());
+    }
+
+    #[test]
+    fn long_uris_do_not_grow_it() {
+        let log = RequestLog::new(100_000);
+        let long = "é".repeat(9_000);
+        for _ in 0..100 {
+            log.push(entry("GET", &format!("/api/v1/namespaces/a/pods/{long}?labelSelector={long}")));
+        }
+        let all = log.all();
+        assert!(all.iter().map(LoggedRequest::bytes).sum::<usize>() <= 100_000);
+        assert!(all.len() > 5, "{}", all.len());
+        assert!(all[0].request.texts().iter().all(|text| text.len() <= LONGEST_TEXT));
+        assert!(all[0].request.path.starts_with("/api/v1/namespaces/a/pods/é"));
+        let none = RequestLog::new(0);
+        none.push(entry("GET", "/api/v1/pods"));
+        assert!(none.all().is_empty());
     }
 }

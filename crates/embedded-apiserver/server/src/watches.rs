@@ -47,11 +47,14 @@ impl OpenWatches {
     /// Ends the watches that `matcher` selects and returns how many these were. A silent watch stays silent.
     pub(crate) fn end(&self, ending: Ending, matcher: impl Fn(&RequestInfo) -> bool) -> usize {
         let state = self.0.lock();
-        let selected = state
-            .open
-            .values()
-            .filter(|(request, sender)| *sender.borrow() != Some(Ending::Silent) && matcher(request));
-        selected.map(|(_, sender)| sender.send_replace(Some(ending))).count()
+        let mut ended = 0;
+        for (request, sender) in state.open.values() {
+            if *sender.borrow() != Some(Ending::Silent) && matcher(request) {
+                sender.send_replace(Some(ending));
+                ended += 1;
+            }
+        }
+        ended
     }
 
     /// The requests of the open watches that are not silent, in the order in which they were opened.

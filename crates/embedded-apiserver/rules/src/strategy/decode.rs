@@ -10,6 +10,7 @@ use crate::schema::{Field, GoType, Presence, Shape};
 use crate::status::Status;
 use crate::times;
 use crate::value::Fields;
+use crate::value::json_name;
 
 use super::WithWarnings;
 
@@ -254,17 +255,5 @@ fn is_zero(value: &Value) -> bool {
         Value::String(s) => s.is_empty(),
         Value::Array(a) => a.is_empty(),
         Value::Object(o) => o.is_empty(),
-    }
-}
-
-/// Go's name of the type of a JSON value.
-fn json_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }

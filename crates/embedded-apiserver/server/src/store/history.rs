@@ -25,35 +25,54 @@ pub(crate) struct TooOld {
     pub(crate) oldest: u64,
 }
 
+/// How much history a server keeps of each resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// The number of changes.
+    pub(crate) changes: usize,
+    /// The size of the objects after the changes.
+    pub(crate) bytes: usize,
+}
+
 /// A bounded queue of changes, oldest first.
 #[derive(Debug)]
 pub(crate) struct History {
     events: VecDeque<Arc<Event>>,
-    capacity: usize,
+    /// The size of the objects in `events`.
+    bytes: usize,
+    limits: Limits,
     /// All changes after this version are in `events`.
     floor: u64,
 }
 
 impl History {
-    /// An empty history that begins after `version` and keeps at least one and at most `capacity` changes.
-    pub(crate) fn new(capacity: usize, version: u64) -> Self {
-        Self { events: VecDeque::new(), capacity: capacity.max(1), floor: version }
+    /// An empty history that begins after `version`. It keeps at least one change.
+    pub(crate) fn new(limits: Limits, version: u64) -> Self {
+        Self { events: VecDeque::new(), bytes: 0, limits, floor: version }
     }
 
-    /// Adds a change and drops the oldest one if there are too many.
+    /// Adds a change and drops the oldest ones beyond the limits.
     pub(crate) fn push(&mut self, event: Arc<Event>) {
+        self.bytes += event.object.size();
         self.events.push_back(event);
-        while self.events.len() > self.capacity {
-            if let Some(dropped) = self.events.pop_front() {
-                self.floor = dropped.version;
-            }
+        while self.events.len() > 1
+            && (self.events.len() > self.limits.changes || self.bytes > self.limits.bytes)
+        {
+            self.drop_oldest();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(dropped) = self.events.pop_front() {
+            self.bytes -= dropped.object.size();
+            self.floor = dropped.version;
         }
     }
 
     /// Drops all changes up to `version`.
     pub(crate) fn forget(&mut self, version: u64) {
         while self.events.front().is_some_and(|event| event.version <= version) {
-            self.events.pop_front();
+            self.drop_oldest();
         }
         self.floor = self.floor.max(version);
     }
@@ -61,6 +80,7 @@ impl History {
     /// Drops all changes; the history begins after `version`, which may be an earlier one than before.
     pub(crate) fn reset(&mut self, version: u64) {
         self.events.clear();
+        self.bytes = 0;
         self.floor = version;
     }
 
@@ -96,7 +116,7 @@ mod tests {
 
     #[test]
     fn it_tells_what_it_remembers_and_says_when_it_forgot() {
-        let mut history = History::new(2, 10);
+        let mut history = History::new(Limits { changes: 2, bytes: usize::MAX }, 10);
         assert_eq!(versions(&history, 10), Ok(vec![]));
         assert_eq!(versions(&history, 9), Err(TooOld { oldest: 10 }));
         for version in [12, 15, 20] {
@@ -110,5 +130,23 @@ mod tests {
         assert_eq!(versions(&history, 14), Err(TooOld { oldest: 15 }));
         assert_eq!(versions(&history, 15), Ok(vec![20]));
         assert_eq!(history.floor(), 15);
+    }
+
+    #[test]
+    fn it_is_bounded_by_bytes_and_keeps_at_least_one_change() {
+        let size = event(1).object.size();
+        let mut history = History::new(Limits { changes: 100, bytes: 3 * size + 2 }, 0);
+        for version in 1..=9 {
+            history.push(event(version));
+        }
+        assert_eq!(versions(&history, 6), Ok(vec![7, 8, 9]));
+        assert_eq!(versions(&history, 5), Err(TooOld { oldest: 6 }));
+        history.forget(7);
+        history.push(event(10));
+        assert_eq!(versions(&history, 7), Ok(vec![8, 9, 10]), "what was forgotten does not count");
+        let mut tiny = History::new(Limits { changes: 0, bytes: 0 }, 0);
+        tiny.push(event(1));
+        tiny.push(event(2));
+        assert_eq!(versions(&tiny, 1), Ok(vec![2]));
     }
 }

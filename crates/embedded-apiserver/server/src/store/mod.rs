@@ -14,7 +14,7 @@ use kube_endpoint_apiserver_rules::resource::{self, Resource};
 use tokio::sync::watch;
 
 pub(crate) use cow::{CowMap, Cursor};
-pub(crate) use history::{Event, TooOld};
+pub(crate) use history::{Event, Limits, TooOld};
 pub(crate) use intern::Text;
 pub(crate) use meta::{Meta, owner_is_served};
 pub(crate) use object::{Encoded, EventKind, Stored};
@@ -88,8 +88,8 @@ pub(crate) fn resource_of_table(table: usize) -> &'static Resource {
 }
 
 impl Store {
-    /// An empty store that keeps `history` changes of each resource and whose latest version is `version`.
-    pub(crate) fn new(history: usize, version: u64) -> Self {
+    /// An empty store whose latest version is `version`.
+    pub(crate) fn new(history: Limits, version: u64) -> Self {
         let tables = STORAGES
             .iter()
             .map(|_| Table {

@@ -162,6 +162,11 @@ impl Stored {
         self.frame.slice(self.kind.prefix().len()..self.frame.len() - END.len())
     }
 
+    /// The size of its JSON in bytes, with the frame of a watch event.
+    pub(crate) fn size(&self) -> usize {
+        self.frame.len()
+    }
+
     /// The object's JSON without the opening brace, apiVersion and kind, which items of a list do not have.
     pub(crate) fn item(&self) -> &[u8] {
         &self.frame[self.kind.prefix().len() + self.rest_at as usize..self.frame.len() - END.len()]
