@@ -56,13 +56,20 @@ fn names(settings: &Settings) -> String {
 mod embedded {
     //! `--embedded`: prints how to reach the API server, then the writes of the controllers.
 
-    use std::io::Write;
+    use std::time::Duration;
 
     use jiff::Timestamp;
     use kube_endpoint_manager_core::embedded::Embedded;
-    use kube_endpoint_manager_core::{Manager, Options, Settings, print_writes};
+    use kube_endpoint_manager_core::{LinePrinter, Manager, Options, Settings, print_writes};
 
     use super::{RunError, failed, invalid_input, names};
+    use crate::signals::exit_after_signal;
+
+    /// How long after a signal the process exits at the latest.
+    const EXIT_TIMEOUT: Duration = Duration::from_secs(9);
+
+    /// How long the last lines have to be written.
+    const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
     pub(super) async fn run(
         options: &Options,
@@ -71,9 +78,11 @@ mod embedded {
         seed: u64,
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), RunError> {
+        exit_after_signal(EXIT_TIMEOUT).map_err(failed)?;
         let embedded = Embedded::start(options, now, seed).await.map_err(invalid_input)?;
         let kubeconfig = embedded.kubeconfig.display();
-        print_line(&format!(
+        let printer = LinePrinter::new(std::io::stdout()).map_err(failed)?;
+        printer.print(format!(
             "An API server listens on http://{}, with {} loaded. Controllers: {}.\n\
              Talk to it:   kubectl --kubeconfig {kubeconfig} get services,endpointslices -A\n\
              Change it:    kubectl --kubeconfig {kubeconfig} {}\n\
@@ -91,15 +100,11 @@ mod embedded {
             },
         ));
         let manager = Manager::new(embedded.client(), settings, now, seed).map_err(invalid_input)?;
-        print_writes(manager.cluster(), |line| print_line(&line));
+        let writes = printer.clone();
+        print_writes(manager.cluster(), move |line| writes.print(line));
         let ended = manager.run(shutdown).await.map_err(failed);
         embedded.listener.shutdown().await;
+        printer.flush(FLUSH_TIMEOUT).await;
         ended
-    }
-
-    /// Prints a line to standard output. A closed pipe is ignored: the controllers keep running.
-    fn print_line(line: &str) {
-        let mut out = std::io::stdout().lock();
-        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
     }
 }

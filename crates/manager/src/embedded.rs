@@ -1,11 +1,14 @@
 //! The embedded API server of `--embedded`: loaded with a sample cluster or with manifests, listening on loopback, with a
 //! kubeconfig for kubectl.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_core_model::Timestamp;
-use kube_endpoint_embedded_apiserver::{BuildError, EmbeddedApiServer, ListenError, ListenOptions, Listener};
+use kube_endpoint_embedded_apiserver::{
+    BuildError, EmbeddedApiServer, ListenError, ListenOptions, Listener, User,
+};
 use serde_json::Value;
 
 use crate::options::Options;
@@ -46,6 +49,9 @@ pub enum EmbeddedError {
         /// The message of the server's `Status`.
         why: String,
     },
+    /// The operating system has no random numbers.
+    #[error("cannot make a bearer token: {0}; --embedded-no-auth runs the API server without one")]
+    Token(#[from] getrandom::Error),
     /// The server cannot listen on the address.
     #[error("{0}; choose another with --embedded-address, or see --embedded-allow-remote")]
     Listen(#[from] ListenError),
@@ -83,7 +89,11 @@ impl Embedded {
         // An object with a uid was stored by a server and is loaded unchanged. Others are created as a client would.
         let stored = |object: &Value| object["metadata"]["uid"].is_string();
         let (stored, written): (Vec<Value>, Vec<Value>) = objects.into_iter().partition(stored);
-        let server = EmbeddedApiServer::builder().seed(seed).start_time(now).load(stored).build()?;
+        let mut builder = EmbeddedApiServer::builder().seed(seed).start_time(now).load(stored);
+        if !options.embedded_no_auth {
+            builder = builder.token(new_token()?, administrator()).require_token();
+        }
+        let server = builder.build()?;
         for object in written {
             let of = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let (kind, name) = (of(&object["kind"]), of(&object["metadata"]["name"]));
@@ -93,7 +103,7 @@ impl Embedded {
         let listen = ListenOptions { allow_any_address: options.embedded_allow_remote };
         let listener = server.listen_with(options.embedded_address, listen).await?;
         let kubeconfig = options.embedded_kubeconfig.clone();
-        std::fs::write(&kubeconfig, server.kubeconfig(listener.address()))
+        write_private(&kubeconfig, &server.kubeconfig(listener.address()))
             .map_err(|why| EmbeddedError::Kubeconfig { path: kubeconfig.clone(), why })?;
         Ok(Self { server, listener, kubeconfig, loaded })
     }
@@ -102,6 +112,33 @@ impl Embedded {
     pub fn client(&self) -> ApiClient {
         ApiClient::for_tests(self.server.service())
     }
+}
+
+/// A bearer token of 128 random bits. It does not depend on `--seed`, so that nobody can guess it.
+fn new_token() -> Result<String, getrandom::Error> {
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits)?;
+    Ok(bits.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn administrator() -> User {
+    let groups = ["system:masters", "system:authenticated"].map(str::to_owned).to_vec();
+    User { name: "kubernetes-admin".to_owned(), groups }
+}
+
+/// Writes a file that only its owner can read, because it contains a token.
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    #[cfg(unix)]
+    if file.metadata()?.is_file() {
+        // It may have been there before.
+        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    }
+    file.write_all(text.as_bytes())
 }
 
 /// The objects to load.

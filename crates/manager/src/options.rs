@@ -133,10 +133,15 @@ pub struct Options {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", requires = "embedded", help_heading = EMBEDDED)]
     pub embedded_address: SocketAddr,
 
-    /// Allow the embedded API server, which has no authentication, to listen on addresses other than loopback
+    /// Allow the embedded API server, which has no TLS, to listen on addresses other than loopback
     #[cfg(feature = "embedded")]
     #[arg(long, requires = "embedded", help_heading = EMBEDDED)]
     pub embedded_allow_remote: bool,
+
+    /// Let the embedded API server accept requests without the bearer token that it writes to the kubeconfig
+    #[cfg(feature = "embedded")]
+    #[arg(long, requires = "embedded", help_heading = EMBEDDED)]
+    pub embedded_no_auth: bool,
 
     /// Manifest (JSON or YAML) to load instead of the sample cluster; may be repeated
     #[cfg(feature = "embedded")]

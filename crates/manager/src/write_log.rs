@@ -6,7 +6,8 @@ use kube_endpoint_core_model::{EndpointSlice, Endpoints};
 use kube_endpoint_informer::{Change, Cluster, Handler};
 
 /// Calls `print` with a line for each EndpointSlice and Endpoints object that is created, updated or deleted, by anyone.
-/// Objects that exist before the caches have synced are not printed.
+/// Objects that exist before the caches have synced are not printed. `print` runs while the caches are updated, so it
+/// must not block: see [`LinePrinter`](crate::LinePrinter).
 pub fn print_writes(cluster: &Cluster, print: impl Fn(String) + Send + Sync + 'static) {
     cluster.add_handler(Arc::new(WritePrinter { cluster: cluster.clone(), print }));
 }

@@ -5,3 +5,4 @@
 mod common;
 mod invalid_input;
 mod process;
+mod unread_output;

@@ -5,7 +5,7 @@ use std::fs;
 use crate::common::{Process, client, services_with_slices, wait_for_file};
 
 /// The number of slices that the controllers create for the sample cluster.
-const SAMPLE_SLICES: usize = 10;
+pub(crate) const SAMPLE_SLICES: usize = 10;
 
 #[tokio::test]
 async fn embedded_prints_writes_and_exits_cleanly() {
@@ -19,6 +19,8 @@ async fn embedded_prints_writes_and_exits_cleanly() {
     let client = client(folder.path().join("embedded.kubeconfig")).await;
     let services = services_with_slices(&client, SAMPLE_SLICES).await;
     assert!(services.contains(&"frontend".to_owned()), "{services:?}");
+    let kubeconfig = fs::metadata(folder.path().join("embedded.kubeconfig")).unwrap();
+    assert_eq!(std::os::unix::fs::MetadataExt::mode(&kubeconfig) & 0o777, 0o600, "it contains a token");
     // The change that its output suggests.
     let patch = http::Request::patch("/api/v1/namespaces/shop/pods/db-0")
         .header("content-type", "application/merge-patch+json")
@@ -93,4 +95,28 @@ async fn manifests_replace_the_sample() {
     let client = client(folder.path().join("embedded.kubeconfig")).await;
     assert_eq!(services_with_slices(&client, 1).await, ["own"]);
     assert!(process.stop().success());
+}
+
+/// The status code with which the server answers a GET without a token.
+async fn status_without_token(folder: &std::path::Path) -> u16 {
+    let mut kubeconfig = kube::config::Kubeconfig::read_from(folder.join("embedded.kubeconfig")).unwrap();
+    kubeconfig.auth_infos[0].auth_info = Some(Default::default());
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();
+    let client = kube::Client::try_from(config).unwrap();
+    let request = http::Request::get("/api/v1/pods").body(kube::client::Body::empty()).unwrap();
+    client.send(request).await.unwrap().status().as_u16()
+}
+
+#[tokio::test]
+async fn the_embedded_server_needs_the_token_of_the_kubeconfig() {
+    for (arguments, expected) in
+        [(&["--embedded", "--seed=1"][..], 401), (&["--embedded", "--embedded-no-auth"], 200)]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let mut process = Process::start(folder.path(), arguments);
+        process.wait_for_line("An API server listens");
+        assert_eq!(status_without_token(folder.path()).await, expected, "{arguments:?}");
+        services_with_slices(&client(folder.path().join("embedded.kubeconfig")).await, SAMPLE_SLICES).await;
+        assert!(process.stop().success());
+    }
 }

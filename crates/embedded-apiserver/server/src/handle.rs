@@ -15,6 +15,7 @@ use crate::load::LoadError;
 use crate::request::RequestInfo;
 use crate::request_log::LoggedRequest;
 use crate::restore::Checkpoint;
+use crate::reviews::BASIC_NAME;
 use crate::server::{Inner, key_of};
 use crate::service::ApiService;
 use crate::store::Store;
@@ -49,6 +50,10 @@ impl EmbeddedApiServer {
     }
 
     /// Serves HTTP/1.1 and HTTP/2 without TLS on a loopback address; port 0 picks a free one.
+    ///
+    /// So that no web page in a browser can use the server, requests with an `Origin` or with a `Host` other than a
+    /// loopback address or `localhost` are refused (403), and so are bodies without a known content type (415).
+    /// [`Builder::require_token`] keeps other users and programs of the machine out, too.
     pub async fn listen(&self, address: SocketAddr) -> Result<Listener, ListenError> {
         self.listen_with(address, ListenOptions::default()).await
     }
@@ -63,14 +68,21 @@ impl EmbeddedApiServer {
     }
 
     /// A kubeconfig for kubectl and other clients of a listener, as YAML. It contains the first of the server's
-    /// tokens, if any.
+    /// tokens, if any. If listeners require a token that a URL can contain, it is in the URL of the server too: kubectl
+    /// and client-go do not send the token of the user without TLS, but they do send the password of the URL.
     pub fn kubeconfig(&self, address: SocketAddr) -> String {
-        let token = match self.inner.reviews.tokens.keys().next() {
+        let token = self.inner.reviews.tokens.keys().next();
+        let in_url = token.filter(|token| {
+            self.inner.settings.requires_token
+                && token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
+        });
+        let password = in_url.map_or_else(String::new, |token| format!("{BASIC_NAME}:{token}@"));
+        let token = match token {
             Some(token) => format!("{{token: {}}}", Value::from(token.as_str())),
             None => "{}".to_owned(),
         };
         format!(
-            "apiVersion: v1\nkind: Config\nclusters:\n- name: embedded\n  cluster: {{server: \"http://{address}\"}}\n\
+            "apiVersion: v1\nkind: Config\nclusters:\n- name: embedded\n  cluster: {{server: \"http://{password}{address}\"}}\n\
              users:\n- name: embedded\n  user: {token}\ncontexts:\n- name: embedded\n  context: {{cluster: embedded, \
              user: embedded, namespace: default}}\ncurrent-context: embedded\n"
         )

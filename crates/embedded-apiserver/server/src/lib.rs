@@ -107,6 +107,7 @@ mod create;
 mod faults;
 mod form;
 mod gc;
+mod guard;
 mod handle;
 mod listener;
 mod load;

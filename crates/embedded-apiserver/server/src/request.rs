@@ -85,7 +85,8 @@ impl RequestInfo {
             &mut self.user_agent,
         ];
         for text in texts.into_iter().filter(|text| text.len() > max_bytes) {
-            text.truncate(text.floor_char_boundary(max_bytes));
+            let end = (0..=max_bytes).rev().find(|end| text.is_char_boundary(*end));
+            text.truncate(end.unwrap_or_default());
             text.shrink_to_fit();
         }
     }

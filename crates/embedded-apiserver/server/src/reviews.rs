@@ -38,6 +38,29 @@ pub(crate) struct Reviews {
     pub(crate) rules: Vec<PolicyRule>,
 }
 
+/// The name that goes with a token in basic authentication.
+pub(crate) const BASIC_NAME: &str = "token";
+
+/// The base64 encoding of a token as a password.
+fn basic_credential(token: &str) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let text = format!("{BASIC_NAME}:{token}");
+    let mut encoded = String::new();
+    for chunk in text.as_bytes().chunks(3) {
+        let bits =
+            (0..3).fold(0, |bits, at| bits << 8 | u32::from(chunk.get(at).copied().unwrap_or_default()));
+        for digit in 0..4 {
+            let used = digit <= chunk.len();
+            encoded.push(if used {
+                char::from(DIGITS[(bits >> (18 - 6 * digit) & 63) as usize])
+            } else {
+                '='
+            });
+        }
+    }
+    encoded
+}
+
 fn has(list: &[String], wanted: &str) -> bool {
     list.iter().any(|item| item == "*" || item == wanted)
 }
@@ -72,10 +95,15 @@ impl PolicyRule {
 }
 
 impl Reviews {
-    /// The user of an `Authorization` header.
+    /// The user of an `Authorization` header: a bearer token, or a token as the password of basic authentication.
     pub(crate) fn user_of_header(&self, header: Option<&str>) -> Option<&User> {
-        let (scheme, token) = header?.split_once(' ')?;
-        self.tokens.get(token.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer"))
+        let (scheme, credential) = header?.split_once(' ')?;
+        let credential = credential.trim();
+        if scheme.eq_ignore_ascii_case("bearer") {
+            return self.tokens.get(credential);
+        }
+        let known = self.tokens.iter().find(|(token, _)| basic_credential(token) == credential);
+        known.map(|(_, user)| user).filter(|_| scheme.eq_ignore_ascii_case("basic"))
     }
 
     fn token_status(&self, spec: &Value) -> Value {
@@ -121,6 +149,30 @@ mod tests {
 
     fn list(items: &[&str]) -> Vec<String> {
         items.iter().map(|item| (*item).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_token_is_a_bearer_token_or_a_password() {
+        let user = User { name: "alice".to_owned(), groups: Vec::new() };
+        let tokens = ["s3", "s32", "s321"].map(|token| (token.to_owned(), user.clone()));
+        let reviews = Reviews { tokens: BTreeMap::from(tokens), rules: Vec::new() };
+        let known = |header: &&&str| reviews.user_of_header(Some(header)).is_some();
+        let good =
+            ["Bearer s3", "bearer s32", "Basic dG9rZW46czM=", "Basic dG9rZW46czMy", "basic dG9rZW46czMyMQ=="];
+        assert_eq!(good.iter().filter(known).count(), good.len());
+        // The last is another name with the same password.
+        let bad = [
+            "",
+            "s3",
+            "Bearer",
+            "Bearer x",
+            "Basic s3",
+            "Digest s3",
+            "Digest dG9rZW46czM=",
+            "Basic eDpzMw==",
+        ];
+        assert_eq!(bad.iter().filter(known).collect::<Vec<_>>(), Vec::<&&str>::new());
+        assert!(reviews.user_of_header(None).is_none());
     }
 
     #[test]

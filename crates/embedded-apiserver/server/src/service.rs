@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Request, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -21,6 +21,7 @@ use crate::body::Body;
 use crate::connection::Connection;
 use crate::faults::Fault;
 use crate::form;
+use crate::guard;
 use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::request_log::LoggedRequest;
@@ -212,12 +213,10 @@ impl ApiService {
         B: http_body::Body,
         B::Error: Into<BoxError>,
     {
-        if self.connection.is_some() && self.inner.settings.requires_token {
-            let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-            if self.inner.reviews.user_of_header(header).is_none() && !router::allows_anonymous(&info.path) {
-                let status = Status::new(401, "Unauthorized", "Unauthorized");
-                return Ok(answer::error(encoding_of_errors(parts), &status));
-            }
+        if let Some(connection) = &self.connection
+            && let Err(status) = self.inner.check_head(connection, parts)
+        {
+            return Ok(answer::error(encoding_of_errors(parts), &status));
         }
         let body = match collect(body).await? {
             Some(body) => body,
@@ -227,6 +226,12 @@ impl ApiService {
                 return Ok(answer::error(encoding_of_errors(parts), &status));
             }
         };
+        if self.connection.is_some()
+            && !body.is_empty()
+            && let Err(status) = guard::check_content_type(&parts.headers)
+        {
+            return Ok(answer::error(encoding_of_errors(parts), &status));
+        }
         let content_type =
             parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let incoming = router::Incoming {

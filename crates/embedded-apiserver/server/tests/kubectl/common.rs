@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Listener};
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Listener, User};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt;
@@ -19,7 +19,9 @@ impl Kubectl {
     pub(crate) fn start() -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let server = EmbeddedApiServer::builder().seed(1).build().unwrap();
+        let user = User { name: "kubernetes-admin".to_owned(), groups: Vec::new() };
+        let server =
+            EmbeddedApiServer::builder().seed(1).token("a-token", user).require_token().build().unwrap();
         let listener = runtime.block_on(server.listen("127.0.0.1:0".parse().unwrap())).unwrap();
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("config"), server.kubeconfig(listener.address())).unwrap();
@@ -32,6 +34,8 @@ impl Kubectl {
         command
             .env("KUBECONFIG", self.home.path().join("config"))
             .env("HOME", self.home.path())
+            // Its WebSocket library accepts no password in a URL.
+            .env("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false")
             .args(arguments.split_whitespace())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -30,7 +30,11 @@ async fn exchange(listener: &Listener, request: &str) -> String {
 }
 
 async fn get(listener: &Listener, path: &str, header: &str) -> String {
-    exchange(listener, &format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{header}\r\n")).await
+    exchange(
+        listener,
+        &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{header}\r\n"),
+    )
+    .await
 }
 
 #[tokio::test]
@@ -71,14 +75,13 @@ async fn http1_and_http2_requests_are_served() {
     let listener = server.listen(any_port()).await.unwrap();
     let old = exchange(&listener, "GET /healthz HTTP/1.0\r\n\r\n").await;
     assert!(old.starts_with("HTTP/1.0 200 OK\r\n"), "{old}");
-    let request =
-        "GET /livez HTTP/1.1\r\nhost: x\r\n\r\nGET /readyz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let request = "GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\nGET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     assert_eq!(exchange(&listener, request).await.matches("200 OK").count(), 2, "a connection is kept");
     assert!(exchange(&listener, "nonsense\r\n\r\n").await.starts_with("HTTP/1.1 400 Bad Request"));
     let body = endpoints("web").to_string();
     let mut stream = TcpStream::connect(listener.address()).await.unwrap();
     let head = format!(
-        "POST /api/v1/namespaces/default/endpoints HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: \
+        "POST /api/v1/namespaces/default/endpoints HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: \
          application/json\r\ncontent-length: {}\r\nexpect: 100-continue\r\n\r\n",
         body.len()
     );
@@ -103,7 +106,7 @@ async fn watchers_that_disconnect_leak_nothing() {
     let mut streams = Vec::new();
     for _ in 0..100 {
         let mut stream = TcpStream::connect(listener.address()).await.unwrap();
-        stream.write_all(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        stream.write_all(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
         let mut head = [0; 15];
         stream.read_exact(&mut head).await.unwrap();
         streams.push(stream);
@@ -171,8 +174,91 @@ async fn a_required_token_is_checked() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {expected}\r\n")), "{header}: {answer}");
     }
     assert!(get(&listener, "/livez", "").await.starts_with("HTTP/1.1 200 OK"));
+    let wrong = get(&listener, "/livez", "authorization: Bearer wrong\r\n").await;
+    assert!(wrong.starts_with("HTTP/1.1 401 Unauthorized"), "{wrong}");
+    assert!(
+        wrong.ends_with(r#"{"apiVersion":"v1","code":401,"kind":"Status","message":"Unauthorized","metadata":{},"reason":"Unauthorized","status":"Failure"}"#),
+        "{wrong}"
+    );
     raw.get(PODS).await.expect(200);
-    assert!(server.kubeconfig(listener.address()).contains("user: {token: \"secret\"}"));
+    // For kubectl, which sends no bearer token without TLS.
+    assert!(
+        get(&listener, PODS, "authorization: Basic dG9rZW46c2VjcmV0\r\n")
+            .await
+            .starts_with("HTTP/1.1 200 OK")
+    );
+    let kubeconfig = server.kubeconfig(listener.address());
+    assert!(kubeconfig.contains("user: {token: \"secret\"}"), "{kubeconfig}");
+    assert!(
+        kubeconfig.contains(&format!("server: \"http://token:secret@{}\"", listener.address())),
+        "{kubeconfig}"
+    );
+    listener.shutdown().await;
+}
+
+#[tokio::test]
+async fn requests_of_web_pages_are_refused() {
+    let (server, raw) = started();
+    let listener = server.listen(any_port()).await.unwrap();
+    let port = listener.address().port();
+    let get_as = async |host: &str, header: &str| {
+        let request = format!("GET /readyz HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{header}\r\n");
+        exchange(&listener, &request).await
+    };
+    for host in ["localhost".to_owned(), format!("127.0.0.1:{port}"), "[::1]:1".to_owned()] {
+        assert!(get_as(&host, "").await.starts_with("HTTP/1.1 200 OK"), "{host}");
+    }
+    // DNS rebinding: the page's own name has the address of this server.
+    let answer = get_as(&format!("rebind.example:{port}"), "").await;
+    assert!(answer.starts_with("HTTP/1.1 403 Forbidden"), "{answer}");
+    assert!(answer.contains(&format!("use http://127.0.0.1:{port} ")), "{answer}");
+    assert!(answer.contains("\"reason\":\"Forbidden\""), "{answer}");
+    for origin in ["http://evil.example", "null", "http://localhost"] {
+        let answer = get_as("localhost", &format!("origin: {origin}\r\n")).await;
+        assert!(answer.starts_with("HTTP/1.1 403 Forbidden"), "{answer}");
+        assert!(answer.contains(&format!("Origin: {origin}")), "{answer}");
+    }
+    // HTTP/2 has the host in the URI.
+    let stream = TokioIo::new(TcpStream::connect(listener.address()).await.unwrap());
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+    tokio::spawn(connection);
+    let request = Request::get("http://rebind.example/readyz").body(Full::<Bytes>::default()).unwrap();
+    assert_eq!(sender.send_request(request).await.unwrap().status(), 403);
+    drop(sender);
+    raw.call(Request::get(PODS).header("host", "in.process").body(Full::default()).unwrap()).await.unwrap();
+    listener.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_write_needs_a_known_content_type() {
+    let (server, raw) = started();
+    let listener = server.listen(any_port()).await.unwrap();
+    let body = endpoints("web").to_string();
+    let post = async |header: &str| {
+        let head =
+            "POST /api/v1/namespaces/default/endpoints HTTP/1.1\r\nhost: localhost\r\nconnection: close";
+        let request = format!("{head}\r\n{header}content-length: {}\r\n\r\n{body}", body.len());
+        exchange(&listener, &request).await
+    };
+    // What a page may send without asking first.
+    for header in [
+        "",
+        "content-type: text/plain\r\n",
+        "content-type: application/x-www-form-urlencoded\r\n",
+        "content-type: multipart/form-data\r\n",
+    ] {
+        let answer = post(header).await;
+        assert!(answer.starts_with("HTTP/1.1 415 Unsupported Media Type"), "{answer}");
+        assert!(answer.contains("accepted media types include: application/json"), "{answer}");
+    }
+    assert_eq!(server.count("endpoints"), 0);
+    let answer = post("content-type: application/json; charset=utf-8\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 201 Created"), "{answer}");
+    // In process a missing type means JSON, as on the real server.
+    let uri = "/api/v1/namespaces/default/endpoints";
+    let request = Request::post(uri).body(Full::new(endpoints("two").to_string().into())).unwrap();
+    assert_eq!(raw.call(request).await.unwrap().status, 201);
     listener.shutdown().await;
 }
 
@@ -182,7 +268,7 @@ async fn shutting_down_ends_watches_and_closes_the_port() {
     let listener = server.listen(any_port()).await.unwrap();
     let address = listener.address();
     let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    stream.write_all(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let mut head = [0; 16];
     stream.read_exact(&mut head).await.unwrap();
     tokio::time::timeout(Duration::from_secs(4), listener.shutdown()).await.unwrap();

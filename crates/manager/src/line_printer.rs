@@ -1,0 +1,177 @@
+//! Prints lines without ever making the caller wait, however slowly the output is read.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::time::Duration;
+
+/// The lines that wait for the output; about 100 KB.
+const CAPACITY: usize = 1000;
+
+/// How often [`LinePrinter::flush`] looks.
+const POLL: Duration = Duration::from_millis(10);
+
+/// Writes lines to an output from a thread of its own. When the output is not read (a pipe without a reader, a terminal
+/// after Ctrl-S) and 1000 lines wait for it, further lines are dropped until those are written; then a line tells how
+/// many were dropped. Clones print to the same output.
+#[derive(Clone, Debug)]
+pub struct LinePrinter {
+    lines: SyncSender<String>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// Lines that are not written yet.
+    waiting: AtomicUsize,
+    /// Lines dropped since the last line that told about it.
+    dropped: AtomicUsize,
+}
+
+impl LinePrinter {
+    /// Starts the thread. It ends after the last clone of the printer.
+    ///
+    /// # Errors
+    ///
+    /// When the operating system refuses a thread.
+    pub fn new(out: impl Write + Send + 'static) -> std::io::Result<Self> {
+        let (lines, receiver) = sync_channel(CAPACITY);
+        let counts = Arc::new(Counts::default());
+        let printer = Self { lines, counts: Arc::clone(&counts) };
+        std::thread::Builder::new().name("line-printer".to_owned()).spawn(move || {
+            write_lines(out, &receiver, &counts);
+        })?;
+        Ok(printer)
+    }
+
+    /// Prints a text and a line end, or drops it. Never blocks. An output that is closed is ignored.
+    pub fn print(&self, line: String) {
+        let dropping = self.counts.dropped.load(Ordering::Acquire) > 0;
+        self.counts.waiting.fetch_add(1, Ordering::AcqRel);
+        if dropping || self.lines.try_send(line).is_err() {
+            self.counts.waiting.fetch_sub(1, Ordering::AcqRel);
+            self.counts.dropped.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Waits until all lines are written, for `timeout` at most.
+    pub async fn flush(&self, timeout: Duration) {
+        let written = async {
+            while self.counts.waiting.load(Ordering::Acquire) > 0 {
+                tokio::time::sleep(POLL).await;
+            }
+        };
+        // The rest is lost with the process.
+        let _ = tokio::time::timeout(timeout, written).await;
+    }
+}
+
+fn write_lines(mut out: impl Write, lines: &Receiver<String>, counts: &Counts) {
+    let mut write = |line: &str| {
+        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    };
+    loop {
+        let mut next = lines.try_recv();
+        if next.is_err() {
+            match counts.dropped.swap(0, Ordering::AcqRel) {
+                0 => {}
+                1 => write("1 line was dropped: this output was not read in time"),
+                many => write(&format!("{many} lines were dropped: this output was not read in time")),
+            }
+        }
+        if let Err(TryRecvError::Empty) = next {
+            next = lines.recv().map_err(|_| TryRecvError::Disconnected);
+        }
+        let Ok(line) = next else { return };
+        write(&line);
+        counts.waiting.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Sender, channel};
+
+    /// An output that takes each text only when it is read.
+    struct Pipe(SyncSender<String>);
+
+    impl Write for Pipe {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.send(String::from_utf8_lossy(bytes).into_owned()).unwrap();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn an_output_that_nobody_reads_blocks_nobody_and_loses_lines() {
+        let (sender, reader) = sync_channel(0);
+        let printer = LinePrinter::new(Pipe(sender)).unwrap();
+        for number in 0..3 * CAPACITY {
+            printer.print(format!("line {number}"));
+        }
+        printer.flush(Duration::from_millis(50)).await;
+        let mut text = String::new();
+        while !text.contains("dropped: this output was not read in time\n") {
+            text += &reader.recv().unwrap();
+        }
+        let lines: Vec<&str> = text.lines().collect();
+        let (last, printed) = lines.split_last().unwrap();
+        assert!((CAPACITY..=CAPACITY + 1).contains(&printed.len()), "{}", printed.len());
+        let expected: Vec<String> = (0..printed.len()).map(|number| format!("line {number}")).collect();
+        assert_eq!(printed, expected);
+        let dropped = 3 * CAPACITY - printed.len();
+        assert_eq!(*last, format!("{dropped} lines were dropped: this output was not read in time"));
+        // It goes on afterwards.
+        printer.print("more".to_owned());
+        let mut text = String::new();
+        while !text.ends_with('\n') {
+            text += &reader.recv().unwrap();
+        }
+        assert_eq!(text, "more\n");
+    }
+
+    #[tokio::test]
+    async fn lines_are_written_in_order() {
+        struct Collect(Sender<Vec<u8>>);
+        impl Write for Collect {
+            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                let _ = self.0.send(bytes.to_vec());
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let (sender, reader) = channel();
+        let printer = LinePrinter::new(Collect(sender)).unwrap();
+        printer.print("a".to_owned());
+        printer.clone().print("b".to_owned());
+        printer.flush(Duration::from_secs(60)).await;
+        drop(printer);
+        let text: Vec<u8> = reader.into_iter().flatten().collect();
+        assert_eq!(text, b"a\nb\n");
+    }
+
+    #[tokio::test]
+    async fn a_closed_output_is_ignored() {
+        struct Closed;
+        impl Write for Closed {
+            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+                Err(std::io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Err(std::io::ErrorKind::BrokenPipe.into())
+            }
+        }
+        let printer = LinePrinter::new(Closed).unwrap();
+        (0..10).for_each(|_| printer.print("x".to_owned()));
+        printer.flush(Duration::from_secs(60)).await;
+        assert_eq!(printer.counts.waiting.load(Ordering::Acquire), 0);
+    }
+}
