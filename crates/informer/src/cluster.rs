@@ -13,6 +13,7 @@ use crate::progress::Progress;
 use crate::serial_queue::SerialQueue;
 use crate::status::KindStatus;
 use crate::table::Table;
+use crate::turns::Turns;
 use crate::{Handler, Kind, Kinds, Object, StreamEvent};
 
 /// All stores and indexes. Clones share them.
@@ -31,6 +32,7 @@ pub(crate) struct Inner {
     pub(crate) endpoint_slices: Store<EndpointSlice>,
     pub(crate) endpoints: Store<Endpoints>,
     pub(crate) progress: Progress,
+    pub(crate) turns: Turns,
     handlers: RwLock<Arc<[Arc<dyn Handler>]>>,
     metrics: [KindMetrics; Kind::ALL.len()],
 }
@@ -74,6 +76,7 @@ impl Cluster {
                 endpoint_slices: Store::default(),
                 endpoints: Store::default(),
                 progress: Progress::new(kinds.into()),
+                turns: Turns::default(),
                 handlers: RwLock::new(Arc::new([])),
                 metrics: Kind::ALL.map(KindMetrics::new),
             }),

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use kube::core::Status;
 use kube_endpoint_core_model::{Interner, ObjectKey, ResourceVersion};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::Object;
@@ -21,13 +22,12 @@ pub(crate) struct Undecodable {
     pub(crate) error: String,
 }
 
-/// A page of a list.
+/// A page of a list, without its items.
 #[derive(Debug)]
-pub(crate) struct Page<'a> {
+pub(crate) struct Page {
     pub(crate) resource_version: ResourceVersion,
     /// The continue token of the next page; none on the last page.
     pub(crate) next: Option<String>,
-    pub(crate) items: Vec<&'a RawValue>,
 }
 
 /// An event of a watch.
@@ -46,8 +46,8 @@ struct RawPage<'a> {
     #[serde(default)]
     metadata: RawPageMeta,
     /// Go writes an empty list as `[]` or `null`.
-    #[serde(borrow, default)]
-    items: Option<Vec<&'a RawValue>>,
+    #[serde(default, rename = "items")]
+    _items: Option<Vec<IgnoredAny>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -99,8 +99,13 @@ pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// Decodes a page of a list.
-pub(crate) fn page<T: Object>(text: &str) -> Result<Page<'_>, ListWatchError> {
+/// The text of one item of a list.
+pub(crate) fn raw(text: &str) -> Result<&RawValue, ListWatchError> {
+    serde_json::from_str(text).map_err(|error| invalid_response(&error, text))
+}
+
+/// Decodes a page of a list. Its items are skipped.
+pub(crate) fn page<T: Object>(text: &str) -> Result<Page, ListWatchError> {
     let page: RawPage<'_> = serde_json::from_str(text).map_err(|error| invalid_response(&error, text))?;
     let list_kind = T::RESOURCE.list_kind;
     if page.kind == "Status" {
@@ -117,7 +122,7 @@ pub(crate) fn page<T: Object>(text: &str) -> Result<Page<'_>, ListWatchError> {
         return Err(ListWatchError::InvalidResponse(format!("the {list_kind} has no resourceVersion")));
     }
     let next = page.metadata.r#continue.filter(|token| !token.is_empty());
-    Ok(Page { resource_version, next, items: page.items.unwrap_or_default() })
+    Ok(Page { resource_version, next })
 }
 
 /// Decodes a line of a watch. An `ERROR` event is returned as an error.

@@ -14,6 +14,7 @@ mod event;
 mod index_model_tests;
 mod line_splitter;
 mod list_builder;
+mod list_splitter;
 pub mod metrics;
 mod namespace;
 mod object;
@@ -29,6 +30,7 @@ mod serial_queue;
 mod state;
 mod status;
 mod table;
+mod turns;
 mod undecodable;
 mod version_check;
 
@@ -47,6 +49,6 @@ use kube_endpoint_api_client::ApiClient;
 pub async fn feed<T: Object>(cluster: Cluster, events: impl Stream<Item = StreamEvent<T>>) {
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {
-        cluster.apply(event);
+        cluster.apply_in_turn(event).await;
     }
 }

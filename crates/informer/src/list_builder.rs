@@ -43,6 +43,18 @@ impl<T: Object> ListBuilder<T> {
         }
     }
 
+    /// Adds the objects of the next page.
+    pub(crate) fn append(&mut self, mut page: Self) {
+        if self.items.is_empty() && self.undecodable.is_empty() {
+            *self = page;
+        } else if self.index.is_none() && self.undecodable.is_empty() && page.undecodable.is_empty() {
+            self.items.append(&mut page.items);
+        } else {
+            page.items.into_iter().for_each(|item| self.put(item));
+            self.undecodable.extend(page.undecodable);
+        }
+    }
+
     /// Records an object that cannot be decoded; its key may be unknown. An earlier view of it stays in the list.
     pub(crate) fn put_undecodable(&mut self, key: Option<ObjectKey>) {
         self.undecodable.extend(key);

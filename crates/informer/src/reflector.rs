@@ -12,8 +12,9 @@ use crate::decode::{self, Line, Undecodable};
 use crate::error::ListWatchError;
 use crate::line_splitter::LineSplitter;
 use crate::list_builder::ListBuilder;
+use crate::list_splitter::ListSplitter;
 use crate::metrics::KindMetrics;
-use crate::request::{get, list_path, next_chunk, next_chunk_since, read_all, watch_path};
+use crate::request::{get, list_path, next_chunk, next_chunk_since, watch_path};
 use crate::state::{Connection, Listing, State, WatchEnd};
 use crate::undecodable::UndecodableObjects;
 use crate::version_check::{VersionChecks, server_version};
@@ -70,15 +71,21 @@ impl<'a, T: Object> Reflector<'a, T> {
     ) -> Result<Option<ResourceVersion>, ListWatchError> {
         let path = list_path(&T::RESOURCE, listing.limit, listing.token.as_deref());
         let mut body = get(&self.client, &path, self.options.idle_timeout).await?;
-        let text = read_all(&mut body, self.options.idle_timeout).await?;
-        let text = decode::text(&text);
-        let page = decode::page::<T>(&text)?;
-        for raw in page.items {
-            match self.decode(raw) {
-                Ok(item) => listing.builder.add(item),
-                Err(object) => listing.builder.put_undecodable(object.key),
+        let mut splitter = ListSplitter::default();
+        let mut builder = ListBuilder::default();
+        while let Some(chunk) = next_chunk(&mut body, self.options.idle_timeout).await? {
+            splitter.push(chunk);
+            while let Some(item) = splitter.next()? {
+                let text = decode::text(&item);
+                match self.decode(decode::raw(&text)?) {
+                    Ok(item) => builder.add(item),
+                    Err(object) => builder.put_undecodable(object.key),
+                }
             }
         }
+        let envelope = splitter.finish();
+        let page = decode::page::<T>(&decode::text(&envelope))?;
+        listing.builder.append(builder);
         self.succeeded();
         listing.token = page.next;
         Ok(listing.token.is_none().then_some(page.resource_version))
@@ -128,7 +135,11 @@ impl<'a, T: Object> Reflector<'a, T> {
             lines.push(chunk);
             while let Some(line) = lines.next() {
                 let text = decode::text(&line);
-                self.apply_line(state, decode::line(&text)?);
+                let line = decode::line(&text)?;
+                let turn = self.cluster.turn(T::KIND).await;
+                self.apply_line(state, line);
+                drop(turn);
+                self.cluster.yield_after_work().await;
             }
         }
     }

@@ -16,6 +16,9 @@ use tokio::time::Instant;
 use crate::error::ListWatchError;
 use crate::{ApiClient, Resource};
 
+/// The most bytes that are read of a body that is not a list or a watch.
+const MAX_BODY: usize = 16 << 20;
+
 /// The path of one page of a list. A `limit` of 0 requests all objects at once. No version is requested, so a list is never
 /// older than what was received before.
 pub(crate) fn list_path(resource: &Resource, limit: u32, token: Option<&str>) -> String {
@@ -106,11 +109,14 @@ pub(crate) async fn next_chunk_since(
     }
 }
 
-/// Reads a whole body.
+/// Reads a body that is expected to be short. After 16 MiB the rest is left out.
 pub(crate) async fn read_all(body: &mut Body, idle_timeout: Duration) -> Result<Vec<u8>, ListWatchError> {
     let mut all = Vec::new();
     while let Some(chunk) = next_chunk(body, idle_timeout).await? {
         all.extend_from_slice(&chunk);
+        if all.len() >= MAX_BODY {
+            break;
+        }
     }
     Ok(all)
 }

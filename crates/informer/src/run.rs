@@ -57,7 +57,9 @@ impl<T: Object> Reflector<'_, T> {
             State::Listing(mut listing) => match self.list_page(&mut listing).await {
                 Ok(None) => State::Listing(listing),
                 Ok(Some(version)) => {
+                    let turn = self.cluster.turn(T::KIND).await;
                     self.replace(listing.builder, version);
+                    drop(turn);
                     State::watching(version)
                 }
                 Err(error) => self.failed(State::Listing(listing), &error),

@@ -208,6 +208,21 @@ async fn a_continue_token_may_still_be_good_after_an_outage() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_objects_of_an_interrupted_page_are_discarded() {
+    let part = br#"{"kind":"EndpointsList","metadata":{"resourceVersion":"9","continue":"two"},"items":[
+        {"metadata":{"name":"gone","namespace":"n","resourceVersion":"1"}},{"metadata":{"na"#;
+    for end in [WatchStep::Interrupt, WatchStep::Wait(0), WatchStep::Raw(b"]}")] {
+        let script = vec![
+            Answer::Watch(vec![WatchStep::Raw(part), end]),
+            page(9, "two", &[endpoints("a", 1)]),
+            page(9, "", &[endpoints("b", 2)]),
+        ];
+        let transcript = play_pages(30, script).await;
+        assert!(transcript.ends_with("holds a@1 b@2 at 9"), "{transcript}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn deletions_missed_by_the_watch_are_reported_by_the_next_list() {
     let script = vec![
         page(9, "", &[endpoints("a", 1), endpoints("b", 2), endpoints("c", 3)]),

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod failures;
 mod lists;
+mod log;
 mod outages;
 mod retry_after;
 mod script;

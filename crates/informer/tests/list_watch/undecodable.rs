@@ -6,6 +6,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use crate::log::Log;
 use crate::script::*;
 
 fn undecodable(name: &str, version: u64) -> Value {
@@ -158,11 +159,9 @@ fn an_undecodable_object_is_counted_each_time_and_logged_once() {
     ];
     // While there is only one subscriber, tracing asks the thread that reaches a log statement first whether anybody listens.
     // That may be the thread of another test. A second subscriber makes it ask both.
-    let _second = tracing::Dispatch::new(Warnings(Arc::default()));
+    let _second = tracing::Dispatch::new(Log(Arc::default()));
     metrics::with_local_recorder(&recorder, || {
-        tracing::subscriber::with_default(Warnings(logged.clone()), || {
-            runtime.block_on(play_pages(5, script))
-        })
+        tracing::subscriber::with_default(Log(logged.clone()), || runtime.block_on(play_pages(5, script)))
     });
     let mut counted: Vec<String> = snapshotter
         .snapshot()
@@ -197,39 +196,4 @@ fn an_undecodable_object_is_counted_each_time_and_logged_once() {
     message=an object cannot be decoded; its last known state stays in use resource="endpoints" key=n/c version=11 error="invalid type: integer `5`, expected a sequence at line 1 column 75"
     message=trying again resource="endpoints" verb="watch" error="the API server cannot be reached: connection refused"
     "#);
-}
-
-/// Records the fields of each warning.
-struct Warnings(Arc<Mutex<Vec<String>>>);
-
-impl tracing::Subscriber for Warnings {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        *metadata.level() == tracing::Level::WARN
-    }
-
-    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        tracing::span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        struct Fields(Vec<String>);
-        impl tracing::field::Visit for Fields {
-            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-                if field.name() != "retry_in" {
-                    self.0.push(format!("{}={value:?}", field.name()));
-                }
-            }
-        }
-        let mut fields = Fields(Vec::new());
-        event.record(&mut fields);
-        self.0.lock().push(fields.0.join(" "));
-    }
-
-    fn enter(&self, _: &tracing::span::Id) {}
-
-    fn exit(&self, _: &tracing::span::Id) {}
 }
