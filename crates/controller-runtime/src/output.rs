@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kube_endpoint_api_writer::Writable;
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey};
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Writes, writes_without};
 use kube_endpoint_informer::{Cluster, Kind};
 
 /// A kind of object that a controller writes, and whose changes it therefore observes.
@@ -19,6 +19,10 @@ pub trait Output: Writable + Clone + 'static {
 
     /// The cached objects of an owner, whoever manages them.
     fn of_owner(cluster: &Cluster, owner: &ObjectKey) -> Vec<Arc<Self>>;
+
+    /// The updates and deletes of a plan that are safe when `missing`, objects that the plan creates, do not exist.
+    /// `existing` are the cached objects of the owner.
+    fn writes_without(existing: &[Arc<Self>], rest: Writes<Self>, missing: &[Self]) -> Writes<Self>;
 }
 
 impl Output for EndpointSlice {
@@ -32,6 +36,10 @@ impl Output for EndpointSlice {
     fn of_owner(cluster: &Cluster, owner: &ObjectKey) -> Vec<Arc<Self>> {
         cluster.slices_of(owner)
     }
+
+    fn writes_without(existing: &[Arc<Self>], rest: Writes<Self>, missing: &[Self]) -> Writes<Self> {
+        writes_without(existing, rest, missing)
+    }
 }
 
 impl Output for Endpoints {
@@ -44,5 +52,10 @@ impl Output for Endpoints {
 
     fn of_owner(cluster: &Cluster, owner: &ObjectKey) -> Vec<Arc<Self>> {
         cluster.endpoints(owner).into_iter().collect()
+    }
+
+    /// A plan of Endpoints has one write.
+    fn writes_without(_: &[Arc<Self>], _: Writes<Self>, _: &[Self]) -> Writes<Self> {
+        Writes::default()
     }
 }

@@ -17,12 +17,21 @@ pub struct Config {
     pub rate_limiter: MaxOfRateLimiter<ObjectKey>,
     /// How many keys are synced at once.
     pub workers: usize,
+    /// Whether the updates and deletes that are safe are carried out after a failed create; otherwise the plan ends there, as
+    /// upstream's does.
+    pub writes_after_failed_create: bool,
 }
 
 impl Config {
     /// All of it.
     pub fn new(queue_name: &'static str, rate_limiter: MaxOfRateLimiter<ObjectKey>, workers: usize) -> Self {
-        Self { queue_name, rate_limiter, workers }
+        Self { queue_name, rate_limiter, workers, writes_after_failed_create: true }
+    }
+
+    /// Sets [`Self::writes_after_failed_create`], which is true by default.
+    pub fn with_writes_after_failed_create(mut self, on: bool) -> Self {
+        self.writes_after_failed_create = on;
+        self
     }
 }
 

@@ -34,6 +34,7 @@ pub struct Runtime<R: Reconciler> {
     events: EventRecorder,
     clock: Clock,
     keys: KeyStates<R::State>,
+    writes_after_failed_create: bool,
 }
 
 /// How carrying out a plan ended that did not fail.
@@ -69,6 +70,7 @@ impl<R: Reconciler> Runtime<R> {
             writer: TrackedWriter::new(writer, seed),
             stopped: Notify::new(),
             keys: KeyStates::default(),
+            writes_after_failed_create: config.writes_after_failed_create,
             reconciler,
             cluster,
             events,
@@ -230,7 +232,12 @@ impl<R: Reconciler> Runtime<R> {
         let mut failures = Vec::new();
         for (index, writes) in sub_plans.into_iter().enumerate() {
             let wrote = |operation| progress(Progress::Wrote(operation));
-            let without = |_, _| Writes::default();
+            let without = |missing: Vec<R::Output>, rest| {
+                if !self.writes_after_failed_create {
+                    return Writes::default();
+                }
+                R::Output::writes_without(&R::Output::of_owner(&self.cluster, key), rest, &missing)
+            };
             let Carried { changed_meanwhile, cache_behind, failed } =
                 self.writer.carry_out(key, writes, || self.position(), wrote, without).await;
             if failed.is_empty() {

@@ -41,6 +41,9 @@ pub struct ControllerOptions {
     pub node_zone_resync: bool,
     /// Gate `MissingNodeResync`: Services that left out pods because their node was not known are synced when it appears.
     pub missing_node_resync: bool,
+    /// Gate `WritesAfterFailedCreate`: when a slice cannot be created, updates and deletes that only remove endpoints or make
+    /// them unready are still carried out. Upstream ends the sync there.
+    pub writes_after_failed_create: bool,
 }
 
 impl Default for ControllerOptions {
@@ -52,6 +55,7 @@ impl Default for ControllerOptions {
             batch_period: Duration::ZERO,
             node_zone_resync: true,
             missing_node_resync: true,
+            writes_after_failed_create: true,
         }
     }
 }
@@ -97,6 +101,7 @@ impl Reconciler for EndpointSliceReconciler {
 
     fn config(&self) -> Config {
         Config::new(QUEUE_NAME, endpoint_slice_rate_limiter(), self.options.workers)
+            .with_writes_after_failed_create(self.options.writes_after_failed_create)
     }
 
     fn manages(&self, slice: &EndpointSlice) -> bool {

@@ -25,6 +25,8 @@ pub enum Gate {
     MissingNodeResync,
     /// Creates a slice first where updates alone would remove a ready pod for a moment.
     SafeWriteOrder,
+    /// Still removes endpoints and makes them unready when a slice of the same sync cannot be created.
+    WritesAfterFailedCreate,
     /// Merges sparse slices in syncs that write anyway.
     SliceCompaction,
     /// Keeps topology hints when a share of nodes lacks a zone (`--topology-node-tolerance`).
@@ -32,7 +34,7 @@ pub enum Gate {
 }
 
 /// Each gate with its name, default and description.
-const TABLE: [(Gate, &str, bool, &str); 10] = [
+const TABLE: [(Gate, &str, bool, &str); 11] = [
     (
         Gate::EndpointsRepair,
         "EndpointsRepair",
@@ -80,6 +82,12 @@ const TABLE: [(Gate, &str, bool, &str); 10] = [
         "SafeWriteOrder",
         true,
         "create a slice first where updates alone would remove a ready pod for a moment",
+    ),
+    (
+        Gate::WritesAfterFailedCreate,
+        "WritesAfterFailedCreate",
+        true,
+        "still remove endpoints and make them unready when a slice cannot be created",
     ),
     (Gate::SliceCompaction, "SliceCompaction", false, "merge sparse slices in syncs that write anyway"),
     (

@@ -324,6 +324,7 @@ impl Build<'_> {
             batch_period: settings.endpoint_slice_batch_period,
             node_zone_resync: settings.gates.is_on(Gate::NodeZoneResync),
             missing_node_resync: settings.gates.is_on(Gate::MissingNodeResync),
+            writes_after_failed_create: settings.gates.is_on(Gate::WritesAfterFailedCreate),
         };
         let seed = self.seeds.next();
         Ok(EndpointSliceController::new(self.cluster.clone(), writer, events, self.clock, options, seed))
@@ -365,6 +366,7 @@ impl Build<'_> {
             workers: self.settings.mirroring_workers,
             batch_period: self.settings.mirroring_batch_period,
             orphaned_slice_cleanup: self.settings.gates.is_on(Gate::OrphanedSliceCleanup),
+            writes_after_failed_create: self.settings.gates.is_on(Gate::WritesAfterFailedCreate),
         };
         let seed = self.seeds.next();
         Ok(MirroringController::new(self.cluster.clone(), writer, events, self.clock, options, seed))

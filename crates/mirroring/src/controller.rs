@@ -37,6 +37,9 @@ pub struct ControllerOptions {
     /// Gate `OrphanedSliceCleanup`: slices that were made of pods go once the Service has no selector any more and its
     /// Endpoints are mirrored. Upstream leaves both in place, and clients with endpoints that nobody maintains.
     pub orphaned_slice_cleanup: bool,
+    /// Gate `WritesAfterFailedCreate`: when a slice cannot be created, updates and deletes that only remove endpoints or make
+    /// them unready are still carried out. Upstream ends the sync there.
+    pub writes_after_failed_create: bool,
 }
 
 impl Default for ControllerOptions {
@@ -47,6 +50,7 @@ impl Default for ControllerOptions {
             workers: 5,
             batch_period: Duration::ZERO,
             orphaned_slice_cleanup: true,
+            writes_after_failed_create: true,
         }
     }
 }
@@ -80,6 +84,7 @@ impl Reconciler for MirroringReconciler {
 
     fn config(&self) -> Config {
         Config::new(QUEUE_NAME, endpoint_slice_mirroring_rate_limiter(), self.options.workers)
+            .with_writes_after_failed_create(self.options.writes_after_failed_create)
     }
 
     fn manages(&self, slice: &EndpointSlice) -> bool {

@@ -9,6 +9,7 @@ mod hygiene;
 mod lifecycle;
 mod objects;
 mod pauses;
+mod refused_creates;
 mod repair;
 mod shutdown;
 mod staleness;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_endpoint_embedded_apiserver::Fault;
+use kube_endpoint_embedded_apiserver::{Fault, refusals};
 use kube_endpoint_mirroring::ControllerOptions;
 use serde_json::{Value, json};
 
@@ -136,4 +136,29 @@ async fn a_controller_that_is_shut_down_takes_no_more_work() {
     harness.pass(Duration::from_secs(5)).await;
     assert_eq!(harness.writes(), [""; 0]);
     assert_eq!(harness.controller.pending(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_address_is_removed_though_no_slice_can_be_created() {
+    for on in [true, false] {
+        let options = ControllerOptions { writes_after_failed_create: on, ..ControllerOptions::default() };
+        let harness = Harness::start(&server([service("web")]), options).await;
+        harness.create(&endpoints("web", &["192.0.2.1", "192.0.2.2"])).await;
+        harness.pass(Duration::from_secs(1)).await;
+        harness.writes();
+        let denied = refusals::webhook_denied("hook.example.com", 403, "Forbidden", "no more slices");
+        harness.fault(Fault::RefuseWith(denied), "create", usize::MAX);
+        harness.put("endpoints", &endpoints("web", &["192.0.2.1", "2001:db8::1"])).await;
+        harness.pass(Duration::from_secs(10)).await;
+        let left = if on { "192.0.2.1" } else { "192.0.2.1 192.0.2.2" };
+        assert_eq!(harness.slices(), [format!("endpointslicemirroring [{left}]")], "{on}");
+        let writes = harness.writes();
+        assert!(writes.iter().any(|write| write == "create endpointslices 403"), "{writes:?}");
+        harness.server.clear_faults();
+        harness.pass(Duration::from_secs(60)).await;
+        assert_eq!(
+            harness.slices(),
+            ["endpointslicemirroring [192.0.2.1]", "endpointslicemirroring [2001:db8::1]"]
+        );
+    }
 }
