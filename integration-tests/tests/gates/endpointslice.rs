@@ -1,5 +1,6 @@
 //! The gates of the endpointslice controller. It runs alone and puts at most four endpoints into a slice.
 
+use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_integration_tests::running_manager::settings;
 use kube_endpoint_manager_core::{ControllerName, Gate, Gates, Settings};
 use serde_json::{Value, json};
@@ -92,5 +93,22 @@ async fn safe_write_order() {
         let writes: &[&str] = if on { &["POST", "PUT", "PUT"] } else { &["PUT", "PUT"] };
         assert_eq!(cluster.slice_writes(), writes);
         assert_eq!(cluster.slice_endpoints().len(), 4);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_after_failed_create() {
+    for (gates, on) in on_and_off(Gate::WritesAfterFailedCreate) {
+        let objects = vec![node("a", "zone-a"), service(), pod(1, "a", true), pod(2, "a", true)];
+        let cluster = start(gates, objects).await;
+        let refuse = Fault::Refuse { status: 403, retry_after: None };
+        cluster.server.add_fault(FaultRule::on(refuse, "create", "endpointslices"));
+        // One pod needs a slice of its own, for its port has another number; another becomes unready.
+        cluster.load([pod_on_port(3, "a", true, 9090), pod(2, "a", false)]).await;
+        assert!(cluster.slice_writes().contains(&"POST".to_owned()));
+        let ready = |endpoint: &Value| endpoint["conditions"]["ready"] == true;
+        let ready = cluster.slice_endpoints().into_iter().filter(ready).count();
+        assert_eq!(ready, if on { 1 } else { 2 });
+        cluster.stop().await;
     }
 }
