@@ -1,4 +1,4 @@
-//! Keys that wait in delay.
+//! Delayed keys.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::time::{Instant, advance};
 use crate::{advance_to, millis, queue, secs, settle, take, take_all};
 
 #[tokio::test(start_paused = true)]
-async fn a_delayed_key_comes_at_its_time_and_not_before() {
+async fn a_delayed_key_is_queued_at_its_time_and_not_before() {
     let queue = queue();
     queue.add_after("a", millis(50));
     advance(millis(49)).await;
@@ -27,13 +27,13 @@ async fn a_getter_wakes_at_the_time_of_a_delayed_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_delay_is_an_add() {
+async fn a_delay_of_zero_is_an_add() {
     let queue = queue();
     queue.add_after("a", Duration::ZERO);
     assert_eq!((queue.len(), queue.waiting_len()), (1, 0));
 }
 
-/// Adds one key with these delays in turn; it must come once, at `expected` (all in milliseconds).
+/// Adds one key with these delays, one after the other. It must be queued once, at `expected`. All in milliseconds.
 async fn check_delays(delays: &[u64], expected: u64) {
     let queue = queue();
     let start = Instant::now();
@@ -49,14 +49,14 @@ async fn check_delays(delays: &[u64], expected: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_earlier_of_two_delays_wins() {
+async fn the_earlier_of_two_delays_applies() {
     check_delays(&[50, 1000], 50).await;
     check_delays(&[1000, 50], 50).await;
     check_delays(&[300, 200, 400, 100, 500], 100).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_times_and_not_the_delays_are_compared() {
+async fn the_times_are_compared_and_not_the_delays() {
     let queue = queue();
     let start = Instant::now();
     queue.add_after("a", millis(100));
@@ -67,7 +67,7 @@ async fn the_times_and_not_the_delays_are_compared() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delayed_key_that_is_added_is_worked_now_and_stays_in_delay() {
+async fn a_delayed_key_that_is_added_is_queued_now_and_stays_delayed() {
     let queue = queue();
     queue.add_after("a", secs(1));
     queue.add("a");
@@ -78,7 +78,7 @@ async fn a_delayed_key_that_is_added_is_worked_now_and_stays_in_delay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delayed_key_that_is_ready_while_queued_is_worked_once() {
+async fn a_delayed_key_that_is_ready_while_queued_is_processed_once() {
     let queue = queue();
     queue.add_after("a", secs(1));
     queue.add("a");
@@ -88,7 +88,7 @@ async fn a_delayed_key_that_is_ready_while_queued_is_worked_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delayed_key_that_is_ready_while_worked_comes_after_done() {
+async fn a_delayed_key_that_is_ready_during_processing_is_queued_after_done() {
     let queue = queue();
     queue.add("a");
     assert_eq!(take(&queue), Some("a"));
@@ -100,7 +100,7 @@ async fn a_delayed_key_that_is_ready_while_worked_comes_after_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delayed_keys_come_in_the_order_of_their_times() {
+async fn delayed_keys_are_queued_in_the_order_of_their_times() {
     let queue = queue();
     for (key, delay) in [("late", 30), ("first", 10), ("second", 10), ("middle", 20)] {
         queue.add_after(key, millis(delay));
@@ -119,7 +119,7 @@ async fn a_delayed_key_that_was_ready_comes_before_one_added_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiting_getter_learns_of_an_earlier_time() {
+async fn a_waiting_getter_wakes_at_an_earlier_time_that_is_added() {
     let queue = queue();
     let start = Instant::now();
     queue.add_after("late", secs(10));
@@ -189,7 +189,7 @@ async fn several_getters_share_the_keys_of_one_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_time_below_a_millisecond_does_not_keep_a_getter_busy() {
+async fn a_delay_below_a_millisecond_does_not_make_a_getter_spin() {
     let queue = queue();
     let start = Instant::now();
     queue.add_after("a", Duration::from_micros(1500));
@@ -198,7 +198,7 @@ async fn a_time_below_a_millisecond_does_not_keep_a_getter_busy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_without_end_is_no_overflow() {
+async fn the_longest_delay_does_not_overflow() {
     let queue = queue();
     queue.add_after("never", Duration::MAX);
     queue.add_after("a", secs(1));
@@ -224,7 +224,7 @@ async fn a_rate_limited_key_waits_longer_after_each_failure_until_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn forgetting_leaves_a_delayed_key_where_it_is() {
+async fn forgetting_a_key_does_not_change_its_delay() {
     let queue = queue();
     let start = Instant::now();
     queue.add_rate_limited("a");

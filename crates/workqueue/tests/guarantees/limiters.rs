@@ -1,4 +1,4 @@
-//! The limiters: how long a failed key waits.
+//! The limiters: how long a failed key is delayed.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -18,20 +18,20 @@ fn nonzero(n: u32) -> NonZeroU32 {
     NonZeroU32::new(n).expect("not zero")
 }
 
-/// The waits of so many failures of one key in a row.
+/// The delays after this many consecutive failures of one key.
 fn waits(limiter: &impl RateLimiter<&'static str>, failures: usize) -> Vec<Duration> {
     (0..failures).map(|_| limiter.when(&"a")).collect()
 }
 
 #[test]
-fn the_wait_of_a_key_doubles_up_to_the_maximum() {
+fn the_delay_of_a_key_doubles_up_to_the_maximum() {
     let limiter = ItemExponentialFailureRateLimiter::new(millis(5), millis(100));
     assert_eq!(waits(&limiter, 7), [5, 10, 20, 40, 80, 100, 100].map(millis));
     assert_eq!(limiter.num_requeues(&"a"), 7);
 }
 
 #[test]
-fn keys_are_counted_apart_and_forgotten_apart() {
+fn keys_are_counted_and_forgotten_separately() {
     let limiter = ItemExponentialFailureRateLimiter::new(secs(1), secs(60));
     assert_eq!(waits(&limiter, 2), [secs(1), secs(2)]);
     assert_eq!(limiter.when(&"b"), secs(1));
@@ -59,7 +59,7 @@ fn no_number_of_failures_overflows() {
 }
 
 #[test]
-fn without_a_base_no_key_waits() {
+fn with_a_base_of_zero_no_key_is_delayed() {
     let limiter = ItemExponentialFailureRateLimiter::new(Duration::ZERO, secs(1));
     assert_eq!(waits(&limiter, 150), [Duration::ZERO; 150]);
 }
@@ -76,7 +76,7 @@ async fn the_bucket_gives_100_at_once_and_then_one_every_100_ms() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_bucket_counts_reservations_down_as_time_passes() {
+async fn delays_of_the_bucket_shrink_as_time_passes() {
     let bucket = TokenBucket::per_second(nonzero(10), nonzero(2));
     assert_eq!([bucket.reserve(), bucket.reserve(), bucket.reserve()], [millis(0), millis(0), millis(100)]);
     advance(millis(30)).await;
@@ -86,7 +86,7 @@ async fn the_bucket_counts_reservations_down_as_time_passes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_bucket_gains_parts_of_tokens() {
+async fn the_bucket_refills_by_fractions_of_a_token() {
     let bucket = TokenBucket::per_second(nonzero(10), nonzero(1));
     assert_eq!(bucket.reserve(), Duration::ZERO);
     advance(millis(60)).await;
@@ -105,7 +105,7 @@ async fn the_bucket_never_holds_more_than_its_burst() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_bucket_takes_rates_that_are_not_whole() {
+async fn the_bucket_accepts_fractional_rates() {
     let bucket = TokenBucket::new(0.5, 1).unwrap();
     assert_eq!([bucket.reserve(), bucket.reserve(), bucket.reserve()], [secs(0), secs(2), secs(4)]);
     let unlimited = TokenBucket::new(f64::INFINITY, 1).unwrap();
@@ -113,7 +113,7 @@ async fn the_bucket_takes_rates_that_are_not_whole() {
 }
 
 #[test]
-fn the_bucket_refuses_rates_that_are_none() {
+fn the_bucket_refuses_invalid_rates() {
     let check = |qps: f64, burst: u32, expected: &str| match TokenBucket::new(qps, burst) {
         Ok(_) => panic!("{qps} {burst} was taken"),
         Err(error) => assert_eq!(error.to_string(), expected),
@@ -127,7 +127,7 @@ fn the_bucket_refuses_rates_that_are_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_bucket_remembers_no_key() {
+async fn the_bucket_keeps_no_state_of_keys() {
     let bucket = TokenBucket::per_second(nonzero(1), nonzero(1));
     assert_eq!((bucket.when(&"a"), bucket.when(&"a"), bucket.when(&"b")), (secs(0), secs(1), secs(2)));
     RateLimiter::<&str>::forget(&bucket, &"a");
@@ -150,10 +150,10 @@ async fn governors_own_limiter_follows_the_paused_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_slowest_of_several_limiters_wins() {
+async fn the_longest_delay_of_several_limiters_applies() {
     let limiter = controller_rate_limiter(millis(150), secs(1), nonzero(10), nonzero(1));
     let when: Vec<_> = ["a", "b", "c", "a", "a"].iter().map(|key| limiter.when(key).as_millis()).collect();
-    // Every call takes a place in the bucket, also those for which the key's own wait is the longer one.
+    // Every call takes a token from the bucket, even if the key's own delay is longer.
     assert_eq!(when, [150, 150, 200, 300, 600]);
     assert_eq!((limiter.num_requeues(&"a"), limiter.num_requeues(&"b")), (3, 1));
     limiter.forget(&"a");
@@ -161,12 +161,13 @@ async fn the_slowest_of_several_limiters_wins() {
 }
 
 #[test]
-fn no_limiter_at_all_never_delays() {
+fn without_limiters_no_key_is_delayed() {
     let limiter = MaxOfRateLimiter::<&str>::new(Vec::new());
     assert_eq!((limiter.when(&"a"), limiter.num_requeues(&"a")), (Duration::ZERO, 0));
 }
 
-/// First wait, last wait, and the wait of the 101st of 101 keys that fail at once under a controller's limiter.
+/// Checks the first and the last delay of a key, and the delay of the 101st of 101 keys that fail at once, with a
+/// controller's limiter.
 fn check_controller(limiter: &MaxOfRateLimiter<u32>, base: Duration, max: Duration) {
     assert_eq!(limiter.when(&0), base);
     assert_eq!(limiter.when(&0), base * 2);
@@ -177,23 +178,23 @@ fn check_controller(limiter: &MaxOfRateLimiter<u32>, base: Duration, max: Durati
     for key in 1..=67 {
         assert_eq!(limiter.when(&key), base, "key {key}");
     }
-    // The bucket is empty now: 33 of the first key and 67 others were 100.
+    // The bucket is empty now: 33 failures of the first key and 67 of others took 100 tokens.
     for key in 68..=200 {
         assert_eq!(limiter.when(&key), base.max(millis(u64::from(key - 67) * 100)), "key {key}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_controllers_limiters_have_upstreams_numbers() {
+async fn the_limiters_of_the_controllers_have_upstreams_values() {
     check_controller(&default_controller_rate_limiter(), millis(5), secs(1000));
     check_controller(&endpoint_slice_rate_limiter(), secs(1), secs(1000));
     check_controller(&endpoint_slice_mirroring_rate_limiter(), secs(1), secs(100));
 }
 
 proptest! {
-    /// Whatever happens, the bucket answers as a count of tokens does that may go below zero.
+    /// The bucket behaves like a count of tokens that may go below zero.
     #[test]
-    fn the_bucket_is_a_count_of_tokens(
+    fn the_bucket_behaves_like_a_count_of_tokens(
         qps in 1_u32..50,
         burst in 1_u32..20,
         steps in prop::collection::vec((0_u64..400, 0_usize..6), 1..40),
@@ -201,7 +202,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let bucket = TokenBucket::per_second(nonzero(qps), nonzero(burst));
-            // In nanoseconds of filling time, so that everything is a whole number.
+            // Counted in nanoseconds of refill time, so that all numbers are integers.
             let token = i64::from(1_000_000_000 / qps);
             let full = token * i64::from(burst);
             let mut credit = full;

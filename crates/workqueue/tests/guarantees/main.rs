@@ -1,4 +1,4 @@
-//! What the queue, its limiters and its worker loop guarantee: a test for each guarantee, named after it.
+//! The guarantees of the queue, its limiters and its worker loop. Each has a test of its name.
 
 mod delay;
 mod limiters;
@@ -15,7 +15,7 @@ use futures::FutureExt;
 use kube_endpoint_workqueue::{ItemExponentialFailureRateLimiter, Key, WorkQueue};
 use tokio::time::{Instant, advance};
 
-/// A queue whose failed keys wait 1 s, 2 s, 4 s and so on up to 60 s, without a bucket.
+/// A queue that delays failed keys by 1 s, 2 s, 4 s and so on up to 60 s, without a bucket.
 fn queue<K: Key>() -> WorkQueue<K> {
     WorkQueue::new(
         "test",
@@ -23,12 +23,12 @@ fn queue<K: Key>() -> WorkQueue<K> {
     )
 }
 
-/// What a getter is given without waiting: `None` as well when there is nothing as when the queue is shut down.
+/// The key that a getter receives without waiting; `None` if there is none or the queue is shut down.
 fn take<K: Key>(queue: &WorkQueue<K>) -> Option<K> {
     queue.get().now_or_never().flatten()
 }
 
-/// Takes and finishes keys for as long as there are any.
+/// Takes and finishes keys until the queue is empty.
 fn take_all<K: Key>(queue: &WorkQueue<K>) -> Vec<K> {
     std::iter::from_fn(|| take(queue).inspect(|key| queue.done(key))).collect()
 }
@@ -41,12 +41,12 @@ fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// Lets the paused clock run to `at` after `start`.
+/// Advances the paused clock to `at` after `start`.
 async fn advance_to(start: Instant, at: Duration) {
     advance((start + at).saturating_duration_since(Instant::now())).await;
 }
 
-/// Lets all other tasks run until they wait, without any time passing.
+/// Runs all other tasks until they wait. No time passes.
 async fn settle() {
     for _ in 0..32 {
         tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! What the queue tells of itself. A snapshot of the recorder sets everything in it back to zero.
+//! The metrics of the queue. Taking a snapshot of the recorder resets its values to zero.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn recorded() -> (WorkQueue<&'static str>, Snapshotter) {
     (metrics::with_local_recorder(&recorder, queue), snapshotter)
 }
 
-/// Everything that is not zero, a line for each metric, without the prefix.
+/// All metrics that are not zero, one per line, without the prefix.
 fn render(snapshotter: &Snapshotter) -> String {
     let mut lines = Vec::new();
     for (key, _, _, value) in snapshotter.snapshot().into_vec() {
@@ -50,7 +50,7 @@ async fn metrics_have_client_gos_names_and_label_and_are_described() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn depth_and_adds_count_what_is_to_be_worked() {
+async fn depth_and_adds_count_queued_keys() {
     let (queue, snapshotter) = recorded();
     queue.add("a");
     queue.add("b");
@@ -69,7 +69,7 @@ async fn depth_and_adds_count_what_is_to_be_worked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn queue_duration_runs_from_the_first_add_to_the_taking() {
+async fn queue_duration_runs_from_the_first_add_until_the_key_is_taken() {
     let (queue, snapshotter) = recorded();
     queue.add("a");
     advance(millis(1500)).await;
@@ -90,7 +90,7 @@ async fn queue_duration_of_a_delayed_key_runs_from_the_end_of_its_delay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn queue_duration_of_a_key_added_while_worked_includes_the_work() {
+async fn queue_duration_of_a_key_added_during_processing_includes_the_processing() {
     let (queue, snapshotter) = recorded();
     queue.add("a");
     assert_eq!(take(&queue), Some("a"));
@@ -105,7 +105,7 @@ async fn queue_duration_of_a_key_added_while_worked_includes_the_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_duration_runs_from_the_taking_to_done() {
+async fn work_duration_runs_from_get_to_done() {
     let (queue, snapshotter) = recorded();
     queue.add("a");
     assert_eq!(take(&queue), Some("a"));
@@ -138,7 +138,7 @@ async fn nothing_is_counted_after_a_shut_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unfinished_work_adds_up_and_the_longest_stands_out() {
+async fn unfinished_work_and_the_longest_running_processor_are_measured() {
     let (queue, snapshotter) = recorded();
     queue.add("a");
     queue.add("b");

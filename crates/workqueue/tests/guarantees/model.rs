@@ -1,5 +1,5 @@
-//! Laws: whatever is called in whatever order, the queue does what a much simpler model of it does, and no add is
-//! ever lost to the workers.
+//! Properties: any sequence of calls has the same effect on the queue as on a much simpler model, and workers process every
+//! key that is added.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ enum Op {
     AddRateLimited(TestKey),
     Forget(TestKey),
     Take,
-    /// Finishes the so-manieth of the keys in work.
+    /// Finishes the key with this index among those being processed.
     Done(usize),
     Advance(u64),
     ShutDown,
@@ -41,7 +41,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The queue as lists that are searched from end to end; times are milliseconds.
+/// A queue of lists that are searched linearly. Times are in milliseconds.
 #[derive(Debug, Default)]
 struct Model {
     now: u64,

@@ -1,4 +1,4 @@
-//! Deduplication, order, and who is woken.
+//! Deduplication, order, and which getter is woken.
 
 use tokio::time::Instant;
 
@@ -14,7 +14,7 @@ async fn keys_come_in_the_order_in_which_they_were_added() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_added_several_times_is_worked_once() {
+async fn a_key_added_several_times_is_processed_once() {
     let queue = queue();
     for key in ["a", "b", "a", "a", "b"] {
         queue.add(key);
@@ -33,7 +33,7 @@ async fn adding_again_does_not_move_a_key_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_is_never_worked_twice_at_once() {
+async fn a_key_is_processed_by_one_getter_at_a_time() {
     let queue = queue();
     queue.add("a");
     assert_eq!(take(&queue), Some("a"));
@@ -45,7 +45,7 @@ async fn a_key_is_never_worked_twice_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_added_while_worked_comes_again_once_after() {
+async fn a_key_added_during_processing_is_queued_once_afterwards() {
     let queue = queue();
     queue.add("a");
     assert_eq!(take(&queue), Some("a"));
@@ -57,7 +57,7 @@ async fn a_key_added_while_worked_comes_again_once_after() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_added_while_worked_comes_after_those_that_wait_by_then() {
+async fn a_key_added_during_processing_is_queued_behind_those_that_wait_when_it_is_done() {
     let queue = queue();
     queue.add("a");
     assert_eq!(take(&queue), Some("a"));
@@ -68,7 +68,7 @@ async fn a_key_added_while_worked_comes_after_those_that_wait_by_then() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_done_does_not_come_again_by_itself() {
+async fn a_key_that_is_done_is_not_queued_again() {
     let queue = queue();
     queue.add("a");
     assert_eq!(take_all(&queue), ["a"]);
@@ -78,7 +78,7 @@ async fn a_key_that_is_done_does_not_come_again_by_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn done_for_a_key_that_nobody_works_does_nothing() {
+async fn done_for_a_key_that_is_not_being_processed_does_nothing() {
     let queue = queue();
     queue.done(&"a");
     queue.add("a");
@@ -126,7 +126,7 @@ async fn a_getter_waits_for_a_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_waiting_getter_is_given_one_key() {
+async fn every_waiting_getter_receives_one_key() {
     let queue = queue();
     let getters: Vec<_> = (0..5)
         .map(|_| {
@@ -163,7 +163,7 @@ async fn done_wakes_a_getter_for_the_key_that_was_added_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_getter_that_is_dropped_after_it_was_woken_passes_the_wake_on() {
+async fn a_getter_that_is_dropped_after_its_wake_up_wakes_another() {
     let queue = queue();
     let mut first = Box::pin(queue.get());
     let mut second = Box::pin(queue.get());
@@ -175,7 +175,7 @@ async fn a_getter_that_is_dropped_after_it_was_woken_passes_the_wake_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_getter_that_is_dropped_takes_no_key_with_it() {
+async fn dropping_a_getter_loses_no_key() {
     let queue = queue();
     let mut getter = Box::pin(queue.get());
     assert!(futures::poll!(&mut getter).is_pending());

@@ -12,12 +12,12 @@ use crate::{WorkQueue, millis, queue, secs, take, take_all};
 const KEYS: u32 = 10_000;
 
 #[tokio::test(start_paused = true)]
-async fn adds_beyond_the_number_of_keys_cost_no_memory() {
+async fn repeated_adds_of_the_same_keys_use_no_more_memory() {
     let queue = queue();
     for call in 0..150_000_u32 {
         let key = call.wrapping_mul(7919) % KEYS;
         queue.add(key);
-        // Each later call asks for an earlier time, so that every one replaces the entry.
+        // Each call asks for an earlier time than the one before, so that it replaces the entry.
         queue.add_after(key, secs(3600) - millis(u64::from(call)));
     }
     assert_eq!((queue.len(), queue.waiting_len()), (KEYS as usize, KEYS as usize));
@@ -48,7 +48,7 @@ async fn ten_thousand_failing_keys_come_back_at_the_rate_of_the_bucket() {
     assert_eq!(take(&queue), None);
 }
 
-/// Real threads and real time: a wake-up that is lost would leave keys behind and the test would not end.
+/// With real threads and real time. After a lost wake-up, keys would be left behind and the test would not end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_wake_up_is_lost_between_threads() {
     const ADDERS: u32 = 4;

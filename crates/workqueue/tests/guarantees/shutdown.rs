@@ -1,11 +1,11 @@
-//! Shutting down, with and without waiting for what is being worked.
+//! Shutdown, with and without waiting for keys that are being processed.
 
 use futures::FutureExt;
 
 use crate::{queue, secs, settle, take};
 
 #[tokio::test(start_paused = true)]
-async fn get_answers_none_when_shut_down_and_empty() {
+async fn get_returns_none_when_shut_down_and_empty() {
     let queue = queue::<&str>();
     queue.shut_down();
     assert!(queue.is_shutting_down());
@@ -13,7 +13,7 @@ async fn get_answers_none_when_shut_down_and_empty() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_queued_before_a_shut_down_are_still_given_out() {
+async fn keys_queued_before_a_shut_down_are_still_returned() {
     let queue = queue();
     queue.add("a");
     queue.add("b");
@@ -35,7 +35,7 @@ async fn keys_added_after_a_shut_down_are_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_in_delay_are_dropped_by_a_shut_down() {
+async fn delayed_keys_are_dropped_by_a_shut_down() {
     let queue = queue();
     queue.add_after("ready", secs(1));
     queue.add_after("later", secs(2));
@@ -64,7 +64,7 @@ async fn a_shut_down_wakes_every_getter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_added_while_worked_comes_again_also_after_a_shut_down() {
+async fn a_key_added_during_processing_is_queued_again_even_after_a_shut_down() {
     let queue = queue();
     queue.add("a");
     assert_eq!(take(&queue), Some("a"));
@@ -95,7 +95,7 @@ async fn a_drain_waits_until_everything_in_flight_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_waits_for_a_key_that_was_added_while_worked_and_taken_again() {
+async fn a_drain_waits_for_a_key_that_was_added_during_processing_and_taken_again() {
     let queue = queue();
     queue.add("a");
     assert_eq!(take(&queue), Some("a"));
@@ -131,7 +131,7 @@ async fn a_shut_down_ends_a_drain() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_may_drain_and_shut_down_may_be_called_again() {
+async fn several_callers_may_drain_and_shut_down_may_be_called_again() {
     let queue = queue();
     queue.add("a");
     assert_eq!(take(&queue), Some("a"));

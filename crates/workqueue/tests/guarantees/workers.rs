@@ -1,4 +1,4 @@
-//! The worker loop: retries, giving up, concurrency, panics and the end.
+//! The worker loop: retries, dropped keys, concurrency, panics and shutdown.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::{millis, queue, secs, settle};
 
 type Attempts = Arc<Mutex<Vec<(u128, Disposition)>>>;
 
-/// Works the queue with one worker and notes when each attempt ended, in milliseconds, and what followed.
+/// Processes the queue with one worker. Records when each attempt ended, in milliseconds, and what followed.
 fn note_attempts<F>(queue: &WorkQueue<&'static str>, fails: F) -> (JoinHandle<()>, Attempts)
 where
     F: Fn(usize) -> bool + Send + Sync + 'static,
@@ -39,7 +39,7 @@ where
     (workers, attempts)
 }
 
-/// Runs `fut` at every worker and waits for the end, which `shut_down` brings.
+/// Runs `fut` in every worker and waits until the loop ends after `shut_down`.
 fn work<K: Key, F, Fut>(queue: &WorkQueue<K>, concurrency: usize, sync: F) -> JoinHandle<()>
 where
     F: Fn(K) -> Fut + Send + Sync + 'static,
@@ -56,7 +56,7 @@ async fn a_key_that_keeps_failing_is_retried_15_times_and_then_dropped() {
     sleep(secs(600)).await;
     let attempts = std::mem::take(&mut *attempts.lock());
     assert_eq!(attempts.len(), 16);
-    // Every wait is twice the one before, so attempt n ends at 5 ms * (2^n - 1).
+    // Every delay is twice the one before, so attempt n ends at 5 ms * (2^n - 1).
     for (n, (at, disposition)) in attempts.iter().enumerate() {
         assert_eq!(*at, 5 * ((1 << n) - 1), "attempt {n}");
         let expected = match n {
@@ -72,7 +72,7 @@ async fn a_key_that_keeps_failing_is_retried_15_times_and_then_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_key_starts_anew_when_it_is_added() {
+async fn a_dropped_key_that_is_added_again_has_no_failures() {
     let queue = WorkQueue::new("test", default_controller_rate_limiter());
     let (workers, attempts) = note_attempts(&queue, |_| true);
     for _ in 0..2 {
@@ -105,7 +105,7 @@ async fn a_success_forgets_the_failures() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_retries_the_first_failure_drops() {
+async fn without_retries_the_first_failure_drops_the_key() {
     let queue = queue();
     queue.add("a");
     queue.shut_down();
@@ -171,7 +171,7 @@ async fn a_key_added_during_its_sync_is_synced_again() {
     workers.await.unwrap();
 }
 
-/// Nine keys of one second each; checks how many run at once and when the last one ends.
+/// Processes nine keys for one second each. Checks how many are processed at once and when the last one ends.
 async fn check_concurrency(concurrency: usize, at_once: usize, seconds: u64) {
     let queue = queue();
     (0..9).for_each(|key| queue.add(key));
@@ -196,7 +196,7 @@ async fn check_concurrency(concurrency: usize, at_once: usize, seconds: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_many_keys_are_worked_at_once_as_there_are_workers() {
+async fn as_many_keys_are_processed_at_once_as_there_are_workers() {
     check_concurrency(1, 1, 9).await;
     check_concurrency(5, 5, 2).await;
     check_concurrency(20, 9, 1).await;
@@ -204,7 +204,7 @@ async fn so_many_keys_are_worked_at_once_as_there_are_workers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_loop_returns_once_the_queue_is_shut_down_and_worked_empty() {
+async fn the_loop_returns_once_the_queue_is_shut_down_and_empty() {
     let queue = queue();
     let worked = Arc::new(AtomicUsize::new(0));
     let workers = work(&queue, 2, {
@@ -245,7 +245,7 @@ async fn a_drain_sees_no_gap_between_the_keys_of_a_worker() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn syncs_that_never_wait_leave_time_to_others() {
+async fn syncs_that_never_wait_let_other_tasks_run() {
     let queue = queue();
     let worked = Arc::new(AtomicUsize::new(0));
     let workers = work(&queue, 1, {
@@ -263,7 +263,7 @@ async fn syncs_that_never_wait_leave_time_to_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_leaves_no_key_in_flight_and_goes_on_to_the_caller() {
+async fn a_panic_leaves_no_key_in_flight_and_reaches_the_caller() {
     let queue = queue();
     let workers = work(&queue, 2, |key| async move {
         if key == "boom" {
@@ -295,7 +295,7 @@ async fn cancelling_the_loop_leaves_no_key_in_flight() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn runs_are_repeated_to_the_millisecond() {
+async fn two_runs_have_equal_times() {
     let mut logs = Vec::new();
     for _ in 0..3 {
         let queue = WorkQueue::new("test", default_controller_rate_limiter());
