@@ -202,3 +202,23 @@ async fn a_slice_that_was_made_and_deleted_between_two_lists_is_made_anew() {
         assert_eq!(harness.controller.pending(), 0);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_restore_of_an_older_state_under_a_running_controller_is_made_up_for() {
+    let harness = started(ControllerOptions::default()).await;
+    let backup = harness.server.checkpoint();
+    // Slices change after the backup, so that the controller's writes are later than the restored versions.
+    harness.server.load([pod("b", 2, true), service("db")]).unwrap();
+    harness.delete("pods", "a").await;
+    harness.pass(seconds(30)).await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.2"]);
+    let before = harness.server.resource_version();
+    harness.server.restore(&backup);
+    assert!(harness.server.resource_version() < before, "the restore set versions back");
+    harness.pass(seconds(30)).await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+    // A change that happens at a version that was used before is not missed.
+    harness.server.load([pod("c", 3, true)]).unwrap();
+    harness.pass(seconds(30)).await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.3"]);
+}
