@@ -103,3 +103,18 @@ async fn endpoints_that_were_made_and_deleted_between_two_lists_are_made_anew() 
         assert_eq!(harness.controller.pending(), 0);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_restore_of_an_older_state_under_a_running_controller_is_made_up_for() {
+    let harness = started(true).await;
+    let backup = harness.server.checkpoint();
+    harness.load([pod("b", 2, true), pod("c", 3, true)]);
+    harness.pass(Duration::from_secs(30)).await;
+    assert_eq!(ours(&harness), ["10.1.0.1", "10.1.0.2", "10.1.0.3"]);
+    harness.server.restore(&backup);
+    harness.pass(Duration::from_secs(30)).await;
+    assert_eq!(ours(&harness), ["10.1.0.1"]);
+    harness.load([pod("d", 4, true)]);
+    harness.pass(Duration::from_secs(30)).await;
+    assert_eq!(ours(&harness), ["10.1.0.1", "10.1.0.4"]);
+}

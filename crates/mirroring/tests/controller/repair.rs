@@ -119,3 +119,18 @@ async fn a_slice_that_was_made_and_deleted_between_two_lists_is_made_anew() {
         assert_eq!(harness.controller.pending(), 0);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_restore_of_an_older_state_under_a_running_controller_is_made_up_for() {
+    let harness = started(0).await;
+    let backup = harness.server.checkpoint();
+    harness.put("endpoints", &endpoints("web", &["192.0.2.2"])).await;
+    harness.pass(Duration::from_secs(30)).await;
+    assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.2]"]);
+    harness.server.restore(&backup);
+    harness.pass(Duration::from_secs(30)).await;
+    assert!(is_mirrored(&harness));
+    harness.put("endpoints", &endpoints("web", &["192.0.2.3"])).await;
+    harness.pass(Duration::from_secs(30)).await;
+    assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.3]"]);
+}
