@@ -19,7 +19,7 @@ fn decode(criterion: &mut Criterion) {
     });
     group.finish();
 
-    // As a list does: what pods have in common is shared.
+    // As in a list, equal parts of pods are shared.
     let texts: Vec<String> = pods_as_json("web", 1000).iter().map(Value::to_string).collect();
     let mut group = criterion.benchmark_group("decode/1,000 pods of one workload");
     group.throughput(Throughput::Elements(texts.len() as u64));

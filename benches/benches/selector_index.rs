@@ -1,4 +1,4 @@
-//! One event of a pod: which Services does it touch? The time must not depend on how many Services there are.
+//! Finds the Services that one pod event affects. The time must not depend on the number of Services.
 
 use criterion::{BenchmarkId, Criterion};
 use kube_endpoint_benches::{flipped, pods, service};
@@ -8,7 +8,7 @@ use kube_endpoint_informer::{Cluster, Kind, StreamEvent};
 /// Pods of the workload whose pod changes.
 const PODS: usize = 100;
 
-/// A namespace with so many Services, of which one selects pods.
+/// A namespace with `services` Services, of which one selects pods.
 fn cluster(services: usize) -> (Cluster, Pod) {
     let cluster = Cluster::new([Kind::Pods, Kind::Services]);
     let all = (0..services).map(|number| service(&format!("web-{number}"))).collect();

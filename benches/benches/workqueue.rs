@@ -1,4 +1,4 @@
-//! Keys through the queue: added and worked, added again while they wait, and put off.
+//! The queue: keys that are added and processed, added again while queued, and added after a delay.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn queues(criterion: &mut Criterion) {
         bencher.iter(|| keys.iter().for_each(|key| queue.add(key.clone())));
         assert_eq!(queue.len(), KEYS);
     });
-    group.bench_function("put off what is put off already", |bencher| {
+    group.bench_function("delay a key that is delayed already", |bencher| {
         let queue = queue();
         let delay = Duration::from_secs(3600);
         bencher.to_async(&runtime).iter(|| async {

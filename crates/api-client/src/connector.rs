@@ -5,7 +5,7 @@
 //! kube's own connector offers HTTP/1 alone, so every watch and every request under way needs a connection. Here ALPN
 //! offers HTTP/2 first, as client-go does: all watches and writes share one connection, with one TLS handshake and one
 //! credential check, and a PING tells within 40 s that the peer is gone. Sharing has two costs. A watch that is read
-//! slowly could use up the connection's flow control window and hold up the others; therefore the connection's window
+//! slowly could use up the connection's flow control window and block the others; therefore the connection's window
 //! ([`CONNECTION_WINDOW`]) is 16 times the window of a stream ([`STREAM_WINDOW`]), more than there are watches. And a lost TCP
 //! segment delays all streams for one round trip, which does not matter between controllers and their API server.
 //!
@@ -91,7 +91,7 @@ fn tunnel<C>(address: Uri, proxy: &hyper_util::client::proxy::matcher::Intercept
 fn tcp_connector(limits: &Timeouts) -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
-    // Requests are small and somebody waits for each answer.
+    // Requests are small, and a caller waits for each response.
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(limits.probe_after));
     tcp.set_keepalive_interval(Some(limits.keepalive_interval));
@@ -129,7 +129,7 @@ where
         .pool_timer(TokioTimer::new())
         .http2_keep_alive_interval(limits.probe_after)
         .http2_keep_alive_timeout(limits.ping_answer)
-        // A connection that died while nobody used it must not be given to the next request.
+        // A connection that died while idle must not be used for the next request.
         .http2_keep_alive_while_idle(true)
         .http2_initial_stream_window_size(STREAM_WINDOW)
         .http2_initial_connection_window_size(CONNECTION_WINDOW)

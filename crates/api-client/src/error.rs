@@ -29,7 +29,7 @@ pub enum ClientError {
         what: &'static str,
         /// Where it is.
         path: PathBuf,
-        /// What is wrong with its content.
+        /// The error in its content.
         why: String,
     },
     /// CA, client certificate and key do not make a TLS configuration.

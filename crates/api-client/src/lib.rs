@@ -2,12 +2,12 @@
 //!
 //! It is a kube client whose lowest layers are replaced:
 //!
-//! - **Connections** use HTTP/2 where the server offers it. A connection whose peer is gone without a word is given up
+//! - **Connections** use HTTP/2 where the server offers it. A connection whose peer has silently gone is closed
 //!   within 40 s on HTTP/2 and 45 s on HTTP/1, as with client-go.
 //! - **Credentials** are read again while the client runs: CA bundle, client certificate and key, and bearer token when
 //!   their files change (looked at once a minute); a credential plugin runs again when its credential is about to expire.
-//!   After 401 and after a failed connection both happen at once. No request under way is cut off, and nothing needs a
-//!   restart.
+//!   After 401 and after a failed connection both happen at once. No request in progress is interrupted, and no restart
+//!   is needed.
 //! - **Requests** are sent once: [`ApiClient`] has no retry layer. They are counted and timed ([`CountRequests`]).
 //!
 //! Everything else (kubeconfigs, TLS, in-cluster configuration, proxies, impersonation) is kube's, rustls's and hyper's.

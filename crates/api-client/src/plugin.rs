@@ -30,7 +30,7 @@ pub enum PluginError {
     Start {
         /// The command.
         command: String,
-        /// What the operating system says.
+        /// The error of the operating system.
         why: std::io::Error,
         /// The kubeconfig's `installHint`, or nothing.
         hint: String,
@@ -62,17 +62,17 @@ pub enum PluginError {
     TimedOut {
         /// The command.
         command: String,
-        /// How long it was given.
+        /// The time limit.
         limit: Duration,
     },
-    /// The plugin ended well, but did not print a credential.
+    /// The plugin exited with 0, but did not print a credential.
     #[error(
         "the credential plugin {command} printed no usable ExecCredential: {why}; run it by hand to see its output"
     )]
     Answer {
         /// The command.
         command: String,
-        /// What is wrong with what it printed.
+        /// The error in its output.
         why: String,
     },
 }
@@ -236,7 +236,7 @@ fn credential(stdout: &[u8], exec: &ExecConfig, now: Timestamp) -> Result<Plugin
     let validity = status.expiration_timestamp.and_then(|end| {
         let lifetime = Duration::try_from(end.duration_since(now)).unwrap_or_default();
         let margin = (lifetime / 10).min(Duration::from_secs(60));
-        // A lifetime that the clock cannot add to the current time is as good as none.
+        // An end that the clock cannot represent counts as no end.
         let end = Instant::now().checked_add(lifetime)?;
         Some(Validity { renew: end - margin, end })
     });

@@ -52,8 +52,8 @@ impl Sessions {
 
     /// The session for a request that is about to be sent.
     ///
-    /// While the current session is usable nobody waits for long: the request that starts a renewal gives it
-    /// [`Timeouts::renewal_wait`](crate::timeouts::Timeouts::renewal_wait), the others go on. A session that has expired
+    /// While the current session is usable, requests do not wait long: the request that starts a renewal waits for
+    /// [`Timeouts::renewal_wait`](crate::timeouts::Timeouts::renewal_wait), the others do not wait. A session that has expired
     /// or was rejected is not usable, so requests wait for its renewal.
     ///
     /// # Errors

@@ -50,7 +50,7 @@ impl Service<Request<Body>> for Transport {
             let status = answer.as_ref().map(|answer| answer.status().as_u16()).ok();
             tracing::debug!(%method, path = uri.path(), query = uri.query(), status, took = ?sent.elapsed(), "request");
             match &answer {
-                // The answer goes to whoever asked, who knows whether to ask again.
+                // The caller gets the response and decides whether to repeat the request.
                 Ok(answer) if answer.status() == StatusCode::UNAUTHORIZED => sessions.rejected(&session),
                 Err(error) if error.is_connect() => sessions.connection_failed(),
                 _ => {}

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn responses_become_the_error_that_says_what_to_do() {
+    fn each_response_becomes_one_error() {
         let check = |code: u16, retry_after: Option<u64>, body: &str, want: WriteError| {
             let code = StatusCode::from_u16(code).unwrap();
             let got = WriteError::from_answer(code, retry_after.map(Duration::from_secs), body.as_bytes());

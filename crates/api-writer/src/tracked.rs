@@ -1,5 +1,5 @@
-//! Writes that are tracked: the writer tells the tracker before and after each, so that echoes are known and a cache that
-//! has not caught up is noticed.
+//! Tracked writes: the writer informs the tracker before and after each write, so that the tracker recognises echoes and a
+//! cache that has not caught up.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::error::WriteError;
 use crate::name_generator::NameGenerator;
 use crate::writer::{ApiWriter, Writable, Written};
 
-/// A writer and what it has written. One for each controller.
+/// A writer, and the tracker of its writes. Each controller has one.
 #[derive(Debug)]
 pub struct TrackedWriter {
     writer: ApiWriter,
@@ -21,11 +21,11 @@ pub struct TrackedWriter {
 /// The kind of a write, as the `operation` label of metrics has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A new object.
+    /// Creates an object.
     Create,
-    /// Another state of an object.
+    /// Replaces an object.
     Update,
-    /// An object less.
+    /// Deletes an object.
     Delete,
 }
 
@@ -63,11 +63,11 @@ pub struct Carried {
 /// A write that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedWrite {
-    /// What was tried.
+    /// The kind of write.
     pub operation: Operation,
-    /// On which object; for creates, under the name that was tried.
+    /// The object; for a create, under the name that was sent.
     pub object: ObjectKey,
-    /// What came of it.
+    /// The error.
     pub error: WriteError,
 }
 
@@ -78,17 +78,17 @@ impl fmt::Display for FailedWrite {
 }
 
 impl TrackedWriter {
-    /// A writer that has written nothing yet; the seed is that of the names that it makes.
+    /// A writer without writes. `seed` determines the names that it generates.
     pub fn new(writer: ApiWriter, seed: u64) -> Self {
         Self { writer, tracker: WriteTracker::default(), names: NameGenerator::new(seed) }
     }
 
-    /// What it has written.
+    /// The tracker of its writes.
     pub fn tracker(&self) -> &WriteTracker {
         &self.tracker
     }
 
-    /// The writer below, for requests that need no tracking.
+    /// The inner writer, for requests that need no tracking.
     pub fn writer(&self) -> &ApiWriter {
         &self.writer
     }
@@ -183,8 +183,8 @@ impl TrackedWriter {
         let failed = |error| Err(FailedWrite { operation: Operation::Create, object: key.clone(), error });
         match error {
             WriteError::AlreadyExists(message) => {
-                // Most likely the create whose answer was lost. Only the server knows which version the cache has to
-                // wait for; the sync then begins anew with what is there.
+                // Most likely our own create, whose response was lost. Only the server knows which version the cache has to
+                // wait for; the sync then starts over with the existing object.
                 self.tracker.begin(&key);
                 match self.writer.get::<T>(&key).await {
                     Ok(found) => {

@@ -140,7 +140,7 @@ impl ApiWriter {
     }
 
     /// Deletes the object with this uid. If another object has its name, the server answers `Conflict`. Without a uid, the
-    /// object of that name is deleted whatever its uid.
+    /// object of that name is deleted, with any uid.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! The runtime with a controller that does as the test says, on stores that the test fills, in paused time.
 
-#![expect(clippy::unwrap_used, reason = "a helper of tests that fails is a test that fails")]
+#![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -37,7 +37,7 @@ pub struct PlannedEvent {
     pub event_type: EventType,
     /// Machine-readable reason.
     pub reason: &'static str,
-    /// Message for people, in upstream's words.
+    /// Message for people, as upstream writes it.
     pub message: String,
 }
 

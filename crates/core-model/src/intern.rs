@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_holds_is_swept() {
+    fn unreferenced_entries_are_dropped() {
         let mut interner = Interner::default();
         for number in 0..10 * FIRST_SWEEP {
             interner.map(&mut [("key", format!("value-{number}"))].into_iter().collect());

@@ -79,14 +79,14 @@ fn errors_say_what_was_found_and_what_would_be_right() {
 }
 
 #[test]
-fn what_is_odd_but_has_a_meaning_is_read() {
+fn unusual_but_meaningful_values_are_read() {
     // The API refuses these numbers; what a number means is not for a view to say.
     let service: Service =
         serde_json::from_value(with(service(), "/spec/ports/0/targetPort", json!(-1))).unwrap();
     assert_eq!(format!("{:?}", service.ports[0].target_port), "Number(-1)");
     let slice: EndpointSlice = serde_json::from_value(with(slice(), "/ports/0/port", json!(-1))).unwrap();
     assert_eq!(slice.ports[0].port, Some(-1));
-    // What is no address is left out of the addresses, and kept for whoever has to say so.
+    // An invalid address is left out of the addresses and kept for the error message.
     let garbage = json!([{"ip": "no address"}, {"ip": null}, {}, {"ip": "10.0.0.1"}]);
     let pod: Pod = serde_json::from_value(with(pod(), "/status/podIPs", garbage)).unwrap();
     assert_eq!(pod.pod_ips.len(), 1);

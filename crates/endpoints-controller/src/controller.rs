@@ -21,17 +21,17 @@ pub const EVENT_COMPONENT: &str = "endpoint-controller";
 /// Name of its queue in metrics.
 pub const QUEUE_NAME: &str = "endpoint";
 
-/// Options of the controller; those of the plan among them.
+/// Options of the controller, including those of its plan.
 #[derive(Clone, Debug)]
 pub struct ControllerOptions {
     /// Options of the plan.
     pub plan: PlanOptions,
     /// How many Services are synced at once (`--concurrent-endpoint-syncs`).
     pub workers: usize,
-    /// How long syncs that pods cause wait for more of the kind (`--endpoint-updates-batch-period`).
+    /// Delay of syncs that pods cause, to batch changes (`--endpoint-updates-batch-period`).
     pub batch_period: Duration,
-    /// Gate `EndpointsRepair`: Endpoints that somebody else changed are synced at once. Upstream leaves them as they are
-    /// until a pod or the Service changes.
+    /// Gate `EndpointsRepair`: Endpoints that another client changed are synced at once. Upstream keeps the change until
+    /// a pod or the Service changes.
     pub repair: bool,
 }
 
@@ -51,11 +51,11 @@ pub struct EndpointsReconciler {
     options: ControllerOptions,
 }
 
-/// What is kept of a Service.
+/// The state that is kept for a Service.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ServiceState {
-    /// Whether the Service was deleted, so that its Endpoints have to be deleted. Endpoints that never had a Service are
-    /// somebody's data, which a key alone, queued for whatever reason, must not delete.
+    /// Whether the Service was deleted, so that its Endpoints have to be deleted. A sync of a key without this flag never
+    /// deletes: Endpoints that never had a Service belong to another client.
     deleted: bool,
     /// The version of the Service about which a warning was logged.
     warned: Option<ResourceVersion>,

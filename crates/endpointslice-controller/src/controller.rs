@@ -27,14 +27,14 @@ pub const QUEUE_NAME: &str = "endpoint_slice";
 /// A change of a slice waits at least this long for others before it starts a sync.
 pub const SLICE_CHANGE_DELAY: Duration = Duration::from_secs(1);
 
-/// Options of the controller; those of the plan among them.
+/// Options of the controller, including those of its plan.
 #[derive(Clone, Debug)]
 pub struct ControllerOptions {
     /// Options of the plan.
     pub plan: PlanOptions,
     /// How many Services are synced at once (`--concurrent-service-endpoint-syncs`).
     pub workers: usize,
-    /// How long syncs that pods cause wait for more of the kind (`--endpointslice-updates-batch-period`).
+    /// Delay of syncs that pods cause, to batch changes (`--endpointslice-updates-batch-period`).
     pub batch_period: Duration,
     /// Gate `NodeZoneResync`: Services with endpoints on a node are synced when its zone appears or changes, and Services
     /// whose topology hints were withdrawn when the zones allow hints again.
@@ -73,10 +73,10 @@ pub struct EndpointSliceReconciler {
     metrics: Metrics,
 }
 
-/// What is kept of a Service.
+/// The state that is kept for a Service.
 #[derive(Debug, Default, PartialEq)]
 pub struct ServiceState {
-    /// What the last sync left of hints.
+    /// [`Plan::hinted`](crate::Plan::hinted) of the last sync.
     hinted: HintedState,
     /// What it adds to the gauges.
     share: Option<Share>,

@@ -2,30 +2,30 @@
 
 mod common;
 
-use common::World;
+use common::ClusterState;
 use common::build::{http, node, terminating, unready, web};
 use kube_endpoint_core_model::slice::EndpointPort;
 use kube_endpoint_core_model::well_known::{ANNOTATION_TOLERATE_UNREADY, ANNOTATION_TRIGGER_TIME};
 use kube_endpoint_core_model::{IpFamily, Pod, Service};
 
 /// Checks the numbers of creates, updates and deletes of a plan, and that it keeps every ready pod published.
-fn check(world: &World, creates: usize, updates: usize, deletes: usize) {
-    let plan = world.plan();
+fn check(cluster: &ClusterState, creates: usize, updates: usize, deletes: usize) {
+    let plan = cluster.plan();
     let writes = common::writes(&plan);
     let got = (writes.create.len(), writes.update.len(), writes.delete.len());
     assert_eq!(got, (creates, updates, deletes), "\n{plan}");
-    assert_eq!(common::missed(world, &plan), None, "\n{plan}");
+    assert_eq!(common::missed(cluster, &plan), None, "\n{plan}");
 }
 
 /// A synced Service with so many pods, in slices of at most three.
-fn synced(pods: usize) -> World {
+fn synced(pods: usize) -> ClusterState {
     web(&["a", "b"]).pods(&[("a", pods)]).synced()
 }
 
-fn without(mut world: World, pods: &[usize]) -> World {
-    let names: Vec<_> = pods.iter().map(|at| world.pods[*at].key.name.clone()).collect();
-    world.pods.retain(|pod| !names.contains(&pod.key.name));
-    world
+fn without(mut cluster: ClusterState, pods: &[usize]) -> ClusterState {
+    let names: Vec<_> = pods.iter().map(|at| cluster.pods[*at].key.name.clone()).collect();
+    cluster.pods.retain(|pod| !names.contains(&pod.key.name));
+    cluster
 }
 
 #[test]
@@ -58,9 +58,9 @@ fn writes_of_growth() {
 
 #[test]
 fn a_slice_above_a_lowered_maximum_is_not_split() {
-    let lowered = |mut world: World| {
-        world.options.max_endpoints_per_slice = 2;
-        world
+    let lowered = |mut cluster: ClusterState| {
+        cluster.options.max_endpoints_per_slice = 2;
+        cluster
     };
     check(&lowered(synced(3)), 0, 0, 0);
     check(&lowered(synced(3).pod(0, unready)), 0, 1, 0);
@@ -70,7 +70,7 @@ fn a_slice_above_a_lowered_maximum_is_not_split() {
 
 #[test]
 fn writes_of_service_changes() {
-    fn change(change: fn(&mut Service)) -> World {
+    fn change(change: fn(&mut Service)) -> ClusterState {
         synced(4).service(change)
     }
     check(&change(|_| {}), 0, 0, 0);
@@ -96,11 +96,11 @@ fn writes_of_service_changes() {
 #[test]
 fn a_change_of_a_pod_writes_only_slices_with_its_ports() {
     let other = |pod: &mut Pod| pod.ports = [http(9090)].into_iter().collect();
-    let world = web(&["a"]).pods(&[("a", 4)]).pod(1, other).pod(2, other).synced();
-    check(&world, 0, 0, 0);
-    check(&world.clone().pod(1, unready), 0, 1, 0);
-    check(&world.clone().pod(1, |pod| pod.ports = [http(8080)].into_iter().collect()), 0, 2, 0);
-    check(&world.pod(1, |pod| pod.ports = Default::default()), 1, 1, 0);
+    let cluster = web(&["a"]).pods(&[("a", 4)]).pod(1, other).pod(2, other).synced();
+    check(&cluster, 0, 0, 0);
+    check(&cluster.clone().pod(1, unready), 0, 1, 0);
+    check(&cluster.clone().pod(1, |pod| pod.ports = [http(8080)].into_iter().collect()), 0, 2, 0);
+    check(&cluster.pod(1, |pod| pod.ports = Default::default()), 1, 1, 0);
 }
 
 #[test]
@@ -120,13 +120,13 @@ fn edits_of_other_writers_are_reverted() {
 #[test]
 fn a_stale_copy_is_removed_after_the_pod_is_ready_in_its_slice() {
     // The first slice has a stale copy of a pod that is not ready in the second one.
-    let world = synced(6).slice(1, |slice| slice.endpoints[0].conditions.ready = Some(false));
-    let mut copy = world.existing_slices.as_ref().unwrap()[1].endpoints[0].clone();
+    let cluster = synced(6).slice(1, |slice| slice.endpoints[0].conditions.ready = Some(false));
+    let mut copy = cluster.existing_slices.as_ref().unwrap()[1].endpoints[0].clone();
     copy.conditions.ready = Some(true);
     copy.addresses = vec!["10.9.9.9".into()];
-    let world = world.slice(0, |slice| slice.endpoints[2] = copy);
-    check(&world, 0, 2, 0);
-    let plan = world.plan();
+    let cluster = cluster.slice(0, |slice| slice.endpoints[2] = copy);
+    check(&cluster, 0, 2, 0);
+    let plan = cluster.plan();
     let writes = common::writes(&plan);
     let names: Vec<&str> = writes.update.iter().map(|slice| &*slice.metadata.name).collect();
     assert_eq!(names, ["web-00001", "web-00000"]);
@@ -134,18 +134,18 @@ fn a_stale_copy_is_removed_after_the_pod_is_ready_in_its_slice() {
 
 #[test]
 fn metadata_of_other_writers_are_kept() {
-    let world = synced(2).slice(0, |slice| {
+    let cluster = synced(2).slice(0, |slice| {
         slice.metadata.annotations =
             [("theirs", "x"), (ANNOTATION_TRIGGER_TIME, "old")].into_iter().collect();
         slice.metadata.finalizers = vec!["theirs".into()];
         slice.metadata.resource_version.0 = 7;
     });
-    let writes = common::writes(&world.clone().pod(0, unready).plan());
+    let writes = common::writes(&cluster.clone().pod(0, unready).plan());
     assert_eq!(writes.update[0].metadata.annotations, [("theirs", "x")].into_iter().collect());
     assert_eq!(writes.update[0].metadata.resource_version.0, 7);
     // A slice whose name is reused is otherwise new, as in upstream.
     let other = |pod: &mut Pod| pod.ports = [http(9090)].into_iter().collect();
-    let writes = common::writes(&world.pod(0, other).pod(1, other).plan());
+    let writes = common::writes(&cluster.pod(0, other).pod(1, other).plan());
     assert!(writes.update[0].metadata.annotations.is_empty());
     assert_eq!(
         (writes.update[0].metadata.resource_version.0, writes.update[0].metadata.finalizers.len()),
@@ -156,12 +156,12 @@ fn metadata_of_other_writers_are_kept() {
 #[test]
 fn the_annotation_overrides_the_field_only_if_the_gate_is_on() {
     let check = |gate: bool, field: bool, value: &str, want: bool| {
-        let mut world = web(&["a"]).pods(&[("a", 1)]).pod(0, unready).service(|service| {
+        let mut cluster = web(&["a"]).pods(&[("a", 1)]).pod(0, unready).service(|service| {
             service.publish_not_ready_addresses = field;
             service.annotations = [(ANNOTATION_TOLERATE_UNREADY, value)].into_iter().collect();
         });
-        world.options.tolerate_unready_annotation = gate;
-        let plan = world.plan();
+        cluster.options.tolerate_unready_annotation = gate;
+        let plan = cluster.plan();
         let ready = common::writes(&plan).create[0].endpoints[0].conditions.ready;
         let warns = gate && !matches!(value, "true" | "True" | "false");
         assert_eq!((ready, plan.warning.is_some()), (Some(want), warns), "{gate} {field} {value}");
@@ -180,8 +180,8 @@ fn the_annotation_overrides_the_field_only_if_the_gate_is_on() {
 
 #[test]
 fn events_of_topology_hints() {
-    fn check(world: &World, want: &[&str]) {
-        let events: Vec<String> = world.plan().events.iter().map(ToString::to_string).collect();
+    fn check(cluster: &ClusterState, want: &[&str]) {
+        let events: Vec<String> = cluster.plan().events.iter().map(ToString::to_string).collect();
         let short: Vec<&str> =
             events.iter().filter_map(|event| event.split(" TopologyAwareHints").nth(1)).collect();
         assert_eq!(short, want);
@@ -189,7 +189,7 @@ fn events_of_topology_hints() {
     let two = || web(&["a", "b"]).pods(&[("a", 3), ("b", 3)]).auto();
     check(&two(), &["Enabled Topology Aware Hints has been enabled, addressType: IPv4"]);
     check(&two().synced(), &[]);
-    let off = |world: World| world.service(|service| service.annotations = Default::default());
+    let off = |cluster: ClusterState| cluster.service(|service| service.annotations = Default::default());
     check(&off(two().synced()), &["Disabled Topology Aware Hints has been disabled, addressType: IPv4"]);
     check(&off(two().synced()).synced(), &[]);
     check(
@@ -221,8 +221,8 @@ fn events_of_topology_hints() {
 
 #[test]
 fn metrics_labels() {
-    let check = |world: World, auto: bool, traffic: Option<&str>| {
-        let stats = world.plan().stats;
+    let check = |cluster: ClusterState, auto: bool, traffic: Option<&str>| {
+        let stats = cluster.plan().stats;
         assert_eq!((stats.topology_auto, stats.traffic_distribution.as_deref()), (auto, traffic));
     };
     check(synced(1), false, None);

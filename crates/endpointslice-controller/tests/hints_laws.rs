@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::World;
+use common::ClusterState;
 use kube_endpoint_core_model::node::Node;
 use kube_endpoint_core_model::pod::{PodPhase, ReadyCondition};
 use kube_endpoint_core_model::{IpFamily, ObjectKey, Pod, Service, Text};
@@ -18,7 +18,7 @@ fn ready(is_true: bool) -> Option<ReadyCondition> {
 }
 
 /// A Service with topology mode `Auto`.
-fn world((cpu, zone_of_pod, not_ready, max): &Spec) -> World {
+fn cluster((cpu, zone_of_pod, not_ready, max): &Spec) -> ClusterState {
     let node = |(at, cpu): (usize, &i64)| Node {
         name: format!("n{at}").into(),
         zone: Some(format!("zone-{at}").into()),
@@ -36,7 +36,7 @@ fn world((cpu, zone_of_pod, not_ready, max): &Spec) -> World {
         ready: ready(!not_ready.contains(&at)),
         ..Pod::default()
     };
-    World {
+    ClusterState {
         service: Service {
             key: ObjectKey::new("ns", "web"),
             uid: "svc".into(),
@@ -67,8 +67,8 @@ fn specs() -> impl Strategy<Value = Spec> {
 }
 
 /// The zone that each pod is hinted for.
-fn hints(world: &World) -> BTreeMap<Text, Option<Text>> {
-    let slices = world.existing_slices.iter().flatten();
+fn hints(cluster: &ClusterState) -> BTreeMap<Text, Option<Text>> {
+    let slices = cluster.existing_slices.iter().flatten();
     let hint = |endpoint: &kube_endpoint_core_model::Endpoint| {
         let zone = endpoint.hints.as_ref().and_then(|hints| hints.for_zones.first());
         (endpoint.target_ref.clone().unwrap_or_default().name, zone.map(|hint| hint.name.clone()))
@@ -76,8 +76,8 @@ fn hints(world: &World) -> BTreeMap<Text, Option<Text>> {
     slices.flat_map(|slice| &slice.endpoints).map(hint).collect()
 }
 
-fn flipped(world: &World, pod: usize) -> World {
-    let mut flipped = world.clone();
+fn flipped(cluster: &ClusterState, pod: usize) -> ClusterState {
+    let mut flipped = cluster.clone();
     let at = pod % flipped.pods.len();
     let mut pod = (*flipped.pods[at]).clone();
     pod.ready = ready(!pod.is_ready());
@@ -85,16 +85,16 @@ fn flipped(world: &World, pod: usize) -> World {
     flipped
 }
 
-fn settled(world: &World) -> Result<World, TestCaseError> {
-    let plan = world.plan();
-    let after = world.after(&plan);
+fn settled(cluster: &ClusterState) -> Result<ClusterState, TestCaseError> {
+    let plan = cluster.plan();
+    let after = cluster.after(&plan);
     let again = after.plan();
     prop_assert!(again.is_empty(), "first\n{plan}\nthen\n{again}");
     Ok(after)
 }
 
-fn follow(world: &World, flips: &[usize]) -> TestCaseResult {
-    let mut now = settled(world)?;
+fn follow(cluster: &ClusterState, flips: &[usize]) -> TestCaseResult {
+    let mut now = settled(cluster)?;
     for pod in flips {
         let next = flipped(&now, *pod);
         let written = next.plan().write_count();
@@ -118,15 +118,15 @@ proptest! {
 
     #[test]
     fn hints_settle_in_one_sync_and_one_change_moves_few(spec in specs(), flips in prop::collection::vec(0usize..50, 1..5)) {
-        follow(&world(&spec), &flips)?;
+        follow(&cluster(&spec), &flips)?;
     }
 
     #[test]
     fn the_same_cluster_gets_the_same_hints(spec in specs()) {
-        let world = world(&spec);
-        let mut reversed = world.clone();
+        let cluster = cluster(&spec);
+        let mut reversed = cluster.clone();
         reversed.pods.reverse();
         reversed.nodes.reverse();
-        prop_assert_eq!(world.plan(), reversed.plan());
+        prop_assert_eq!(cluster.plan(), reversed.plan());
     }
 }

@@ -6,55 +6,55 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use common::random::{Step, steps};
-use common::{World, missed, published};
+use common::{ClusterState, missed, published};
 use kube_endpoint_core_model::{AddressType, EndpointSlice, Text, Verdict};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-fn existing(world: &World) -> &[Arc<EndpointSlice>] {
-    world.existing_slices.as_deref().unwrap_or_default()
+fn existing(cluster: &ClusterState) -> &[Arc<EndpointSlice>] {
+    cluster.existing_slices.as_deref().unwrap_or_default()
 }
 
 /// Carries out the plan of each step in turn, and checks a property in each.
-fn history(steps: &[Step], mut check: impl FnMut(&World) -> TestCaseResult) -> TestCaseResult {
+fn history(steps: &[Step], mut check: impl FnMut(&ClusterState) -> TestCaseResult) -> TestCaseResult {
     let mut before = None;
     for step in steps {
-        let world = step.world(before.take());
-        check(&world)?;
-        before = Some(world.after(&world.plan()));
+        let cluster = step.cluster(before.take());
+        check(&cluster)?;
+        before = Some(cluster.after(&cluster.plan()));
     }
     Ok(())
 }
 
-fn is_complete(world: &World) -> TestCaseResult {
-    let plan = world.plan();
-    let again = world.after(&plan).plan();
+fn is_complete(cluster: &ClusterState) -> TestCaseResult {
+    let plan = cluster.plan();
+    let again = cluster.after(&plan).plan();
     prop_assert!(again.is_empty(), "first\n{plan}\nthen\n{again}");
     Ok(())
 }
 
-fn ignores_the_order_of_inputs(world: &World) -> TestCaseResult {
-    let mut reversed = world.clone();
+fn ignores_the_order_of_inputs(cluster: &ClusterState) -> TestCaseResult {
+    let mut reversed = cluster.clone();
     reversed.pods.reverse();
     reversed.nodes.reverse();
     reversed.existing_slices.iter_mut().for_each(|slices| slices.reverse());
-    prop_assert_eq!(world.plan(), reversed.plan());
+    prop_assert_eq!(cluster.plan(), reversed.plan());
     Ok(())
 }
 
-fn publishes_each_endpoint_once(world: &World) -> TestCaseResult {
-    let plan = world.plan();
-    let after = world.after(&plan);
+fn publishes_each_endpoint_once(cluster: &ClusterState) -> TestCaseResult {
+    let plan = cluster.plan();
+    let after = cluster.after(&plan);
     for slice in existing(&after) {
-        prop_assert!(slice.endpoints.len() <= world.options.max_endpoints_per_slice, "{plan}");
+        prop_assert!(slice.endpoints.len() <= cluster.options.max_endpoints_per_slice, "{plan}");
     }
     let is_published = |name: &Text| {
         let verdict = plan.verdicts.iter().find(|verdict| verdict.pod.name == *name).map(|one| &one.verdict);
         matches!(verdict, Some(Verdict::Published { .. }))
     };
     let mut wanted = BTreeMap::new();
-    for pod in world.pods.iter().filter(|pod| is_published(&pod.key.name)) {
-        for family in world.service.slice_families() {
+    for pod in cluster.pods.iter().filter(|pod| is_published(&pod.key.name)) {
+        for family in cluster.service.slice_families() {
             if pod.addresses(family).next().is_some() {
                 wanted.insert((AddressType::from(family), pod.key.name.clone()), 1);
             }
@@ -64,21 +64,21 @@ fn publishes_each_endpoint_once(world: &World) -> TestCaseResult {
     let endpoints: usize = existing(&after).iter().map(|slice| slice.endpoints.len()).sum();
     prop_assert_eq!(plan.endpoints(), endpoints);
     prop_assert_eq!(plan.slices(), existing(&after).len());
-    prop_assert_eq!(plan.verdicts.len(), world.pods.len());
+    prop_assert_eq!(plan.verdicts.len(), cluster.pods.len());
     Ok(())
 }
 
 /// Every pod that is ready before and after the sync is ready in some slice after each single write.
-fn keeps_ready_pods_published(world: &World) -> TestCaseResult {
-    let plan = world.plan();
-    prop_assert_eq!(missed(world, &plan), None, "after a write of\n{}", plan);
+fn keeps_ready_pods_published(cluster: &ClusterState) -> TestCaseResult {
+    let plan = cluster.plan();
+    prop_assert_eq!(missed(cluster, &plan), None, "after a write of\n{}", plan);
     Ok(())
 }
 
-fn merging_adds_at_most_one_write(world: &World) -> TestCaseResult {
-    let mut off = world.clone();
+fn merging_adds_at_most_one_write(cluster: &ClusterState) -> TestCaseResult {
+    let mut off = cluster.clone();
     off.options.slice_compaction = false;
-    let mut on = world.clone();
+    let mut on = cluster.clone();
     on.options.slice_compaction = true;
     let (without, with) = (off.plan(), on.plan());
     prop_assert!(with.write_count() <= without.write_count() + 1, "without\n{without}\nwith\n{with}");
@@ -88,19 +88,19 @@ fn merging_adds_at_most_one_write(world: &World) -> TestCaseResult {
 
 /// Every pod that is published before and after the sync, ready or not, is in some slice after each single write, unless this
 /// does not hold for the plan without merging either.
-fn merging_keeps_pods_published(world: &World) -> TestCaseResult {
-    let interrupted = |world: &World| {
-        let plan = world.plan();
-        let states = world.states(&plan);
+fn merging_keeps_pods_published(cluster: &ClusterState) -> TestCaseResult {
+    let interrupted = |cluster: &ClusterState| {
+        let plan = cluster.plan();
+        let states = cluster.states(&plan);
         let all =
             |slices: &[Arc<EndpointSlice>]| published(slices, false).into_keys().collect::<BTreeSet<_>>();
         let after = states.last().map(|slices| all(slices)).unwrap_or_default();
-        let stays: BTreeSet<_> = all(existing(world)).intersection(&after).cloned().collect();
+        let stays: BTreeSet<_> = all(existing(cluster)).intersection(&after).cloned().collect();
         states.iter().any(|slices| !stays.is_subset(&all(slices))).then(|| plan.to_string())
     };
-    let mut off = world.clone();
+    let mut off = cluster.clone();
     off.options.slice_compaction = false;
-    let mut on = world.clone();
+    let mut on = cluster.clone();
     on.options.slice_compaction = true;
     if interrupted(&off).is_none() {
         prop_assert_eq!(interrupted(&on), None);

@@ -2,20 +2,20 @@
 
 mod common;
 
-use common::World;
+use common::ClusterState;
 use common::build::{http, node, terminating, unready, web};
 use kube_endpoint_core_model::pod::PodPhase;
 use kube_endpoint_core_model::slice::{EndpointHints, Hint};
 use kube_endpoint_core_model::{IpFamily, Timestamp};
 
 macro_rules! shows {
-    ($name:literal, $world:expr) => {
-        insta::assert_snapshot!($name, $world.plan())
+    ($name:literal, $cluster:expr) => {
+        insta::assert_snapshot!($name, $cluster.plan())
     };
 }
 
 /// Six pods in two full slices.
-fn six() -> World {
+fn six() -> ClusterState {
     web(&["a", "b"]).pods(&[("a", 3), ("b", 3)]).synced()
 }
 
@@ -72,7 +72,7 @@ fn pods() {
 #[test]
 fn services() {
     let other_port = |pod: &mut kube_endpoint_core_model::Pod| pod.ports = [http(9090)].into_iter().collect();
-    let moved = (0..6).fold(six(), |world, at| world.pod(at, other_port));
+    let moved = (0..6).fold(six(), |cluster, at| cluster.pod(at, other_port));
     shows!("a_new_port_number_reuses_slices", moved);
     let labelled = |service: &mut kube_endpoint_core_model::Service| {
         service.labels = [("team", "shop")].into_iter().collect();
@@ -105,7 +105,7 @@ fn traffic_distribution() {
     shows!("only_the_slice_with_the_wrong_hint_is_written", wrong);
 }
 
-fn six_hinted() -> World {
+fn six_hinted() -> ClusterState {
     web(&["a", "b"]).pods(&[("a", 3), ("b", 3)]).traffic("PreferSameZone").synced()
 }
 
@@ -132,12 +132,12 @@ fn topology() {
     shows!("a_node_without_a_zone_is_tolerated", without_a_zone(tolerant));
 }
 
-fn without_a_zone(mut world: World) -> World {
+fn without_a_zone(mut cluster: ClusterState) -> ClusterState {
     let mut nodes = vec![node("bare", 4)];
     nodes[0].zone = None;
-    nodes.append(&mut world.nodes);
-    world.nodes = nodes;
-    world.pods(&[("bare", 1)])
+    nodes.append(&mut cluster.nodes);
+    cluster.nodes = nodes;
+    cluster.pods(&[("bare", 1)])
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use common::World;
+use common::ClusterState;
 use kube_endpoint_core_model::{Endpoint, EndpointSlice};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ struct Vector {
     id: String,
     max_endpoints_per_slice: usize,
     #[serde(flatten)]
-    world: Value,
+    cluster: Value,
     expect: Expect,
 }
 
@@ -51,11 +51,11 @@ fn vectors() -> Vec<Vector> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn world(vector: &Vector, safe_write_order: bool) -> World {
-    let mut world: World = serde_json::from_value(vector.world.clone()).unwrap();
-    world.options.safe_write_order = safe_write_order;
-    world.options.max_endpoints_per_slice = vector.max_endpoints_per_slice;
-    world
+fn cluster(vector: &Vector, safe_write_order: bool) -> ClusterState {
+    let mut cluster: ClusterState = serde_json::from_value(vector.cluster.clone()).unwrap();
+    cluster.options.safe_write_order = safe_write_order;
+    cluster.options.max_endpoints_per_slice = vector.max_endpoints_per_slice;
+    cluster
 }
 
 /// Merges slices with equal address type, ports and labels, into the form of the recorded results.
@@ -116,11 +116,13 @@ fn recorded(groups: Option<Vec<Value>>) -> Vec<Value> {
 
 /// Compares a plan with upstream. Returns the number of writes that it saves, or the differences.
 fn compare(vector: Vector, safe_write_order: bool) -> Result<usize, String> {
-    let world = world(&vector, safe_write_order);
-    let plan = world.plan();
-    let after = world.after(&plan);
-    let ours =
-        groups(after.existing_slices.as_deref().unwrap_or_default(), world.service.topology_hints_enabled());
+    let cluster = cluster(&vector, safe_write_order);
+    let plan = cluster.plan();
+    let after = cluster.after(&plan);
+    let ours = groups(
+        after.existing_slices.as_deref().unwrap_or_default(),
+        cluster.service.topology_hints_enabled(),
+    );
     let theirs = recorded(vector.expect.groups);
     let mut problems = Vec::new();
     if ours != theirs {
@@ -180,10 +182,10 @@ fn with_the_safe_write_order_only_cycles_have_another_result() {
 #[test]
 fn every_plan_keeps_ready_pods_published_and_is_complete() {
     for vector in vectors() {
-        let world = world(&vector, true);
-        let plan = world.plan();
-        assert_eq!(common::missed(&world, &plan), None, "{}\n{plan}", vector.id);
-        let mut after = world.after(&plan);
+        let cluster = cluster(&vector, true);
+        let plan = cluster.plan();
+        assert_eq!(common::missed(&cluster, &plan), None, "{}\n{plan}", vector.id);
+        let mut after = cluster.after(&plan);
         after.trigger_time = None;
         let again = after.plan();
         assert!(again.is_empty(), "{}\n{plan}\n{again}", vector.id);
@@ -195,8 +197,8 @@ fn without_the_safe_write_order_only_cycles_remove_a_ready_pod_for_a_moment() {
     let unsafe_ones: Vec<String> = vectors()
         .into_iter()
         .filter(|vector| {
-            let world = world(vector, false);
-            common::missed(&world, &world.plan()).is_some()
+            let cluster = cluster(vector, false);
+            common::missed(&cluster, &cluster.plan()).is_some()
         })
         .map(|vector| vector.id)
         .collect();

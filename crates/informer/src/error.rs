@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_become_the_error_that_says_what_to_do() {
+    fn each_response_becomes_one_error() {
         let status = |code: u16, reason: &str, details: serde_json::Value| {
             json!({"kind": "Status", "code": code, "reason": reason, "message": "m", "details": details})
                 .to_string()

@@ -43,23 +43,23 @@ impl Handler for Replica {
     }
 }
 
-struct World {
+struct Reflectors {
     server: EmbeddedApiServer,
     client: Client,
     cluster: Cluster,
     replica: Arc<Replica>,
 }
 
-impl World {
+impl Reflectors {
     fn new(options: ReflectorOptions, history: usize) -> Self {
         let server = EmbeddedApiServer::builder().history(history).build().unwrap();
         let cluster = Cluster::new([Kind::Pods, Kind::Services]);
         let replica = Arc::new(Replica::default());
         cluster.add_handler(replica.clone());
-        let world = Self { client: Client::new(server.service(), "default"), server, cluster, replica };
-        world.watch::<Pod>(options);
-        world.watch::<Service>(options);
-        world
+        let reflectors = Self { client: Client::new(server.service(), "default"), server, cluster, replica };
+        reflectors.watch::<Pod>(options);
+        reflectors.watch::<Service>(options);
+        reflectors
     }
 
     fn watch<T: Object>(&self, options: ReflectorOptions) {
@@ -159,25 +159,25 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let options = ReflectorOptions::new(0).streaming_list(streaming_list).page_size(3);
-            let world = World::new(options, history);
+            let reflectors = Reflectors::new(options, history);
             for step in steps {
                 match step {
-                    Step::Pod(name, app) => world.put_pod(name, app),
-                    Step::Delete(name) => world.delete(name).await,
-                    Step::Service(name, app) => world.put_service(name, app),
+                    Step::Pod(name, app) => reflectors.put_pod(name, app),
+                    Step::Delete(name) => reflectors.delete(name).await,
+                    Step::Service(name, app) => reflectors.put_service(name, app),
                     Step::Wait(millis) => tokio::time::sleep(Duration::from_millis(millis.into())).await,
-                    Step::Compact => world.server.compact(),
-                    Step::CloseWatches => world.server.close_watches(),
+                    Step::Compact => reflectors.server.compact(),
+                    Step::CloseWatches => reflectors.server.close_watches(),
                     Step::Fault(fault, times) => {
                         // Deletions are excluded, since they would not be retried.
                         let rule = FaultRule::new(fault, |request| request.verb == "list" || request.verb == "watch");
-                        world.server.add_fault(rule.times(times));
+                        reflectors.server.add_fault(rule.times(times));
                     }
                 }
             }
             tokio::time::sleep(Duration::from_secs(300)).await;
-            assert!(world.cluster.has_synced());
-            world.check();
+            assert!(reflectors.cluster.has_synced());
+            reflectors.check();
         });
     }
 }
@@ -185,75 +185,75 @@ proptest! {
 #[tokio::test(start_paused = true)]
 async fn a_restore_of_an_older_state_is_noticed() {
     for streaming_list in [true, false] {
-        let world = World::new(ReflectorOptions::new(0).streaming_list(streaming_list), 10_000);
-        world.put_pod(1, 1);
-        world.put_service(1, 1);
-        let backup = world.server.checkpoint();
+        let reflectors = Reflectors::new(ReflectorOptions::new(0).streaming_list(streaming_list), 10_000);
+        reflectors.put_pod(1, 1);
+        reflectors.put_service(1, 1);
+        let backup = reflectors.server.checkpoint();
         for pod in 2..9 {
-            world.put_pod(pod, 1);
+            reflectors.put_pod(pod, 1);
         }
-        world.put_service(2, 1);
-        world.delete(1).await;
-        world.cluster.synced().await;
+        reflectors.put_service(2, 1);
+        reflectors.delete(1).await;
+        reflectors.cluster.synced().await;
         tokio::time::sleep(Duration::from_secs(30)).await;
-        world.check();
-        let before = world.cluster.position(Kind::Pods);
-        world.server.restore(&backup);
+        reflectors.check();
+        let before = reflectors.cluster.position(Kind::Pods);
+        reflectors.server.restore(&backup);
         tokio::time::sleep(Duration::from_secs(10)).await;
-        assert!(world.cluster.position(Kind::Pods) < before, "the restore set versions back");
-        assert_eq!((world.cluster.epoch(Kind::Pods), world.cluster.epoch(Kind::Services)), (1, 1));
-        assert_eq!(world.cluster.count(Kind::Pods), 1);
-        world.check();
+        assert!(reflectors.cluster.position(Kind::Pods) < before, "the restore set versions back");
+        assert_eq!((reflectors.cluster.epoch(Kind::Pods), reflectors.cluster.epoch(Kind::Services)), (1, 1));
+        assert_eq!(reflectors.cluster.count(Kind::Pods), 1);
+        reflectors.check();
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_is_listed_by_a_streaming_list() {
-    let world = World::new(ReflectorOptions::new(0), 100);
-    world.put_pod(1, 1);
-    world.put_service(1, 1);
-    world.cluster.synced().await;
-    world.check();
-    assert_eq!(world.cluster.pods_of(&ObjectKey::new("n", "s1")).len(), 1);
+    let reflectors = Reflectors::new(ReflectorOptions::new(0), 100);
+    reflectors.put_pod(1, 1);
+    reflectors.put_service(1, 1);
+    reflectors.cluster.synced().await;
+    reflectors.check();
+    assert_eq!(reflectors.cluster.pods_of(&ObjectKey::new("n", "s1")).len(), 1);
     // Bookmarks move the position although no object of this kind changes.
-    let before = world.cluster.position(Kind::Services);
-    world.put_pod(2, 1);
+    let before = reflectors.cluster.position(Kind::Services);
+    reflectors.put_pod(2, 1);
     tokio::time::sleep(Duration::from_secs(130)).await;
-    assert!(world.cluster.position(Kind::Services) > before);
-    world.check();
-    let log = world.server.request_log();
+    assert!(reflectors.cluster.position(Kind::Services) > before);
+    reflectors.check();
+    let log = reflectors.server.request_log();
     assert!(log.iter().all(|logged| logged.request.verb == "watch"), "{log:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_threads_apply_events_of_different_kinds() {
-    let world = World::new(ReflectorOptions::new(0), 10_000);
+    let reflectors = Reflectors::new(ReflectorOptions::new(0), 10_000);
     for number in 0..200 {
-        world.put_pod(number, number % 3);
-        world.put_service(number % 20, number % 2);
+        reflectors.put_pod(number, number % 3);
+        reflectors.put_service(number % 20, number % 2);
         tokio::task::yield_now().await;
     }
     // Handlers are called last; once they know the newest version of both kinds, all events have been applied.
     let settled = || {
         let knows = |plural: &str, versions: Vec<u64>| {
-            let newest = world.server.list(plural).into_iter();
+            let newest = reflectors.server.list(plural).into_iter();
             let newest =
                 newest.map(|object| object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap());
             versions.into_iter().max() == newest.max()
         };
-        let pods = world.replica.pods.lock().values().map(|pod| pod.resource_version.0).collect();
+        let pods = reflectors.replica.pods.lock().values().map(|pod| pod.resource_version.0).collect();
         let services =
-            world.replica.services.lock().values().map(|service| service.resource_version.0).collect();
+            reflectors.replica.services.lock().values().map(|service| service.resource_version.0).collect();
         knows("pods", pods) && knows("services", services)
     };
-    world.cluster.synced().await;
+    reflectors.cluster.synced().await;
     let settling = async {
         while !settled() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
     tokio::time::timeout(Duration::from_secs(60), settling).await.unwrap();
-    world.check();
+    reflectors.check();
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ pub const EVENT_COMPONENT: &str = "endpoint-slice-mirroring-controller";
 /// Name of its queue in metrics.
 pub const QUEUE_NAME: &str = "endpoint_slice_mirroring";
 
-/// Options of the controller; those of the plan among them.
+/// Options of the controller, including those of its plan.
 #[derive(Clone, Debug)]
 pub struct ControllerOptions {
     /// Options of the plan.
@@ -35,7 +35,7 @@ pub struct ControllerOptions {
     /// How long syncs that slices cause wait for more of the kind (`--mirroring-endpointslice-updates-batch-period`).
     pub batch_period: Duration,
     /// Gate `OrphanedSliceCleanup`: slices that were made of pods go once the Service has no selector any more and its
-    /// Endpoints are mirrored. Upstream leaves both in place, and clients with endpoints that nobody maintains.
+    /// Endpoints are mirrored. Upstream leaves both in place, and clients use endpoints that no controller maintains.
     pub orphaned_slice_cleanup: bool,
     /// Gate `WritesAfterFailedCreate`: when a slice cannot be created, updates and deletes that only remove endpoints or make
     /// them unready are still carried out. Upstream ends the sync there.

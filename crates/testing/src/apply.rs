@@ -1,4 +1,4 @@
-//! Carrying out what was planned, as the API server would.
+//! Applies planned writes as the API server would.
 
 use kube_endpoint_core_model::display::PlannedObject;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Writes};
@@ -27,12 +27,12 @@ impl Planned for Endpoints {
 }
 
 impl Cluster {
-    /// Carries out planned writes: a second plan over the result then says what is left to write.
+    /// Applies planned writes. A second plan over the result shows what is left to write.
     ///
     /// # Panics
     ///
-    /// When the API server would refuse a write: an object is created that is there already, or one is replaced or
-    /// deleted that is not there, or not with the same uid and version.
+    /// If the API server would refuse a write: it creates an object that exists, or replaces or deletes an object that
+    /// does not exist with the same uid and version.
     #[track_caller]
     pub fn apply<T: Planned>(self, writes: &Writes<T>) -> Self {
         match self.states(writes).pop() {

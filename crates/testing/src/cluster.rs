@@ -1,4 +1,4 @@
-//! The builder: objects in their JSON form, and the ones that the next call changes.
+//! The builder. It holds objects as JSON and the positions of the objects that the next call changes.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -14,8 +14,8 @@ pub const START_TIME: &str = "2026-01-01T00:00:00Z";
 /// Objects of a cluster.
 ///
 /// A call such as [`service`](Self::service) or [`pods`](Self::pods) adds objects and makes them the current ones; calls
-/// such as [`not_ready`](Self::not_ready) change all current objects. [`select`](Self::select) makes an object current
-/// that was added before. Objects are added to the namespace `default`, or the one that the last
+/// such as [`not_ready`](Self::not_ready) change all current objects. [`select`](Self::select) makes an object
+/// current that was added before. Objects are added to the namespace `default`, or the one that the last
 /// [`namespace`](Self::namespace) names.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
@@ -51,7 +51,7 @@ impl Cluster {
     ///
     /// # Panics
     ///
-    /// When the value is not an object with `kind` and `metadata.name`, or such an object is there already.
+    /// If the value has no `kind` or `metadata.name`, or the object exists.
     #[track_caller]
     pub fn with(mut self, object: impl Serialize) -> Self {
         let object = match serde_json::to_value(object) {
@@ -66,7 +66,7 @@ impl Cluster {
     ///
     /// # Panics
     ///
-    /// When there is no such object.
+    /// If there is no such object.
     #[track_caller]
     pub fn select(mut self, kind: &str, name: &str) -> Self {
         let Some(at) = self.position(kind, name) else { panic!("there is no {kind} {name}") };
@@ -78,7 +78,7 @@ impl Cluster {
     ///
     /// # Panics
     ///
-    /// When there is no such object.
+    /// If there is no such object.
     #[track_caller]
     pub fn remove(mut self, kind: &str, name: &str) -> Self {
         let Some(at) = self.position(kind, name) else { panic!("there is no {kind} {name}") };
@@ -91,7 +91,7 @@ impl Cluster {
     ///
     /// # Panics
     ///
-    /// When no object is current.
+    /// If no object is current.
     #[track_caller]
     pub fn change(mut self, mut change: impl FnMut(&mut Value)) -> Self {
         assert!(!self.current.is_empty(), "no object is current: add or select one first");
@@ -120,7 +120,7 @@ impl Cluster {
         self.change(|object| object["metadata"]["deletionTimestamp"] = "2026-01-01T00:10:00Z".into())
     }
 
-    /// Gives the current objects another uid, as those have that were deleted and created anew.
+    /// Gives the current objects another uid, as if they had been deleted and recreated.
     #[track_caller]
     pub fn recreated(self) -> Self {
         self.change(|object| {

@@ -1,4 +1,4 @@
-//! What a plan for one Service is made from.
+//! The inputs of a plan for one Service.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::Cluster;
 
-/// The views that a plan for one Service is made from.
+/// The views that a plan for one Service takes.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Inputs {
@@ -21,7 +21,7 @@ pub struct Inputs {
     pub pods: Vec<Arc<Pod>>,
     /// All nodes, by name.
     pub nodes: BTreeMap<Text, Arc<Node>>,
-    /// The slices that are labelled with the Service's name, whoever manages them, sorted by name.
+    /// The slices that are labelled with the Service's name, of all managers, sorted by name.
     pub slices: Vec<Arc<EndpointSlice>>,
     /// The Endpoints of the Service's name, if there are any.
     pub endpoints: Option<Endpoints>,
@@ -32,7 +32,7 @@ impl Inputs {
     ///
     /// # Panics
     ///
-    /// When there is none.
+    /// If there is none.
     #[track_caller]
     pub fn service(&self) -> &Service {
         let Some(service) = &self.service else { panic!("there is no Service {}", self.key) };
@@ -49,21 +49,21 @@ impl Inputs {
 }
 
 impl Cluster {
-    /// Calls a plan for one Service and returns what it returns.
+    /// Calls a plan for one Service and returns its result.
     ///
     /// # Panics
     ///
-    /// When an object cannot be read as a controller reads it.
+    /// If an object has no view.
     #[track_caller]
     pub fn plan<R>(&self, service: &str, plan: impl FnOnce(&Inputs) -> R) -> R {
         plan(&self.inputs(service))
     }
 
-    /// What a plan for one Service is made from.
+    /// The inputs of a plan for one Service.
     ///
     /// # Panics
     ///
-    /// When an object cannot be read as a controller reads it.
+    /// If an object has no view.
     #[track_caller]
     pub fn inputs(&self, service: &str) -> Inputs {
         let view: Option<Service> = self.object("Service", service).map(read);

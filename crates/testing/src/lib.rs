@@ -1,8 +1,8 @@
 //! Clusters in a few lines, to snapshot plans over them and controllers on them.
 //!
-//! - [`Cluster`] makes nodes, Services, pods, slices and Endpoints. Names, addresses, uids, versions and times follow
-//!   from the order of the calls, so that a test prints the same at every run.
-//! - [`Cluster::plan`] calls a plan with the views of these objects; [`Cluster::apply`] carries out what was planned.
+//! - [`Cluster`] makes nodes, Services, pods, slices and Endpoints. The order of the calls determines names, addresses,
+//!   uids, versions and times, so a test prints the same in every run.
+//! - [`Cluster::plan`] calls a plan with the views of these objects; [`Cluster::apply`] applies the planned writes.
 //! - [`Redacted`] orders objects and replaces what differs from run to run, for `insta::assert_snapshot!` and
 //!   `insta::assert_yaml_snapshot!`.
 //! - [`MetricsPage`] reads values from a page of metrics in Prometheus' text format.
@@ -23,8 +23,7 @@
 //! });
 //! ```
 //!
-//! A call that makes no sense, such as the zone of a Service, panics and names the caller's line: it is a mistake in the
-//! test.
+//! A call that does not apply to the current objects, such as the zone of a Service, panics and names the caller's line.
 
 mod apply;
 mod cluster;

@@ -29,7 +29,7 @@ impl MetricsPage {
     ///
     /// # Panics
     ///
-    /// When there is more than one.
+    /// If there is more than one.
     #[track_caller]
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let mut values = self.matching(name, labels).map(|sample| sample.value);
@@ -132,7 +132,7 @@ fn sample(line: &str) -> Option<Sample<'_>> {
     Some(Sample { name, labels, value })
 }
 
-/// Names and values of labels; values as they are written, escapes included.
+/// Names and values of labels; values include their escapes.
 fn pairs(mut labels: &str) -> impl Iterator<Item = (&str, &str)> {
     std::iter::from_fn(move || {
         let (key, rest) = labels.trim_start_matches(',').split_once("=\"")?;
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "more than one sample of syncs")]
-    fn a_value_that_is_not_the_only_one_is_a_mistake() {
+    fn a_value_with_several_samples_panics() {
         page().value("syncs", &[]);
     }
 }

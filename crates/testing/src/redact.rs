@@ -1,4 +1,4 @@
-//! Output for snapshots: ordered, and without what differs from run to run.
+//! Output for snapshots: ordered, with everything replaced that differs from run to run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::describe;
 
 const GENERATED_SUFFIX: usize = 5;
-/// What the API server and client-go make suffixes of.
+/// The characters of the suffixes that the API server and client-go generate.
 const GENERATED_ALPHABET: &str = "bcdfghjklmnpqrstvwxz2456789";
 
 /// A value for snapshots.
@@ -31,7 +31,7 @@ impl Redacted {
     ///
     /// # Panics
     ///
-    /// When the value cannot be serialized as JSON.
+    /// If the value cannot be serialized as JSON.
     #[track_caller]
     pub fn new(value: impl Serialize) -> Self {
         let mut value = match serde_json::to_value(value) {
@@ -74,8 +74,7 @@ fn find_generated_names(value: &Value, names: &mut BTreeMap<String, String>) {
     each_child(value, &mut |child| find_generated_names(child, names));
 }
 
-/// A name that the server or a client generated, and its prefix. Where the prefix is not given, a suffix must look like
-/// a generated one.
+/// A name that the server or a client generated, and its prefix. Without `generateName`, the suffix must look generated.
 fn generated_name(metadata: &Value) -> Option<(&str, &str)> {
     let name = metadata["name"].as_str()?;
     if let Some(prefix) = metadata["generateName"].as_str().filter(|prefix| !prefix.is_empty()) {
@@ -105,7 +104,7 @@ fn clean(value: &mut Value) {
     }
 }
 
-/// Sorts a list of objects. The order of lists further inside has a meaning: it is that of writes or of endpoints.
+/// Sorts a list of objects. Nested lists keep their order, which is that of writes or of endpoints.
 fn sort_objects(value: &mut Value, names: &BTreeMap<String, String>) {
     if let Value::Array(items) = value
         && items.iter().all(|item| item["metadata"].is_object())
@@ -114,7 +113,7 @@ fn sort_objects(value: &mut Value, names: &BTreeMap<String, String>) {
     }
 }
 
-/// What objects are sorted by. Generated names and uids do not count.
+/// The sort key of an object, without generated names and uids.
 fn sort_key(object: &Value, names: &BTreeMap<String, String>) -> Vec<String> {
     let metadata = &object["metadata"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -132,7 +131,7 @@ fn sort_key(object: &Value, names: &BTreeMap<String, String>) -> Vec<String> {
     ]
 }
 
-/// The numbers of generated names and of uids. What has no number yet is replaced without one.
+/// The numbers of generated names and of uids. A name or uid without a number is replaced by a text without one.
 #[derive(Default)]
 struct Numbers {
     /// Prefix by generated name.
@@ -143,7 +142,7 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// Numbers names and uids in the order of the output: the metadata of an object come first.
+    /// Numbers names and uids in the order of the output, in which the metadata of an object comes first.
     fn find(&mut self, value: &Value) {
         if let Some(name) = value["metadata"]["name"].as_str() {
             self.number_name(name);
@@ -195,7 +194,7 @@ impl Numbers {
         }
     }
 
-    /// Replaces the generated names in a text; of two that begin alike the longer one.
+    /// Replaces the generated names in a text; if one is a prefix of another, the longer one.
     fn replace_names(&self, text: &mut String) {
         for (name, prefix) in self.prefixes.iter().rev() {
             if text.contains(name.as_str()) {
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_a_person_gave_stay() {
+    fn given_names_are_kept() {
         let check = |name: &str, want: &str| {
             let object = json!({"metadata": {"name": name, "labels": {"kubernetes.io/service-name": "web"}}});
             assert_eq!(Redacted::new(object).as_value()["metadata"]["name"], want);

@@ -18,17 +18,17 @@ mod service;
 pub use service::ControllerService;
 use service::Lateness;
 
-/// The user agent of a controller's requests, by which they are told from the test's.
+/// The user agent of a controller's requests. It distinguishes them from the test's own requests.
 pub const USER_AGENT: &str = "controller-under-test";
-/// Nothing is asked of the server for so long before a controller counts as settled.
+/// A controller that sends no request for this long has settled.
 const QUIET: Duration = Duration::from_secs(5);
-/// No controller is waited for longer.
+/// The maximum time that [`Simulation::settle`] waits.
 const LONGEST_SETTLING: Duration = Duration::from_secs(600);
 
 /// A controller that runs against the embedded API server.
 ///
-/// Start it under a paused clock (`#[tokio::test(start_paused = true)]`): waiting takes no time then, and a run is the
-/// same every time. `C` is what the test wants to keep of the controller. Dropping a simulation ends its tasks.
+/// Start it under a paused clock (`#[tokio::test(start_paused = true)]`): waiting then takes no real
+/// time, and every run is the same. `C` is what the closure that started the controller returned. Dropping a simulation ends its tasks.
 pub struct Simulation<C = ()> {
     /// The server.
     pub server: EmbeddedApiServer,
@@ -37,7 +37,7 @@ pub struct Simulation<C = ()> {
     environment: Environment,
 }
 
-/// What a controller is started with.
+/// What a test gives to the controller that it starts.
 pub struct Environment {
     server: EmbeddedApiServer,
     metrics: PrometheusHandle,
@@ -52,7 +52,7 @@ impl Cluster {
     ///
     /// # Panics
     ///
-    /// When the server cannot read an object.
+    /// If the server cannot read an object.
     #[track_caller]
     pub fn server(&self) -> EmbeddedApiServer {
         match server_builder().load(self.objects().iter().cloned()).build() {
@@ -62,7 +62,7 @@ impl Cluster {
     }
 }
 
-/// A server whose time starts at [`START_TIME`], with a fixed seed: what it generates is the same at every run.
+/// A server whose time starts at [`START_TIME`], with a fixed seed: it generates the same names and uids in every run.
 pub fn server_builder() -> Builder {
     match START_TIME.parse() {
         Ok(start) => EmbeddedApiServer::builder().seed(1).start_time(start),
@@ -71,8 +71,8 @@ pub fn server_builder() -> Builder {
 }
 
 impl Simulation {
-    /// Starts a controller and waits until it has settled. The closure gets clients, a clock and a place for its tasks;
-    /// metrics that it registers are read by [`Simulation::metrics`].
+    /// Starts a controller and waits until it has settled. The closure gets clients and a clock, and
+    /// spawns its tasks on the environment. [`Simulation::metrics`] reads the metrics that it registers.
     pub async fn start<C>(
         server: &EmbeddedApiServer,
         start: impl FnOnce(&mut Environment) -> C,
@@ -82,12 +82,12 @@ impl Simulation {
         simulation
     }
 
-    /// Starts a controller, which does nothing before the test waits for something. `buckets` are the upper bounds of
+    /// Starts a controller; it runs once the test awaits something. `buckets` are the upper bounds of
     /// histograms, by name of the metric; other distributions are rendered as summaries.
     ///
     /// # Panics
     ///
-    /// When a histogram has no buckets.
+    /// If a histogram has no buckets.
     pub fn begin<C>(
         server: &EmbeddedApiServer,
         buckets: impl IntoIterator<Item = (&'static str, Vec<f64>)>,
@@ -116,21 +116,21 @@ impl Simulation {
 }
 
 impl<C> Simulation<C> {
-    /// Lets time pass.
+    /// Sleeps for `time` of tokio's clock.
     pub async fn pass(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
 
-    /// Lets a moment pass in which everything happens that is not delayed.
+    /// Sleeps for two milliseconds, in which everything happens that is not delayed.
     pub async fn moment(&self) {
         self.pass(Duration::from_millis(2)).await;
     }
 
-    /// Waits until the controller has asked nothing of the server for five seconds, watches and leases aside.
+    /// Waits until the controller has sent no request for five seconds, other than watches and requests for leases.
     ///
     /// # Panics
     ///
-    /// When it does not come to rest within ten minutes.
+    /// If it still sends requests after ten minutes.
     pub async fn settle(&self) {
         let requests = || self.server.request_log().iter().filter(|it| counts(&it.request)).count();
         let mut waited = Duration::ZERO;
@@ -149,7 +149,7 @@ impl<C> Simulation<C> {
     ///
     /// # Panics
     ///
-    /// When one of them panicked.
+    /// If one of them panicked.
     pub async fn stopped(&mut self) {
         while let Some(ended) = self.environment.controllers.join_next().await {
             if let Err(error) = ended {
@@ -158,7 +158,7 @@ impl<C> Simulation<C> {
         }
     }
 
-    /// Ends the controller in the middle of what it does, as a crash would. The server stays, without its faults.
+    /// Aborts the controller's tasks, as a crash would. Returns the server, without its faults.
     pub async fn crash(mut self) -> EmbeddedApiServer {
         for end in std::mem::take(&mut self.environment.on_crash) {
             end();
@@ -169,13 +169,13 @@ impl<C> Simulation<C> {
         self.server
     }
 
-    /// The page of metrics that the controller registered while it was started.
+    /// The metrics page with the metrics that the start closure registered.
     pub fn metrics(&self) -> MetricsPage {
         self.environment.metrics.run_upkeep();
         MetricsPage::new(self.environment.metrics.render())
     }
 
-    /// From now on the controller's writes are carried out at once and answered so much later.
+    /// From now on the controller's writes are carried out at once, and their responses are delayed by `by`.
     pub fn answer_late(&self, by: Duration) {
         self.environment.lateness.set(by);
     }
@@ -203,7 +203,7 @@ impl Environment {
         &self.server
     }
 
-    /// The server's time; tokio's clock moves it on.
+    /// The server's time, which advances with tokio's clock.
     pub fn now(&self) -> Timestamp {
         self.server.now()
     }
@@ -213,12 +213,12 @@ impl Environment {
         self.controllers.spawn(controller);
     }
 
-    /// Runs something that the controller needs and that may run longer than it, such as watches.
+    /// Spawns a task that the controller needs and that may outlive it, such as a watch.
     pub fn spawn(&mut self, helper: impl Future<Output = ()> + Send + 'static) {
         self.helpers.spawn(helper);
     }
 
-    /// Does something at a [crash](Simulation::crash), before the tasks end.
+    /// Calls `end` at a [crash](Simulation::crash), before the tasks are aborted.
     pub fn on_crash(&mut self, end: impl FnOnce() + Send + 'static) {
         self.on_crash.push(Box::new(end));
     }

@@ -55,7 +55,7 @@ fn cluster() -> Cluster {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_controller_wrote_is_snapshotted() {
+async fn a_snapshot_holds_what_the_controller_wrote() {
     let simulation = Simulation::start(&cluster().server(), start).await;
     insta::assert_snapshot!(simulation.snapshot(), @r"
     EndpointSlice default/api-[1]: IPv4, no ports
@@ -71,7 +71,7 @@ async fn what_a_controller_wrote_is_snapshotted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_meet_the_controller_and_not_the_test() {
+async fn faults_apply_to_the_controller_only() {
     let mut simulation = Simulation::begin(&cluster().server(), [], start);
     simulation.fault(Fault::Refuse { status: 503, retry_after: None }, "create", 1);
     simulation.create(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}})).await;
@@ -83,7 +83,7 @@ async fn faults_meet_the_controller_and_not_the_test() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn late_answers_are_carried_out_at_once() {
+async fn delayed_writes_are_carried_out_at_once() {
     let simulation = Simulation::begin(&cluster().server(), [], start);
     simulation.answer_late(Duration::from_secs(30));
     simulation.pass(Duration::from_secs(1)).await;

@@ -22,9 +22,9 @@ struct Seen {
 }
 
 impl TriggerTime {
-    /// The trigger time of a sync: of a Service not seen before, its creation; else the earliest among the pods' Ready
-    /// transitions and the Service's creation that is newer than at the last call. None means that nothing that is
-    /// timed has changed, and that the annotation has to go.
+    /// Returns the trigger time of a sync. For a new Service it is the creation time. Otherwise it is the earliest time that
+    /// is newer than at the last call, among the pods' Ready transitions and the Service's creation. None means that none of
+    /// these times has changed; the annotation is then removed.
     ///
     /// The state advances whether or not the sync writes anything. A Service that was deleted and created again under
     /// its name is a new one.
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_changed_is_none() {
+    fn without_a_change_there_is_no_trigger_time() {
         check(&[("u", 100, &[("a", 50)], Some(100)), ("u", 100, &[("a", 50)], None)]);
     }
 
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_written_is_published_by_the_retry() {
+    fn a_retry_publishes_the_trigger_time_of_the_failed_sync() {
         let mut tracker = TriggerTime::default();
         let (service, pods) = (service("u", 100), pods(&[("a", 50)]));
         let trigger = tracker.compute(&service, &pods);

@@ -1,6 +1,6 @@
 //! Which of a controller's own writes the cache has seen.
 //!
-//! A sync on a cache that does not show the writes of the last sync would create slices twice, so it must be put off. The
+//! A sync on a cache that does not show the writes of the last sync would create slices twice, so it is delayed. The
 //! echo of a controller's own write must not start a sync; any other change to a managed object must. Both are decided by
 //! comparing two versions: the one in the server's answer to a write, and the one up to which the cache has read, bookmarks
 //! included. Upstream compares generations by uid (`endpointslice_tracker.go`), which misses the deletion of a slice by
@@ -56,7 +56,7 @@ pub struct WriteTracker {
 }
 
 impl WriteTracker {
-    /// Whether the cache does not show all of the owner's writes yet, so that a sync has to be put off. `cached_uids` are
+    /// Whether the cache does not show all of the owner's writes yet, so that a sync has to be delayed. `cached_uids` are
     /// the uids of the owner's objects in the cache that are not being deleted.
     pub fn is_stale<'a>(
         &self,
@@ -117,7 +117,7 @@ impl WriteTracker {
         let changed_meanwhile = self.wrote(owner, object, version, position);
         let mut state = self.state.lock();
         let Some(tracked) = state.objects.get_mut(object).filter(|it| it.written == Some(version)) else {
-            // Its echo has come.
+            // Its echo has arrived.
             return changed_meanwhile;
         };
         tracked.created = true;

@@ -1,4 +1,4 @@
-//! The worker loop: takes keys, brings their objects up to date, retries what fails and gives up in the end.
+//! The worker loop: takes keys, syncs them, retries failed keys and finally drops them.
 //!
 //! Upstream: `worker`, `processNextWorkItem` and `handleErr` of each controller, and the loop in client-go that
 //! keeps the metrics of unfinished work.
@@ -14,13 +14,13 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use crate::span::{self, SyncTracer};
 use crate::{Key, WorkQueue};
 
-/// How often the worker loop brings the metrics of unfinished work up to date.
+/// How often the worker loop updates the metrics of unfinished work.
 pub const UPDATE_PERIOD: Duration = Duration::from_millis(500);
 
-/// When to give up a key that keeps failing.
+/// When a key that keeps failing is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// So many retries may follow a first failure; the failure of the last one drops the key.
+    /// Maximum number of retries after a first failure. If the last one fails, the key is dropped.
     pub max_retries: u32,
 }
 
@@ -31,35 +31,34 @@ impl Default for RetryPolicy {
     }
 }
 
-/// What became of a key after it was worked.
+/// What the worker loop did with a key after a sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disposition {
-    /// The sync succeeded, the key's failures are forgotten.
+    /// The sync succeeded; the key's failures are forgotten.
     Forgotten,
-    /// The sync failed, the key comes again when the limiter allows.
+    /// The sync failed; the key is retried when the rate limiter allows.
     Retried {
-        /// Failures in a row, this one included.
+        /// Number of consecutive failures, including this one.
         requeues: u32,
     },
-    /// The sync failed once too often, the key comes no more until something adds it.
+    /// The sync failed too often; the key is not retried until it is added again.
     Dropped,
 }
 
 /// One finished sync, for the caller's own metrics.
 #[derive(Debug)]
 pub struct Attempt<'a, K, T, E> {
-    /// What was worked.
+    /// The key.
     pub key: &'a K,
-    /// How it went.
+    /// The result of the sync.
     pub result: &'a Result<T, E>,
-    /// What follows from it.
+    /// What the worker loop did with the key.
     pub disposition: Disposition,
     /// How long the sync took.
     pub elapsed: Duration,
 }
 
-/// Works the queue until it is shut down and empty; see [`run_workers_observed`], of which this is the form without
-/// an observer.
+/// Processes the queue until it is shut down and empty: [`run_workers_observed`] without an observer.
 pub async fn run_workers<K, T, E, F, Fut>(
     queue: WorkQueue<K>,
     policy: RetryPolicy,
@@ -75,16 +74,16 @@ pub async fn run_workers<K, T, E, F, Fut>(
     run_workers_observed(queue, policy, concurrency, sync, |_| {}).await;
 }
 
-/// Works the queue with `concurrency` workers, at least one, each a task of its own, until the queue is shut down
-/// and worked empty.
+/// Processes the queue with `concurrency` workers (at least one), each in its own task, until the queue is shut down and
+/// empty.
 ///
-/// A key whose `sync` succeeds is forgotten. One that fails comes again by the queue's rate limiter, until it has
-/// failed `policy.max_retries` times after its first failure: then it is dropped, with an error in the log and a
-/// count in `workqueue_dropped_total`. `observe` sees every result before the key is done.
+/// If `sync` succeeds, the key's failures are forgotten. If it fails, the key is added again with the delay of the queue's
+/// rate limiter, at most `policy.max_retries` times; then the key is dropped, logged as an error and counted in
+/// `workqueue_dropped_total`. `observe` is called with every result before the key is done.
 ///
-/// When this future is dropped the workers are cancelled where they wait, and their keys are done without a retry.
-/// A panic in `sync` or in `observe` marks its key done, cancels the other workers and goes on to the caller: as
-/// upstream, a controller that panics takes its process down rather than run with fewer workers.
+/// If this future is dropped, the workers are cancelled at their current await, and their keys are done without a retry.
+/// A panic in `sync` or in `observe` marks its key done, cancels the other workers and is resumed in the caller: as in
+/// upstream, a controller that panics ends its process and does not continue with fewer workers.
 pub async fn run_workers_observed<K, T, E, F, Fut, O>(
     queue: WorkQueue<K>,
     policy: RetryPolicy,
@@ -156,8 +155,8 @@ impl<K: Key, F, O> Job<K, F, O> {
         O: Fn(Attempt<'_, K, T, E>),
     {
         let in_flight = InFlight { queue: &self.queue, key };
-        // A sync that finds nothing to do never waits; without this a long queue of such keys would keep the
-        // thread from all else. The key is in flight here, so that whoever drains the queue sees no gap.
+        // A sync that finds nothing to do never awaits; without this, a long queue of such keys would block all other
+        // tasks of the thread. The key is in flight here, so that a drain sees no gap.
         yield_now().await;
         let start = Instant::now();
         let requeues = self.queue.num_requeues(&in_flight.key);
@@ -173,7 +172,7 @@ impl<K: Key, F, O> Job<K, F, O> {
         });
     }
 
-    /// Applies the retry policy. The key is still in flight, so that it cannot come again before it is done.
+    /// Applies the retry policy. The key is still in flight, so that no worker takes it before it is done.
     fn settle<E: Display>(&self, key: &K, error: Option<&E>) -> Disposition {
         let Some(error) = error else {
             self.queue.forget(key);

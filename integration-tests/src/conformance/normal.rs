@@ -1,4 +1,4 @@
-//! The normal form: what two correct runs agree on, whatever names, uids and orders they chose.
+//! The normal form: equal for two correct runs, although their names, uids and orders differ.
 //!
 //! It has Endpoints by name, groups of interchangeable slices, and events without their counts. The README beside the
 //! recordings lists its rules. Expectations are sorted with [`in_order`] too, so the order in a file does not matter.

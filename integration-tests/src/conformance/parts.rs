@@ -114,7 +114,7 @@ pub fn drop_hints(form: &mut Value) {
             Map::remove(endpoint, "hints");
         }
     }
-    // What sorted by its hints may sort elsewhere without them.
+    // Without hints the order may be different.
     in_order(form);
 }
 

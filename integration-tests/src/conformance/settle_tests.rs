@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::*;
 
-/// A server whose only event has the reason that `outputs` tells for the seconds that have passed.
+/// A server whose only event has the reason that `outputs` returns for the seconds since the start.
 fn server(outputs: impl Fn(f64) -> String + Clone + Send + 'static) -> Api {
     let start = Instant::now();
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -33,7 +33,7 @@ fn form(reason: &str) -> Value {
     json!({"endpoints": {}, "slices": [], "events": [format!("Normal {reason} Service/web")]})
 }
 
-/// Checks what a step with a quiet time of 2 and a limit of 10 seconds, which wants "done", ends with, and when.
+/// Checks the result and the duration of a step that expects "done", with a quiet time of 2 s and a limit of 10 s.
 async fn check(outputs: impl Fn(f64) -> String + Clone + Send + 'static, reason: &str, seconds: f64) {
     let step = json!({"name": "s", "do": [], "quiet": 2, "limit": 10, "expect": {}});
     let step: Step = serde_json::from_value(step).unwrap();
@@ -47,26 +47,26 @@ async fn check(outputs: impl Fn(f64) -> String + Clone + Send + 'static, reason:
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_there_must_hold_for_the_quiet_time() {
+async fn a_snapshot_must_be_unchanged_for_the_quiet_time() {
     check(|_| "done".to_owned(), "done", 2.0).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_yet_wanted_is_waited_for() {
+async fn an_unexpected_snapshot_is_waited_out() {
     check(|now| if now < 4.9 { "early" } else { "done" }.to_owned(), "done", 6.9).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wanted_output_that_does_not_hold_is_not_taken() {
+async fn an_expected_snapshot_that_changes_again_is_not_accepted() {
     check(|now| if now < 1.9 { "done" } else { "late" }.to_owned(), "late", 10.1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_never_comes_is_waited_for_until_the_limit() {
+async fn waiting_for_the_expected_snapshot_ends_at_the_limit() {
     check(|_| "other".to_owned(), "other", 10.1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_never_rests_is_given_up_after_limit_and_quiet_time() {
+async fn a_snapshot_that_keeps_changing_is_taken_after_limit_and_quiet_time() {
     check(|now| format!("at-{}", (now * 2.0).round()), "at-24", 12.1).await;
 }

@@ -43,7 +43,7 @@ impl TestCluster {
         cluster
     }
 
-    /// Lets time pass.
+    /// Sleeps for tokio time.
     pub(crate) async fn pass(&self, seconds: u64) {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }

@@ -1,4 +1,4 @@
-//! Protocols, and peers that are gone without a word.
+//! Protocols, and peers that have silently gone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -127,7 +127,7 @@ async fn watches_and_requests_share_one_connection_over_http2() {
 }
 
 #[tokio::test]
-async fn watches_that_nobody_reads_hold_up_no_request() {
+async fn unread_watches_delay_no_request() {
     let authority = Authority::new();
     let server = Server::start(&authority).await;
     let files = Credentials::new();
@@ -151,7 +151,7 @@ async fn watches_that_nobody_reads_hold_up_no_request() {
 }
 
 #[tokio::test]
-async fn a_server_without_http2_is_spoken_to_in_http1() {
+async fn a_server_without_http2_is_used_over_http1() {
     let authority = Authority::new();
     let server = Server::with_protocols(&authority, &["http/1.1"]).await;
     let files = Credentials::new();

@@ -112,7 +112,7 @@ async fn a_plugin_that_hangs_is_reported_and_then_killed_and_blocks_no_thread() 
 }
 
 #[tokio::test]
-async fn waiting_for_a_plugin_can_be_given_up() {
+async fn waiting_for_a_plugin_can_be_cancelled() {
     let authority = Authority::new();
     let server = Server::start(&authority).await;
     let files = Credentials::new();
@@ -122,7 +122,7 @@ async fn waiting_for_a_plugin_can_be_given_up() {
         let written = std::fs::read_to_string(files.path("pid")).ok()?;
         written.strip_suffix('\n').map(str::to_owned)
     };
-    // As the binary does when it is told to stop.
+    // As the binary does on a signal.
     tokio::select! {
         _ = client(config, limits()) => panic!("the plugin has ended"),
         () = until("the plugin runs", async || pid().is_some()) => {}
@@ -221,7 +221,7 @@ async fn jump(minutes: u64) {
 }
 
 #[tokio::test]
-async fn a_credential_is_renewed_ahead_while_requests_go_on_with_it() {
+async fn a_credential_is_renewed_early_while_requests_use_it() {
     let authority = Authority::new();
     let server = Server::start(&authority).await;
     let files = Credentials::new();
@@ -259,7 +259,7 @@ async fn a_credential_is_renewed_ahead_while_requests_go_on_with_it() {
 }
 
 #[tokio::test]
-async fn requests_go_on_with_a_good_credential_while_the_plugin_fails() {
+async fn requests_use_a_valid_credential_while_the_plugin_fails() {
     let authority = Authority::new();
     let server = Server::start(&authority).await;
     let files = Credentials::new();
@@ -316,7 +316,7 @@ async fn a_certificate_of_a_plugin_is_replaced_when_it_expires() {
 }
 
 #[tokio::test]
-async fn a_plugin_is_told_what_kubectl_would_tell_it() {
+async fn a_plugin_gets_the_input_that_kubectl_gives_it() {
     let authority = Authority::new();
     let server = Server::start(&authority).await;
     let files = Credentials::new();
@@ -335,7 +335,7 @@ async fn a_plugin_is_told_what_kubectl_would_tell_it() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_plugin_is_said_in_one_line() {
+async fn plugin_errors_are_one_line() {
     let authority = Authority::new();
     let server = Server::start(&authority).await;
     let files = Credentials::new();
@@ -369,7 +369,7 @@ async fn what_is_wrong_with_a_plugin_is_said_in_one_line() {
         error_of(printing(&half)).await,
         error_of(printing(&answer(&serde_json::json!({"token": "a", "expirationTimestamp": "soon"})))).await,
         error_of(printing(&answer(&serde_json::json!({"token": "two\nlines"})))).await,
-        // A terminal only if somebody runs this test by hand with one.
+        // True only if the test is run by hand in a terminal.
         error_of(interactive).await,
     ];
     assert!(errors[..11].iter().all(|error| !error.is_empty() && !error.contains('\n')), "{errors:#?}");

@@ -145,7 +145,7 @@ async fn credentials_that_are_not_renewed_are_sent_as_kube_sends_them() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_file_is_said_in_one_line() {
+async fn file_errors_are_one_line() {
     let authority = Authority::new();
     let server = Server::start(&authority).await;
     let files = Credentials::new();

@@ -1,4 +1,4 @@
-//! An HTTPS server that notes who asked, and a certificate authority for it and its clients.
+//! An HTTPS server that records the client of each request, and a certificate authority for it and its clients.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -140,7 +140,7 @@ impl Server {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// Sends something on every watch; says to how many.
+    /// Sends an event on every watch. Returns the number of watches.
     pub(crate) fn send(&self, event: impl Into<Bytes>) -> usize {
         let event = event.into();
         self.shared.watches.lock().iter().filter(|watch| watch.unbounded_send(event.clone()).is_ok()).count()

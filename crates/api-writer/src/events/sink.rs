@@ -21,7 +21,7 @@ use crate::writer::ApiWriter;
 const TRIES: u32 = 12;
 /// Delay between attempts (client-go `defaultSleepDuration`).
 const PAUSE: Duration = Duration::from_secs(10);
-/// How often an event is put off by answers with Retry-After (client-go `maxRetries` of a request).
+/// How often an event is delayed by responses with Retry-After (client-go `maxRetries` of a request).
 const MAX_PUT_OFF: u32 = 10;
 /// Longest delay that is waited for, whatever the server asks for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);

@@ -151,7 +151,7 @@ async fn nothing_follows_a_create_that_failed_for_the_whole_plan() {
 }
 
 #[tokio::test]
-async fn a_create_whose_answer_was_lost_is_found_and_not_made_twice() {
+async fn a_create_with_a_lost_answer_is_found_and_not_repeated() {
     let (writer, asked) = answering(&[
         (500, r#"{"message":"lost"}"#),
         (409, r#"{"message":"there","reason":"AlreadyExists"}"#),
@@ -231,7 +231,7 @@ async fn after_a_404_to_an_update_the_object_shows_whether_the_cache_is_behind()
 }
 
 #[tokio::test]
-async fn a_delete_of_what_is_gone_is_as_good() {
+async fn deleting_a_missing_object_succeeds() {
     let key = slice("c").key();
     const OURS: (u16, &str) = (200, r#"{"metadata":{"uid":"u"}}"#);
     const THEIRS: (u16, &str) = (200, r#"{"metadata":{"uid":"v"}}"#);

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_found() {
+    fn unknown_paths_are_not_found() {
         check("GET", "/api/v1/pods/b", "get - //");
         check("GET", "/api/v1/namespaces/a/nodes", "get - //");
         check("GET", "/apis/apps/v1/deployments", "get - //");

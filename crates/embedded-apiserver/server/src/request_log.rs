@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_bounded_but_goes_on_counting() {
+    fn the_log_is_bounded_and_keeps_counting() {
         let log = RequestLog::new(2 * size_of::<LoggedRequest>() + 120);
         for (method, uri) in [
             ("POST", "/api/v1/namespaces/a/pods"),

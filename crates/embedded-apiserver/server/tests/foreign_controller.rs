@@ -82,12 +82,12 @@ fn pod(name: &str) -> Pod {
     .unwrap()
 }
 
-struct World {
+struct RunningController {
     server: EmbeddedApiServer,
     pods: Api<Pod>,
 }
 
-impl World {
+impl RunningController {
     /// A server with one Service, and the controller running on it.
     async fn start() -> Self {
         let server = EmbeddedApiServer::builder().seed(42).build().unwrap();
@@ -114,16 +114,16 @@ impl World {
 
 #[tokio::test(start_paused = true)]
 async fn ready_pods_are_counted() {
-    let world = World::start().await;
-    assert_eq!(world.count_after(1).await.as_deref(), Some("0"));
-    world.add_ready_pod("a").await;
-    world.add_ready_pod("b").await;
-    assert_eq!(world.count_after(1).await.as_deref(), Some("2"));
-    world.pods.delete("a", &Default::default()).await.unwrap();
-    assert_eq!(world.count_after(1).await.as_deref(), Some("1"));
-    world.server.clear_request_log();
-    world.count_after(600).await;
-    assert_eq!(world.server.writes(), BTreeMap::new(), "where nothing happens nothing is written");
+    let running = RunningController::start().await;
+    assert_eq!(running.count_after(1).await.as_deref(), Some("0"));
+    running.add_ready_pod("a").await;
+    running.add_ready_pod("b").await;
+    assert_eq!(running.count_after(1).await.as_deref(), Some("2"));
+    running.pods.delete("a", &Default::default()).await.unwrap();
+    assert_eq!(running.count_after(1).await.as_deref(), Some("1"));
+    running.server.clear_request_log();
+    running.count_after(600).await;
+    assert_eq!(running.server.writes(), BTreeMap::new(), "without a change the controller writes nothing");
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,11 +136,11 @@ async fn the_controller_recovers_from_faults() {
         FaultRule::on(Fault::Delay(Duration::from_secs(5)), "list", "pods").times(2),
     ] {
         let text = format!("{fault:?}");
-        let world = World::start().await;
-        world.server.add_fault(fault);
-        world.server.close_watches();
-        world.add_ready_pod("a").await;
-        world.add_ready_pod("b").await;
-        assert_eq!(world.count_after(60).await.as_deref(), Some("2"), "{text}");
+        let running = RunningController::start().await;
+        running.server.add_fault(fault);
+        running.server.close_watches();
+        running.add_ready_pod("a").await;
+        running.add_ready_pod("b").await;
+        assert_eq!(running.count_after(60).await.as_deref(), Some("2"), "{text}");
     }
 }

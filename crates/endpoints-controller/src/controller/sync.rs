@@ -21,7 +21,7 @@ impl EndpointsReconciler {
         // Taken before the Service is looked up: it may be deleted in between, and is then queued again.
         let deleted = runtime.with_state(key, |state| std::mem::take(&mut state.deleted));
         match runtime.cluster().service(key) {
-            // An alias gets no endpoints, and without a selector somebody else makes them.
+            // An ExternalName gets no endpoints, and without a selector another client makes them.
             Some(service) if !service.selects_pods() => Ok(Outcome::Done),
             Some(service) => self.sync_service(runtime, &service, existing).await,
             None => {
@@ -76,7 +76,7 @@ impl EndpointsReconciler {
         }
     }
 
-    /// Deletes the Endpoints of a deleted Service, but no others that have taken their name.
+    /// Deletes the Endpoints of a deleted Service, but not Endpoints that were created under their name later.
     async fn delete_endpoints(
         &self,
         runtime: &Cx,
@@ -86,7 +86,7 @@ impl EndpointsReconciler {
         let writer = runtime.writer();
         let existing = existing.filter(|existing| existing.metadata.deletion_timestamp.is_none());
         let tracker = writer.tracker();
-        // We may have made some, and do not know. That is the one case in which the cache is not asked.
+        // A create may have succeeded although its response was lost. Only in this case the cache is not consulted.
         let unresolved = existing.is_none() && tracker.take_unresolved(key).is_some();
         if existing.is_none() && !unresolved {
             return Ok(());
@@ -97,8 +97,8 @@ impl EndpointsReconciler {
             }
             FailedWrite { operation: Operation::Delete, object: key.clone(), error }
         };
-        // The stores of different kinds are read at different times: there may be such a Service again, or at the start
-        // still, and the Endpoints may be what somebody made for it. If so the cache will show it.
+        // The stores of different kinds are not updated together: the Service may exist again (or, at the start, still), and
+        // the Endpoints may belong to it. In this case the cache will show the Service.
         if writer.writer().service(key).await.map_err(failed)?.is_some() {
             return Ok(());
         }
@@ -125,7 +125,7 @@ fn warn_once(runtime: &Cx, service: &Service, warning: &UnreadableAnnotation) {
     }
 }
 
-/// The event about a failed write, in upstream's words.
+/// The event about a failed write, with upstream's text.
 fn failure_event(service: &ObjectKey, failed: &FailedWrite) -> PlannedEvent {
     let error = &failed.error;
     match failed.operation {

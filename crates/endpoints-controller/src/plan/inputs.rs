@@ -62,8 +62,8 @@ pub struct PlanOptions {
     /// Do not write a truncated object that already equals the truncated list. Upstream compares it with the full list,
     /// and so writes it again at every sync.
     pub keep_equal_truncated: bool,
-    /// Ignore labels of the Service that the controller itself sets on Endpoints when comparing. Upstream takes such a
-    /// label for missing, and so writes the object again at every sync.
+    /// Ignore labels of the Service that the controller itself sets on Endpoints when comparing. Upstream
+    /// considers such a label missing, so it writes the object again at every sync.
     pub ignore_reserved_labels: bool,
     /// Let the annotation `service.alpha.kubernetes.io/tolerate-unready-endpoints`, if its value is a boolean, override
     /// `spec.publishNotReadyAddresses`. Upstream no longer reads it; off by default.

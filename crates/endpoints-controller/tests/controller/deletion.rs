@@ -1,4 +1,4 @@
-//! When Endpoints go: with their Service, and at the start those whose Service went unseen.
+//! Deletion of Endpoints: with their Service, and at the start if the Service was deleted while no controller ran.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ async fn started(objects: impl IntoIterator<Item = Value>) -> Harness {
 }
 
 #[tokio::test(start_paused = true)]
-async fn endpoints_go_with_their_service_whoever_is_first() {
+async fn endpoints_are_deleted_with_their_service_in_either_order() {
     let harness = started([pod("a", 1, true)]).await;
     harness.create(&service("web")).await;
     harness.moment().await;
@@ -28,7 +28,7 @@ async fn endpoints_go_with_their_service_whoever_is_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_fails_is_tried_again() {
+async fn a_failed_deletion_is_retried() {
     let harness = started([]).await;
     let server = harness.crash().await;
     server.load([endpoints("left", "192.0.2.1")]).unwrap();
@@ -42,7 +42,7 @@ async fn a_deletion_that_fails_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_services_left_behind_goes_once_at_the_start() {
+async fn endpoints_of_services_deleted_while_stopped_are_deleted_at_the_start() {
     let mut lock = endpoints("lock", "192.0.2.1");
     lock["metadata"]["annotations"] = json!({"control-plane.alpha.kubernetes.io/leader": "{}"});
     let mut manual = service("manual");
@@ -50,7 +50,7 @@ async fn what_services_left_behind_goes_once_at_the_start() {
     let objects = [endpoints("left", "192.0.2.1"), endpoints("manual", "192.0.2.2"), lock, manual];
     let harness = started(objects).await;
     assert_eq!(harness.writes(), ["delete endpoints 200"]);
-    // What somebody makes without a Service later on is his.
+    // Endpoints that another client creates later without a Service are kept.
     harness.create(&endpoints("left", "192.0.2.3")).await;
     harness.pass(Duration::from_secs(60)).await;
     assert_eq!(harness.writes(), [""; 0]);
@@ -60,7 +60,7 @@ async fn what_services_left_behind_goes_once_at_the_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn endpoints_made_without_a_service_stay_though_a_late_sync_comes_by() {
+async fn endpoints_created_without_a_service_survive_a_late_sync() {
     let options = ControllerOptions { batch_period: Duration::from_secs(10), ..ControllerOptions::default() };
     let harness = Harness::start(&server([pod("a", 1, true)]), options).await;
     harness.create(&service("web")).await;
@@ -75,7 +75,7 @@ async fn endpoints_made_without_a_service_stay_though_a_late_sync_comes_by() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_made_anew_under_its_name_gets_endpoints_of_its_own() {
+async fn a_recreated_service_gets_new_endpoints() {
     let harness = started([pod("a", 1, true)]).await;
     for _ in 0..3 {
         harness.create(&service("web")).await;
@@ -89,7 +89,7 @@ async fn a_service_made_anew_under_its_name_gets_endpoints_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn endpoints_that_may_have_been_made_too_late_are_deleted_unseen() {
+async fn endpoints_created_after_their_service_was_deleted_are_deleted_before_the_cache_shows_them() {
     let harness = started([pod("a", 1, true)]).await;
     harness.fault(Fault::LoseRequest, "create", usize::MAX);
     harness.create(&service("web")).await;
@@ -102,14 +102,14 @@ async fn endpoints_that_may_have_been_made_too_late_are_deleted_unseen() {
     assert_eq!(harness.writes(), [""; 0]);
 }
 
-/// The stores of Services and of Endpoints are filled one after the other, and their versions need not compare.
+/// The stores of Services and of Endpoints are filled one after the other, and their versions may not be comparable.
 #[tokio::test(start_paused = true)]
-async fn nothing_goes_while_the_server_does_not_say_that_there_is_no_service() {
+async fn nothing_is_deleted_until_the_server_confirms_that_the_service_is_gone() {
     let mut manual = service("manual");
     manual["spec"]["selector"] = Value::Null;
     let server = server([endpoints("left", "192.0.2.1")]);
     let seconds = Duration::from_secs;
-    // Endpoints are read later than Services, whose watch then says nothing.
+    // Endpoints are listed later than Services, and the watch of Services is silent from then on.
     server.add_fault(FaultRule::on(Fault::StallWatch(seconds(1)), "watch", "endpoints").times(2));
     server.add_fault(FaultRule::on(Fault::StallWatch(seconds(60)), "watch", "services").after(1).times(1));
     let refuse = Fault::Refuse { status: 403, retry_after: None };

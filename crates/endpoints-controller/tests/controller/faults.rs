@@ -1,4 +1,4 @@
-//! Writes that fail, are refused, or of which nobody knows what became.
+//! Writes that fail, are refused, or have an unknown result.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn trigger_time(endpoints: &Value) -> &Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_are_told_and_tried_again_and_keep_their_trigger_time() {
+async fn failures_are_reported_and_retried_with_their_trigger_time() {
     let harness = started().await;
     harness.fault(refuse(500), "create", 1);
     harness.create(&service("web")).await;
@@ -77,7 +77,7 @@ async fn a_lost_answer_makes_no_difference() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conflict_is_settled_when_the_cache_has_caught_up() {
+async fn a_conflict_is_resolved_once_the_cache_has_caught_up() {
     let harness = started().await;
     harness.create(&service("web")).await;
     harness.pass(Duration::from_secs(1)).await;
@@ -95,7 +95,7 @@ async fn a_conflict_is_settled_when_the_cache_has_caught_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_on_its_way_out_gets_nothing_and_nobody_is_told() {
+async fn nothing_is_created_or_reported_in_a_terminating_namespace() {
     let harness = started().await;
     let mut held = service("web");
     held["metadata"] = json!({"name": "web", "namespace": "leaving", "finalizers": ["example.invalid/hold"]});
@@ -111,7 +111,7 @@ async fn a_namespace_on_its_way_out_gets_nothing_and_nobody_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreadable_annotation_is_told_once_for_each_version_of_the_service() {
+async fn an_invalid_annotation_is_reported_once_for_each_version_of_the_service() {
     let warnings = crate::harness::Warnings::default();
     let _guard = tracing::subscriber::set_default(warnings.clone());
     let plan = PlanOptions::default().with_tolerate_unready_annotation(true);

@@ -1,4 +1,4 @@
-//! A server that asks to be left alone: 429, and 503 with Retry-After.
+//! A server that asks for a pause: 429, and 503 with Retry-After.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ fn busy(status: u16, retry_after: u32) -> Fault {
     Fault::Refuse { status, retry_after: Some(retry_after) }
 }
 
-/// What was asked and when, in seconds since the server started.
+/// The requests and their times, in seconds since the server started.
 fn asked(harness: &Harness) -> Vec<(u128, String)> {
     harness.timed_writes().into_iter().map(|(at, write)| (at / 1000, write)).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_that_the_server_asks_for_is_kept_whatever_happens_meanwhile() {
+async fn a_requested_pause_delays_every_sync_of_the_key() {
     for status in [429, 503] {
         let harness = started().await;
         harness.fault(busy(status, 20), "create", 2);
@@ -41,14 +41,14 @@ async fn a_pause_that_the_server_asks_for_is_kept_whatever_happens_meanwhile() {
         assert_eq!(addresses(&made).len(), 11);
         let trigger_time =
             &made["metadata"]["annotations"]["endpoints.kubernetes.io/last-change-trigger-time"];
-        assert_eq!(trigger_time, "2026-01-01T00:00:02Z", "that of the change which had to wait longest");
+        assert_eq!(trigger_time, "2026-01-01T00:00:02Z", "the trigger time of the oldest change");
         assert_eq!(harness.events(), [""; 0], "it is no failure");
         assert_eq!(harness.controller.pending(), 0);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_busy_for_long_is_asked_at_its_own_pace_and_never_given_up() {
+async fn a_server_that_stays_busy_is_retried_after_each_requested_pause_without_limit() {
     let harness = started().await;
     harness.fault(busy(429, 30), "create", 100);
     harness.create(&service("web")).await;
@@ -59,7 +59,7 @@ async fn a_server_that_is_busy_for_long_is_asked_at_its_own_pace_and_never_given
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_time_to_come_back_a_busy_server_is_asked_less_and_less_often() {
+async fn a_busy_server_without_retry_after_is_retried_with_backoff() {
     let harness = started().await;
     harness.fault(Fault::Refuse { status: 429, retry_after: None }, "create", 4);
     harness.create(&service("web")).await;
@@ -72,7 +72,7 @@ async fn without_a_time_to_come_back_a_busy_server_is_asked_less_and_less_often(
 }
 
 #[tokio::test(start_paused = true)]
-async fn endpoints_of_a_service_that_goes_during_a_pause_go_after_it() {
+async fn endpoints_of_a_service_deleted_during_a_pause_are_deleted_after_it() {
     let harness = started().await;
     harness.create(&service("web")).await;
     harness.pass(Duration::from_secs(1)).await;

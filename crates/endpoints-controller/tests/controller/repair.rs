@@ -1,4 +1,4 @@
-//! What becomes of Endpoints that somebody else changes.
+//! Endpoints that another client changes.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn edits_are_repaired_at_once() {
     harness.patch("endpoints", "web", json!({"metadata": {"labels": {"x": "y"}}})).await;
     harness.moment().await;
     assert_eq!(harness.get("endpoints", "web").unwrap()["metadata"]["labels"].get("x"), None);
-    // An annotation is nobody's business, and our own echo starts nothing.
+    // A foreign annotation is kept, and the echo of our own write starts no sync.
     harness.patch("endpoints", "web", json!({"metadata": {"annotations": {"x": "y"}}})).await;
     harness.pass(Duration::from_secs(60)).await;
     assert_eq!(harness.writes(), ["update endpoints 200", "update endpoints 200"]);
@@ -48,7 +48,7 @@ async fn without_the_gate_edits_stay_until_something_else_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deleted_endpoints_are_made_anew_at_once_with_the_gate_and_without() {
+async fn deleted_endpoints_are_recreated_at_once_with_and_without_the_gate() {
     for repair in [true, false] {
         let harness = started(repair).await;
         harness.delete("endpoints", "web").await;
@@ -60,7 +60,7 @@ async fn deleted_endpoints_are_made_anew_at_once_with_the_gate_and_without() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_edit_while_a_write_is_on_its_way_is_repaired() {
+async fn an_edit_during_a_write_is_repaired() {
     let harness = started(true).await;
     harness.fault(Fault::Delay(Duration::from_millis(500)), "update", 1);
     harness.load([pod("b", 2, true)]);
@@ -72,7 +72,7 @@ async fn an_edit_while_a_write_is_on_its_way_is_repaired() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn edits_made_while_nobody_watched_are_repaired_at_the_start() {
+async fn edits_made_while_stopped_are_repaired_at_the_start() {
     for repair in [true, false] {
         let harness = started(repair).await;
         let server = harness.crash().await;
@@ -85,9 +85,9 @@ async fn edits_made_while_nobody_watched_are_repaired_at_the_start() {
     }
 }
 
-/// No event tells of Endpoints that went before the cache had seen them and was then filled anew.
+/// The watch reports no event for Endpoints that were created and deleted between two lists.
 #[tokio::test(start_paused = true)]
-async fn endpoints_that_were_made_and_deleted_between_two_lists_are_made_anew() {
+async fn endpoints_created_and_deleted_between_two_lists_are_recreated() {
     for answer_comes_after in [false, true] {
         let harness = Harness::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await;
         harness.hold_up("endpoints", Duration::from_secs(5)).await;

@@ -39,7 +39,7 @@ async fn pods_of_a_service_become_its_endpoints() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_batch_period_holds_up_syncs_that_pods_cause_and_no_others() {
+async fn the_batch_period_delays_syncs_caused_by_pods_only() {
     let options = ControllerOptions { batch_period: seconds(5), ..ControllerOptions::default() };
     let harness = Harness::start(&server([pod("a", 1, true)]), options).await;
     harness.create(&service("web")).await;
@@ -67,7 +67,7 @@ async fn the_batch_period_holds_up_syncs_that_pods_cause_and_no_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn services_without_selector_and_aliases_are_left_alone() {
+async fn services_without_selector_and_external_names_are_ignored() {
     let harness = Harness::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await;
     harness.create(&json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "manual"}, "spec": {"ports": [{"port": 80}]},
@@ -132,14 +132,14 @@ async fn a_sync_waits_until_the_cache_shows_our_own_last_write() {
 
 /// kubernetes#127370, kubernetes#126578.
 #[tokio::test(start_paused = true)]
-async fn an_update_that_changed_nothing_leaves_the_service_free_for_the_next() {
+async fn an_update_without_effect_does_not_block_the_next_update() {
     let plan = PlanOptions::upstream().with_capacity(2);
     let options = ControllerOptions { plan, repair: false, ..ControllerOptions::default() };
     let pods = [pod("a", 1, true), pod("b", 2, true), pod("c", 3, true)];
     let harness = Harness::start(&server(pods), options).await;
     harness.create(&service("web")).await;
     harness.moment().await;
-    // The addresses that did not fit make it write each time; the first time the trigger time goes.
+    // Truncated Endpoints are written at each sync; the first such write removes the trigger time.
     let mut versions = Vec::new();
     for value in ["1", "2", "3"] {
         harness.patch("services", "web", json!({"metadata": {"annotations": {"x": value}}})).await;
@@ -155,7 +155,7 @@ async fn an_update_that_changed_nothing_leaves_the_service_free_for_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_is_shut_down_returns_and_takes_no_more_work() {
+async fn a_shut_down_controller_returns_and_starts_no_sync() {
     let harness = Harness::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await;
     harness.controller.shut_down();
     harness.create(&service("web")).await;

@@ -1,4 +1,5 @@
-//! What nodes change: how CPU is spread over zones, in which zone endpoints are, and which pods can be published at all.
+//! What changes of nodes affect: the distribution of CPU over zones, the zones of endpoints, and which pods can be
+//! published.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ impl EndpointSliceReconciler {
             *self.topology_outdated.lock() = true;
             self.nodes_changed.notify_one();
         }
-        // Before the first sync of all Services there is nothing to mend.
+        // Before all Services were synced once there is nothing to repair.
         if !runtime.cluster().has_synced() {
             return;
         }
@@ -42,9 +43,9 @@ impl EndpointSliceReconciler {
     }
 
     /// Reads all nodes if one has changed, and syncs the Services whose hints no longer fit (upstream
-    /// `checkNodeTopologyDistribution`). With the gate also those which had to do without hints and may have some now:
-    /// upstream leaves these as they are until something else syncs them. Syncs call this too: one that a node started
-    /// must see what the node changed.
+    /// `checkNodeTopologyDistribution`). With the gate, it also syncs Services whose hints were removed and that may
+    /// have hints again; upstream waits until something else syncs them. Each sync calls this too, so that a sync that a node
+    /// change started uses the changed nodes.
     pub(super) fn refresh_topology(&self, runtime: &Cx) {
         let mut outdated = self.topology_outdated.lock();
         if !std::mem::take(&mut *outdated) {
@@ -57,7 +58,7 @@ impl EndpointSliceReconciler {
             return;
         }
         let topology = Arc::new(topology);
-        // First of all: a sync that ends from now on compares what it leaves with these.
+        // Set before anything else: a sync that ends from now on compares its hints with these.
         *self.topology.write() = Arc::clone(&topology);
         let misfits = runtime.keys_matching(|state| self.no_longer_fits(&state.hinted, &topology));
         for service in misfits {
@@ -70,7 +71,7 @@ impl EndpointSliceReconciler {
         state.is_overloaded(topology) || (self.options.node_zone_resync && state.may_be_hinted(topology))
     }
 
-    /// Keeps what a sync left of hints. Nodes may have changed since it read them; then it is repeated if need be.
+    /// Stores the hints of a sync. If nodes have changed since the sync read them, the sync is repeated if necessary.
     pub(super) fn keep_hints(
         &self,
         runtime: &Cx,

@@ -19,7 +19,7 @@ impl EndpointSliceReconciler {
             self.metrics.replace(runtime.forget(key).share, None);
             return Ok(Outcome::Done);
         };
-        // An ExternalName gets no endpoints, and without a selector somebody else makes them.
+        // An ExternalName gets no endpoints, and without a selector another client makes them.
         if !service.selects_pods() {
             return Ok(Outcome::Done);
         }
@@ -101,7 +101,7 @@ fn warn_once(runtime: &Cx, service: &Service, warning: &UnreadableAnnotation) {
     }
 }
 
-/// The error of a sync and its event. The message is upstream's aggregate: one error as it is, several in brackets.
+/// The error of a sync and its event. The message is formatted as upstream's aggregate: several errors are in brackets.
 fn sync_error(service: &Service, pods_left_out: &[PlanError], failed: Vec<FailedWrite>) -> SyncError {
     let key = &service.key;
     let mut all: Vec<String> = pods_left_out.iter().map(ToString::to_string).collect();

@@ -49,7 +49,7 @@ impl<'i, 'a> Drafter<'i, 'a> {
     /// Builds a new slice (upstream `newEndpointSlice`). If it reuses the name of an existing slice, `replaces` is that slice.
     ///
     /// In this case upstream sends neither version nor uid. Here both are kept, so that the API server refuses the update if
-    /// somebody else wrote the slice in between; and finalizers are kept, which are not this controller's to remove.
+    /// another client wrote the slice in between. Finalizers are also kept: they belong to other controllers.
     pub(super) fn new_slice(&self, new: &NewSlice, replaces: Option<&'a Arc<EndpointSlice>>) -> Draft<'a> {
         let old = replaces.map(|slice| &slice.metadata);
         let metadata = ObjectMeta {

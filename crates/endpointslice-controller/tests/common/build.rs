@@ -8,11 +8,11 @@ use kube_endpoint_core_model::service::{ServicePort, TargetPort};
 use kube_endpoint_core_model::{EndpointSlice, IpFamily, ObjectKey, Pod, Service, Timestamp};
 use kube_endpoint_endpointslice_controller::PlanOptions;
 
-use super::World;
+use super::ClusterState;
 
 /// A Service `web` with port 80 to the containers' port `http`, on one node for each zone; no pods yet.
-pub fn web(zones: &[&str]) -> World {
-    World {
+pub fn web(zones: &[&str]) -> ClusterState {
+    ClusterState {
         service: Service {
             key: ObjectKey::new("ns", "web"),
             uid: "svc".into(),
@@ -66,7 +66,7 @@ pub fn http(number: i32) -> ContainerPort {
     ContainerPort { name: "http".into(), container_port: number, protocol: "TCP".into() }
 }
 
-impl World {
+impl ClusterState {
     /// Adds ready pods: zone and number.
     pub fn pods(mut self, zones: &[(&str, usize)]) -> Self {
         for (zone, count) in zones {

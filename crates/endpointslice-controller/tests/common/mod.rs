@@ -17,7 +17,7 @@ use serde::Deserialize;
 /// The inputs of a plan, owned.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct World {
+pub struct ClusterState {
     pub service: Service,
     #[serde(default)]
     pub nodes: Vec<Node>,
@@ -33,7 +33,7 @@ pub struct World {
     pub hinted: HintedState,
 }
 
-impl World {
+impl ClusterState {
     pub fn plan(&self) -> Plan {
         let nodes: BTreeMap<Text, Arc<Node>> =
             self.nodes.iter().map(|node| (node.name.clone(), Arc::new(node.clone()))).collect();
@@ -129,11 +129,11 @@ pub fn published(slices: &[Arc<EndpointSlice>], ready: bool) -> BTreeMap<PodAt, 
 }
 
 /// The first write after which a pod that is ready before and after the sync is ready in no slice, and these pods.
-pub fn missed(world: &World, plan: &Plan) -> Option<(usize, Vec<PodAt>)> {
-    let states = world.states(plan);
+pub fn missed(cluster: &ClusterState, plan: &Plan) -> Option<(usize, Vec<PodAt>)> {
+    let states = cluster.states(plan);
     let ready =
         |slices: &[Arc<EndpointSlice>]| -> BTreeSet<PodAt> { published(slices, true).into_keys().collect() };
-    let before = ready(world.existing_slices.as_deref().unwrap_or_default());
+    let before = ready(cluster.existing_slices.as_deref().unwrap_or_default());
     let stays: BTreeSet<PodAt> = before.intersection(&ready(states.last()?)).cloned().collect();
     let missed = |state: &Vec<Arc<EndpointSlice>>| -> Vec<PodAt> {
         stays.difference(&ready(state)).cloned().collect()

@@ -13,7 +13,7 @@ use kube_endpoint_core_model::{
 use kube_endpoint_endpointslice_controller::PlanOptions;
 use proptest::prelude::*;
 
-use super::World;
+use super::ClusterState;
 
 /// One step of a history: the state of the cluster, and the edits of slices before it.
 #[derive(Clone, Debug)]
@@ -177,14 +177,15 @@ fn nodes() -> impl Strategy<Value = Vec<Node>> {
 
 impl Step {
     /// The cluster of this step, with the slices that the previous step left.
-    pub fn world(&self, before: Option<World>) -> World {
-        let (slices, hinted) = before.map(|world| (world.existing_slices, world.hinted)).unwrap_or_default();
+    pub fn cluster(&self, before: Option<ClusterState>) -> ClusterState {
+        let (slices, hinted) =
+            before.map(|cluster| (cluster.existing_slices, cluster.hinted)).unwrap_or_default();
         let mut slices: Vec<EndpointSlice> =
             slices.into_iter().flatten().map(|slice| (*slice).clone()).collect();
         for edit in &self.edits {
             edit.apply(&mut slices, self.options.max_endpoints_per_slice);
         }
-        World {
+        ClusterState {
             service: self.service.clone(),
             nodes: self.nodes.clone(),
             pods: self.pods.iter().cloned().map(Arc::new).collect(),

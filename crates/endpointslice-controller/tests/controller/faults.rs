@@ -1,4 +1,4 @@
-//! Writes that fail, are refused, or of which nobody knows what became.
+//! Writes that fail, are refused, or have an unknown result.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
@@ -22,7 +22,7 @@ async fn two_slices() -> Harness {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_whose_answer_was_lost_leaves_one_slice() {
+async fn a_create_with_a_lost_answer_makes_one_slice() {
     for fault in [Fault::ApplyAndLoseAnswer, Fault::LoseRequest] {
         let harness = Harness::with([pod("a", 1, true)]).await;
         harness.fault(fault, "create", 1);
@@ -36,7 +36,7 @@ async fn a_create_whose_answer_was_lost_leaves_one_slice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_whose_answer_was_lost_is_asked_for_under_its_name_while_the_cache_lags() {
+async fn a_create_with_a_lost_answer_is_repeated_under_its_name_while_the_cache_lags() {
     let harness = Harness::with([pod("a", 1, true)]).await;
     harness.hold_up("endpointslices", seconds(20)).await;
     harness.fault(Fault::ApplyAndLoseAnswer, "create", 1);
@@ -61,7 +61,7 @@ async fn a_create_whose_answer_was_lost_is_asked_for_under_its_name_while_the_ca
 }
 
 #[tokio::test(start_paused = true)]
-async fn creates_whose_answers_are_lost_again_and_again_leave_one_slice_each() {
+async fn creates_that_repeatedly_lose_their_answers_make_one_slice_each() {
     let plan = PlanOptions::default().with_max_endpoints_per_slice(1);
     let options = ControllerOptions { plan, ..ControllerOptions::default() };
     for held_up in [0, 30] {
@@ -129,7 +129,7 @@ async fn a_delete_whose_answer_was_lost_makes_no_difference() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_write_is_told_and_tried_again_and_keeps_its_trigger_time() {
+async fn a_failed_write_is_reported_and_retried_with_its_trigger_time() {
     let harness = Harness::with([pod("a", 1, true)]).await;
     harness.fault(refuse(500), "create", 1);
     harness.create(&service("web")).await;
@@ -150,7 +150,7 @@ async fn a_failed_write_is_told_and_tried_again_and_keeps_its_trigger_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_are_told_in_upstreams_words() {
+async fn failures_are_reported_with_upstreams_texts() {
     let harness = Harness::with([pod("a", 1, true)]).await;
     harness.fault(refuse(500), "create", 2);
     harness.create(&service("web")).await;
@@ -192,7 +192,7 @@ async fn after_fifteen_retries_a_service_is_dropped_until_something_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_row_of_failures_is_forgotten_once_a_sync_succeeds() {
+async fn a_successful_sync_resets_the_failure_count() {
     let harness = Harness::with([service("web")]).await;
     harness.requests();
     for number in 1..4 {
@@ -206,7 +206,7 @@ async fn a_row_of_failures_is_forgotten_once_a_sync_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_service_that_fails_holds_up_no_other() {
+async fn a_failing_service_delays_no_other() {
     let harness = Harness::with([pod("a", 1, true)]).await;
     let refuse = FaultRule::new(refuse(500), |it| it.verb == "create" && it.namespace == "bad");
     harness.server.add_fault(refuse);
@@ -221,7 +221,7 @@ async fn one_service_that_fails_holds_up_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conflict_is_settled_when_the_cache_has_caught_up() {
+async fn a_conflict_is_resolved_once_the_cache_has_caught_up() {
     let harness = Harness::with([pod("a", 1, true), service("web")]).await;
     let made = harness.slice("web");
     harness.requests();
@@ -237,7 +237,7 @@ async fn a_conflict_is_settled_when_the_cache_has_caught_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_is_never_answered_is_given_up_after_a_minute() {
+async fn an_unanswered_write_times_out_after_a_minute() {
     let harness = Harness::with([pod("a", 1, true), service("web")]).await;
     harness.requests();
     harness.fault(Fault::Delay(seconds(600)), "update", 1);
@@ -249,7 +249,7 @@ async fn a_write_that_is_never_answered_is_given_up_after_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_address_type_that_fails_holds_up_no_other() {
+async fn a_failing_address_type_delays_no_other() {
     let dual = |name: &str, number: u8| {
         let mut pod = pod(name, number, true);
         pod["status"]["podIPs"] =

@@ -1,4 +1,4 @@
-//! What nodes have to do with slices, and what the gates change about it, on and off.
+//! How changes of nodes affect slices, with each gate on and off.
 
 use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
 use serde_json::json;
@@ -21,7 +21,7 @@ async fn with_missing_node_resync(missing_node_resync: bool) -> Harness {
 }
 
 #[tokio::test(start_paused = true)]
-async fn node_zone_resync_brings_the_zone_of_a_node_into_slices_when_it_appears_or_changes() {
+async fn node_zone_resync_publishes_a_new_or_changed_zone_of_a_node() {
     let harness = with_zone_resync(true).await;
     harness.load([node("node", "zone-a", 4)]);
     harness.moment().await;
@@ -29,7 +29,7 @@ async fn node_zone_resync_brings_the_zone_of_a_node_into_slices_when_it_appears_
     harness.load([node("node", "zone-b", 4)]);
     harness.moment().await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1 [zone-b]"]);
-    // What else changes about a node matters to nobody.
+    // Other changes of a node start no sync.
     harness.load([node("node", "zone-b", 8), node("other", "zone-b", 8)]);
     harness.patch("nodes", "node", json!({"metadata": {"labels": {"x": "y"}}})).await;
     harness.pass(seconds(60)).await;
@@ -48,7 +48,7 @@ async fn without_node_zone_resync_the_zone_waits_for_another_change_of_the_servi
 }
 
 #[tokio::test(start_paused = true)]
-async fn zones_that_change_together_are_one_write_for_each_service_after_the_batch_period() {
+async fn zone_changes_within_the_batch_period_are_one_write_for_each_service() {
     let options = ControllerOptions { batch_period: seconds(3), ..ControllerOptions::default() };
     let objects = [node("other", "", 4), pod("a", 1, true), pod_on("other", "b", 2, true), service("web")];
     let harness = Harness::start(&server(objects), options).await;
@@ -62,7 +62,7 @@ async fn zones_that_change_together_are_one_write_for_each_service_after_the_bat
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_whose_node_is_not_known_is_left_out_and_that_is_told() {
+async fn a_pod_with_an_unknown_node_is_left_out_and_reported() {
     let harness = with_missing_node_resync(true).await;
     harness.create(&service("web")).await;
     harness.pass(millis(500)).await;
@@ -98,7 +98,7 @@ async fn without_missing_node_resync_pods_wait_for_the_next_retry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_the_retries_used_up_only_missing_node_resync_publishes_the_pod() {
+async fn after_the_last_retry_only_missing_node_resync_publishes_the_pod() {
     for gate in [true, false] {
         let harness = with_missing_node_resync(gate).await;
         harness.create(&service("web")).await;
@@ -112,7 +112,7 @@ async fn with_the_retries_used_up_only_missing_node_resync_publishes_the_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_publishes_unready_pods_gets_those_of_unknown_nodes_too() {
+async fn publish_not_ready_addresses_includes_pods_with_unknown_nodes() {
     let harness = Harness::with([pod_on("late", "b", 2, false)]).await;
     let mut all = service("web");
     all["spec"]["publishNotReadyAddresses"] = true.into();

@@ -1,4 +1,4 @@
-//! The controller with its own informers, on the embedded API server and in paused time.
+//! A controller with its own informers, on the embedded API server and under a paused clock.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -18,8 +18,7 @@ use crate::objects::{SERVICE_NAME, name, node};
 
 pub(crate) struct Harness(Simulation<EndpointSliceController>);
 
-/// A server that starts with these objects, as they are but for an address for each Service, and with the node `node`,
-/// which has no zone.
+/// A server that starts with these objects and the node `node`, which has no zone. Each Service gets a cluster IP.
 pub(crate) fn server(objects: impl IntoIterator<Item = Value>) -> EmbeddedApiServer {
     let addressed = |(number, mut object): (usize, Value)| {
         if object["kind"] == "Service" {
@@ -42,7 +41,7 @@ pub(crate) fn millis(millis: u64) -> Duration {
 }
 
 impl Harness {
-    /// Starts a controller on a server and lets it do what it wants to do at the start.
+    /// Starts a controller on a server and waits two seconds for its first syncs.
     pub(crate) async fn start(server: &EmbeddedApiServer, options: ControllerOptions) -> Self {
         let harness = Self::begin(server, options);
         harness.pass(seconds(2)).await;
@@ -54,24 +53,24 @@ impl Harness {
         Self::start(&server(objects), ControllerOptions::default()).await
     }
 
-    /// A controller on a server that does nothing before the test waits.
+    /// A controller on a server; it runs once the test awaits something.
     pub(crate) fn begin(server: &EmbeddedApiServer, options: ControllerOptions) -> Self {
         let of_queues = HISTOGRAM_NAMES.map(|name| (name, HISTOGRAM_BUCKETS.to_vec()));
         let buckets = buckets().into_iter().chain(of_queues);
         Self(Simulation::begin(server, buckets, |environment| controller(environment, options)))
     }
 
-    /// Ends the controller in the middle of what it does. The server stays.
+    /// Aborts the controller, and returns the server.
     pub(crate) async fn crash(self) -> EmbeddedApiServer {
         self.0.crash().await
     }
 
-    /// Deletes an object, pods at once.
+    /// Deletes an object, pods without a grace period.
     pub(crate) async fn delete(&self, plural: &str, name: &str) {
         self.delete_now(plural, name).await;
     }
 
-    /// The slices of a Service on the server, whoever made them, sorted by name.
+    /// The slices of a Service on the server, of all managers, sorted by name.
     pub(crate) fn slices(&self, service: &str) -> Vec<Value> {
         let mut slices = self.server.list("endpointslices");
         slices.retain(|slice| slice["metadata"]["labels"][SERVICE_NAME] == service);
@@ -91,7 +90,7 @@ impl Harness {
         crate::objects::endpoints(&self.slices(service))
     }
 
-    /// What the events say, sorted.
+    /// The controller's events, sorted.
     pub(crate) fn events(&self) -> Vec<String> {
         self.0.events(EVENT_COMPONENT)
     }

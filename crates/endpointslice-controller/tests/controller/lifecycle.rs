@@ -1,4 +1,4 @@
-//! Services that go, come back, or become something else.
+//! Services that are deleted, recreated, or change their type.
 
 use kube_endpoint_controller_runtime::StateCounts;
 use kube_endpoint_endpointslice_controller::ControllerOptions;
@@ -14,13 +14,13 @@ fn owner(slice: &Value) -> &Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slices_go_with_their_service() {
+async fn slices_are_deleted_with_their_service() {
     let harness = Harness::with([pod("a", 1, true)]).await;
     harness.create(&service("web")).await;
     harness.pass(seconds(1)).await;
     harness.delete("services", "web").await;
     harness.pass(seconds(60)).await;
-    // The garbage collector takes them; the controller need not.
+    // The garbage collector deletes them, not the controller.
     assert_eq!(harness.requests(), ["create endpointslices 201"]);
     assert_eq!(harness.server.count("endpointslices"), 0);
     assert_eq!(harness.controller.state_counts(), StateCounts::default());
@@ -28,14 +28,14 @@ async fn slices_go_with_their_service() {
 
 /// kubernetes#141592
 #[tokio::test(start_paused = true)]
-async fn a_service_made_anew_under_its_name_within_a_batch_gets_slices_of_its_own() {
+async fn a_service_recreated_within_a_batch_period_gets_new_slices() {
     for batch in [0, 5] {
         let options = ControllerOptions { batch_period: seconds(batch), ..ControllerOptions::default() };
         let harness = Harness::start(&server([pod("a", 1, true)]), options).await;
         for round in 0..5 {
             let made = harness.create(&service("web")).await;
             harness.pass(seconds(1) * (round % 2)).await;
-            // A sync that waits for the end of the batch when the Service goes, and finds the next one.
+            // A sync that is delayed by the batch period when the Service is deleted, and then finds the new Service.
             harness.load([pod("b", 2, round % 2 == 0)]);
             if round < 4 {
                 harness.delete("services", "web").await;
@@ -58,11 +58,11 @@ async fn a_service_made_anew_under_its_name_within_a_batch_gets_slices_of_its_ow
 }
 
 #[tokio::test(start_paused = true)]
-async fn slices_of_a_former_service_are_replaced_though_nobody_collects_them() {
+async fn slices_of_a_former_service_are_replaced_without_the_garbage_collector() {
     let harness = Harness::with([pod("a", 1, true)]).await;
     let first = harness.create(&service("web")).await;
     harness.moment().await;
-    // What the collector is too late for looks like this to the controller: the Service has another uid.
+    // If the garbage collector is late, the controller sees a Service with another uid.
     let mut second = harness.get("services", "web").unwrap();
     second["metadata"]["uid"] = "another".into();
     harness.load([second]);
@@ -96,7 +96,7 @@ async fn a_service_that_is_being_deleted_gets_no_new_slices() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_on_its_way_out_gets_nothing_and_nobody_is_told() {
+async fn nothing_is_created_or_reported_in_a_terminating_namespace() {
     let harness = Harness::with([]).await;
     let mut held = service("web");
     held["metadata"] = json!({"name": "web", "namespace": "leaving", "finalizers": ["example.invalid/hold"]});
@@ -106,7 +106,7 @@ async fn a_namespace_on_its_way_out_gets_nothing_and_nobody_is_told() {
     assert_eq!(harness.requests(), ["create endpointslices 201"]);
     harness.send("DELETE", LEAVING, "application/json", &Value::Null).await;
     harness.pass(seconds(600)).await;
-    // The slice went before the Service, which is held; nothing is made anew.
+    // The slice is deleted before the Service, which a finalizer holds; no slice is created.
     let refused = harness.requests();
     assert!(refused.iter().all(|request| request == "create endpointslices 403"), "{refused:?}");
     assert!(refused.len() <= 1, "{refused:?}");
@@ -115,14 +115,14 @@ async fn a_namespace_on_its_way_out_gets_nothing_and_nobody_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_that_a_leaving_namespace_refuses_is_not_tried_again() {
+async fn a_create_refused_by_a_terminating_namespace_is_not_retried() {
     let mut held = pod("a", 1, true);
     held["metadata"]["namespace"] = "leaving".into();
     held["metadata"]["finalizers"] = json!(["example.invalid/hold"]);
     let harness = Harness::with([held]).await;
     harness.send("DELETE", LEAVING, "application/json", &Value::Null).await;
     harness.pass(seconds(1)).await;
-    // It came a moment before the namespace began to go.
+    // The pod was created just before the namespace began to terminate.
     let mut late = service("web");
     late["metadata"]["namespace"] = "leaving".into();
     harness.load([late]);
@@ -134,7 +134,7 @@ async fn a_create_that_a_leaving_namespace_refuses_is_not_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slices_of_a_service_that_turns_external_or_loses_its_selector_are_left_alone() {
+async fn slices_of_a_service_that_becomes_external_or_loses_its_selector_are_kept() {
     let external = json!({"spec": {"type": "ExternalName", "externalName": "example.invalid", "clusterIP": null, "clusterIPs": null, "ipFamilies": null, "ipFamilyPolicy": null}});
     for change in [external, json!({"spec": {"selector": null}})] {
         let harness = Harness::with([pod("a", 1, true)]).await;
@@ -157,7 +157,7 @@ async fn slices_of_a_service_that_turns_external_or_loses_its_selector_are_left_
 }
 
 #[tokio::test(start_paused = true)]
-async fn services_without_a_selector_are_somebody_elses() {
+async fn services_without_a_selector_are_ignored() {
     let harness = Harness::with([pod("a", 1, true)]).await;
     let mut manual = service("web");
     manual["spec"]["selector"] = Value::Null;

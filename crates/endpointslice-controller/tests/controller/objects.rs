@@ -1,12 +1,12 @@
-//! Objects that tests put on the server, and how they read those that the controller put there.
+//! Objects that tests create on the server, and readers of those that the controller writes.
 
 use serde_json::{Value, json};
 
-/// What the controller writes into the label of its slices.
+/// The value of the label of the controller's slices.
 pub(crate) const MANAGER: &str = "endpointslice-controller.k8s.io";
-/// The label that says who manages a slice.
+/// The label that names the manager of a slice.
 pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-/// The label that says to which Service a slice belongs.
+/// The label that names the Service of a slice.
 pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// A pod of the application `web` on the node `node`; its last number is that of its address.
@@ -49,7 +49,7 @@ pub(crate) fn service(name: &str) -> Value {
     })
 }
 
-/// A node that is ready, with so many CPUs; without a zone if that is empty.
+/// A ready node with `cpus` CPUs; without a zone if `zone` is empty.
 pub(crate) fn node(name: &str, zone: &str, cpus: u32) -> Value {
     let labels = if zone.is_empty() { Value::Null } else { json!({"topology.kubernetes.io/zone": zone}) };
     json!({

@@ -1,4 +1,4 @@
-//! A server that asks to be left alone: 429, and 503 with Retry-After.
+//! A server that asks for a pause: 429, and 503 with Retry-After.
 
 use kube_endpoint_embedded_apiserver::Fault;
 use serde_json::json;
@@ -10,13 +10,13 @@ fn busy(status: u16, retry_after: u32) -> Fault {
     Fault::Refuse { status, retry_after: Some(retry_after) }
 }
 
-/// When the controller asked, in seconds since the server started.
+/// The times of the requests, in seconds since the server started.
 fn asked(harness: &Harness) -> Vec<u128> {
     harness.timed_requests().iter().map(|(at, _)| at / 1000).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_that_the_server_asks_for_is_kept_whatever_happens_meanwhile() {
+async fn a_requested_pause_delays_every_sync_of_the_key() {
     for status in [429, 503] {
         let harness = Harness::with([pod("a", 1, true)]).await;
         harness.fault(busy(status, 20), "create", 2);
@@ -38,7 +38,7 @@ async fn a_pause_that_the_server_asks_for_is_kept_whatever_happens_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_busy_for_long_is_asked_at_its_own_pace_and_never_given_up() {
+async fn a_server_that_stays_busy_is_retried_after_each_requested_pause_without_limit() {
     let harness = Harness::with([pod("a", 1, true)]).await;
     harness.fault(busy(429, 30), "create", 100);
     harness.create(&service("web")).await;
@@ -49,7 +49,7 @@ async fn a_server_that_is_busy_for_long_is_asked_at_its_own_pace_and_never_given
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_time_to_come_back_a_busy_server_is_asked_less_and_less_often() {
+async fn a_busy_server_without_retry_after_is_retried_with_backoff() {
     let harness = Harness::with([pod("a", 1, true)]).await;
     harness.fault(Fault::Refuse { status: 429, retry_after: None }, "create", 4);
     harness.create(&service("web")).await;
@@ -58,7 +58,7 @@ async fn without_a_time_to_come_back_a_busy_server_is_asked_less_and_less_often(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_goes_during_a_pause_is_forgotten() {
+async fn a_service_deleted_during_a_pause_is_forgotten() {
     let harness = Harness::with([pod("a", 1, true)]).await;
     harness.fault(busy(429, 100), "create", 1);
     harness.create(&service("web")).await;

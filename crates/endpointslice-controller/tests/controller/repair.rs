@@ -1,4 +1,4 @@
-//! What becomes of slices that somebody else changes.
+//! Slices that another client changes.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpointslice_controller::ControllerOptions;
@@ -14,7 +14,7 @@ async fn started(options: ControllerOptions) -> Harness {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slice_deleted_by_hand_is_made_again_after_a_second() {
+async fn a_slice_deleted_by_hand_is_recreated_after_a_second() {
     let harness = started(ControllerOptions::default()).await;
     let first = harness.slice("web");
     harness.delete("endpointslices", name(&first)).await;
@@ -27,8 +27,8 @@ async fn a_slice_deleted_by_hand_is_made_again_after_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slice_deleted_by_hand_right_after_a_restart_is_made_again() {
-    // Upstream's tracker knows nothing of slices that it has not written to, and misses it.
+async fn a_slice_deleted_by_hand_right_after_a_restart_is_recreated() {
+    // Upstream's tracker does not know slices that it has not written, and misses the deletion.
     let server = started(ControllerOptions::default()).await.crash().await;
     let harness = Harness::start(&server, ControllerOptions::default()).await;
     harness.delete("endpointslices", name(&harness.slice("web"))).await;
@@ -37,10 +37,10 @@ async fn a_slice_deleted_by_hand_right_after_a_restart_is_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slice_deleted_while_the_controller_starts_is_made_again() {
+async fn a_slice_deleted_while_the_controller_starts_is_recreated() {
     for moment in 0..8 {
         let server = started(ControllerOptions::default()).await.crash().await;
-        // The pods come last, so that the slices are known for a while before the first sync.
+        // Pods are listed last, so the cache shows the slices before the first sync.
         server.add_fault(FaultRule::new(Fault::Delay(millis(4)), |request| request.plural() == "pods"));
         let harness = Harness::begin(&server, ControllerOptions::default());
         harness.pass(millis(moment)).await;
@@ -53,13 +53,13 @@ async fn a_slice_deleted_while_the_controller_starts_is_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slice_deleted_while_the_watch_is_down_is_made_again() {
+async fn a_slice_deleted_while_the_watch_is_down_is_recreated() {
     let harness = started(ControllerOptions::default()).await;
     harness.fault_watch(Fault::Refuse { status: 500, retry_after: None }, "endpointslices", 5);
     harness.server.close_watches();
     harness.pass(millis(10)).await;
     harness.delete("endpointslices", name(&harness.slice("web"))).await;
-    // The history is gone, so that the next list has to tell.
+    // The history is compacted, so only the next list shows the deletion.
     harness.server.compact();
     harness.pass(seconds(60)).await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
@@ -82,7 +82,7 @@ async fn a_slice_edited_by_hand_is_repaired_after_a_second_or_the_batch_period()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slice_edited_while_nobody_watched_is_repaired_at_the_start() {
+async fn a_slice_edited_while_stopped_is_repaired_at_the_start() {
     let server = started(ControllerOptions::default()).await.crash().await;
     let mut edited = server.list("endpointslices").remove(0);
     edited["endpoints"] = json!([{"addresses": ["192.0.2.1"]}]);
@@ -92,7 +92,7 @@ async fn a_slice_edited_while_nobody_watched_is_repaired_at_the_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_annotation_that_somebody_adds_costs_a_look_and_stays() {
+async fn a_foreign_annotation_is_kept_and_causes_no_write() {
     let harness = started(ControllerOptions::default()).await;
     let (before, made) = (harness.syncs(), harness.slice("web"));
     harness.patch("endpointslices", name(&made), json!({"metadata": {"annotations": {"x": "y"}}})).await;
@@ -103,7 +103,7 @@ async fn an_annotation_that_somebody_adds_costs_a_look_and_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slice_whose_managed_by_label_is_taken_away_is_replaced_and_left_alone() {
+async fn a_slice_without_its_managed_by_label_is_replaced_and_kept() {
     for label in [json!(null), json!("somebody.example")] {
         let harness = started(ControllerOptions::default()).await;
         let lost = name(&harness.slice("web")).to_owned();
@@ -111,7 +111,7 @@ async fn a_slice_whose_managed_by_label_is_taken_away_is_replaced_and_left_alone
         harness.pass(seconds(60)).await;
         assert_eq!(harness.requests(), ["create endpointslices 201"]);
         assert_eq!(harness.slices("web").len(), 2);
-        // It is somebody else's now, whatever happens to it.
+        // The slice now belongs to another manager: its changes start no sync.
         let before = harness.syncs();
         harness.patch("endpointslices", &lost, json!({"endpoints": []})).await;
         harness.delete("endpointslices", &lost).await;
@@ -123,7 +123,7 @@ async fn a_slice_whose_managed_by_label_is_taken_away_is_replaced_and_left_alone
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slice_that_is_given_to_the_controller_by_hand_is_put_in_order() {
+async fn a_slice_labelled_as_managed_by_the_controller_is_repaired() {
     let harness = started(ControllerOptions::default()).await;
     harness.create(&slice("foreign", "web", "somebody.example", "192.0.2.1")).await;
     harness.pass(seconds(60)).await;
@@ -138,7 +138,7 @@ async fn a_slice_that_is_given_to_the_controller_by_hand_is_put_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slice_that_is_moved_to_another_service_makes_both_be_put_in_order() {
+async fn moving_a_slice_to_another_service_syncs_both_services() {
     let mut other = service("other");
     other["spec"]["selector"] = json!({"app": "other"});
     let mut of_other = pod("b", 2, true);
@@ -168,7 +168,7 @@ async fn a_slice_that_loses_its_service_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slice_that_cannot_go_yet_is_replaced_meanwhile() {
+async fn a_slice_held_by_a_finalizer_is_replaced() {
     let harness = started(ControllerOptions::default()).await;
     let made = harness.slice("web");
     harness
@@ -184,9 +184,9 @@ async fn a_slice_that_cannot_go_yet_is_replaced_meanwhile() {
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
 }
 
-/// No event tells of a slice that went before the cache had seen it and was then filled anew.
+/// The watch reports no event for a slice that was created and deleted between two lists.
 #[tokio::test(start_paused = true)]
-async fn a_slice_that_was_made_and_deleted_between_two_lists_is_made_anew() {
+async fn a_slice_created_and_deleted_between_two_lists_is_recreated() {
     for answer_comes_after in [false, true] {
         let harness = Harness::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await;
         harness.hold_up("endpointslices", seconds(5)).await;

@@ -1,4 +1,4 @@
-//! The end of the controller.
+//! Shutdown of the controller.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
@@ -8,7 +8,7 @@ use crate::harness::{Harness, millis, seconds, server};
 use crate::objects::{pod, service};
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_is_shut_down_takes_no_more_work() {
+async fn a_shut_down_controller_starts_no_sync() {
     let mut harness = Harness::with([pod("a", 1, true)]).await;
     harness.controller.shut_down();
     harness.stopped().await;
@@ -19,7 +19,7 @@ async fn a_controller_that_is_shut_down_takes_no_more_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_is_queued_is_left_and_the_write_on_its_way_is_finished() {
+async fn shutdown_finishes_the_write_in_progress_and_leaves_queued_keys() {
     let options = ControllerOptions { workers: 1, ..ControllerOptions::default() };
     let mut harness = Harness::start(&server([pod("a", 1, true)]), options).await;
     harness.fault(Fault::Delay(seconds(3)), "create", usize::MAX);
@@ -37,7 +37,7 @@ async fn work_that_is_queued_is_left_and_the_write_on_its_way_is_finished() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_writes_of_a_sync_that_is_under_way_are_finished() {
+async fn shutdown_finishes_all_writes_of_a_sync_in_progress() {
     let plan = PlanOptions::default().with_max_endpoints_per_slice(1);
     let options = ControllerOptions { plan, ..ControllerOptions::default() };
     let mut harness =
@@ -51,7 +51,7 @@ async fn all_writes_of_a_sync_that_is_under_way_are_finished() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn retries_and_pauses_hold_up_no_shutdown() {
+async fn retries_and_pauses_do_not_delay_shutdown() {
     for retry_after in [None, Some(200)] {
         let mut harness = Harness::with([pod("a", 1, true)]).await;
         harness.fault(Fault::Refuse { status: 429, retry_after }, "create", usize::MAX);
@@ -65,7 +65,7 @@ async fn retries_and_pauses_hold_up_no_shutdown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_still_waits_for_its_stores_can_be_shut_down() {
+async fn a_controller_waiting_for_its_caches_can_be_shut_down() {
     let server = server([]);
     let stall = Fault::Delay(seconds(3600));
     server.add_fault(FaultRule::new(stall, |request| request.plural() == "pods"));

@@ -8,7 +8,7 @@ use crate::harness::{Harness, millis, seconds, server};
 use crate::objects::{SERVICE_NAME, name, pod, pod_of_nobody, service};
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_written_on_a_cache_that_does_not_show_the_slice_just_made() {
+async fn nothing_is_written_until_the_cache_shows_a_new_slice() {
     let harness = Harness::with([pod("a", 1, true)]).await;
     harness.hold_up("endpointslices", seconds(20)).await;
     harness.create(&service("web")).await;
@@ -18,7 +18,7 @@ async fn nothing_is_written_on_a_cache_that_does_not_show_the_slice_just_made() 
     }
     harness.pass(seconds(10)).await;
     assert_eq!(harness.requests(), ["create endpointslices 201"]);
-    // The watch comes back, and what waited is published at once.
+    // Once the watch is back, the delayed change is published at once.
     harness.pass(seconds(2) + millis(10)).await;
     assert_eq!(harness.requests(), ["update endpointslices 200"]);
     assert_eq!(harness.endpoints("web").len(), 9);
@@ -31,7 +31,7 @@ async fn nothing_is_written_on_a_cache_that_does_not_show_the_slice_just_made() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_outage_of_the_watch_costs_no_more_than_itself() {
+async fn a_long_watch_outage_builds_up_no_backoff() {
     let harness = Harness::with([pod("a", 1, true), service("web")]).await;
     harness.requests();
     harness.hold_up("endpointslices", seconds(120)).await;
@@ -41,12 +41,12 @@ async fn a_long_outage_of_the_watch_costs_no_more_than_itself() {
     harness.pass(seconds(118)).await;
     assert_eq!(harness.requests(), ["update endpointslices 200"]);
     harness.pass(seconds(1)).await;
-    assert_eq!(harness.requests(), ["update endpointslices 200"], "no backoff has built up meanwhile");
+    assert_eq!(harness.requests(), ["update endpointslices 200"], "no backoff has built up");
     assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2", "10.1.0.3"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_the_cache_does_not_show_yet_is_waited_for() {
+async fn a_sync_waits_until_the_cache_shows_our_deletion() {
     let plan = PlanOptions::default().with_max_endpoints_per_slice(1);
     let options = ControllerOptions { plan, ..ControllerOptions::default() };
     let harness =
@@ -65,7 +65,7 @@ async fn a_deletion_that_the_cache_does_not_show_yet_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_services_are_not_held_up_by_a_write_that_the_cache_does_not_show() {
+async fn a_stale_service_delays_no_other() {
     let harness = Harness::with([pod("a", 1, true)]).await;
     harness.hold_up("endpointslices", seconds(10)).await;
     harness.create(&service("web")).await;
@@ -75,7 +75,7 @@ async fn other_services_are_not_held_up_by_a_write_that_the_cache_does_not_show(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_cache_missed_is_not_waited_for() {
+async fn writes_that_a_relist_skipped_are_not_waited_for() {
     let harness = Harness::with([pod("a", 1, true)]).await;
     harness.hold_up("endpointslices", seconds(5)).await;
     harness.create(&service("web")).await;
@@ -98,7 +98,7 @@ async fn what_the_cache_missed_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_breaks_after_every_event_changes_nothing() {
+async fn a_watch_that_breaks_after_every_event_causes_no_extra_writes() {
     let harness = Harness::with([service("web")]).await;
     harness.requests();
     let breaks = FaultRule::on(Fault::BreakWatch { after: 1 }, "watch", "endpointslices");
@@ -115,7 +115,7 @@ async fn a_watch_that_breaks_after_every_event_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_echo_that_comes_before_the_answer_starts_no_sync() {
+async fn an_echo_before_the_response_starts_no_sync() {
     let plan = PlanOptions::default().with_max_endpoints_per_slice(1);
     let options = ControllerOptions { plan, ..ControllerOptions::default() };
     let harness = Harness::start(&server([pod("a", 1, true), service("web")]), options).await;
@@ -136,7 +136,7 @@ async fn an_echo_that_comes_before_the_answer_starts_no_sync() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slice_edited_or_deleted_before_its_write_is_answered_is_repaired() {
+async fn a_slice_edited_or_deleted_before_the_response_is_repaired() {
     for edit in [true, false] {
         let harness = Harness::with([pod("a", 1, true), service("web")]).await;
         harness.requests();
@@ -158,7 +158,7 @@ async fn a_slice_edited_or_deleted_before_its_write_is_answered_is_repaired() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slice_handed_to_another_service_while_it_is_written_makes_both_be_put_in_order() {
+async fn moving_a_slice_to_another_service_during_a_write_syncs_both_services() {
     let mut other = service("other");
     other["spec"]["selector"] = json!({"app": "other"});
     let harness = Harness::with([pod("a", 1, true), service("web"), other]).await;
@@ -176,7 +176,7 @@ async fn a_slice_handed_to_another_service_while_it_is_written_makes_both_be_put
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_edit_while_a_write_is_on_its_way_is_repaired() {
+async fn an_edit_during_a_write_is_repaired() {
     let harness = Harness::with([pod("a", 1, true), service("web")]).await;
     harness.requests();
     let made = harness.slice("web");

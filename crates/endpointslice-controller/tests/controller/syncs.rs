@@ -33,7 +33,7 @@ async fn one_pod_that_turns_ready_is_one_write_and_one_sync() {
     let before = harness.syncs();
     harness.load([pod("b", 2, true)]);
     harness.pass(seconds(3600)).await;
-    assert_eq!(harness.requests(), ["update endpointslices 200"], "and our own echo starts nothing");
+    assert_eq!(harness.requests(), ["update endpointslices 200"], "the echo of our own write starts no sync");
     assert_eq!(harness.syncs() - before, 1.0);
     assert_eq!(trigger_time(&harness.slice("web")), "2026-01-01T00:01:02Z");
 }
@@ -51,11 +51,11 @@ async fn a_new_service_is_one_write_and_one_sync() {
     harness.delete("pods", "a").await;
     harness.pass(seconds(60)).await;
     assert_eq!(harness.requests(), ["delete endpointslices 200"]);
-    assert_eq!(harness.syncs() - before, 1.0, "nor does the echo of a deletion start anything");
+    assert_eq!(harness.syncs() - before, 1.0, "the echo of a deletion starts no sync");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_touch_endpoints_starts_no_sync() {
+async fn changes_that_do_not_affect_endpoints_start_no_sync() {
     let harness = Harness::with([pod("a", 1, true), service("web")]).await;
     harness.requests();
     let before = harness.syncs();
@@ -67,7 +67,7 @@ async fn what_does_not_touch_endpoints_starts_no_sync() {
     harness.load([other, node("third", "zone-c", 4)]);
     harness.pass(seconds(60)).await;
     assert_eq!(harness.syncs(), before);
-    // A Service starts one whatever changes about it, and then nothing is found to do.
+    // Any change of a Service starts a sync, which finds nothing to write.
     harness.patch("services", "web", json!({"metadata": {"annotations": {"x": "y"}}})).await;
     harness.pass(seconds(60)).await;
     assert_eq!(harness.syncs() - before, 1.0);
@@ -86,7 +86,7 @@ async fn a_restart_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_batch_period_holds_up_syncs_that_pods_cause_and_no_others() {
+async fn the_batch_period_delays_syncs_caused_by_pods_only() {
     let harness = Harness::start(&server([pod("a", 1, true)]), batched(5)).await;
     harness.create(&service("web")).await;
     harness.pass(seconds(1)).await;

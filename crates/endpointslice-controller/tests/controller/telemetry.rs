@@ -1,4 +1,4 @@
-//! The metrics page after a flow that is always the same.
+//! The metrics page after a scripted flow.
 
 use kube_endpoint_embedded_apiserver::Fault;
 use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
@@ -8,7 +8,7 @@ use crate::harness::{Harness, seconds, server};
 use crate::objects::{name, pod, service};
 
 #[tokio::test(start_paused = true)]
-async fn the_page_after_a_scripted_flow() {
+async fn metrics_after_a_scripted_flow() {
     let plan = PlanOptions::default().with_max_endpoints_per_slice(2);
     let options = ControllerOptions { plan, ..ControllerOptions::default() };
     let pods = (1..6).map(|number| pod(&format!("p{number}"), number, true));
@@ -18,7 +18,7 @@ async fn the_page_after_a_scripted_flow() {
     harness.create(&service("web")).await;
     harness.create(&close).await;
     harness.pass(seconds(5)).await;
-    // One fails once; one waits for the cache; one slice is deleted by hand, and one for lack of pods.
+    // One sync fails once; one waits for the cache; one slice is deleted by hand, and one because it has no pods.
     harness.fault(Fault::Refuse { status: 500, retry_after: None }, "update", 1);
     let mut moved = pod("p1", 1, true);
     moved["metadata"]["labels"] = json!({"app": "other"});
@@ -68,7 +68,7 @@ async fn both_families_of_a_dual_stack_service_are_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slices_of_a_family_that_is_given_up_count_as_changes() {
+async fn slices_of_a_removed_family_count_as_changes() {
     let harness = dual_stack().await;
     let changes = || harness.metric("endpoint_slice_controller_changes");
     assert_eq!(changes(), 2.0);
@@ -79,11 +79,11 @@ async fn slices_of_a_family_that_is_given_up_count_as_changes() {
     assert_eq!(harness.slice("web")["addressType"], "IPv4");
     assert_eq!(changes(), 3.0);
     let counted = harness.metric("endpoint_slice_controller_endpointslices_changed_per_sync_count");
-    assert_eq!(counted, 3.0, "for the family that is left only");
+    assert_eq!(counted, 3.0, "only for the remaining family");
 }
 
 #[tokio::test(start_paused = true)]
-async fn services_are_counted_by_the_traffic_distribution_that_is_in_force() {
+async fn services_are_counted_by_their_effective_traffic_distribution() {
     let harness = Harness::with([pod("a", 1, true), service("web")]).await;
     let counted = |value: &str| {
         let name = "endpoint_slice_controller_services_count_by_traffic_distribution";

@@ -1,4 +1,4 @@
-//! Topology hints: what a change of the nodes does to Services that have them.
+//! How changes of nodes affect Services with topology hints.
 
 use kube_endpoint_endpointslice_controller::ControllerOptions;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ async fn hinted() -> Harness {
         .map(|number: u8| pod_on(if number <= 2 { "a" } else { "b" }, &format!("p{number}"), number, true));
     objects.extend(pods);
     let server = server(objects);
-    // The node of other tests has no zone, and would keep all hints back.
+    // The node of other tests has no zone, which would prevent all hints.
     let mut ordinary = node("node", "zone-a", 1);
     ordinary["metadata"]["labels"]["node-role.kubernetes.io/control-plane"] = "".into();
     server.load([ordinary]).unwrap();
@@ -54,7 +54,7 @@ async fn after_a_node_got_its_zone(node_zone_resync: bool) -> Harness {
 }
 
 #[tokio::test(start_paused = true)]
-async fn node_zone_resync_brings_hints_back_that_a_node_without_a_zone_withdrew() {
+async fn node_zone_resync_restores_hints_that_a_node_without_a_zone_removed() {
     let harness = after_a_node_got_its_zone(true).await;
     // Two thirds of the CPU are in zone-a now.
     assert_eq!(
@@ -82,11 +82,11 @@ async fn node_zone_resync_brings_hints_back_that_a_node_without_a_zone_withdrew(
     );
     harness.load([node("y", "", 8)]);
     harness.pass(seconds(60)).await;
-    assert_eq!(harness.syncs() - before, 1.0, "nor is a Service synced that can have no hints");
+    assert_eq!(harness.syncs() - before, 1.0, "a Service that can have no hints is not synced");
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_that_change_while_a_sync_is_under_way_are_not_missed() {
+async fn node_changes_during_a_sync_are_not_missed() {
     let harness = after_a_node_got_its_zone(true).await;
     harness.delete("nodes", "x").await;
     harness.pass(seconds(4)).await;
@@ -98,14 +98,14 @@ async fn nodes_that_change_while_a_sync_is_under_way_are_not_missed() {
         harness.endpoints("web").iter().all(|endpoint| !endpoint.contains("->")),
         "written, but not answered"
     );
-    // So small a node overloads nobody.
+    // A node this small overloads no zone.
     harness.load([node("x", "zone-a", 1)]);
     harness.pass(seconds(10)).await;
     assert!(harness.endpoints("web").iter().all(|endpoint| endpoint.contains("->")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_node_zone_resync_withdrawn_hints_wait_for_another_change_of_the_service() {
+async fn without_node_zone_resync_removed_hints_wait_for_another_change_of_the_service() {
     let harness = after_a_node_got_its_zone(false).await;
     harness.pass(seconds(3600)).await;
     assert_eq!(harness.requests(), [""; 0]);
@@ -129,7 +129,7 @@ fn without_hints() -> [&'static str; 4] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hints_are_told_when_they_come_and_when_they_go() {
+async fn added_and_removed_hints_are_reported() {
     let harness = hinted().await;
     harness.patch("services", "web", json!({"metadata": {"annotations": null}})).await;
     harness.pass(millis(500)).await;
@@ -144,9 +144,9 @@ async fn hints_are_told_when_they_come_and_when_they_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn services_that_a_change_of_the_nodes_overloads_are_synced() {
+async fn a_node_change_that_overloads_a_zone_starts_a_sync() {
     let harness = hinted().await;
-    // A share of three quarters is more than two of four endpoints should carry.
+    // Two of four endpoints are too few for a share of three quarters.
     harness.load([node("a", "zone-a", 12)]);
     harness.moment().await;
     assert_eq!(harness.requests(), ["update endpointslices 200"]);
@@ -162,7 +162,7 @@ async fn services_that_a_change_of_the_nodes_overloads_are_synced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_of_the_nodes_that_overloads_nobody_starts_no_sync() {
+async fn a_node_change_that_overloads_no_zone_starts_no_sync() {
     let harness = hinted().await;
     let before = harness.syncs();
     harness.load([node("a", "zone-a", 5)]);
@@ -172,11 +172,11 @@ async fn a_change_of_the_nodes_that_overloads_nobody_starts_no_sync() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hints_go_with_the_last_node_of_a_zone_and_come_back_with_the_node() {
+async fn hints_are_removed_with_the_last_node_of_a_zone_and_restored_with_it() {
     let harness = hinted().await;
     harness.delete("nodes", "b").await;
     harness.pass(millis(500)).await;
-    // The pods of the node are left out, as it is not known any more.
+    // The pods of the node are left out, because the node is unknown.
     assert_eq!(harness.endpoints("web"), ["10.1.0.1 [zone-a]", "10.1.0.2 [zone-a]"]);
     harness.requests();
     harness.load([node("b", "zone-b", 4)]);
@@ -187,7 +187,7 @@ async fn hints_go_with_the_last_node_of_a_zone_and_come_back_with_the_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn that_there_can_be_no_hints_is_told_once_and_not_at_every_sync() {
+async fn impossible_hints_are_reported_once() {
     let mut alone = service("web");
     alone["metadata"]["annotations"] = json!({"service.kubernetes.io/topology-mode": "Auto"});
     let harness = Harness::with([alone, pod_on("node", "a", 1, true)]).await;
@@ -199,7 +199,7 @@ async fn that_there_can_be_no_hints_is_told_once_and_not_at_every_sync() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_says_nothing_again_of_hints_that_are_as_they_shall_be() {
+async fn a_restart_does_not_report_correct_hints_again() {
     let harness = hinted().await;
     harness.pass(millis(500)).await;
     let events = harness.events();
@@ -219,10 +219,10 @@ async fn hints_follow_a_node_into_another_zone_at_once() {
     harness.pass(seconds(5)).await;
     assert_eq!(harness.endpoints("web"), without_hints(), "three zones are too many for four endpoints");
     harness.requests();
-    // The zone's last node moves to another: what its pods are hinted for follows in the same write.
+    // The zone's last node moves to another zone, and the hints of its pods change in the same write.
     harness.load([node("c", "zone-b", 4)]);
     harness.pass(seconds(5)).await;
-    assert_eq!(harness.requests(), [""; 0], "nobody is overloaded, and no pod has moved");
+    assert_eq!(harness.requests(), [""; 0], "no zone is overloaded, and no pod has moved");
     harness.load([node("a", "zone-d", 8)]);
     harness.pass(seconds(5)).await;
     assert_eq!(

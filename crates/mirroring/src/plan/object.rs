@@ -125,7 +125,7 @@ impl<'a> Template<'a> {
 }
 
 /// Returns a slice with the name, uid, version and finalizers of an existing one of the same address type. So the API server
-/// refuses the update if somebody else wrote the slice in between.
+/// refuses the update if another client wrote the slice in between.
 pub(super) fn in_place_of(existing: &EndpointSlice, slice: EndpointSlice) -> EndpointSlice {
     let ObjectMeta { namespace, labels, annotations, owner_references, .. } = slice.metadata;
     let metadata =

@@ -33,9 +33,9 @@ async fn after_fifteen_retries_endpoints_are_dropped_until_something_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_makes_no_slice_twice() {
+async fn a_lost_answer_creates_no_second_slice() {
     for fault in [Fault::ApplyAndLoseAnswer, Fault::LoseRequest] {
-        // With the watch running, and with one that shows nothing of it for a while.
+        // With a running watch, and with a stalled one.
         for held_up in [false, true] {
             let harness = started().await;
             if held_up {
@@ -81,7 +81,7 @@ async fn a_sync_waits_until_the_cache_shows_our_own_last_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_created_a_moment_ago_is_found_when_it_has_to_go() {
+async fn a_slice_just_created_is_found_when_it_must_be_deleted() {
     let harness = started().await;
     harness.hold_up("endpointslices", Duration::from_secs(5)).await;
     harness.create(&endpoints("web", &["192.0.2.1"])).await;
@@ -92,7 +92,7 @@ async fn what_was_created_a_moment_ago_is_found_when_it_has_to_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conflict_is_settled_when_the_cache_has_caught_up() {
+async fn a_conflict_is_resolved_once_the_cache_has_caught_up() {
     let harness = started().await;
     harness.create(&endpoints("web", &["192.0.2.1"])).await;
     harness.pass(Duration::from_secs(1)).await;
@@ -107,7 +107,7 @@ async fn a_conflict_is_settled_when_the_cache_has_caught_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_on_its_way_out_gets_nothing() {
+async fn nothing_is_created_in_a_terminating_namespace() {
     let harness = started().await;
     harness.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "leaving"}})).await;
     for mut held in [service("web"), endpoints("web", &["192.0.2.1"])] {
@@ -116,7 +116,7 @@ async fn a_namespace_on_its_way_out_gets_nothing() {
         harness.create(&held).await;
     }
     harness.pass(Duration::from_secs(1)).await;
-    // The namespace goes between the moment at which a slice is found to be missing and the create.
+    // The namespace terminates after the plan has found that a slice is missing and before the create.
     harness.fault(Fault::Delay(Duration::from_millis(50)), "create", 1);
     let slice = harness.server.list("endpointslices")[0]["metadata"]["name"].as_str().unwrap().to_owned();
     let path = format!("/apis/discovery.k8s.io/v1/namespaces/leaving/endpointslices/{slice}");
@@ -129,7 +129,7 @@ async fn a_namespace_on_its_way_out_gets_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_is_shut_down_takes_no_more_work() {
+async fn a_shut_down_controller_starts_no_sync() {
     let harness = started().await;
     harness.controller.shut_down();
     harness.create(&endpoints("web", &["192.0.2.1"])).await;

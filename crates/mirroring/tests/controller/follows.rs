@@ -45,7 +45,7 @@ async fn edits_of_endpoints_are_mirrored_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deleted_and_made_anew_the_slices_belong_to_the_new_endpoints() {
+async fn slices_of_recreated_endpoints_have_the_new_owner() {
     for between in [0, 5] {
         let harness = started([service("web")]).await;
         harness.create(&endpoints("web", &["192.0.2.1"])).await;
@@ -64,7 +64,7 @@ async fn deleted_and_made_anew_the_slices_belong_to_the_new_endpoints() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_label_and_the_mark_of_a_lock_switch_mirroring_off_and_on() {
+async fn the_skip_mirror_label_and_the_leader_annotation_turn_mirroring_off() {
     let on_and_off = [
         ("labels", "endpointslice.kubernetes.io/skip-mirror", "true"),
         ("annotations", "control-plane.alpha.kubernetes.io/leader", "{}"),
@@ -84,7 +84,7 @@ async fn a_label_and_the_mark_of_a_lock_switch_mirroring_off_and_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn services_come_and_go_and_gain_and_lose_selectors() {
+async fn slices_follow_the_service_and_its_selector() {
     let harness = started([endpoints("web", &["192.0.2.1"])]).await;
     assert_eq!(harness.slices(), NOTHING);
     harness.create(&service("web")).await;
@@ -96,14 +96,15 @@ async fn services_come_and_go_and_gain_and_lose_selectors() {
     harness.patch("services", "web", json!({"spec": {"selector": null}})).await;
     harness.moment().await;
     assert_eq!(harness.slices(), mirrored("192.0.2.1"));
-    // The API server deletes the Endpoints with it; the slices do not wait for the garbage collector.
+    // The API server deletes the Endpoints with the Service; the controller deletes the slices without waiting for the
+    // garbage collector.
     harness.delete("services", "web").await;
     harness.moment().await;
     assert_eq!(harness.slices(), NOTHING);
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_changes_of_a_service_and_of_what_is_not_mirrored_start_nothing() {
+async fn irrelevant_changes_start_no_sync() {
     let mut selecting = service("pods");
     selecting["spec"]["selector"] = json!({"app": "web"});
     let harness = started([service("web"), selecting, endpoints("web", &["192.0.2.1"])]).await;
@@ -115,7 +116,7 @@ async fn other_changes_of_a_service_and_of_what_is_not_mirrored_start_nothing() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_endpoints_are_being_deleted_no_slice_is_made() {
+async fn no_slice_is_created_for_endpoints_being_deleted() {
     let mut held = endpoints("web", &["192.0.2.1"]);
     held["metadata"]["finalizers"] = json!(["example.invalid/hold"]);
     let harness = started([service("web"), held]).await;
@@ -133,7 +134,7 @@ async fn while_endpoints_are_being_deleted_no_slice_is_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happened_while_nobody_watched_is_made_up_for_at_the_start() {
+async fn changes_made_while_stopped_are_mirrored_at_the_start() {
     let skip = json!({"endpointslice.kubernetes.io/skip-mirror": "true"});
     for change in ["gone", "skipped", "selector", "edited"] {
         let objects = [service("web"), endpoints("web", &["192.0.2.1"])];
@@ -156,7 +157,7 @@ async fn what_happened_while_nobody_watched_is_made_up_for_at_the_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn addresses_that_are_skipped_are_told_of_as_events_about_the_endpoints() {
+async fn skipped_addresses_are_reported_as_events_about_the_endpoints() {
     let plan = PlanOptions::default().with_max_endpoints_per_subset(2);
     let options = ControllerOptions { plan, ..ControllerOptions::default() };
     let invalid = endpoints("web", &["0.0.0.256", "192.0.2.1", "192.0.2.2", "192.0.2.3"]);

@@ -1,4 +1,4 @@
-//! The controller with its own informers, on the embedded API server and in paused time.
+//! A controller with its own informers, on the embedded API server and under a paused clock.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 
 pub(crate) struct Harness(Simulation<MirroringController>);
 
-/// A server that starts with these objects, as they are.
+/// A server that starts with these objects.
 pub(crate) fn server(objects: impl IntoIterator<Item = Value>) -> EmbeddedApiServer {
     server_builder().load(objects).build().unwrap()
 }
 
 impl Harness {
-    /// Starts a controller on a server and lets it do what it wants to do at the start.
+    /// Starts a controller on a server and waits two seconds for its first syncs.
     pub(crate) async fn start(server: &EmbeddedApiServer, options: ControllerOptions) -> Self {
         let of_queues = HISTOGRAM_NAMES.map(|name| (name, HISTOGRAM_BUCKETS.to_vec()));
         let buckets = buckets().into_iter().chain(of_queues);
@@ -32,12 +32,12 @@ impl Harness {
         harness
     }
 
-    /// Ends the controller in the middle of what it does. The server stays.
+    /// Aborts the controller, and returns the server.
     pub(crate) async fn crash(self) -> EmbeddedApiServer {
         self.0.crash().await
     }
 
-    /// What the events say, sorted.
+    /// The controller's events, sorted.
     pub(crate) fn events(&self) -> Vec<String> {
         self.0.events(EVENT_COMPONENT)
     }

@@ -1,6 +1,6 @@
-//! The controller against the embedded API server, with the real list and watch loops, in paused time.
+//! The controller against the embedded API server, with the real list and watch loops, under a paused clock.
 
-#![expect(clippy::unwrap_used, reason = "a helper of tests that fails is a test that fails")]
+#![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 mod faults;
 mod follows;

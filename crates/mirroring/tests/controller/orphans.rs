@@ -1,4 +1,4 @@
-//! What becomes of slices that were made of pods when their Service has no selector any more.
+//! Orphaned slices: slices made from pods, of a Service that has lost its selector.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn lose_selector(harness: &Harness) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn they_go_once_the_mirrored_ones_are_there() {
+async fn orphaned_slices_are_deleted_once_mirrored_slices_exist() {
     let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
     lose_selector(&harness).await;
     harness.pass(Duration::from_secs(5)).await;
@@ -40,7 +40,7 @@ async fn they_go_once_the_mirrored_ones_are_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_gate_both_stay() {
+async fn without_the_gate_orphaned_slices_are_kept() {
     let harness = selecting(false, endpoints("web", &["192.0.2.1"])).await;
     lose_selector(&harness).await;
     harness.pass(Duration::from_secs(3600)).await;
@@ -49,7 +49,7 @@ async fn without_the_gate_both_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn they_stay_until_the_cache_shows_what_replaces_them() {
+async fn orphaned_slices_are_kept_until_the_cache_shows_mirrored_slices() {
     let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
     harness.hold_up("endpointslices", Duration::from_secs(5)).await;
     lose_selector(&harness).await;
@@ -60,7 +60,7 @@ async fn they_stay_until_the_cache_shows_what_replaces_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn they_stay_while_mirroring_fails() {
+async fn orphaned_slices_are_kept_while_mirroring_fails() {
     let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
     harness.fault(Fault::Refuse { status: 500, retry_after: None }, "create", 3);
     lose_selector(&harness).await;
@@ -71,7 +71,7 @@ async fn they_stay_while_mirroring_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn they_stay_where_nothing_is_mirrored() {
+async fn orphaned_slices_are_kept_if_nothing_is_mirrored() {
     let mut skipped = endpoints("web", &["192.0.2.1"]);
     skipped["metadata"]["labels"] = json!({"endpointslice.kubernetes.io/skip-mirror": "true"});
     for nothing in [skipped, endpoints("web", &[]), endpoints("other", &["192.0.2.1"])] {
@@ -79,7 +79,7 @@ async fn they_stay_where_nothing_is_mirrored() {
         lose_selector(&harness).await;
         harness.pass(Duration::from_secs(3600)).await;
         assert_eq!(harness.slices(), [MADE]);
-        // They go when there is something.
+        // They are deleted once something is mirrored.
         let there = harness.get("endpoints", "web").is_some();
         if there {
             harness.put("endpoints", &endpoints("web", &["192.0.2.1"])).await;
@@ -92,7 +92,7 @@ async fn they_stay_where_nothing_is_mirrored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_of_a_family_that_is_not_mirrored_stay() {
+async fn orphaned_slices_of_a_family_that_is_not_mirrored_are_kept() {
     let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
     let service = harness.get("services", "web").unwrap();
     harness.create(&made_of_pods("web-pods6", &service, "2001:db8::1")).await;
@@ -105,7 +105,7 @@ async fn those_of_a_family_that_is_not_mirrored_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_of_others_stay() {
+async fn slices_of_other_managers_are_kept() {
     let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
     let service = harness.get("services", "web").unwrap();
     let mut by_hand = made_of_pods("by-hand", &service, "192.0.2.2");
@@ -120,7 +120,7 @@ async fn those_of_others_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_comes_late_goes_too() {
+async fn an_orphaned_slice_that_appears_later_is_deleted() {
     let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
     lose_selector(&harness).await;
     harness.pass(Duration::from_secs(5)).await;
@@ -132,7 +132,7 @@ async fn one_that_comes_late_goes_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_goes_while_the_server_does_not_say_that_there_is_no_selector() {
+async fn nothing_is_deleted_until_the_server_confirms_that_there_is_no_selector() {
     for fault in [Fault::Refuse { status: 403, retry_after: None }, Fault::LoseRequest] {
         let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
         harness.server.add_fault(FaultRule::on(fault, "get", "services"));
@@ -146,7 +146,7 @@ async fn nothing_goes_while_the_server_does_not_say_that_there_is_no_selector() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_was_written_since_it_was_seen_stays() {
+async fn an_orphaned_slice_that_has_changed_is_kept() {
     let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
     harness.fault(Fault::Delay(Duration::from_secs(3)), "delete", 1);
     lose_selector(&harness).await;
@@ -159,7 +159,7 @@ async fn one_that_was_written_since_it_was_seen_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_selector_that_comes_back_unseen_keeps_what_was_written_for_it() {
+async fn slices_are_kept_if_the_selector_is_restored_before_the_cache_shows_it() {
     let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
     harness.fault(Fault::Delay(Duration::from_secs(3)), "create", 1);
     lose_selector(&harness).await;
@@ -174,7 +174,7 @@ async fn a_selector_that_comes_back_unseen_keeps_what_was_written_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_orphaned_while_nobody_watched_goes_at_the_start() {
+async fn slices_orphaned_while_stopped_are_deleted_at_the_start() {
     let harness = selecting(false, endpoints("web", &["192.0.2.1"])).await;
     lose_selector(&harness).await;
     harness.pass(Duration::from_secs(5)).await;

@@ -1,4 +1,4 @@
-//! A server that asks to be left alone: 429, and 503 with Retry-After. And events, which are told once.
+//! A server that asks for a pause: 429, and 503 with Retry-After. And events, which are recorded once.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ fn busy(status: u16, retry_after: u32) -> Fault {
     Fault::Refuse { status, retry_after: Some(retry_after) }
 }
 
-/// When the controller asked, in seconds since the server started.
+/// The times of the requests, in seconds since the server started.
 fn asked(harness: &Harness) -> Vec<u128> {
     harness.timed_writes().iter().map(|(at, _)| at / 1000).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_that_the_server_asks_for_is_kept_whatever_happens_meanwhile() {
+async fn a_requested_pause_delays_every_sync_of_the_key() {
     for status in [429, 503] {
         let harness = started().await;
         harness.fault(busy(status, 20), "create", 2);
@@ -39,7 +39,7 @@ async fn a_pause_that_the_server_asks_for_is_kept_whatever_happens_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_busy_for_long_is_asked_at_its_own_pace_and_never_given_up() {
+async fn a_server_that_stays_busy_is_retried_after_each_requested_pause_without_limit() {
     let harness = started().await;
     harness.fault(busy(429, 200), "create", 100);
     harness.create(&endpoints("web", &["192.0.2.1"])).await;
@@ -49,7 +49,7 @@ async fn a_server_that_is_busy_for_long_is_asked_at_its_own_pace_and_never_given
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_to_go_goes_when_the_pause_is_over() {
+async fn deletions_happen_after_the_pause() {
     let harness = started().await;
     harness.create(&endpoints("web", &["192.0.2.1"])).await;
     harness.pass(Duration::from_secs(1)).await;
@@ -61,7 +61,7 @@ async fn what_has_to_go_goes_when_the_pause_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_skipped_is_told_when_it_is_news_and_not_by_who_comes_next() {
+async fn skipped_addresses_are_reported_again_only_if_they_changed() {
     let options = || ControllerOptions {
         plan: PlanOptions::default().with_max_endpoints_per_subset(2),
         ..ControllerOptions::default()
@@ -70,7 +70,7 @@ async fn what_was_skipped_is_told_when_it_is_news_and_not_by_who_comes_next() {
     harness.create(&endpoints("web", &["192.0.2.1", "192.0.2.2"])).await;
     harness.pass(Duration::from_secs(1)).await;
     assert_eq!(harness.events(), [""; 0]);
-    // The third is not mirrored, so that nothing is written, but said.
+    // The third address is not mirrored: there is an event and no write.
     harness.put("endpoints", &endpoints("web", &["192.0.2.1", "192.0.2.2", "192.0.2.3"])).await;
     harness.pass(Duration::from_secs(1)).await;
     let told = harness.events();

@@ -1,4 +1,4 @@
-//! Mirrored slices that somebody else changes or deletes.
+//! Mirrored slices that another client changes or deletes.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn is_mirrored(harness: &Harness) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn edits_and_deletions_are_repaired_at_once_where_no_batch_period_is_set() {
+async fn edits_and_deletions_are_repaired_at_once_without_a_batch_period() {
     let harness = started(0).await;
     let name = harness.slice();
     harness.patch("endpointslices", &name, json!({"endpoints": []})).await;
@@ -41,7 +41,7 @@ async fn edits_and_deletions_are_repaired_at_once_where_no_batch_period_is_set()
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_batch_period_holds_up_syncs_that_slices_cause() {
+async fn the_batch_period_delays_syncs_caused_by_slices() {
     let harness = started(5).await;
     harness.patch("endpointslices", &harness.slice(), json!({"endpoints": []})).await;
     harness.pass(Duration::from_secs(3)).await;
@@ -53,7 +53,7 @@ async fn the_batch_period_holds_up_syncs_that_slices_cause() {
 
 /// kubernetes#112143, kubernetes#125354.
 #[tokio::test(start_paused = true)]
-async fn a_slice_deleted_or_edited_after_a_restart_is_repaired_though_it_was_never_written_since() {
+async fn a_slice_deleted_or_edited_after_a_restart_is_repaired_before_any_own_write() {
     for delete in [true, false] {
         let server = started(0).await.crash().await;
         let harness = Harness::start(&server, ControllerOptions::default()).await;
@@ -69,7 +69,7 @@ async fn a_slice_deleted_or_edited_after_a_restart_is_repaired_though_it_was_nev
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slice_deleted_while_nobody_watched_is_made_anew_at_the_start() {
+async fn a_slice_deleted_while_stopped_is_recreated_at_the_start() {
     let harness = started(0).await;
     harness.controller.shut_down();
     harness.delete("endpointslices", &harness.slice()).await;
@@ -78,7 +78,7 @@ async fn a_slice_deleted_while_nobody_watched_is_made_anew_at_the_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slice_that_is_handed_to_or_taken_from_the_controller_starts_a_sync() {
+async fn a_change_of_the_managed_by_label_starts_a_sync() {
     let manager = "endpointslice.kubernetes.io/managed-by";
     let harness = started(0).await;
     let taken = harness.slice();
@@ -88,16 +88,16 @@ async fn a_slice_that_is_handed_to_or_taken_from_the_controller_starts_a_sync() 
     let ours = "endpointslicemirroring-controller.k8s.io";
     harness.patch("endpointslices", &taken, json!({"metadata": {"labels": {manager: ours}}})).await;
     harness.moment().await;
-    assert!(is_mirrored(&harness), "one of the two goes");
+    assert!(is_mirrored(&harness), "one of the two is deleted");
     let other = json!({"metadata": {"labels": {"kubernetes.io/service-name": "other"}}});
     harness.patch("endpointslices", &harness.slice(), other).await;
     harness.moment().await;
-    assert!(is_mirrored(&harness), "what carries another's name goes, and a new one is made");
+    assert!(is_mirrored(&harness), "the slice with another owner is deleted, and a new one is created");
 }
 
-/// No event tells of a slice that went before the cache had seen it and was then filled anew.
+/// The watch reports no event for a slice that was created and deleted between two lists.
 #[tokio::test(start_paused = true)]
-async fn a_slice_that_was_made_and_deleted_between_two_lists_is_made_anew() {
+async fn a_slice_created_and_deleted_between_two_lists_is_recreated() {
     for answer_comes_after in [false, true] {
         let harness = started(0).await;
         harness.hold_up("endpointslices", Duration::from_secs(5)).await;

@@ -1,4 +1,4 @@
-//! What the controller counts: the metrics page after a flow that is always the same.
+//! The metrics page after a scripted flow.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::harness::{Harness, endpoints, server, service};
 
 #[tokio::test(start_paused = true)]
-async fn the_page_after_a_scripted_flow() {
+async fn metrics_after_a_scripted_flow() {
     let plan = PlanOptions::default().with_max_endpoints_per_subset(3);
     let options = ControllerOptions { plan, ..ControllerOptions::default() };
     let objects =
@@ -19,7 +19,7 @@ async fn the_page_after_a_scripted_flow() {
     harness.pass(Duration::from_secs(1)).await;
     harness.patch("endpoints", "web", json!({"metadata": {"labels": {"a": "b"}}})).await;
     harness.pass(Duration::from_secs(1)).await;
-    // Two do not fit; the first try fails.
+    // Two addresses exceed the maximum; the first attempt fails.
     harness.fault(Fault::Refuse { status: 500, retry_after: None }, "update", 1);
     let many = ["192.0.2.1", "192.0.2.3", "192.0.2.4", "192.0.2.5", "2001:db8::1"];
     harness.put("endpoints", &endpoints("web", &many)).await;

@@ -1,4 +1,4 @@
-//! EndpointSlices and Endpoints that are there before a plan is made.
+//! EndpointSlices and Endpoints that exist before a plan.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ impl Cluster {
         }))
     }
 
-    /// Labels the current slices as managed by somebody, such as `endpointslice-controller.k8s.io`.
+    /// Sets the `managed-by` label of the current slices, for example to `endpointslice-controller.k8s.io`.
     #[track_caller]
     pub fn managed_by(self, manager: &str) -> Self {
         self.change_only(&["EndpointSlice"], "managed_by", |slice| {

@@ -71,7 +71,7 @@ impl Cluster {
         self.change_only(&["Pod"], "on", |pod| pod["spec"]["nodeName"] = node.into())
     }
 
-    /// Sets the addresses of the current pods; none stands for a pod that has not got one yet.
+    /// Sets the addresses of the current pods; an empty list stands for a pod without an address.
     #[track_caller]
     pub fn addresses(self, addresses: &[&str]) -> Self {
         self.change_only(&["Pod"], "addresses", |pod| {
@@ -87,7 +87,7 @@ impl Cluster {
         self.change_only(&["Pod"], "phase", |pod| pod["status"]["phase"] = phase.into())
     }
 
-    /// Lets the current pods terminate: they are being deleted and still ready.
+    /// Sets the deletion timestamp of the current pods; they stay ready.
     #[track_caller]
     pub fn terminating(self) -> Self {
         self.change_only(&["Pod"], "terminating", |_| {}).deleting()

@@ -83,7 +83,7 @@ impl Cluster {
         self.change_only(&["Service"], "selector", |service| service["spec"]["selector"] = string_map(labels))
     }
 
-    /// Takes the selector from the current Services.
+    /// Removes the selector of the current Services.
     #[track_caller]
     pub fn without_selector(self) -> Self {
         self.change_only(&["Service"], "without_selector", |service| {

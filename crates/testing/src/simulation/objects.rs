@@ -1,4 +1,4 @@
-//! What a test does to the objects of a running cluster, and reads of them.
+//! How a test changes and reads the objects on the server.
 
 use http::Request;
 use kube::Client;
@@ -12,7 +12,7 @@ impl<C> Simulation<C> {
     ///
     /// # Panics
     ///
-    /// When the server refuses it.
+    /// If the server refuses it.
     pub async fn send(&self, method: &str, path: &str, content_type: &str, body: &Value) -> Value {
         let request = Request::builder().method(method).uri(path).header("content-type", content_type);
         let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
@@ -27,7 +27,7 @@ impl<C> Simulation<C> {
         }
     }
 
-    /// Creates an object; returns what the server made of it.
+    /// Creates an object and returns it as the server stored it.
     pub async fn create(&self, object: &Value) -> Value {
         let plural = plural(object["kind"].as_str().unwrap_or_default());
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
@@ -60,7 +60,7 @@ impl<C> Simulation<C> {
     ///
     /// # Panics
     ///
-    /// When the server cannot read one.
+    /// If the server cannot read an object.
     pub fn load(&self, objects: impl IntoIterator<Item = Value>) {
         if let Err(error) = self.server.load(objects) {
             panic!("an object that cannot be loaded: {error}");
@@ -89,11 +89,11 @@ impl<C> Simulation<C> {
         Redacted::new(objects.collect::<Vec<_>>())
     }
 
-    /// What the events say, sorted: `KIND NAMESPACE/NAME: REASON (xCOUNT) MESSAGE`.
+    /// The events of a component, sorted: `KIND NAMESPACE/NAME: REASON (xCOUNT) MESSAGE`.
     ///
     /// # Panics
     ///
-    /// When an event comes from another component.
+    /// If an event comes from another component.
     #[track_caller]
     pub fn events(&self, component: &str) -> Vec<String> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! What a controller asked of the server, and faults that it meets.
+//! The requests of a controller, and faults for them.
 
 use std::time::Duration;
 
@@ -37,19 +37,19 @@ impl<C> Simulation<C> {
         log.iter().filter(|it| wanted(&it.request)).map(line).collect()
     }
 
-    /// The controller's next requests of one verb, events aside, meet a fault.
+    /// Applies a fault to the controller's next requests with one verb, except those for events.
     pub fn fault(&self, fault: Fault, verb: &'static str, times: usize) {
         let matches = move |request: &RequestInfo| is_ours(request) && request.verb == verb;
         self.server.add_fault(FaultRule::new(fault, matches).times(times));
     }
 
-    /// The next lists and watches of one resource meet a fault.
+    /// Applies a fault to the next lists and watches of one resource.
     pub fn fault_watch(&self, fault: Fault, plural: &'static str, times: usize) {
         let matches = move |it: &RequestInfo| it.plural() == plural && matches!(it.verb, "list" | "watch");
         self.server.add_fault(FaultRule::new(fault, matches).times(times));
     }
 
-    /// The watch of one resource delivers nothing for so long.
+    /// Stalls the watch of one resource: it delivers nothing for `time`.
     pub async fn hold_up(&self, plural: &'static str, time: Duration) {
         let server = &self.server;
         server.add_fault(FaultRule::on(Fault::StallWatch(time), "watch", plural).times(1));
@@ -58,7 +58,7 @@ impl<C> Simulation<C> {
     }
 }
 
-/// Whether a request is the controller's own, and not about an event.
+/// Whether a request was sent by the controller and is not for an event.
 fn is_ours(request: &RequestInfo) -> bool {
     request.user_agent == USER_AGENT && request.plural() != "events"
 }

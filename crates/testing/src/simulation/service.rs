@@ -1,4 +1,4 @@
-//! The server as the controller reaches it: with its own user agent, and with answers that a test can delay.
+//! The service that the controller under test calls: it adds a user agent and delays responses on request.
 
 use std::fmt;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ pub struct ControllerService {
     lateness: Lateness,
 }
 
-/// How much later writes are answered than they are carried out.
+/// The delay between carrying out a write and its response.
 #[derive(Clone, Default)]
 pub(super) struct Lateness(Arc<AtomicU64>);
 

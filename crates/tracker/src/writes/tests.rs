@@ -63,7 +63,7 @@ fn a_cache_is_stale_until_it_has_read_up_to_the_last_write() {
 }
 
 #[test]
-fn a_bookmark_counts() {
+fn a_bookmark_moves_the_cache_on() {
     let fixture = Fixture::new();
     fixture.write("a", 10);
     assert!(fixture.stale(9, &[]));
@@ -189,7 +189,7 @@ fn the_deletion_of_an_object_that_was_gone_is_not_waited_for() {
 fn a_service_recreated_within_one_batch_leaves_nothing_behind() {
     let fixture = Fixture::new();
     fixture.write("old", 10);
-    // Deleted and made again under its name before anything was synced; the collector deletes the old slice.
+    // The Service is recreated before any sync, and the garbage collector deletes the old slice.
     assert_eq!(fixture.sees("old", 10), Own);
     assert_eq!(fixture.sees_deleted("old"), Foreign);
     fixture.write("new", 20);
@@ -210,7 +210,7 @@ fn a_slice_handed_to_another_service_does_not_block_the_first() {
 }
 
 #[test]
-fn a_create_whose_answer_was_lost_is_tried_again_under_its_name() {
+fn a_create_with_a_lost_answer_is_retried_under_its_name() {
     let fixture = Fixture::new();
     fixture.0.begin(&slice("a"));
     fixture.0.create_unresolved(&owner(), &slice("a"));
@@ -220,7 +220,7 @@ fn a_create_whose_answer_was_lost_is_tried_again_under_its_name() {
 }
 
 #[test]
-fn a_create_whose_answer_was_lost_and_whose_event_comes_is_not_tried_again() {
+fn a_create_with_a_lost_answer_is_not_retried_after_its_event() {
     let fixture = Fixture::new();
     fixture.0.begin(&slice("a"));
     fixture.0.create_unresolved(&owner(), &slice("a"));

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn asked_for_addresses_are_checked() {
+    fn requested_addresses_are_checked() {
         let mut range = Addresses::parse("fd00:10:96::/112").unwrap();
         assert_eq!(range.take("fd00:10:96::5".parse().unwrap()), Ok(()));
         assert!(range.take("fd00:10:96::5".parse().unwrap()).unwrap_err().contains("already allocated"));

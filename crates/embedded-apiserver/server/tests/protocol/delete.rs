@@ -1,4 +1,4 @@
-//! Deletion: what goes at once, what waits, and what is said about it.
+//! Deletion: at once or with a grace period or finalizer, and the responses.
 
 use serde_json::{Value, json};
 

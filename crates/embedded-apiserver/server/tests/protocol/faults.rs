@@ -1,4 +1,4 @@
-//! Faults, and what the request log says about them.
+//! Faults, and how the request log records them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is left in memory of Services that came and went.
+//! No state stays in memory for deleted Services.
 
 use kube_endpoint_controller_runtime::StateCounts;
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
@@ -9,7 +9,7 @@ use crate::harness::{Harness, millis, seconds, server};
 use crate::objects::{node, pod, pod_on, service};
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_of_services_that_came_and_went() {
+async fn no_state_is_kept_for_deleted_services() {
     let plan = PlanOptions::default().with_max_endpoints_per_slice(2);
     let options = ControllerOptions { plan, batch_period: millis(500), ..ControllerOptions::default() };
     let pods =
@@ -18,7 +18,7 @@ async fn nothing_is_left_of_services_that_came_and_went() {
     let server = server(pods);
     server.load(nodes).unwrap();
     let harness = Harness::start(&server, options).await;
-    // Some writes fail, some answers are lost, and the cache is late now and then.
+    // Some writes fail, some answers are lost, and the cache sometimes lags.
     let refuse = Fault::Refuse { status: 500, retry_after: None };
     let busy = Fault::Refuse { status: 429, retry_after: Some(3) };
     let (mut turn, faults) = (0, [refuse, Fault::ApplyAndLoseAnswer, Fault::LoseRequest, busy]);
