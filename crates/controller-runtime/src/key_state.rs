@@ -8,6 +8,8 @@ use kube_endpoint_tracker::TriggerTime;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::conflicts::Conflicts;
+
 /// So many locks share the keys. A pass over all keys then holds each lock for a small part of them.
 const SHARDS: usize = 64;
 
@@ -22,6 +24,8 @@ pub(crate) struct KeyState<S> {
     pub(crate) deferred: bool,
     /// Since when the cache has not shown all of our own writes.
     pub(crate) stale_since: Option<Instant>,
+    /// Conflicts in a row.
+    pub(crate) conflicts: Conflicts,
     /// Until when the API server asked to be left alone.
     pub(crate) paused_until: Option<Instant>,
     /// The controller's own.

@@ -10,6 +10,7 @@
 //! by the object that was written, which may no longer name the key that it was written for. They remove themselves when
 //! the cache shows them. [`Runtime::forget`] drops both.
 
+mod conflicts;
 mod controller;
 mod handler;
 mod key_state;
@@ -20,5 +21,5 @@ mod runtime;
 pub use controller::Controller;
 pub use key_state::StateCounts;
 pub use output::Output;
-pub use reconciler::{Config, ForeignWrite, Outcome, Reconciler, SyncError};
+pub use reconciler::{Config, ForeignWrite, Outcome, Reconciler, SyncError, first_ten};
 pub use runtime::{Completion, Progress, Runtime};

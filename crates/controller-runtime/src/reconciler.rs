@@ -154,6 +154,17 @@ impl SyncError {
     }
 }
 
+/// The first ten messages, and how many more there are of what they are about, so that no event or log line lists
+/// thousands.
+pub fn first_ten(mut messages: Vec<String>, what: &str) -> Vec<String> {
+    let more = messages.len().saturating_sub(10);
+    if more > 0 {
+        messages.truncate(10);
+        messages.push(format!("and {more} more {what}"));
+    }
+    messages
+}
+
 impl From<FailedWrite> for SyncError {
     fn from(failed: FailedWrite) -> Self {
         let message = failed.to_string();
@@ -164,7 +175,7 @@ impl From<FailedWrite> for SyncError {
 impl From<Vec<FailedWrite>> for SyncError {
     fn from(failed: Vec<FailedWrite>) -> Self {
         let messages: Vec<String> = failed.iter().map(ToString::to_string).collect();
-        Self::new(failed, messages.join(", "))
+        Self::new(failed, first_ten(messages, "writes").join(", "))
     }
 }
 

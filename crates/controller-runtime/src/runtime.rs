@@ -159,6 +159,7 @@ impl<R: Reconciler> Runtime<R> {
             "the cache does not show what was written for this key"
         );
         self.writer.tracker().forget_deleted(key);
+        self.cluster.request_version_check(R::Output::INFORMER_KIND);
     }
 
     /// Call this after a delete found that the object no longer existed: the key is synced again when the cache shows that.
@@ -258,11 +259,32 @@ impl<R: Reconciler> Runtime<R> {
                 break;
             }
         }
+        self.count_conflicts(key, &failures);
         if failures.is_empty() {
             return Ok(Completion::Complete);
         }
         self.keys.with(key, |state| state.trigger_time.carry_over(trigger_time));
         Err(failures)
+    }
+
+    /// After three conflicts in a row on an object whose cached version did not change, has the cache compared with the server.
+    fn count_conflicts(&self, key: &ObjectKey, failures: &[FailedWrite]) {
+        let conflict = failures.iter().find(|failed| {
+            failed.operation == Operation::Update && matches!(failed.error, WriteError::Conflict(_))
+        });
+        let cached = conflict.and_then(|failed| {
+            let outputs = R::Output::of_owner(&self.cluster, key);
+            let metadata = outputs.iter().map(|output| output.metadata());
+            let version = metadata.filter(|it| it.key() == failed.object).map(|it| it.resource_version).max();
+            Some((failed.object.clone(), version?))
+        });
+        if self.keys.with(key, |state| state.conflicts.observe(cached)) {
+            tracing::info!(
+                queue = self.queue.name(), %key,
+                "conflicts go on though the cache does not change: comparing the cache with the server"
+            );
+            self.cluster.request_version_check(R::Output::INFORMER_KIND);
+        }
     }
 
     /// Records the events of a plan, unless the last sync of the key recorded the same and this one writes nothing.

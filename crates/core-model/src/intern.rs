@@ -29,6 +29,7 @@ impl Interner {
     /// Shares a string.
     pub fn text(&mut self, text: &mut Text) {
         share(&mut self.texts, text);
+        self.sweep_when_grown();
     }
 
     /// Shares an optional string.
@@ -58,6 +59,7 @@ impl Interner {
     /// Shares the ports of a pod.
     pub fn ports(&mut self, ports: &mut ContainerPorts) {
         share(&mut self.ports, &mut ports.0);
+        self.sweep_when_grown();
     }
 
     /// Returns the number of parts.
@@ -128,5 +130,21 @@ mod tests {
         assert!(interner.len() < 5 * FIRST_SWEEP, "{}", interner.len());
         interner.sweep();
         assert_eq!(interner.len(), 0);
+    }
+
+    #[test]
+    fn texts_and_ports_that_nobody_holds_are_swept_without_maps() {
+        let mut interner = Interner::default();
+        for number in 0..10 * FIRST_SWEEP {
+            interner.text(&mut format!("node-{number}").into());
+            assert!(interner.len() <= FIRST_SWEEP + 1, "{}", interner.len());
+        }
+        let mut interner = Interner::default();
+        for number in 0..10 * FIRST_SWEEP {
+            let (name, protocol) = (format!("port-{number}").into(), "TCP".into());
+            let port = ContainerPort { name, container_port: 80, protocol };
+            interner.ports(&mut ContainerPorts(vec![port].into()));
+            assert!(interner.len() <= FIRST_SWEEP + 1, "{}", interner.len());
+        }
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use kube_endpoint_api_writer::{EventSubject, FailedWrite};
-use kube_endpoint_controller_runtime::{Completion, Outcome, Progress, Reconciler, Runtime, SyncError};
+use kube_endpoint_controller_runtime::{
+    Completion, Outcome, Progress, Reconciler, Runtime, SyncError, first_ten,
+};
 use kube_endpoint_core_model::publish::UnreadableAnnotation;
 use kube_endpoint_core_model::{ObjectKey, PlannedEvent, Service, Timestamp};
 
@@ -101,14 +103,15 @@ fn warn_once(runtime: &Cx, service: &Service, warning: &UnreadableAnnotation) {
     }
 }
 
-/// The error of a sync and its event. The message is formatted as upstream's aggregate: several errors are in brackets.
+/// The error of a sync and its event. The message is formatted as upstream's aggregate: several errors are in brackets. It
+/// names at most ten pods and ten writes.
 fn sync_error(service: &Service, pods_left_out: &[PlanError], failed: Vec<FailedWrite>) -> SyncError {
     let key = &service.key;
-    let mut all: Vec<String> = pods_left_out.iter().map(ToString::to_string).collect();
-    for FailedWrite { operation, object, error } in &failed {
-        let operation = operation.as_str();
-        all.push(format!("failed to {operation} {} EndpointSlice for Service {key}: {error}", object.name));
-    }
+    let mut all = first_ten(pods_left_out.iter().map(ToString::to_string).collect(), "Pods");
+    let failures = failed.iter().map(|FailedWrite { operation, object, error }| {
+        format!("failed to {} {} EndpointSlice for Service {key}: {error}", operation.as_str(), object.name)
+    });
+    all.extend(first_ten(failures.collect(), "writes"));
     all.dedup();
     let message = match all.as_slice() {
         [one] => one.clone(),
@@ -119,4 +122,37 @@ fn sync_error(service: &Service, pods_left_out: &[PlanError], failed: Vec<Failed
         format!("Error updating Endpoint Slices for Service {key}: {message}"),
     );
     SyncError::new(failed, message).with_event(Some((EventSubject::from(service), event)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube_endpoint_api_writer::{Operation, WriteError};
+
+    #[test]
+    fn an_error_names_ten_pods_and_ten_writes_and_counts_the_rest() {
+        let message = |pods: usize, writes: usize| {
+            let service = Service { key: ObjectKey::new("n", "web"), ..Service::default() };
+            let pod = |number: usize| PlanError::NodeNotFound {
+                pod: format!("p{number}").into(),
+                service: service.key.clone(),
+                node: "x".into(),
+            };
+            let write = |number: usize| FailedWrite {
+                operation: Operation::Delete,
+                object: ObjectKey::new("n", format!("web-{number}")),
+                error: WriteError::NotFound("no".into()),
+            };
+            let pods: Vec<PlanError> = (0..pods).map(pod).collect();
+            sync_error(&service, &pods, (0..writes).map(write).collect()).to_string()
+        };
+        assert_eq!(message(1, 0), "skipping Pod p0 for Service n/web: Node x Not Found");
+        assert_eq!(message(10, 0).matches("skipping Pod").count(), 10);
+        assert!(!message(10, 0).contains("more"));
+        let many = message(3000, 13);
+        assert_eq!(many.matches("skipping Pod").count(), 10);
+        assert!(many.contains("Not Found, and 2990 more Pods, failed to delete web-0 "), "{many}");
+        assert!(many.ends_with(": no, and 3 more writes]"), "{many}");
+        assert_eq!(many.matches("failed to delete").count(), 10);
+    }
 }
