@@ -11,6 +11,7 @@ use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, ObjectKey, ObjectMeta, ResourceVersion, Service, Text, causes,
 };
 use opentelemetry::propagation::Injector;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::WriteError;
@@ -190,6 +191,31 @@ impl ApiWriter {
         let read = serde_json::from_slice(&answer);
         read.map(Some)
             .map_err(|error| WriteError::Unknown(format!("the answer to {path} cannot be read: {error}")))
+    }
+
+    /// Reads an object from the server in a form of the caller's. Returns none if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// Any [`WriteError`] except `NotFound`.
+    pub async fn read_as<T: Writable, D: DeserializeOwned>(
+        &self,
+        key: &ObjectKey,
+    ) -> Result<Option<D>, WriteError> {
+        let path = object_path::<T>(key);
+        let answer = match self.send(Method::GET, &path, "application/json", Vec::new()).await {
+            Ok(answer) => answer,
+            Err(WriteError::NotFound(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let read = serde_json::from_slice(&answer);
+        read.map(Some)
+            .map_err(|error| WriteError::Unknown(format!("the answer to {path} cannot be read: {error}")))
+    }
+
+    /// The name under which the server records the writes in managedFields: the user agent up to its version.
+    pub fn field_manager(&self) -> &str {
+        self.user_agent.split('/').next().unwrap_or_default()
     }
 
     async fn stored<T: Writable>(

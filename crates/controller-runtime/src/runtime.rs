@@ -307,6 +307,11 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
+    /// Records an event. The caller takes care that the same one is not recorded at every sync.
+    pub fn record_event(&self, subject: impl Into<EventSubject>, event: &PlannedEvent) {
+        self.events.record(subject.into(), event);
+    }
+
     /// Reads or changes the controller's own state of a key, under a lock.
     pub fn with_state<T>(&self, key: &ObjectKey, use_state: impl FnOnce(&mut R::State) -> T) -> T {
         self.keys.with(key, |state| use_state(&mut state.own))

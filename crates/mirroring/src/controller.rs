@@ -18,7 +18,7 @@ use kube_endpoint_workqueue::{Attempt, endpoint_slice_mirroring_rate_limiter};
 
 use crate::PlanOptions;
 use crate::metrics::{Metrics, Share};
-use crate::plan::mirrorable;
+use crate::plan::{KeptOrphans, SubsetsWriter, mirrorable};
 
 /// Component of the events that this controller records.
 pub const EVENT_COMPONENT: &str = "endpoint-slice-mirroring-controller";
@@ -34,8 +34,9 @@ pub struct ControllerOptions {
     pub workers: usize,
     /// How long syncs that slices cause wait for more of the kind (`--mirroring-endpointslice-updates-batch-period`).
     pub batch_period: Duration,
-    /// Gate `OrphanedSliceCleanup`: slices that were made of pods go once the Service has no selector any more and its
-    /// Endpoints are mirrored. Upstream leaves both in place, and clients use endpoints that no controller maintains.
+    /// Gate `OrphanedSliceCleanup`: if a Service has no selector any more, slices that were made from its pods are deleted
+    /// once mirrored slices replace them; see [`judge_orphans`](crate::judge_orphans). Upstream leaves both in place, and
+    /// clients use endpoints that no controller maintains.
     pub orphaned_slice_cleanup: bool,
     /// Gate `WritesAfterFailedCreate`: when a slice cannot be created, updates and deletes that only remove endpoints or make
     /// them unready are still carried out. Upstream ends the sync there.
@@ -71,6 +72,10 @@ pub struct MirroringReconciler {
 pub struct EndpointsState {
     /// What it adds to the gauges.
     share: Option<Share>,
+    /// Who wrote the addresses of a version of the Endpoints.
+    written_by: Option<(ResourceVersion, SubsetsWriter)>,
+    /// Slices made from pods that are kept, as they were reported.
+    kept_orphans: KeptOrphans,
 }
 
 impl Reconciler for MirroringReconciler {

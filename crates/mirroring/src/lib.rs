@@ -12,5 +12,7 @@ pub use controller::{ControllerOptions, MirroringController};
 #[cfg(feature = "controller")]
 pub use metrics::buckets;
 pub use plan::{
-    AddressVerdict, MirrorVerdict, NotMirrored, Plan, PlanInputs, PlanOptions, PlanStats, SkipReason, plan,
+    AddressVerdict, KeptOrphans, KeptReason, MirrorVerdict, NotMirrored, OrphanInputs, OrphanVerdict, Plan,
+    PlanInputs, PlanOptions, PlanStats, Provenance, SkipReason, SubsetsWriter, judge_orphans, kept_events,
+    plan,
 };

@@ -1,25 +1,23 @@
-//! Slices that were made of pods, for a Service that has no selector any more.
+//! Deletes slices that were made from pods, for a Service that has no selector any more.
 //!
-//! The endpointslice controller leaves them behind, and nobody maintains them; meanwhile the Endpoints that the Service
-//! had are mirrored, and clients see both. They can go when what replaces them is there, which is decided here:
+//! [`judge_orphans`] decides. What it needs from the API server is asked here:
 //!
-//! - only those that belong to the very Service, by uid;
-//! - only while its Endpoints are mirrored, and all mirrored slices exist in the cache and were brought up to date;
-//! - only those of an address type that is mirrored. Endpoints hold one family of a dual-stack Service; its slices of
-//!   the other are all that clients of that family have. Nor do empty Endpoints take the last endpoints from anybody:
-//!   they may be what a user has not got round to filling;
-//! - only when the API server itself says that the Service lacks a selector, and only in the version that was seen before
-//!   it was asked. The Service may have got a selector back, and the slice may have been written for it; the cache of
-//!   Services may lag behind that of slices, and versions of different kinds need not compare.
+//! - who wrote the Endpoints, once for each of their versions;
+//! - before anything is deleted, whether the Service still lacks a selector. The cache of Services may lag behind that of
+//!   slices, and versions of different kinds need not compare. A slice is deleted only in the version that was seen before:
+//!   the Service may have got a selector back, and the slice may have been written for it.
 
-use kube_endpoint_api_writer::{Deleted, FailedWrite, Operation};
-use kube_endpoint_controller_runtime::Runtime;
-use kube_endpoint_core_model::well_known::ENDPOINTSLICE_CONTROLLER;
-use kube_endpoint_core_model::{AddressType, EndpointSlice, Service};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use kube_endpoint_api_writer::{FailedWrite, Operation, WriteError};
+use kube_endpoint_controller_runtime::Runtime;
+use kube_endpoint_core_model::well_known::ENDPOINTSLICE_CONTROLLER;
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Service};
+
 use super::MirroringReconciler;
+use crate::plan::{
+    KeptOrphans, OrphanInputs, OrphanVerdict, Provenance, SubsetsWriter, judge_orphans, kept_events,
+};
 
 /// Whether a slice is the endpointslice controller's.
 pub(super) fn is_made_of_pods(slice: &EndpointSlice) -> bool {
@@ -42,45 +40,90 @@ impl MirroringReconciler {
         slices.iter().filter(orphaned).cloned().collect()
     }
 
-    /// Deletes what `mirrored`, the slices that now exist for the Endpoints, replaces.
-    pub(super) async fn delete_orphans(
+    /// Deletes the orphans that the mirrored slices replace, and reports why others are kept.
+    pub(super) async fn clean_up(
         &self,
         runtime: &Cx,
         service: &Service,
-        orphans: Vec<Arc<EndpointSlice>>,
-        mirrored: &BTreeSet<AddressType>,
-    ) -> Result<(), Vec<FailedWrite>> {
+        inputs: OrphanInputs<'_>,
+    ) -> Result<(), FailedWrite> {
+        let OrphanInputs { orphans, endpoints, .. } = inputs;
+        let mut verdicts = judge_orphans(&inputs);
+        if verdicts.contains(&OrphanVerdict::AskWhoWrote) {
+            let writer = self.subsets_writer(runtime, endpoints).await;
+            // If the Endpoints have changed, the cache will show it and start a sync.
+            let Some(writer) = writer.map_err(|error| failed_delete(orphans, error))? else { return Ok(()) };
+            verdicts = judge_orphans(&OrphanInputs { writer: Some(&writer), ..inputs });
+        }
+        self.report_kept(runtime, service, orphans.iter().zip(&verdicts));
         let replaced: Vec<_> =
-            orphans.into_iter().filter(|orphan| mirrored.contains(&orphan.address_type)).collect();
-        let Some(first) = replaced.first() else { return Ok(()) };
-        let failed = |error| vec![FailedWrite { operation: Operation::Delete, object: first.key(), error }];
-        let asked = runtime.writer().writer().service(&service.key).await.map_err(failed)?;
+            orphans.iter().zip(verdicts).filter(|(_, verdict)| verdict.deletes()).collect();
+        if replaced.is_empty() {
+            return Ok(());
+        }
+        let asked = runtime.writer().writer().service(&service.key).await;
+        let asked = asked.map_err(|error| failed_delete(orphans, error))?;
         // Otherwise the cache will tell soon, and start a sync.
         if !asked.is_some_and(|asked| asked.uid == service.uid && asked.selector.is_none()) {
             return Ok(());
         }
-        let mut failures = Vec::new();
-        for orphan in replaced {
+        for (orphan, verdict) in replaced {
+            let reason = match verdict {
+                OrphanVerdict::Redirected(user) => format!("{user} wrote other addresses into the Endpoints"),
+                _ => "the mirrored slices hold its ready endpoints".to_owned(),
+            };
             tracing::info!(
-                service = %service.key, slice = %orphan.metadata.name,
-                "deleting a slice that was made of pods: the Service has no selector any more and its Endpoints are mirrored"
+                service = %service.key, slice = %orphan.metadata.name, %reason,
+                "deleting a slice that was made from pods of a Service that has no selector any more"
             );
-            match runtime.writer().delete_unchanged(&service.key, &*orphan).await {
-                Ok(deleted) => {
-                    self.metrics.wrote(Operation::Delete);
-                    if deleted == Deleted::Before {
-                        runtime.wait_for_deletion(&service.key);
-                    }
-                }
-                Err(failed) => {
-                    let ends = failed.error.ends_deletes();
-                    failures.push(failed);
-                    if ends {
-                        break;
-                    }
-                }
-            }
+            runtime.writer().delete_unchanged(&service.key, &**orphan).await?;
+            self.metrics.wrote(Operation::Delete);
         }
-        if failures.is_empty() { Ok(()) } else { Err(failures) }
+        Ok(())
     }
+
+    /// Asks the API server who wrote the addresses of these Endpoints. Returns none if there are others there by now.
+    async fn subsets_writer(
+        &self,
+        runtime: &Cx,
+        endpoints: &Endpoints,
+    ) -> Result<Option<SubsetsWriter>, WriteError> {
+        let key = endpoints.key();
+        let version = endpoints.metadata.resource_version;
+        let known = runtime.with_state(&key, |state| state.written_by.clone());
+        if let Some((_, writer)) = known.filter(|(known, _)| *known == version) {
+            return Ok(Some(writer));
+        }
+        let writer = runtime.writer().writer();
+        let found: Option<Provenance> = writer.read_as::<Endpoints, _>(&key).await?;
+        let Some(found) = found.filter(|found| found.version() == version) else { return Ok(None) };
+        let written_by = found.subsets_writer(writer.field_manager());
+        runtime.with_state(&key, |state| state.written_by = Some((version, written_by.clone())));
+        Ok(Some(written_by))
+    }
+
+    /// Records an event for each reason that is new.
+    fn report_kept<'a>(
+        &self,
+        runtime: &Cx,
+        service: &Service,
+        verdicts: impl Iterator<Item = (&'a Arc<EndpointSlice>, &'a OrphanVerdict)>,
+    ) {
+        let kept: KeptOrphans = verdicts
+            .filter_map(|(orphan, verdict)| match verdict {
+                OrphanVerdict::Kept(reason) => Some((orphan.metadata.name.clone(), reason.clone())),
+                _ => None,
+            })
+            .collect();
+        let before = runtime
+            .with_state(&service.key, |state| std::mem::replace(&mut state.kept_orphans, kept.clone()));
+        for event in kept_events(&before, &kept) {
+            runtime.record_event(service, &event);
+        }
+    }
+}
+
+fn failed_delete(orphans: &[Arc<EndpointSlice>], error: WriteError) -> FailedWrite {
+    let object = orphans.first().map_or_else(ObjectKey::default, |orphan| orphan.key());
+    FailedWrite { operation: Operation::Delete, object, error }
 }

@@ -7,7 +7,7 @@ use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_core_model::well_known::MIRRORING_CONTROLLER;
 
 use super::MirroringReconciler;
-use crate::plan::{PlanInputs, plan};
+use crate::plan::{OrphanInputs, PlanInputs, plan};
 
 impl MirroringReconciler {
     pub(super) async fn sync_key(
@@ -46,10 +46,15 @@ impl MirroringReconciler {
             self.metrics.replace(before, Some(share));
             Some(share)
         };
-        let creates = !plan.writes.create.is_empty();
+        let changes = !plan.writes.create.is_empty() || !plan.writes.update.is_empty();
+        let is_mirrored = plan.not_mirrored.is_none();
+        let skipped = plan.stats.skipped;
         let deletes = plan.writes.delete.clone();
         let progress = |progress| {
-            if let Progress::Wrote(operation) = progress {
+            // Upstream does not count deletes of slices whose Endpoints are not mirrored (`deleteEndpoints`).
+            if let Progress::Wrote(operation) = progress
+                && is_mirrored
+            {
                 self.metrics.wrote(operation);
             }
         };
@@ -63,15 +68,23 @@ impl MirroringReconciler {
         }
         let orphans = self.orphans(&service, &others);
         if orphans.is_empty() {
+            runtime.with_state(key, |state| state.kept_orphans.clear());
             return Ok(Outcome::Done);
         }
-        if creates {
-            // They are deleted once the cache shows the created slices.
+        if changes {
+            // They are looked at once the cache shows what was written.
             return Ok(runtime.defer(key));
         }
-        let kept = mirrored.iter().filter(|slice| !deletes.iter().any(|gone| Arc::ptr_eq(gone, slice)));
-        let families = kept.map(|slice| slice.address_type).collect();
-        self.delete_orphans(runtime, &service, orphans, &families).await?;
+        let is_deleted = |slice: &Arc<_>| deletes.iter().any(|deleted| Arc::ptr_eq(deleted, slice));
+        let mirrored: Vec<_> = mirrored.into_iter().filter(|slice| !is_deleted(slice)).collect();
+        let inputs = OrphanInputs {
+            orphans: &orphans,
+            endpoints: &endpoints,
+            mirrored: &mirrored,
+            skipped,
+            writer: None,
+        };
+        self.clean_up(runtime, &service, inputs).await?;
         Ok(Outcome::Done)
     }
 }

@@ -88,6 +88,15 @@ pub(crate) fn endpoints(name: &str, addresses: &[&str]) -> Value {
     json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": name}, "subsets": subsets})
 }
 
+/// Endpoints whose addresses were last written by this field manager.
+pub(crate) fn written_by(manager: &str, mut endpoints: Value) -> Value {
+    endpoints["metadata"]["managedFields"] = json!([{
+        "manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
+        "fieldsType": "FieldsV1", "fieldsV1": {"f:subsets": {}},
+    }]);
+    endpoints
+}
+
 /// A slice as the endpointslice controller makes it for a Service.
 pub(crate) fn made_of_pods(name: &str, service: &Value, ip: &str) -> Value {
     let (service_name, uid) = (&service["metadata"]["name"], &service["metadata"]["uid"]);
@@ -105,7 +114,7 @@ pub(crate) fn made_of_pods(name: &str, service: &Value, ip: &str) -> Value {
         },
         "addressType": if ip.contains(':') { "IPv6" } else { "IPv4" },
         "endpoints": [{"addresses": [ip], "conditions": {"ready": true}}],
-        "ports": [{"name": "", "port": 8080, "protocol": "TCP"}],
+        "ports": [{"name": "", "port": 9376, "protocol": "TCP"}],
     })
 }
 

@@ -6,7 +6,7 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_mirroring::ControllerOptions;
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, endpoints, made_of_pods, server, service};
+use crate::harness::{Harness, endpoints, made_of_pods, server, service, written_by};
 
 const MADE: &str = "endpointslice [192.0.2.1]";
 const MIRRORED: &str = "endpointslicemirroring [192.0.2.1]";
@@ -99,7 +99,8 @@ async fn orphaned_slices_of_a_family_that_is_not_mirrored_are_kept() {
     lose_selector(&harness).await;
     harness.pass(Duration::from_secs(3600)).await;
     assert_eq!(harness.slices(), ["endpointslice [2001:db8::1]", MIRRORED]);
-    harness.put("endpoints", &endpoints("web", &["192.0.2.1", "2001:db8::2"])).await;
+    let by_a_user = written_by("kubectl", endpoints("web", &["192.0.2.1", "2001:db8::2"]));
+    harness.put("endpoints", &by_a_user).await;
     harness.pass(Duration::from_secs(5)).await;
     assert_eq!(harness.slices(), [MIRRORED, "endpointslicemirroring [2001:db8::2]"]);
 }
