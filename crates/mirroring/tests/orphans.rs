@@ -120,7 +120,7 @@ fn a_reason_is_reported_when_it_is_new_for_some_slice() {
     let skipped = KeptReason::AddressesSkipped;
     let none = KeptOrphans::default();
     let one = kept(&[("a", stale.clone())]);
-    let both = kept(&[("a", stale.clone()), ("b", skipped.clone())]);
+    let both = kept(&[("a", stale), ("b", skipped.clone())]);
     let about_skipped = "some addresses of the Endpoints cannot be mirrored (b)";
     let about_stale = "the Endpoints, last written by kcm, lack ready endpoints of them (a)";
     check(&none, &one, &[about_stale]);
