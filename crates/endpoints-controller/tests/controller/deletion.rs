@@ -25,6 +25,7 @@ async fn endpoints_are_deleted_with_their_service_in_either_order() {
     assert_eq!(harness.writes(), ["create endpoints 201", "delete endpoints 404"]);
     assert_eq!(harness.server.count("endpoints"), 0);
     assert_eq!(harness.events(), [""; 0]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,6 +58,7 @@ async fn endpoints_of_services_deleted_while_stopped_are_deleted_at_the_start() 
     let names: Vec<Value> =
         harness.server.list("endpoints").iter().map(|it| it["metadata"]["name"].clone()).collect();
     assert_eq!(names, ["left", "lock", "manual"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,6 +74,7 @@ async fn endpoints_created_without_a_service_survive_a_late_sync() {
     harness.create(&endpoints("web", "192.0.2.1")).await;
     harness.pass(Duration::from_secs(60)).await;
     assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["192.0.2.1"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,6 +89,7 @@ async fn a_recreated_service_gets_new_endpoints() {
     harness.create(&service("web")).await;
     harness.pass(Duration::from_secs(5)).await;
     assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,6 +104,7 @@ async fn endpoints_created_after_their_service_was_deleted_are_deleted_before_th
     assert_eq!(writes.last().map(String::as_str), Some("delete endpoints 404"));
     harness.pass(Duration::from_secs(600)).await;
     assert_eq!(harness.writes(), [""; 0]);
+    harness.nothing_is_remembered().await;
 }
 
 /// The stores of Services and of Endpoints are filled one after the other, and their versions may not be comparable.
@@ -142,6 +147,7 @@ async fn nothing_is_remembered_of_endpoints_that_the_server_removed_first() {
     assert_eq!(harness.server.count("endpoints"), 0);
     assert_eq!(harness.controller.pending(), 0);
     assert_eq!(harness.controller.state_counts(), StateCounts::default());
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,4 +161,5 @@ async fn a_404_for_endpoints_that_exist_is_an_error_and_tried_again() {
     assert_eq!(harness.writes(), ["update endpoints 404", "update endpoints 200"]);
     assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1", "10.1.0.2"]);
     assert_eq!(harness.events().len(), 1);
+    harness.nothing_is_remembered().await;
 }

@@ -42,6 +42,7 @@ async fn failures_are_reported_and_retried_with_their_trigger_time() {
     Endpoints default/web: FailedToCreateEndpoint Failed to create endpoint for service default/web: an error on the server has prevented the request from succeeding
     Endpoints default/web: FailedToUpdateEndpoint Failed to update endpoint default/web: an error on the server has prevented the request from succeeding
     ");
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,6 +59,7 @@ async fn after_fifteen_retries_a_service_is_dropped_until_something_changes() {
     harness.patch("services", "web", json!({"metadata": {"labels": {"a": "b"}}})).await;
     harness.moment().await;
     assert_eq!(harness.writes(), ["create endpoints 201"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,6 +94,7 @@ async fn a_conflict_is_resolved_once_the_cache_has_caught_up() {
     assert_eq!(writes.last().map(String::as_str), Some("update endpoints 200"));
     assert!(writes.iter().any(|write| write == "update endpoints 409"), "{writes:?}");
     insta::assert_snapshot!(harness.events()[0], @r#"Endpoints default/web: FailedToUpdateEndpoint (x10) Failed to update endpoint default/web: Operation cannot be fulfilled on endpoints "web": the object has been modified; please apply your changes to the latest version and try again"#);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]

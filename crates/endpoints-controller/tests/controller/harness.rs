@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
+use kube_endpoint_controller_runtime::StateCounts;
 use kube_endpoint_core_model::{Endpoints, Pod, Service};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_endpoints_controller::controller::EVENT_COMPONENT;
@@ -25,6 +26,13 @@ pub(crate) fn server(objects: impl IntoIterator<Item = Value>) -> EmbeddedApiSer
 }
 
 impl Harness {
+    /// Deletes everything and checks that the controller remembers nothing. Flow tests end with it.
+    pub(crate) async fn nothing_is_remembered(&self) {
+        self.remove_everything().await;
+        assert_eq!(self.controller.pending(), 0);
+        assert_eq!(self.controller.state_counts(), StateCounts::default());
+    }
+
     /// Starts a controller on a server and waits two seconds for its first syncs.
     pub(crate) async fn start(server: &EmbeddedApiServer, options: ControllerOptions) -> Self {
         let harness = Self(Simulation::begin(server, [], |environment| controller(environment, options)));

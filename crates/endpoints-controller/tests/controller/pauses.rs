@@ -56,6 +56,7 @@ async fn a_server_that_stays_busy_is_retried_after_each_requested_pause_without_
     let times: Vec<u128> = asked(&harness).iter().map(|(at, _)| *at).collect();
     assert_eq!(times, (0..=100).map(|turn| 2 + 30 * turn).collect::<Vec<_>>());
     assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,6 +70,7 @@ async fn a_busy_server_without_retry_after_is_retried_with_backoff() {
     assert!(waits.iter().zip(0..).all(|(wait, power)| wait.abs_diff(5 << power) <= 2), "{waits:?}");
     assert_eq!(attempts.len(), 5);
     assert_eq!(harness.events().len(), 1, "those are failures");
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,4 +95,5 @@ async fn endpoints_of_a_service_deleted_during_a_pause_are_deleted_after_it() {
     harness.create(&service("web")).await;
     harness.moment().await;
     assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1", "10.1.0.2"]);
+    harness.nothing_is_remembered().await;
 }

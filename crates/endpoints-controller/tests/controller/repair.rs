@@ -34,6 +34,7 @@ async fn edits_are_repaired_at_once() {
     harness.patch("endpoints", "web", json!({"metadata": {"annotations": {"x": "y"}}})).await;
     harness.pass(Duration::from_secs(60)).await;
     assert_eq!(harness.writes(), ["update endpoints 200", "update endpoints 200"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -45,6 +46,7 @@ async fn without_the_gate_edits_stay_until_something_else_changes() {
     harness.load([pod("b", 2, true)]);
     harness.moment().await;
     assert_eq!(ours(&harness), ["10.1.0.1", "10.1.0.2"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,6 +71,7 @@ async fn an_edit_during_a_write_is_repaired() {
     harness.pass(Duration::from_secs(5)).await;
     assert_eq!(ours(&harness), ["10.1.0.1", "10.1.0.2"]);
     assert_eq!(harness.writes(), ["update endpoints 409", "update endpoints 200"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -117,4 +120,5 @@ async fn a_restore_of_an_older_state_under_a_running_controller_is_made_up_for()
     harness.load([pod("d", 4, true)]);
     harness.pass(Duration::from_secs(30)).await;
     assert_eq!(ours(&harness), ["10.1.0.1", "10.1.0.4"]);
+    harness.nothing_is_remembered().await;
 }

@@ -64,6 +64,7 @@ async fn the_batch_period_delays_syncs_caused_by_pods_only() {
             (16_000, "create endpoints 201"),
         ]
     );
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,6 +93,7 @@ async fn services_without_selector_and_external_names_are_ignored() {
     harness.pass(seconds(60)).await;
     assert_eq!(harness.writes(), [""; 0]);
     assert_eq!(harness.server.count("endpoints"), 0);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,6 +115,7 @@ async fn a_service_that_gets_a_selector_takes_over_its_endpoints() {
     harness.load([pod("b", 2, true)]);
     harness.pass(seconds(60)).await;
     assert_eq!(harness.writes(), ["update endpoints 200"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -128,6 +131,7 @@ async fn a_sync_waits_until_the_cache_shows_our_own_last_write() {
     assert_eq!(harness.writes(), ["update endpoints 200"]);
     assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1", "10.1.0.2"]);
     assert_eq!(harness.events(), [""; 0]);
+    harness.nothing_is_remembered().await;
 }
 
 /// kubernetes#127370, kubernetes#126578.
@@ -152,6 +156,7 @@ async fn an_update_without_effect_does_not_block_the_next_update() {
     harness.moment().await;
     assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.2", "10.1.0.3"]);
     assert_eq!(harness.writes(), ["update endpoints 200"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]

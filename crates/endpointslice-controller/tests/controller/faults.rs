@@ -58,6 +58,7 @@ async fn a_create_with_a_lost_answer_is_repeated_under_its_name_while_the_cache_
     update endpointslices 200
     Service default/web: FailedToUpdateEndpointSlices Error updating Endpoint Slices for Service default/web: failed to create web-sn9dh EndpointSlice for Service default/web: POST /apis/discovery.k8s.io/v1/namespaces/default/endpointslices: ServiceError: connection closed before message completed
     ");
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -102,6 +103,7 @@ async fn an_update_whose_answer_was_lost_is_settled_when_the_cache_has_caught_up
     assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2", "10.1.0.3"]);
     let requests = harness.requests();
     assert_eq!(requests.last().map(String::as_str), Some("update endpointslices 200"));
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,6 +149,7 @@ async fn a_failed_write_is_reported_and_retried_with_its_trigger_time() {
         assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
         assert_eq!(trigger_time(&harness.slice("web")), "2026-01-01T00:01:02Z");
     }
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,6 +172,7 @@ async fn failures_are_reported_with_upstreams_texts() {
     Service default/web: FailedToUpdateEndpointSlices (x2) Error updating Endpoint Slices for Service default/web: failed to create web-xxxxx EndpointSlice for Service default/web: an error on the server has prevented the request from succeeding
     Service default/web: FailedToUpdateEndpointSlices Error updating Endpoint Slices for Service default/web: failed to update web-xxxxx EndpointSlice for Service default/web: an error on the server has prevented the request from succeeding
     ");
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,6 +193,7 @@ async fn after_fifteen_retries_a_service_is_dropped_until_something_changes() {
     harness.moment().await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
     assert_eq!(harness.requests(), ["create endpointslices 201"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -203,6 +208,7 @@ async fn a_successful_sync_resets_the_failure_count() {
         let waits: Vec<u128> = attempts.windows(2).map(|pair| (pair[1].0 - pair[0].0) / 1000).collect();
         assert_eq!(waits, [1, 2, 4]);
     }
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,6 +224,7 @@ async fn a_failing_service_delays_no_other() {
     harness.create(&service("web")).await;
     harness.moment().await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -234,6 +241,7 @@ async fn a_conflict_is_resolved_once_the_cache_has_caught_up() {
     let requests = harness.requests();
     assert_eq!(requests.first().map(String::as_str), Some("update endpointslices 409"));
     assert_eq!(requests.last().map(String::as_str), Some("update endpointslices 200"));
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -246,6 +254,7 @@ async fn an_unanswered_write_times_out_after_a_minute() {
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
     harness.pass(seconds(2) + millis(100)).await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -276,6 +285,7 @@ async fn a_failing_address_type_delays_no_other() {
     harness.server.clear_faults();
     harness.pass(seconds(2)).await;
     assert_eq!(crate::objects::endpoints(&of_type("IPv4")), ["10.1.0.1", "10.1.0.2"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -339,6 +349,7 @@ async fn a_server_that_is_wrong_about_a_404_is_asked_again_after_a_minute() {
     harness.pass(seconds(20)).await;
     assert_eq!(harness.requests(), ["delete endpointslices 200"]);
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -359,6 +370,7 @@ async fn a_404_to_a_create_is_an_error_while_the_service_exists() {
     );
     assert_eq!(harness.events().len(), 2, "each with the name that was tried");
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -381,4 +393,5 @@ async fn a_refused_delete_does_not_keep_other_slices_from_being_deleted() {
         ["delete endpointslices 200", "delete endpointslices 403", "update endpointslices 200"],
         "{requests:?}"
     );
+    harness.nothing_is_remembered().await;
 }

@@ -54,6 +54,7 @@ async fn no_state_is_kept_for_deleted_services() {
     for gauge in ["endpoints_desired", "num_endpoint_slices", "desired_endpoint_slices"] {
         assert_eq!(harness.metric(&format!("endpoint_slice_controller_{gauge}")), 0.0, "{gauge}");
     }
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,4 +69,5 @@ async fn state_is_kept_once_for_each_service() {
     }
     let want = StateCounts { trigger_times: 20, reported: 20, own: 20, ..StateCounts::default() };
     assert_eq!(harness.controller.state_counts(), want);
+    harness.nothing_is_remembered().await;
 }

@@ -34,6 +34,7 @@ async fn node_zone_resync_publishes_a_new_or_changed_zone_of_a_node() {
     harness.patch("nodes", "node", json!({"metadata": {"labels": {"x": "y"}}})).await;
     harness.pass(seconds(60)).await;
     assert_eq!(harness.requests(), ["update endpointslices 200", "update endpointslices 200"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -45,6 +46,7 @@ async fn without_node_zone_resync_the_zone_waits_for_another_change_of_the_servi
     harness.load([pod("b", 2, true)]);
     harness.moment().await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1 [zone-a]", "10.1.0.2 [zone-a]"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -59,6 +61,7 @@ async fn zone_changes_within_the_batch_period_are_one_write_for_each_service() {
     harness.pass(seconds(2)).await;
     assert_eq!(harness.requests(), ["update endpointslices 200"]);
     assert_eq!(harness.endpoints("web"), ["10.1.0.1 [zone-a]", "10.1.0.2 [zone-b]"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,6 +71,7 @@ async fn a_pod_with_an_unknown_node_is_left_out_and_reported() {
     harness.pass(millis(500)).await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
     insta::assert_snapshot!(harness.events().join("\n"), @"Service default/web: FailedToUpdateEndpointSlices Error updating Endpoint Slices for Service default/web: skipping Pod b for Service default/web: Node late Not Found");
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -82,6 +86,7 @@ async fn missing_node_resync_publishes_pods_as_soon_as_their_node_appears() {
     harness.pass(seconds(3600)).await;
     assert_eq!(harness.requests(), ["create endpointslices 201", "update endpointslices 200"]);
     assert_eq!(harness.controller.pending(), 0);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,6 +100,7 @@ async fn without_missing_node_resync_pods_wait_for_the_next_retry() {
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
     harness.pass(seconds(2)).await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2 [zone-a]"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,6 +126,7 @@ async fn publish_not_ready_addresses_includes_pods_with_unknown_nodes() {
     harness.pass(seconds(60)).await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.2"]);
     assert_eq!(harness.events(), [""; 0]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,6 +24,7 @@ async fn slices_are_deleted_with_their_service() {
     assert_eq!(harness.requests(), ["create endpointslices 201"]);
     assert_eq!(harness.server.count("endpointslices"), 0);
     assert_eq!(harness.controller.state_counts(), StateCounts::default());
+    harness.nothing_is_remembered().await;
 }
 
 /// kubernetes#141592
@@ -74,6 +75,7 @@ async fn slices_of_a_former_service_are_replaced_without_the_garbage_collector()
     assert_ne!(first["metadata"]["uid"], "another");
     assert_eq!(owner(&harness.slice("web")), "another");
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,4 +169,5 @@ async fn services_without_a_selector_are_ignored() {
     harness.pass(seconds(60)).await;
     assert_eq!(harness.requests(), [""; 0]);
     assert_eq!(harness.endpoints("web"), ["192.0.2.1"]);
+    harness.nothing_is_remembered().await;
 }

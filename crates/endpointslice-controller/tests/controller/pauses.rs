@@ -46,6 +46,7 @@ async fn a_server_that_stays_busy_is_retried_after_each_requested_pause_without_
     assert_eq!(asked(&harness), (0..=100).map(|turn| 2 + 30 * turn).collect::<Vec<_>>());
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
     assert_eq!(harness.metric("workqueue_dropped_total"), 0.0);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,6 +56,7 @@ async fn a_busy_server_without_retry_after_is_retried_with_backoff() {
     harness.create(&service("web")).await;
     harness.pass(seconds(60)).await;
     assert_eq!(asked(&harness), [2, 3, 5, 9, 17]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,4 +71,5 @@ async fn a_service_deleted_during_a_pause_is_forgotten() {
     harness.create(&service("web")).await;
     harness.moment().await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+    harness.nothing_is_remembered().await;
 }

@@ -71,6 +71,7 @@ async fn without_the_gate_a_refused_create_ends_the_sync() {
     harness.pass(seconds(60)).await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
     assert!(harness.requests().iter().all(|request| request == "create endpointslices 422"));
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,6 +86,7 @@ async fn a_webhook_that_takes_30_seconds_delays_the_removal_by_that_once() {
     harness.pass(seconds(2)).await;
     assert!(!harness.endpoints("web").contains(&"10.1.0.2".to_owned()));
     assert_eq!(harness.requests()[..2], ["create endpointslices 500", "update endpointslices 200"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -110,6 +112,7 @@ async fn ready_pods_stay_published_though_the_slices_they_move_to_cannot_be_crea
     harness.pass(seconds(120)).await;
     assert_eq!(ready_addresses(&harness), ["10.1.0.1", "10.1.0.3"]);
     assert!(harness.slices("web").iter().all(|slice| slice["ports"][0]["port"] == 9090));
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,6 +126,7 @@ async fn one_slice_that_cannot_be_created_holds_up_no_other_service() {
     harness.load([other]);
     harness.pass(seconds(5)).await;
     assert!(harness.requests().contains(&"create endpointslices 201".to_owned()));
+    harness.nothing_is_remembered().await;
 }
 
 fn ready_addresses(harness: &Harness) -> Vec<String> {

@@ -24,6 +24,7 @@ async fn a_slice_deleted_by_hand_is_recreated_after_a_second() {
     assert_eq!(harness.requests(), ["create endpointslices 201"]);
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
     assert_ne!(harness.slice("web")["metadata"]["uid"], first["metadata"]["uid"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,6 +65,7 @@ async fn a_slice_deleted_while_the_watch_is_down_is_recreated() {
     harness.pass(seconds(60)).await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
     assert_eq!(harness.requests(), ["create endpointslices 201"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,6 +102,7 @@ async fn a_foreign_annotation_is_kept_and_causes_no_write() {
     assert_eq!(harness.syncs() - before, 1.0);
     assert_eq!(harness.requests(), [""; 0]);
     assert_eq!(harness.slice("web")["metadata"]["annotations"]["x"], "y");
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,6 +138,7 @@ async fn a_slice_labelled_as_managed_by_the_controller_is_repaired() {
     harness.pass(seconds(60)).await;
     assert_eq!(harness.requests(), ["delete endpointslices 200"]);
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,6 +159,7 @@ async fn moving_a_slice_to_another_service_syncs_both_services() {
     let mut requests = harness.requests();
     requests.sort();
     assert_eq!(requests, ["create endpointslices 201", "delete endpointslices 200"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,6 +170,7 @@ async fn a_slice_that_loses_its_service_is_replaced() {
     harness.pass(seconds(60)).await;
     assert_eq!(harness.requests(), ["create endpointslices 201"]);
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -221,4 +227,5 @@ async fn a_restore_of_an_older_state_under_a_running_controller_is_made_up_for()
     harness.server.load([pod("c", 3, true)]).unwrap();
     harness.pass(seconds(30)).await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.3"]);
+    harness.nothing_is_remembered().await;
 }

@@ -28,6 +28,7 @@ async fn nothing_is_written_until_the_cache_shows_a_new_slice() {
     assert_eq!(harness.requests(), [""; 0]);
     assert_eq!(harness.controller.state_counts().outstanding_writes, 0);
     assert_eq!(harness.controller.state_counts().deferred, 0);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -43,6 +44,7 @@ async fn a_long_watch_outage_builds_up_no_backoff() {
     harness.pass(seconds(1)).await;
     assert_eq!(harness.requests(), ["update endpointslices 200"], "no backoff has built up");
     assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2", "10.1.0.3"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,6 +74,7 @@ async fn a_stale_service_delays_no_other() {
     harness.create(&service("two")).await;
     harness.moment().await;
     assert_eq!(harness.requests(), ["create endpointslices 201", "create endpointslices 201"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,6 +98,7 @@ async fn writes_that_a_relist_skipped_are_not_waited_for() {
     assert_eq!((counts.outstanding_writes, counts.deferred), (0, 0));
     let syncs = harness.metrics().value("endpoint_slice_controller_syncs", &[("result", "success")]);
     assert_eq!(syncs, Some(2.0), "and no more");
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -112,6 +116,7 @@ async fn a_watch_that_breaks_after_every_event_causes_no_extra_writes() {
     assert_eq!(harness.endpoints("web").len(), 19);
     harness.slice("web");
     assert!(harness.requests().iter().all(|request| request == "update endpointslices 200"));
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,6 +138,7 @@ async fn an_echo_before_the_response_starts_no_sync() {
         assert_eq!(harness.syncs() - before, 1.0, "{request}");
         assert_eq!(harness.controller.state_counts().outstanding_writes, 0, "{request}");
     }
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -173,6 +179,7 @@ async fn moving_a_slice_to_another_service_during_a_write_syncs_both_services() 
     assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
     assert_eq!(harness.endpoints("other"), [""; 0]);
     assert_eq!(harness.controller.state_counts().outstanding_writes, 0);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,4 +194,5 @@ async fn an_edit_during_a_write_is_repaired() {
     harness.pass(seconds(10)).await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
     assert_eq!(harness.requests(), ["update endpointslices 409", "update endpointslices 200"]);
+    harness.nothing_is_remembered().await;
 }

@@ -24,6 +24,7 @@ async fn pods_of_a_service_become_a_slice() {
     assert_eq!(harness.requests(), ["create endpointslices 201"]);
     assert_eq!(harness.controller.pending(), 0);
     assert_eq!(harness.events(), [""; 0]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -36,6 +37,7 @@ async fn one_pod_that_turns_ready_is_one_write_and_one_sync() {
     assert_eq!(harness.requests(), ["update endpointslices 200"], "the echo of our own write starts no sync");
     assert_eq!(harness.syncs() - before, 1.0);
     assert_eq!(trigger_time(&harness.slice("web")), "2026-01-01T00:01:02Z");
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,6 +54,7 @@ async fn a_new_service_is_one_write_and_one_sync() {
     harness.pass(seconds(60)).await;
     assert_eq!(harness.requests(), ["delete endpointslices 200"]);
     assert_eq!(harness.syncs() - before, 1.0, "the echo of a deletion starts no sync");
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,6 +75,7 @@ async fn changes_that_do_not_affect_endpoints_start_no_sync() {
     harness.pass(seconds(60)).await;
     assert_eq!(harness.syncs() - before, 1.0);
     assert_eq!(harness.requests(), [""; 0]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,6 +112,7 @@ async fn the_batch_period_delays_syncs_caused_by_pods_only() {
         ]
     );
     assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2", "10.1.0.3"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,6 +128,7 @@ async fn many_changes_of_pods_within_the_batch_period_are_one_write() {
     assert_eq!(harness.requests(), ["update endpointslices 200"]);
     assert_eq!(harness.syncs() - before, 1.0);
     assert_eq!(harness.endpoints("web").len(), 49);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,6 +142,7 @@ async fn a_service_change_within_the_batch_period_publishes_the_pods_too() {
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
     harness.pass(seconds(60)).await;
     assert_eq!(harness.requests(), ["update endpointslices 200"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,4 +158,5 @@ async fn a_pod_that_changes_its_labels_leaves_one_service_and_joins_another() {
     assert_eq!(harness.endpoints("web"), [""; 0]);
     assert_eq!(harness.endpoints("other"), ["10.1.0.1"]);
     assert_eq!(harness.requests(), ["update endpointslices 200", "update endpointslices 200"]);
+    harness.nothing_is_remembered().await;
 }

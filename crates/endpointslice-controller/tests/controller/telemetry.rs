@@ -39,6 +39,7 @@ async fn metrics_after_a_scripted_flow() {
     }
     harness.pass(seconds(10)).await;
     insta::assert_snapshot!(harness.metrics().without("informer_").summary());
+    harness.nothing_is_remembered().await;
 }
 
 /// Pods with an address of each family, and a Service that publishes both.
@@ -65,6 +66,7 @@ async fn both_families_of_a_dual_stack_service_are_counted() {
     harness.delete("services", "web").await;
     harness.pass(seconds(1)).await;
     assert_eq!(metric("endpoints_desired"), 0.0);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,6 +82,7 @@ async fn slices_of_a_removed_family_count_as_changes() {
     assert_eq!(changes(), 3.0);
     let counted = harness.metric("endpoint_slice_controller_endpointslices_changed_per_sync_count");
     assert_eq!(counted, 3.0, "only for the remaining family");
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -102,4 +105,5 @@ async fn services_are_counted_by_their_effective_traffic_distribution() {
     set(json!({}), json!({"service.kubernetes.io/topology-mode": "Auto"})).await;
     harness.moment().await;
     assert_eq!(counted("PreferSameNode"), 0.0, "the annotation wins");
+    harness.nothing_is_remembered().await;
 }

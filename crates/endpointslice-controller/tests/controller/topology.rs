@@ -83,6 +83,7 @@ async fn node_zone_resync_restores_hints_that_a_node_without_a_zone_removed() {
     harness.load([node("y", "", 8)]);
     harness.pass(seconds(60)).await;
     assert_eq!(harness.syncs() - before, 1.0, "a Service that can have no hints is not synced");
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -102,6 +103,7 @@ async fn node_changes_during_a_sync_are_not_missed() {
     harness.load([node("x", "zone-a", 1)]);
     harness.pass(seconds(10)).await;
     assert!(harness.endpoints("web").iter().all(|endpoint| endpoint.contains("->")));
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,6 +115,7 @@ async fn without_node_zone_resync_removed_hints_wait_for_another_change_of_the_s
     harness.load([pod_on("b", "p7", 7, true)]);
     harness.moment().await;
     assert!(harness.endpoints("web").iter().all(|endpoint| endpoint.contains("->")));
+    harness.nothing_is_remembered().await;
 }
 
 fn with_hints() -> [&'static str; 4] {
@@ -141,6 +144,7 @@ async fn added_and_removed_hints_are_reported() {
     Service default/web: TopologyAwareHintsDisabled Topology Aware Hints has been disabled, addressType: IPv4
     Service default/web: TopologyAwareHintsEnabled Topology Aware Hints has been enabled, addressType: IPv4
     ");
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,6 +163,7 @@ async fn a_node_change_that_overloads_a_zone_starts_a_sync() {
             "10.1.0.4 [zone-b] -> zone-b"
         ]
     );
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,6 +174,7 @@ async fn a_node_change_that_overloads_no_zone_starts_no_sync() {
     harness.pass(seconds(60)).await;
     assert_eq!(harness.requests(), [""; 0]);
     assert_eq!(harness.syncs(), before);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,6 +190,7 @@ async fn hints_are_removed_with_the_last_node_of_a_zone_and_restored_with_it() {
     assert_eq!(harness.endpoints("web"), with_hints());
     assert_eq!(harness.requests(), ["update endpointslices 200"], "with its pods, at once");
     assert_eq!(harness.controller.pending(), 0);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,6 +203,7 @@ async fn impossible_hints_are_reported_once() {
         harness.pass(seconds(1)).await;
     }
     insta::assert_snapshot!(harness.events().join("\n"), @"Service default/web: TopologyAwareHintsDisabled Insufficient Node information: allocatable CPU or zone not specified on one or more nodes, addressType: IPv4");
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,4 +243,5 @@ async fn hints_follow_a_node_into_another_zone_at_once() {
         ]
     );
     assert_eq!(harness.requests(), ["update endpointslices 200"]);
+    harness.nothing_is_remembered().await;
 }

@@ -30,6 +30,7 @@ async fn after_fifteen_retries_endpoints_are_dropped_until_something_changes() {
     harness.patch("endpoints", "web", json!({"metadata": {"labels": {"a": "b"}}})).await;
     harness.moment().await;
     assert_eq!(harness.writes(), ["create endpointslices 201"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,6 +79,7 @@ async fn a_sync_waits_until_the_cache_shows_our_own_last_write() {
         harness.slices(),
         ["endpointslicemirroring [192.0.2.1]", "endpointslicemirroring [2001:db8::1]"]
     );
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,6 +91,7 @@ async fn a_slice_just_created_is_found_when_it_must_be_deleted() {
     harness.patch("services", "web", json!({"spec": {"selector": {"app": "web"}}})).await;
     harness.pass(Duration::from_secs(10)).await;
     assert_eq!(harness.slices(), [""; 0]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,6 +107,7 @@ async fn a_conflict_is_resolved_once_the_cache_has_caught_up() {
     assert_eq!(harness.get("endpointslices", &harness.slice()).unwrap()["metadata"]["labels"].get("x"), None);
     let writes = harness.writes();
     assert!(writes.iter().any(|write| write == "update endpointslices 409"), "{writes:?}");
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -42,6 +42,7 @@ async fn edits_of_endpoints_are_mirrored_at_once() {
     let expected = ["create 201", "update 200", "delete 200", "create 201"];
     assert_eq!(harness.writes(), expected.map(|it| it.replacen(' ', " endpointslices ", 1)));
     assert_eq!(harness.controller.pending(), 0);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,6 +102,7 @@ async fn slices_follow_the_service_and_its_selector() {
     harness.delete("services", "web").await;
     harness.moment().await;
     assert_eq!(harness.slices(), NOTHING);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,6 +115,7 @@ async fn irrelevant_changes_start_no_sync() {
     harness.create(&endpoints("pods", &["192.0.2.2"])).await;
     harness.pass(Duration::from_secs(60)).await;
     assert_eq!(harness.writes(), NOTHING);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,4 +170,5 @@ async fn skipped_addresses_are_reported_as_events_about_the_endpoints() {
     Endpoints default/web: InvalidIPAddress Skipped 1 invalid IP addresses when mirroring to EndpointSlices
     Endpoints default/web: TooManyAddressesToMirror A max of 2 addresses can be mirrored to EndpointSlices per Endpoints subset. 2 addresses were skipped
     ");
+    harness.nothing_is_remembered().await;
 }

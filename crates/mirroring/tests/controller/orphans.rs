@@ -37,6 +37,7 @@ async fn orphaned_slices_are_deleted_once_mirrored_slices_exist() {
     assert_eq!(harness.slices(), [MIRRORED]);
     assert_eq!(harness.writes(), ["create endpointslices 201", "delete endpointslices 200"]);
     assert_eq!(harness.controller.pending(), 0);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,6 +47,7 @@ async fn without_the_gate_orphaned_slices_are_kept() {
     harness.pass(Duration::from_secs(3600)).await;
     assert_eq!(harness.slices(), [MADE, MIRRORED]);
     assert_eq!(harness.writes(), ["create endpointslices 201"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,6 +59,7 @@ async fn orphaned_slices_are_kept_until_the_cache_shows_mirrored_slices() {
     assert_eq!(harness.slices(), [MADE, MIRRORED]);
     harness.pass(Duration::from_secs(2)).await;
     assert_eq!(harness.slices(), [MIRRORED]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,6 +71,7 @@ async fn orphaned_slices_are_kept_while_mirroring_fails() {
     assert_eq!(harness.slices(), [MADE]);
     harness.pass(Duration::from_secs(10)).await;
     assert_eq!(harness.slices(), [MIRRORED]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,6 +107,7 @@ async fn orphaned_slices_of_a_family_that_is_not_mirrored_are_kept() {
     harness.put("endpoints", &by_a_user).await;
     harness.pass(Duration::from_secs(5)).await;
     assert_eq!(harness.slices(), [MIRRORED, "endpointslicemirroring [2001:db8::2]"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,6 +123,7 @@ async fn slices_of_other_managers_are_kept() {
     lose_selector(&harness).await;
     harness.pass(Duration::from_secs(60)).await;
     assert_eq!(harness.slices(), ["endpointslice [192.0.2.3]", MIRRORED, "somebody [192.0.2.2]"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,6 +136,7 @@ async fn an_orphaned_slice_that_appears_later_is_deleted() {
     harness.pass(Duration::from_secs(2)).await;
     assert_eq!(harness.slices(), [MIRRORED]);
     assert_eq!(harness.controller.pending(), 0);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,6 +164,7 @@ async fn an_orphaned_slice_that_has_changed_is_kept() {
     harness.pass(Duration::from_secs(60)).await;
     assert_eq!(harness.slices(), [MADE]);
     assert!(harness.writes().contains(&"delete endpointslices 409".to_owned()));
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -172,6 +180,7 @@ async fn slices_are_kept_if_the_selector_is_restored_before_the_cache_shows_it()
     assert_eq!(harness.slices(), [MADE, MIRRORED], "the cache still shows no selector");
     harness.pass(Duration::from_secs(60)).await;
     assert_eq!(harness.slices(), [MADE]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -46,6 +46,7 @@ async fn a_server_that_stays_busy_is_retried_after_each_requested_pause_without_
     harness.pass(Duration::from_secs(20_100)).await;
     assert_eq!(asked(&harness), (0..=100).map(|turn| 2 + 200 * turn).collect::<Vec<_>>());
     assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.1]"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,6 +59,7 @@ async fn deletions_happen_after_the_pause() {
     harness.pass(Duration::from_secs(60)).await;
     assert_eq!(asked(&harness), [2, 3, 23]);
     assert_eq!(harness.slices(), [""; 0]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]

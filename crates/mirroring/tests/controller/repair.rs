@@ -38,6 +38,7 @@ async fn edits_and_deletions_are_repaired_at_once_without_a_batch_period() {
         harness.writes(),
         ["update endpointslices 200", "update endpointslices 200", "create endpointslices 201"]
     );
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -49,6 +50,7 @@ async fn the_batch_period_delays_syncs_caused_by_slices() {
     harness.pass(Duration::from_secs(10)).await;
     assert_eq!(harness.timed_writes(), [(7000, "create endpointslices 201".to_owned())]);
     assert!(is_mirrored(&harness));
+    harness.nothing_is_remembered().await;
 }
 
 /// kubernetes#112143, kubernetes#125354.
@@ -93,6 +95,7 @@ async fn a_change_of_the_managed_by_label_starts_a_sync() {
     harness.patch("endpointslices", &harness.slice(), other).await;
     harness.moment().await;
     assert!(is_mirrored(&harness), "the slice with another owner is deleted, and a new one is created");
+    harness.nothing_is_remembered().await;
 }
 
 /// The watch reports no event for a slice that was created and deleted between two lists.
@@ -133,4 +136,5 @@ async fn a_restore_of_an_older_state_under_a_running_controller_is_made_up_for()
     harness.put("endpoints", &endpoints("web", &["192.0.2.3"])).await;
     harness.pass(Duration::from_secs(30)).await;
     assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.3]"]);
+    harness.nothing_is_remembered().await;
 }

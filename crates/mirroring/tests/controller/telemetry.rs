@@ -30,4 +30,5 @@ async fn metrics_after_a_scripted_flow() {
     harness.delete("services", "web").await;
     harness.pass(Duration::from_secs(10)).await;
     insta::assert_snapshot!(harness.metrics().without("informer_").summary());
+    harness.nothing_is_remembered().await;
 }

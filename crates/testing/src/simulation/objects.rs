@@ -1,5 +1,7 @@
 //! How a test changes and reads the objects on the server.
 
+use std::time::Duration;
+
 use http::Request;
 use kube::Client;
 use serde_json::{Value, json};
@@ -54,6 +56,25 @@ impl<C> Simulation<C> {
     pub async fn delete_now(&self, plural: &str, name: &str) -> Value {
         let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
         self.send("DELETE", &path(plural, name), "application/json", &options).await
+    }
+
+    /// Removes all faults, then deletes all Services, Endpoints and pods, and lets two hours pass, in which every
+    /// retry comes. What a controller remembers of an object then is a leak.
+    pub async fn remove_everything(&self) {
+        self.server.clear_faults();
+        for plural in ["services", "pods", "endpoints"] {
+            for object in self.list(plural) {
+                let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+                let (namespace, name) = (text("namespace"), text("name"));
+                if self.server.get(plural, &namespace, &name).is_some() {
+                    let options =
+                        json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
+                    let path = format!("{}/{name}", collection(plural, &namespace));
+                    self.send("DELETE", &path, "application/json", &options).await;
+                }
+            }
+        }
+        self.pass(Duration::from_secs(7200)).await;
     }
 
     /// Stores objects as they are, without validation.
