@@ -20,7 +20,10 @@ pub struct RunningManager {
 
 /// Settings with `gates` and without a client-side rate limit.
 pub fn settings(gates: Gates) -> Settings {
-    Settings { gates, qps: -1.0, ..Settings::default() }
+    let mut settings = Settings::default();
+    settings.gates = gates;
+    settings.qps = -1.0;
+    settings
 }
 
 impl RunningManager {

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use kube_endpoint_integration_tests::conformance::{
     Parts, Scenario, TestBed, play, recordings, upstream_settings,
 };
-use kube_endpoint_manager_core::{Gates, Settings};
+use kube_endpoint_manager_core::Gates;
 
 /// The expected differences: the scenario, its first step that differs, and the gate that causes it.
 const EXPECTED: &[(&str, &str, &str)] = &[
@@ -20,7 +20,8 @@ fn differences(name: &str) -> Vec<String> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(Box::pin(async {
-        let settings = Settings { gates: Gates::default(), ..upstream_settings(Parts::ALL) };
+        let mut settings = upstream_settings(Parts::ALL);
+        settings.gates = Gates::default();
         let bed = TestBed::in_process_with(&settings).await.unwrap();
         let scenario = Scenario::recorded(name).unwrap();
         let failures = play(&bed, &scenario, Parts::ALL).await.unwrap();

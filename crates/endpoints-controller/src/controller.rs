@@ -23,6 +23,7 @@ pub const QUEUE_NAME: &str = "endpoint";
 
 /// Options of the controller, including those of its plan.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ControllerOptions {
     /// Options of the plan.
     pub plan: PlanOptions,

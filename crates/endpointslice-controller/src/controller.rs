@@ -29,6 +29,7 @@ pub const SLICE_CHANGE_DELAY: Duration = Duration::from_secs(1);
 
 /// Options of the controller, including those of its plan.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ControllerOptions {
     /// Options of the plan.
     pub plan: PlanOptions,

@@ -313,19 +313,18 @@ impl Build<'_> {
         let settings = self.settings;
         let tolerates_nodes = settings.gates.is_on(Gate::TopologyNodeTolerance);
         let topology_node_tolerance = if tolerates_nodes { settings.topology_node_tolerance } else { 0.0 };
-        let options = ControllerOptions {
-            plan: PlanOptions::default()
-                .with_max_endpoints_per_slice(settings.max_endpoints_per_slice)
-                .with_tolerate_unready_annotation(settings.gates.is_on(Gate::TolerateUnreadyAnnotation))
-                .with_safe_write_order(settings.gates.is_on(Gate::SafeWriteOrder))
-                .with_slice_compaction(settings.gates.is_on(Gate::SliceCompaction))
-                .with_topology_node_tolerance(topology_node_tolerance),
-            workers: settings.endpoint_slice_workers,
-            batch_period: settings.endpoint_slice_batch_period,
-            node_zone_resync: settings.gates.is_on(Gate::NodeZoneResync),
-            missing_node_resync: settings.gates.is_on(Gate::MissingNodeResync),
-            writes_after_failed_create: settings.gates.is_on(Gate::WritesAfterFailedCreate),
-        };
+        let mut options = ControllerOptions::default();
+        options.plan = PlanOptions::default()
+            .with_max_endpoints_per_slice(settings.max_endpoints_per_slice)
+            .with_tolerate_unready_annotation(settings.gates.is_on(Gate::TolerateUnreadyAnnotation))
+            .with_safe_write_order(settings.gates.is_on(Gate::SafeWriteOrder))
+            .with_slice_compaction(settings.gates.is_on(Gate::SliceCompaction))
+            .with_topology_node_tolerance(topology_node_tolerance);
+        options.workers = settings.endpoint_slice_workers;
+        options.batch_period = settings.endpoint_slice_batch_period;
+        options.node_zone_resync = settings.gates.is_on(Gate::NodeZoneResync);
+        options.missing_node_resync = settings.gates.is_on(Gate::MissingNodeResync);
+        options.writes_after_failed_create = settings.gates.is_on(Gate::WritesAfterFailedCreate);
         let seed = self.seeds.next();
         Ok(EndpointSliceController::new(self.cluster.clone(), writer, events, self.clock, options, seed))
     }
@@ -340,15 +339,14 @@ impl Build<'_> {
         let component = kube_endpoint_endpoints_controller::controller::EVENT_COMPONENT;
         let (writer, events) = self.writer(ControllerName::Endpoints, component)?;
         let gates = &self.settings.gates;
-        let options = ControllerOptions {
-            plan: PlanOptions::default()
-                .with_keep_equal_truncated(gates.is_on(Gate::EndpointsKeepTruncated))
-                .with_ignore_reserved_labels(gates.is_on(Gate::EndpointsIgnoreReservedLabels))
-                .with_tolerate_unready_annotation(gates.is_on(Gate::TolerateUnreadyAnnotation)),
-            workers: self.settings.endpoints_workers,
-            batch_period: self.settings.endpoints_batch_period,
-            repair: gates.is_on(Gate::EndpointsRepair),
-        };
+        let mut options = ControllerOptions::default();
+        options.plan = PlanOptions::default()
+            .with_keep_equal_truncated(gates.is_on(Gate::EndpointsKeepTruncated))
+            .with_ignore_reserved_labels(gates.is_on(Gate::EndpointsIgnoreReservedLabels))
+            .with_tolerate_unready_annotation(gates.is_on(Gate::TolerateUnreadyAnnotation));
+        options.workers = self.settings.endpoints_workers;
+        options.batch_period = self.settings.endpoints_batch_period;
+        options.repair = gates.is_on(Gate::EndpointsRepair);
         let seed = self.seeds.next();
         Ok(EndpointsController::new(self.cluster.clone(), writer, events, self.clock, options, seed))
     }
@@ -360,14 +358,13 @@ impl Build<'_> {
 
         let component = kube_endpoint_mirroring::controller::EVENT_COMPONENT;
         let (writer, events) = self.writer(ControllerName::EndpointSliceMirroring, component)?;
-        let options = ControllerOptions {
-            plan: PlanOptions::default()
-                .with_max_endpoints_per_subset(self.settings.mirroring_max_endpoints_per_subset),
-            workers: self.settings.mirroring_workers,
-            batch_period: self.settings.mirroring_batch_period,
-            orphaned_slice_cleanup: self.settings.gates.is_on(Gate::OrphanedSliceCleanup),
-            writes_after_failed_create: self.settings.gates.is_on(Gate::WritesAfterFailedCreate),
-        };
+        let mut options = ControllerOptions::default();
+        options.plan = PlanOptions::default()
+            .with_max_endpoints_per_subset(self.settings.mirroring_max_endpoints_per_subset);
+        options.workers = self.settings.mirroring_workers;
+        options.batch_period = self.settings.mirroring_batch_period;
+        options.orphaned_slice_cleanup = self.settings.gates.is_on(Gate::OrphanedSliceCleanup);
+        options.writes_after_failed_create = self.settings.gates.is_on(Gate::WritesAfterFailedCreate);
         let seed = self.seeds.next();
         Ok(MirroringController::new(self.cluster.clone(), writer, events, self.clock, options, seed))
     }

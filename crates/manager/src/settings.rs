@@ -30,6 +30,7 @@ pub struct InvalidOption {
 
 /// The configuration of a [`Manager`](crate::Manager).
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Settings {
     /// The controllers to run.
     pub controllers: Vec<ControllerName>,

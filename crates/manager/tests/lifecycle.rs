@@ -69,7 +69,8 @@ async fn each_needed_kind_is_watched_once() {
     use ControllerName::{EndpointSlice, EndpointSliceMirroring, Endpoints};
     let watched_by = async |controllers: &[ControllerName]| {
         let server = server_with(1).await;
-        let settings = Settings { controllers: controllers.to_vec(), ..Settings::default() };
+        let mut settings = Settings::default();
+        settings.controllers = controllers.to_vec();
         let running = Running::start(&server, &settings);
         sleep(seconds(30)).await;
         running.stop().await;
@@ -91,7 +92,9 @@ async fn each_needed_kind_is_watched_once() {
 async fn without_watch_list_client_informers_list_in_pages() {
     for watch_list_client in [true, false] {
         let server = server_with(1).await;
-        let running = Running::start(&server, &Settings { watch_list_client, ..Settings::default() });
+        let mut settings = Settings::default();
+        settings.watch_list_client = watch_list_client;
+        let running = Running::start(&server, &settings);
         sleep(seconds(30)).await;
         running.stop().await;
         let lists = server.request_log().iter().filter(|entry| entry.request.verb == "list").count();
@@ -114,7 +117,8 @@ async fn no_controller_writes_before_all_caches_have_synced() {
 #[tokio::test(start_paused = true)]
 async fn each_controller_has_its_own_rate_limit_and_user_agent() {
     let server = server_with(10).await;
-    let settings = Settings { qps: 2.0, burst: 1, ..Settings::default() };
+    let mut settings = Settings::default();
+    (settings.qps, settings.burst) = (2.0, 1);
     let running = Running::start(&server, &settings);
     sleep(seconds(60)).await;
     running.stop().await;

@@ -35,12 +35,11 @@ pub fn upstream_settings(parts: Parts) -> Settings {
         };
         parts.and(part) == parts
     };
-    Settings {
-        controllers: ControllerName::ALL.into_iter().filter(writes).collect(),
-        gates: Gates::upstream(),
-        qps: -1.0,
-        ..Settings::default()
-    }
+    let mut settings = Settings::default();
+    settings.controllers = ControllerName::ALL.into_iter().filter(writes).collect();
+    settings.gates = Gates::upstream();
+    settings.qps = -1.0;
+    settings
 }
 
 /// Starts the controllers that write `parts` with [`upstream_settings`]. `now` is the time on the server's clock.

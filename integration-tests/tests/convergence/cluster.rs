@@ -41,16 +41,15 @@ impl Drop for Cluster {
 fn settings(seed: u64) -> Settings {
     let bit = |number: u32| seed >> number & 1 == 1;
     let batch_period = |number| Duration::from_millis(if bit(number) { 700 } else { 0 });
-    Settings {
-        gates: Gates::default().with(Gate::SliceCompaction, bit(8)),
-        qps: if bit(9) { 20.0 } else { -1.0 },
-        max_endpoints_per_slice: 3,
-        endpoint_slice_workers: if bit(10) { 1 } else { 5 },
-        endpoint_slice_batch_period: batch_period(11),
-        endpoints_batch_period: batch_period(12),
-        mirroring_batch_period: batch_period(13),
-        ..Settings::default()
-    }
+    let mut settings = Settings::default();
+    settings.gates = Gates::default().with(Gate::SliceCompaction, bit(8));
+    settings.qps = if bit(9) { 20.0 } else { -1.0 };
+    settings.max_endpoints_per_slice = 3;
+    settings.endpoint_slice_workers = if bit(10) { 1 } else { 5 };
+    settings.endpoint_slice_batch_period = batch_period(11);
+    settings.endpoints_batch_period = batch_period(12);
+    settings.mirroring_batch_period = batch_period(13);
+    settings
 }
 
 fn start_manager(server: &EmbeddedApiServer, seed: u64) -> (RunningControllers, JoinHandle<()>) {

@@ -2,19 +2,17 @@
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_integration_tests::running_manager::settings;
-use kube_endpoint_manager_core::{ControllerName, Gate, Gates, Settings};
+use kube_endpoint_manager_core::{ControllerName, Gate, Gates};
 use serde_json::{Value, json};
 
 use crate::objects::{annotated_service, node, pod, pod_on_port, service};
 use crate::test_cluster::{TestCluster, on_and_off};
 
 async fn start(gates: Gates, objects: Vec<Value>) -> TestCluster {
-    let settings = Settings {
-        controllers: vec![ControllerName::EndpointSlice],
-        max_endpoints_per_slice: 4,
-        topology_node_tolerance: 0.5,
-        ..settings(gates)
-    };
+    let mut settings = settings(gates);
+    settings.controllers = vec![ControllerName::EndpointSlice];
+    settings.max_endpoints_per_slice = 4;
+    settings.topology_node_tolerance = 0.5;
     TestCluster::start_with(&settings, objects).await
 }
 

@@ -7,7 +7,7 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpoints_controller::ControllerOptions;
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, addresses, endpoints, pod, server, service};
+use crate::harness::{Harness, addresses, changed, endpoints, pod, server, service};
 
 async fn started(objects: impl IntoIterator<Item = Value>) -> Harness {
     Harness::start(&server(objects), ControllerOptions::default()).await
@@ -63,7 +63,7 @@ async fn endpoints_of_services_deleted_while_stopped_are_deleted_at_the_start() 
 
 #[tokio::test(start_paused = true)]
 async fn endpoints_created_without_a_service_survive_a_late_sync() {
-    let options = ControllerOptions { batch_period: Duration::from_secs(10), ..ControllerOptions::default() };
+    let options = changed(|options| options.batch_period = Duration::from_secs(10));
     let harness = Harness::start(&server([pod("a", 1, true)]), options).await;
     harness.create(&service("web")).await;
     harness.moment().await;

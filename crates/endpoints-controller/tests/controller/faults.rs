@@ -6,7 +6,7 @@ use kube_endpoint_embedded_apiserver::Fault;
 use kube_endpoint_endpoints_controller::{ControllerOptions, PlanOptions};
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, addresses, pod, server, service};
+use crate::harness::{Harness, addresses, changed, pod, server, service};
 
 async fn started() -> Harness {
     Harness::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await
@@ -118,8 +118,7 @@ async fn an_invalid_annotation_is_reported_once_for_each_version_of_the_service(
     let warnings = crate::harness::Warnings::default();
     let _guard = tracing::subscriber::set_default(warnings.clone());
     let plan = PlanOptions::default().with_tolerate_unready_annotation(true);
-    let harness =
-        Harness::start(&server([]), ControllerOptions { plan, ..ControllerOptions::default() }).await;
+    let harness = Harness::start(&server([]), changed(|options| options.plan = plan)).await;
     let mut annotated = service("web");
     annotated["metadata"]["annotations"] =
         json!({"service.alpha.kubernetes.io/tolerate-unready-endpoints": "maybe"});

@@ -25,6 +25,13 @@ pub(crate) fn server(objects: impl IntoIterator<Item = Value>) -> EmbeddedApiSer
     server_builder().load(objects).build().unwrap()
 }
 
+/// The default options, changed.
+pub(crate) fn changed(change: impl FnOnce(&mut ControllerOptions)) -> ControllerOptions {
+    let mut options = ControllerOptions::default();
+    change(&mut options);
+    options
+}
+
 impl Harness {
     /// Deletes everything and checks that the controller remembers nothing. Flow tests end with it.
     pub(crate) async fn nothing_is_remembered(&self) {

@@ -6,10 +6,10 @@ use kube_endpoint_embedded_apiserver::Fault;
 use kube_endpoint_endpoints_controller::ControllerOptions;
 use serde_json::json;
 
-use crate::harness::{Harness, addresses, pod, server, service};
+use crate::harness::{Harness, addresses, changed, pod, server, service};
 
 async fn started(repair: bool) -> Harness {
-    let options = ControllerOptions { repair, ..ControllerOptions::default() };
+    let options = changed(|options| options.repair = repair);
     let harness = Harness::start(&server([pod("a", 1, true)]), options).await;
     harness.create(&service("web")).await;
     harness.pass(Duration::from_secs(1)).await;
@@ -82,8 +82,7 @@ async fn edits_made_while_stopped_are_repaired_at_the_start() {
         let mut edited = server.get("endpoints", "default", "web").unwrap();
         edited["subsets"] = json!([]);
         server.load([edited]).unwrap();
-        let harness =
-            Harness::start(&server, ControllerOptions { repair, ..ControllerOptions::default() }).await;
+        let harness = Harness::start(&server, changed(|options| options.repair = repair)).await;
         assert_eq!(ours(&harness), ["10.1.0.1"], "{repair}");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube_endpoint_endpoints_controller::{ControllerOptions, PlanOptions};
 use serde_json::json;
 
-use crate::harness::{Harness, addresses, endpoints, pod, server, service};
+use crate::harness::{Harness, addresses, changed, endpoints, pod, server, service};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -40,7 +40,7 @@ async fn pods_of_a_service_become_its_endpoints() {
 
 #[tokio::test(start_paused = true)]
 async fn the_batch_period_delays_syncs_caused_by_pods_only() {
-    let options = ControllerOptions { batch_period: seconds(5), ..ControllerOptions::default() };
+    let options = changed(|options| options.batch_period = seconds(5));
     let harness = Harness::start(&server([pod("a", 1, true)]), options).await;
     harness.create(&service("web")).await;
     harness.pass(seconds(1)).await;
@@ -138,7 +138,10 @@ async fn a_sync_waits_until_the_cache_shows_our_own_last_write() {
 #[tokio::test(start_paused = true)]
 async fn an_update_without_effect_does_not_block_the_next_update() {
     let plan = PlanOptions::upstream().with_capacity(2);
-    let options = ControllerOptions { plan, repair: false, ..ControllerOptions::default() };
+    let options = changed(|options| {
+        options.plan = plan;
+        options.repair = false;
+    });
     let pods = [pod("a", 1, true), pod("b", 2, true), pod("c", 3, true)];
     let harness = Harness::start(&server(pods), options).await;
     harness.create(&service("web")).await;

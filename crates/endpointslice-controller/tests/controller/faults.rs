@@ -1,10 +1,10 @@
 //! Writes that fail, are refused, or have an unknown result.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
-use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
+use kube_endpoint_endpointslice_controller::PlanOptions;
 use serde_json::json;
 
-use crate::harness::{Harness, millis, seconds, server};
+use crate::harness::{Harness, changed, millis, seconds, server};
 use crate::objects::{name, pod, service, trigger_time};
 
 fn refuse(status: u16) -> Fault {
@@ -14,7 +14,7 @@ fn refuse(status: u16) -> Fault {
 /// Two pods, each in a slice of its own.
 async fn two_slices() -> Harness {
     let plan = PlanOptions::default().with_max_endpoints_per_slice(1);
-    let options = ControllerOptions { plan, ..ControllerOptions::default() };
+    let options = changed(|options| options.plan = plan);
     let harness =
         Harness::start(&server([pod("a", 1, true), pod("b", 2, true), service("web")]), options).await;
     assert_eq!(harness.requests().len(), 2);
@@ -64,7 +64,7 @@ async fn a_create_with_a_lost_answer_is_repeated_under_its_name_while_the_cache_
 #[tokio::test(start_paused = true)]
 async fn creates_that_repeatedly_lose_their_answers_make_one_slice_each() {
     let plan = PlanOptions::default().with_max_endpoints_per_slice(1);
-    let options = ControllerOptions { plan, ..ControllerOptions::default() };
+    let options = changed(|options| options.plan = plan);
     for held_up in [0, 30] {
         let harness = Harness::start(&server([pod("a", 1, true), pod("b", 2, true)]), options.clone()).await;
         harness.hold_up("endpointslices", seconds(held_up)).await;
@@ -376,7 +376,7 @@ async fn a_404_to_a_create_is_an_error_while_the_service_exists() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_delete_does_not_keep_other_slices_from_being_deleted() {
     let plan = PlanOptions::default().with_max_endpoints_per_slice(1);
-    let options = ControllerOptions { plan, ..ControllerOptions::default() };
+    let options = changed(|options| options.plan = plan);
     let pods = [("a", 1), ("b", 2), ("c", 3)].map(|(name, number)| pod(name, number, true));
     let harness = Harness::start(&server(pods.into_iter().chain([service("web")])), options).await;
     harness.requests();

@@ -2,16 +2,19 @@
 
 use kube_endpoint_controller_runtime::StateCounts;
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
-use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
+use kube_endpoint_endpointslice_controller::PlanOptions;
 use serde_json::json;
 
-use crate::harness::{Harness, millis, seconds, server};
+use crate::harness::{Harness, changed, millis, seconds, server};
 use crate::objects::{node, pod, pod_on, service};
 
 #[tokio::test(start_paused = true)]
 async fn no_state_is_kept_for_deleted_services() {
     let plan = PlanOptions::default().with_max_endpoints_per_slice(2);
-    let options = ControllerOptions { plan, batch_period: millis(500), ..ControllerOptions::default() };
+    let options = changed(|options| {
+        options.plan = plan;
+        options.batch_period = millis(500);
+    });
     let pods =
         (1..6).map(|number| pod_on(["a", "b"][usize::from(number % 2)], &format!("p{number}"), number, true));
     let nodes = [node("a", "zone-a", 4), node("b", "zone-b", 4), node("node", "zone-a", 4)];

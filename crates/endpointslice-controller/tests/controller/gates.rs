@@ -1,13 +1,13 @@
 //! How changes of nodes affect slices, with each gate on and off.
 
-use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
+use kube_endpoint_endpointslice_controller::PlanOptions;
 use serde_json::json;
 
-use crate::harness::{Harness, millis, seconds, server};
+use crate::harness::{Harness, changed, millis, seconds, server};
 use crate::objects::{node, pod, pod_on, service};
 
 async fn with_zone_resync(node_zone_resync: bool) -> Harness {
-    let options = ControllerOptions { node_zone_resync, ..ControllerOptions::default() };
+    let options = changed(|options| options.node_zone_resync = node_zone_resync);
     let harness = Harness::start(&server([pod("a", 1, true), service("web")]), options).await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
     assert_eq!(harness.requests(), ["create endpointslices 201"]);
@@ -15,7 +15,7 @@ async fn with_zone_resync(node_zone_resync: bool) -> Harness {
 }
 
 async fn with_missing_node_resync(missing_node_resync: bool) -> Harness {
-    let options = ControllerOptions { missing_node_resync, ..ControllerOptions::default() };
+    let options = changed(|options| options.missing_node_resync = missing_node_resync);
     let objects = [pod("a", 1, true), pod_on("late", "b", 2, true)];
     Harness::start(&server(objects), options).await
 }
@@ -51,7 +51,7 @@ async fn without_node_zone_resync_the_zone_waits_for_another_change_of_the_servi
 
 #[tokio::test(start_paused = true)]
 async fn zone_changes_within_the_batch_period_are_one_write_for_each_service() {
-    let options = ControllerOptions { batch_period: seconds(3), ..ControllerOptions::default() };
+    let options = changed(|options| options.batch_period = seconds(3));
     let objects = [node("other", "", 4), pod("a", 1, true), pod_on("other", "b", 2, true), service("web")];
     let harness = Harness::start(&server(objects), options).await;
     harness.requests();
@@ -133,7 +133,7 @@ async fn publish_not_ready_addresses_includes_pods_with_unknown_nodes() {
 async fn tolerate_unready_annotation_publishes_unready_pods_only_with_the_gate() {
     for (tolerate_unready_annotation, want) in [(true, "10.1.0.1"), (false, "10.1.0.1!")] {
         let plan = PlanOptions::default().with_tolerate_unready_annotation(tolerate_unready_annotation);
-        let options = ControllerOptions { plan, ..ControllerOptions::default() };
+        let options = changed(|options| options.plan = plan);
         let harness = Harness::start(&server([pod("a", 1, false)]), options).await;
         harness.create(&service("web")).await;
         harness.moment().await;

@@ -1,10 +1,9 @@
 //! Services that are deleted, recreated, or change their type.
 
 use kube_endpoint_controller_runtime::StateCounts;
-use kube_endpoint_endpointslice_controller::ControllerOptions;
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, millis, seconds, server};
+use crate::harness::{Harness, changed, millis, seconds, server};
 use crate::objects::{name, pod, service};
 
 const LEAVING: &str = "/api/v1/namespaces/leaving";
@@ -31,7 +30,7 @@ async fn slices_are_deleted_with_their_service() {
 #[tokio::test(start_paused = true)]
 async fn a_service_recreated_within_a_batch_period_gets_new_slices() {
     for batch in [0, 5] {
-        let options = ControllerOptions { batch_period: seconds(batch), ..ControllerOptions::default() };
+        let options = changed(|options| options.batch_period = seconds(batch));
         let harness = Harness::start(&server([pod("a", 1, true)]), options).await;
         for round in 0..5 {
             let made = harness.create(&service("web")).await;

@@ -4,12 +4,15 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule, refusals};
 use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
 use serde_json::json;
 
-use crate::harness::{Harness, seconds, server};
+use crate::harness::{Harness, changed, seconds, server};
 use crate::objects::{pod, service};
 
 fn options(writes_after_failed_create: bool) -> ControllerOptions {
     let plan = PlanOptions::default().with_max_endpoints_per_slice(2);
-    ControllerOptions { plan, writes_after_failed_create, ..ControllerOptions::default() }
+    changed(|options| {
+        options.plan = plan;
+        options.writes_after_failed_create = writes_after_failed_create;
+    })
 }
 
 /// The pods `a` and `b` in one slice, and creates that are refused.

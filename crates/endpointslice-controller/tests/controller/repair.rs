@@ -4,7 +4,7 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpointslice_controller::ControllerOptions;
 use serde_json::json;
 
-use crate::harness::{Harness, millis, seconds, server};
+use crate::harness::{Harness, changed, millis, seconds, server};
 use crate::objects::{MANAGED_BY, MANAGER, SERVICE_NAME, name, pod, service, slice};
 
 async fn started(options: ControllerOptions) -> Harness {
@@ -71,7 +71,7 @@ async fn a_slice_deleted_while_the_watch_is_down_is_recreated() {
 #[tokio::test(start_paused = true)]
 async fn a_slice_edited_by_hand_is_repaired_after_a_second_or_the_batch_period() {
     for (batch, wait) in [(0, 1000), (500, 1000), (3000, 3000)] {
-        let options = ControllerOptions { batch_period: millis(batch), ..ControllerOptions::default() };
+        let options = changed(|options| options.batch_period = millis(batch));
         let harness = started(options).await;
         let made = harness.slice("web");
         harness.patch("endpointslices", name(&made), json!({"endpoints": []})).await;

@@ -4,7 +4,7 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
 use tokio::time::Instant;
 
-use crate::harness::{Harness, millis, seconds, server};
+use crate::harness::{Harness, changed, millis, seconds, server};
 use crate::objects::{pod, service};
 
 #[tokio::test(start_paused = true)]
@@ -20,7 +20,7 @@ async fn a_shut_down_controller_starts_no_sync() {
 
 #[tokio::test(start_paused = true)]
 async fn shutdown_finishes_the_write_in_progress_and_leaves_queued_keys() {
-    let options = ControllerOptions { workers: 1, ..ControllerOptions::default() };
+    let options = changed(|options| options.workers = 1);
     let mut harness = Harness::start(&server([pod("a", 1, true)]), options).await;
     harness.fault(Fault::Delay(seconds(3)), "create", usize::MAX);
     for number in 0..50 {
@@ -39,7 +39,7 @@ async fn shutdown_finishes_the_write_in_progress_and_leaves_queued_keys() {
 #[tokio::test(start_paused = true)]
 async fn shutdown_finishes_all_writes_of_a_sync_in_progress() {
     let plan = PlanOptions::default().with_max_endpoints_per_slice(1);
-    let options = ControllerOptions { plan, ..ControllerOptions::default() };
+    let options = changed(|options| options.plan = plan);
     let mut harness =
         Harness::start(&server((1..4).map(|number| pod(&format!("p{number}"), number, true))), options).await;
     harness.fault(Fault::Delay(seconds(1)), "create", usize::MAX);

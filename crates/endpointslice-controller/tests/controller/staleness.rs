@@ -1,10 +1,10 @@
 //! A cache that does not show our own writes yet.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
-use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
+use kube_endpoint_endpointslice_controller::PlanOptions;
 use serde_json::json;
 
-use crate::harness::{Harness, millis, seconds, server};
+use crate::harness::{Harness, changed, millis, seconds, server};
 use crate::objects::{SERVICE_NAME, name, pod, pod_of_nobody, service};
 
 #[tokio::test(start_paused = true)]
@@ -50,7 +50,7 @@ async fn a_long_watch_outage_builds_up_no_backoff() {
 #[tokio::test(start_paused = true)]
 async fn a_sync_waits_until_the_cache_shows_our_deletion() {
     let plan = PlanOptions::default().with_max_endpoints_per_slice(1);
-    let options = ControllerOptions { plan, ..ControllerOptions::default() };
+    let options = changed(|options| options.plan = plan);
     let harness =
         Harness::start(&server([pod("a", 1, true), pod("b", 2, true), service("web")]), options).await;
     harness.requests();
@@ -122,7 +122,7 @@ async fn a_watch_that_breaks_after_every_event_causes_no_extra_writes() {
 #[tokio::test(start_paused = true)]
 async fn an_echo_before_the_response_starts_no_sync() {
     let plan = PlanOptions::default().with_max_endpoints_per_slice(1);
-    let options = ControllerOptions { plan, ..ControllerOptions::default() };
+    let options = changed(|options| options.plan = plan);
     let harness = Harness::start(&server([pod("a", 1, true), service("web")]), options).await;
     harness.requests();
     harness.answer_late(millis(500));

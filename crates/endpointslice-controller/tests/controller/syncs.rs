@@ -3,11 +3,11 @@
 use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
 use serde_json::json;
 
-use crate::harness::{Harness, millis, seconds, server};
+use crate::harness::{Harness, changed, millis, seconds, server};
 use crate::objects::{MANAGED_BY, MANAGER, SERVICE_NAME, node, pod, service, trigger_time};
 
 fn batched(period: u64) -> ControllerOptions {
-    ControllerOptions { batch_period: seconds(period), ..ControllerOptions::default() }
+    changed(|options| options.batch_period = seconds(period))
 }
 
 #[tokio::test(start_paused = true)]
@@ -43,7 +43,7 @@ async fn one_pod_that_turns_ready_is_one_write_and_one_sync() {
 #[tokio::test(start_paused = true)]
 async fn a_new_service_is_one_write_and_one_sync() {
     let plan = PlanOptions::default().with_max_endpoints_per_slice(1);
-    let options = ControllerOptions { plan, ..ControllerOptions::default() };
+    let options = changed(|options| options.plan = plan);
     let harness = Harness::start(&server([pod("a", 1, true), pod("b", 2, true)]), options).await;
     harness.create(&service("web")).await;
     harness.pass(seconds(60)).await;

@@ -1,16 +1,16 @@
 //! The metrics page after a scripted flow.
 
 use kube_endpoint_embedded_apiserver::Fault;
-use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
+use kube_endpoint_endpointslice_controller::PlanOptions;
 use serde_json::json;
 
-use crate::harness::{Harness, seconds, server};
+use crate::harness::{Harness, changed, seconds, server};
 use crate::objects::{name, pod, service};
 
 #[tokio::test(start_paused = true)]
 async fn metrics_after_a_scripted_flow() {
     let plan = PlanOptions::default().with_max_endpoints_per_slice(2);
-    let options = ControllerOptions { plan, ..ControllerOptions::default() };
+    let options = changed(|options| options.plan = plan);
     let pods = (1..6).map(|number| pod(&format!("p{number}"), number, true));
     let harness = Harness::start(&server(pods), options).await;
     let mut close = service("close");

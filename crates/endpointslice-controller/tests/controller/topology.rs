@@ -3,7 +3,7 @@
 use kube_endpoint_endpointslice_controller::ControllerOptions;
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, millis, seconds, server};
+use crate::harness::{Harness, changed, millis, seconds, server};
 use crate::objects::{node, pod_on, service};
 
 /// A Service with hints: four pods in two zones that have as many CPUs.
@@ -38,7 +38,7 @@ async fn after_a_node_got_its_zone(node_zone_resync: bool) -> Harness {
     let mut ordinary = node("node", "zone-a", 1);
     ordinary["metadata"]["labels"]["node-role.kubernetes.io/control-plane"] = "".into();
     server.load([ordinary]).unwrap();
-    let options = ControllerOptions { node_zone_resync, ..ControllerOptions::default() };
+    let options = changed(|options| options.node_zone_resync = node_zone_resync);
     let harness = Harness::start(&server, options).await;
     let hints = |harness: &Harness| harness.endpoints("web").iter().filter(|one| one.contains("->")).count();
     assert_eq!(hints(&harness), 6);

@@ -6,7 +6,7 @@ use kube_endpoint_embedded_apiserver::{Fault, refusals};
 use kube_endpoint_mirroring::ControllerOptions;
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, endpoints, server, service};
+use crate::harness::{Harness, changed, endpoints, server, service};
 
 async fn started() -> Harness {
     Harness::start(&server([service("web")]), ControllerOptions::default()).await
@@ -145,7 +145,7 @@ async fn a_shut_down_controller_starts_no_sync() {
 #[tokio::test(start_paused = true)]
 async fn a_dead_address_is_removed_though_no_slice_can_be_created() {
     for on in [true, false] {
-        let options = ControllerOptions { writes_after_failed_create: on, ..ControllerOptions::default() };
+        let options = changed(|options| options.writes_after_failed_create = on);
         let harness = Harness::start(&server([service("web")]), options).await;
         harness.create(&endpoints("web", &["192.0.2.1", "192.0.2.2"])).await;
         harness.pass(Duration::from_secs(1)).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube_endpoint_mirroring::{ControllerOptions, PlanOptions};
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, endpoints, server, service};
+use crate::harness::{Harness, changed, endpoints, server, service};
 
 async fn started(objects: impl IntoIterator<Item = Value>) -> Harness {
     Harness::start(&server(objects), ControllerOptions::default()).await
@@ -21,7 +21,7 @@ const NOTHING: [&str; 0] = [];
 
 #[tokio::test(start_paused = true)]
 async fn edits_of_endpoints_are_mirrored_at_once() {
-    let options = ControllerOptions { batch_period: Duration::from_secs(30), ..ControllerOptions::default() };
+    let options = changed(|options| options.batch_period = Duration::from_secs(30));
     let harness = Harness::start(&server([]), options).await;
     harness.create(&endpoints("web", &["192.0.2.1"])).await;
     harness.moment().await;
@@ -162,7 +162,7 @@ async fn changes_made_while_stopped_are_mirrored_at_the_start() {
 #[tokio::test(start_paused = true)]
 async fn skipped_addresses_are_reported_as_events_about_the_endpoints() {
     let plan = PlanOptions::default().with_max_endpoints_per_subset(2);
-    let options = ControllerOptions { plan, ..ControllerOptions::default() };
+    let options = changed(|options| options.plan = plan);
     let invalid = endpoints("web", &["0.0.0.256", "192.0.2.1", "192.0.2.2", "192.0.2.3"]);
     let harness = Harness::start(&server([service("web"), invalid]), options).await;
     assert_eq!(harness.slices(), mirrored("192.0.2.1 192.0.2.2"));

@@ -7,7 +7,7 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_mirroring::{ControllerOptions, PlanOptions};
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, endpoints, made_of_pods, server, service, written_by};
+use crate::harness::{Harness, changed, endpoints, made_of_pods, server, service, written_by};
 
 const CONTROLLER: &str = "kube-controller-manager";
 
@@ -68,10 +68,7 @@ async fn truncated_endpoints_take_no_pod_away() {
 
 #[tokio::test(start_paused = true)]
 async fn addresses_that_mirroring_skips_take_none_away() {
-    let options = ControllerOptions {
-        plan: PlanOptions::default().with_max_endpoints_per_subset(1),
-        ..ControllerOptions::default()
-    };
+    let options = changed(|options| options.plan = PlanOptions::default().with_max_endpoints_per_subset(1));
     let slice = vec!["192.0.2.1".to_owned()];
     let user = written_by("kubectl", endpoints("web", &["192.0.2.1", "192.0.2.2"]));
     let harness = orphaned(options, &[slice], user).await;

@@ -6,14 +6,14 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_mirroring::ControllerOptions;
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, endpoints, made_of_pods, server, service, written_by};
+use crate::harness::{Harness, changed, endpoints, made_of_pods, server, service, written_by};
 
 const MADE: &str = "endpointslice [192.0.2.1]";
 const MIRRORED: &str = "endpointslicemirroring [192.0.2.1]";
 
 /// A Service with a selector, a slice, and these Endpoints.
 async fn selecting(cleanup: bool, endpoints: Value) -> Harness {
-    let options = ControllerOptions { orphaned_slice_cleanup: cleanup, ..ControllerOptions::default() };
+    let options = changed(|options| options.orphaned_slice_cleanup = cleanup);
     let harness = Harness::start(&server([]), options).await;
     let mut service = service("web");
     service["spec"]["selector"] = json!({"app": "web"});

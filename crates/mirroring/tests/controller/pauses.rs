@@ -6,7 +6,7 @@ use kube_endpoint_embedded_apiserver::Fault;
 use kube_endpoint_mirroring::{ControllerOptions, PlanOptions};
 use serde_json::json;
 
-use crate::harness::{Harness, endpoints, server, service};
+use crate::harness::{Harness, changed, endpoints, server, service};
 
 async fn started() -> Harness {
     Harness::start(&server([service("web")]), ControllerOptions::default()).await
@@ -64,10 +64,8 @@ async fn deletions_happen_after_the_pause() {
 
 #[tokio::test(start_paused = true)]
 async fn skipped_addresses_are_reported_again_only_if_they_changed() {
-    let options = || ControllerOptions {
-        plan: PlanOptions::default().with_max_endpoints_per_subset(2),
-        ..ControllerOptions::default()
-    };
+    let options =
+        || changed(|options| options.plan = PlanOptions::default().with_max_endpoints_per_subset(2));
     let harness = Harness::start(&server([service("web")]), options()).await;
     harness.create(&endpoints("web", &["192.0.2.1", "192.0.2.2"])).await;
     harness.pass(Duration::from_secs(1)).await;

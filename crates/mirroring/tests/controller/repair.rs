@@ -6,11 +6,10 @@ use kube_endpoint_embedded_apiserver::Fault;
 use kube_endpoint_mirroring::ControllerOptions;
 use serde_json::json;
 
-use crate::harness::{Harness, endpoints, server, service};
+use crate::harness::{Harness, changed, endpoints, server, service};
 
 async fn started(batch_period: u64) -> Harness {
-    let options =
-        ControllerOptions { batch_period: Duration::from_secs(batch_period), ..ControllerOptions::default() };
+    let options = changed(|options| options.batch_period = Duration::from_secs(batch_period));
     let harness = Harness::start(&server([service("web"), endpoints("web", &["192.0.2.1"])]), options).await;
     assert_eq!(harness.writes(), ["create endpointslices 201"]);
     harness

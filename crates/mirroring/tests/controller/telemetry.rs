@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::Fault;
-use kube_endpoint_mirroring::{ControllerOptions, PlanOptions};
+use kube_endpoint_mirroring::PlanOptions;
 use serde_json::json;
 
-use crate::harness::{Harness, endpoints, server, service};
+use crate::harness::{Harness, changed, endpoints, server, service};
 
 #[tokio::test(start_paused = true)]
 async fn metrics_after_a_scripted_flow() {
     let plan = PlanOptions::default().with_max_endpoints_per_subset(3);
-    let options = ControllerOptions { plan, ..ControllerOptions::default() };
+    let options = changed(|options| options.plan = plan);
     let objects =
         [service("web"), endpoints("web", &["192.0.2.1", "192.0.2.2"]), endpoints("alone", &["192.0.2.9"])];
     let harness = Harness::start(&server(objects), options).await;
