@@ -10,10 +10,15 @@ use jiff::Timestamp;
 use kube::config::{ExecConfig, ExecInteractiveMode};
 use kube_endpoint_core_model::causes;
 use serde::Deserialize;
-use tokio::process::Command;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::timeouts::Timeouts;
+
+/// What a plugin may print. An ExecCredential has some kilobytes; a plugin that prints without end is killed, and does not
+/// fill the memory until its time limit.
+const MAX_OUTPUT: usize = 1024 * 1024;
 
 /// Why a credential plugin gave no credential. `command` is the plugin's command without its arguments.
 #[derive(Debug, thiserror::Error)]
@@ -140,7 +145,7 @@ pub(crate) async fn run(exec: &ExecConfig, limits: &Timeouts) -> Result<PluginCr
         PluginError::Start { command: name.clone(), why, hint }
     })?;
     let limit = if interactive { limits.interactive_plugin } else { limits.plugin };
-    let output = limited(&name, limit, limits, child.wait_with_output()).await?;
+    let output = limited(&name, limit, limits, output(child)).await?;
     let output = output.map_err(|why| PluginError::Answer { command: name.clone(), why: why.to_string() })?;
     if !output.status.success() {
         let (status, output) = (output.status, last_line(&output));
@@ -206,6 +211,25 @@ fn command(exec: &ExecConfig, name: &str, interactive: bool) -> Command {
         command.env_remove(variable);
     }
     command
+}
+
+/// Waits for a plugin and reads its output. The plugin is killed if it prints more than [`MAX_OUTPUT`] on one of its streams.
+async fn output(mut child: Child) -> std::io::Result<Output> {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (stdout, stderr, status) =
+        tokio::try_join!(read(stdout, "output"), read(stderr, "error output"), child.wait())?;
+    Ok(Output { status, stdout, stderr })
+}
+
+async fn read(stream: Option<impl AsyncRead + Unpin>, what: &str) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    if let Some(stream) = stream {
+        stream.take(MAX_OUTPUT as u64 + 1).read_to_end(&mut text).await?;
+    }
+    if text.len() > MAX_OUTPUT {
+        return Err(std::io::Error::other(format!("its {what} is longer than {MAX_OUTPUT} bytes")));
+    }
+    Ok(text)
 }
 
 /// Plugins print JSON. client-go also reads YAML, and JSON is YAML.

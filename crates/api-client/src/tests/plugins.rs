@@ -335,6 +335,30 @@ async fn a_plugin_gets_the_input_that_kubectl_gives_it() {
 }
 
 #[tokio::test]
+async fn a_plugin_that_prints_without_end_is_killed() {
+    let authority = Authority::new();
+    let server = Server::start(&authority).await;
+    let files = Credentials::new();
+    files.write("ca.crt", authority.pem());
+    for (script, stream) in [("echo $$ > pid; exec yes", "output"), ("exec yes >&2", "error output")] {
+        let config = configured(&server, &files, plugin(&files, script));
+        // The time limit of plugins does not pass.
+        let limits = Timeouts { plugin: Duration::from_secs(3600), ..limits() };
+        let error = client(config, limits).await.err().unwrap().to_string();
+        let expected = format!("printed no usable ExecCredential: its {stream} is longer than 1048576 bytes");
+        assert!(error.contains(&expected) && !error.contains('\n'), "{error}");
+    }
+    let pid = std::fs::read_to_string(files.path("pid")).unwrap();
+    until("the plugin has ended", async || {
+        let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        // A process that was killed is a zombie until the runtime has waited for it.
+        state.is_empty() || state.contains(") Z ")
+    })
+    .await;
+    assert_eq!(runs(&files), 2);
+}
+
+#[tokio::test]
 async fn plugin_errors_are_one_line() {
     let authority = Authority::new();
     let server = Server::start(&authority).await;

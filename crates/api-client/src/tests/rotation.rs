@@ -99,6 +99,35 @@ async fn a_replaced_token_is_used_and_a_removed_one_stays_in_use() {
     until("the third token is used", async || uses("third").await).await;
 }
 
+/// The kubelet replaces a volume's files together: it points the link `..data`, through which they are reached, elsewhere.
+#[tokio::test]
+async fn a_volume_whose_link_is_replaced_gives_the_new_token() {
+    let authority = Authority::new();
+    let server = Server::start(&authority).await;
+    let files = Credentials::new();
+    files.write("ca.crt", authority.pem());
+    for version in ["first", "second"] {
+        std::fs::create_dir(files.path(version)).unwrap();
+        std::fs::write(files.path(version).join("token"), version).unwrap();
+    }
+    std::os::unix::fs::symlink("first", files.path("..data")).unwrap();
+    std::os::unix::fs::symlink("..data/token", files.path("token")).unwrap();
+    let mut config = config(&server, &files.path("ca.crt"));
+    config.auth_info.token_file = Some(files.path("token").display().to_string());
+    let client = client(config, limits()).await.unwrap();
+    client.send(get("/")).await.unwrap();
+    assert_eq!(server.last().token.as_deref(), Some("first"));
+
+    std::os::unix::fs::symlink("second", files.path("..data_tmp")).unwrap();
+    std::fs::rename(files.path("..data_tmp"), files.path("..data")).unwrap();
+    std::fs::remove_dir_all(files.path("first")).unwrap();
+    until("the new token is used", async || {
+        client.send(get("/")).await.unwrap();
+        server.last().token.as_deref() == Some("second")
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn after_401_the_token_is_read_again_at_once() {
     let authority = Authority::new();
