@@ -231,6 +231,43 @@ async fn requests_of_web_pages_are_refused() {
 }
 
 #[tokio::test]
+async fn every_host_that_a_request_names_must_be_this_server() {
+    let user = User { name: "alice".to_owned(), groups: vec![] };
+    let (server, _) = start(EmbeddedApiServer::builder().token("secret", user).require_token());
+    let listener = server.listen(any_port()).await.unwrap();
+    let ask = async |target: &str, headers: &str| {
+        let answer =
+            exchange(&listener, &format!("GET {target} HTTP/1.1\r\nconnection: close\r\n{headers}\r\n"))
+                .await;
+        answer.split(' ').nth(1).unwrap().to_owned()
+    };
+    let own = "host: localhost\r\nauthorization: Bearer secret\r\n";
+    for (target, headers, expected) in [
+        (PODS.to_owned(), own.to_owned(), "200"),
+        (format!("http://LOCALHOST:1{PODS}"), own.to_owned(), "200"),
+        (format!("http://rebind.example{PODS}"), own.to_owned(), "403"),
+        (format!("http://localhost{PODS}"), own.replace("localhost", "rebind.example"), "403"),
+        (PODS.to_owned(), format!("{own}host: rebind.example\r\n"), "403"),
+        // A name with a dot at its end may be looked up like any other.
+        (PODS.to_owned(), own.replace("localhost", "localhost."), "403"),
+        // A page reaches loopback by this address in some browsers.
+        (PODS.to_owned(), own.replace("localhost", "0.0.0.0"), "403"),
+        // A token in the URI would end up in histories and logs.
+        (format!("{PODS}?access_token=secret"), "host: localhost\r\n".to_owned(), "401"),
+        (
+            format!("{PODS}?watch=1"),
+            format!("{own}origin: null\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"),
+            "403",
+        ),
+        // More header fields than the listener reads.
+        (PODS.to_owned(), format!("{own}{}", "x: y\r\n".repeat(200)), "431"),
+    ] {
+        assert_eq!(ask(&target, &headers).await, expected, "{target} {}", &headers[..headers.len().min(200)]);
+    }
+    listener.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_write_needs_a_known_content_type() {
     let (server, raw) = started();
     let listener = server.listen(any_port()).await.unwrap();
