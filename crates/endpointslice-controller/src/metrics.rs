@@ -82,23 +82,27 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     pub(crate) fn new() -> Self {
-        describe_histogram!(ADDED, Unit::Count, "Number of endpoints added on each Service sync");
-        describe_histogram!(REMOVED, Unit::Count, "Number of endpoints removed on each Service sync");
-        describe_gauge!(DESIRED, Unit::Count, "Number of endpoints desired");
-        describe_gauge!(SLICES, Unit::Count, "Number of EndpointSlices");
+        describe_histogram!(ADDED, Unit::Count, "[BETA] Number of endpoints added on each Service sync");
+        describe_histogram!(REMOVED, Unit::Count, "[BETA] Number of endpoints removed on each Service sync");
+        describe_gauge!(DESIRED, Unit::Count, "[BETA] Number of endpoints desired");
+        describe_gauge!(SLICES, Unit::Count, "[BETA] Number of EndpointSlices");
         describe_gauge!(
             DESIRED_SLICES,
             Unit::Count,
-            "Number of EndpointSlices that would exist with perfect endpoint allocation"
+            "[BETA] Number of EndpointSlices that would exist with perfect endpoint allocation"
         );
-        describe_counter!(CHANGES, Unit::Count, "Number of EndpointSlice changes");
+        describe_counter!(CHANGES, Unit::Count, "[ALPHA] Number of EndpointSlice changes");
         describe_histogram!(
             CHANGED_PER_SYNC,
             Unit::Count,
-            "Number of EndpointSlices changed on each Service sync"
+            "[ALPHA] Number of EndpointSlices changed on each Service sync"
         );
-        describe_counter!(SYNCS, Unit::Count, "Number of EndpointSlice syncs");
-        describe_gauge!(TRAFFIC, Unit::Count, "Number of Services using some specific trafficDistribution");
+        describe_counter!(SYNCS, Unit::Count, "[ALPHA] Number of EndpointSlice syncs");
+        describe_gauge!(
+            TRAFFIC,
+            Unit::Count,
+            "[BETA] Number of Services using some specific trafficDistribution"
+        );
         describe_histogram!(
             TRIGGER_TO_WRITE,
             Unit::Seconds,

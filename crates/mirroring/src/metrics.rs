@@ -58,23 +58,31 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     pub(crate) fn new() -> Self {
-        describe_histogram!(ADDED, Unit::Count, "Number of endpoints added on each Endpoints sync");
-        describe_histogram!(UPDATED, Unit::Count, "Number of endpoints updated on each Endpoints sync");
-        describe_histogram!(REMOVED, Unit::Count, "Number of endpoints removed on each Endpoints sync");
+        describe_histogram!(ADDED, Unit::Count, "[ALPHA] Number of endpoints added on each Endpoints sync");
+        describe_histogram!(
+            UPDATED,
+            Unit::Count,
+            "[ALPHA] Number of endpoints updated on each Endpoints sync"
+        );
+        describe_histogram!(
+            REMOVED,
+            Unit::Count,
+            "[ALPHA] Number of endpoints removed on each Endpoints sync"
+        );
         describe_histogram!(
             SKIPPED,
             Unit::Count,
-            "Number of addresses skipped on each Endpoints sync, be they invalid or beyond the maximum of a subset"
+            "[ALPHA] Number of addresses skipped on each Endpoints sync due to being invalid or exceeding MaxEndpointsPerSubset"
         );
-        describe_histogram!(SYNC_DURATION, Unit::Seconds, "Duration of Endpoints syncs in seconds");
-        describe_gauge!(DESIRED, Unit::Count, "Number of endpoints desired");
-        describe_gauge!(SLICES, Unit::Count, "Number of EndpointSlices");
+        describe_histogram!(SYNC_DURATION, Unit::Seconds, "[ALPHA] Duration of syncEndpoints() in seconds");
+        describe_gauge!(DESIRED, Unit::Count, "[ALPHA] Number of endpoints desired");
+        describe_gauge!(SLICES, Unit::Count, "[ALPHA] Number of EndpointSlices");
         describe_gauge!(
             DESIRED_SLICES,
             Unit::Count,
-            "Number of EndpointSlices that would exist with perfect endpoint allocation"
+            "[ALPHA] Number of EndpointSlices that would exist with perfect endpoint allocation"
         );
-        describe_counter!(CHANGES, Unit::Count, "Number of EndpointSlice changes");
+        describe_counter!(CHANGES, Unit::Count, "[ALPHA] Number of EndpointSlice changes");
         Self {
             added: histogram!(ADDED),
             updated: histogram!(UPDATED),

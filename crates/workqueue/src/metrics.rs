@@ -65,29 +65,30 @@ impl QueueMetrics {
 }
 
 fn describe() {
-    describe_gauge!(names::DEPTH, "Current number of keys in the workqueue");
-    describe_counter!(names::ADDS, "Total number of adds that the workqueue has taken");
+    describe_gauge!(names::DEPTH, "[BETA] Current depth of workqueue");
+    describe_counter!(names::ADDS, "[BETA] Total number of adds handled by workqueue");
     describe_histogram!(
         names::QUEUE_DURATION,
         Unit::Seconds,
-        "How many seconds a key stays in the workqueue before a worker takes it"
+        "[BETA] How long in seconds an item stays in workqueue before being requested."
     );
     describe_histogram!(
         names::WORK_DURATION,
         Unit::Seconds,
-        "How many seconds it takes to work a key from the workqueue"
+        "[BETA] How long in seconds processing an item from workqueue takes."
     );
     describe_gauge!(
         names::UNFINISHED_WORK,
         Unit::Seconds,
-        "Seconds of work in progress that work_duration has not seen yet; large values mean stuck workers, \
-         and the rate at which it grows tells how many"
+        "[BETA] How many seconds of work has done that is in progress and hasn't been observed by work_duration. \
+         Large values indicate stuck threads. One can deduce the number of stuck threads by observing the rate at \
+         which this increases."
     );
     describe_gauge!(
         names::LONGEST_RUNNING,
         Unit::Seconds,
-        "For how many seconds the longest running worker of the workqueue has been at its key"
+        "[BETA] How many seconds has the longest running processor for workqueue been running."
     );
-    describe_counter!(names::RETRIES, "Total number of retries that the workqueue has taken");
+    describe_counter!(names::RETRIES, "[BETA] Total number of retries handled by workqueue");
     describe_counter!(names::DROPPED, "Total number of keys given up because every retry failed");
 }

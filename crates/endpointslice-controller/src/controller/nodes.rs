@@ -52,6 +52,9 @@ impl EndpointSliceReconciler {
             return;
         }
         let nodes = runtime.cluster().nodes();
+        if nodes.is_empty() && !self.topology.read().is_computed() {
+            return;
+        }
         let tolerance = self.options.plan.topology_node_tolerance;
         let topology = TopologyState::from_nodes(nodes.iter().map(Arc::as_ref), tolerance);
         if **self.topology.read() == topology {

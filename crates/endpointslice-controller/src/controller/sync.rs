@@ -7,7 +7,7 @@ use kube_endpoint_controller_runtime::{
     Completion, Outcome, Progress, Reconciler, Runtime, SyncError, first_ten,
 };
 use kube_endpoint_core_model::publish::UnreadableAnnotation;
-use kube_endpoint_core_model::{ObjectKey, PlannedEvent, Service, Timestamp};
+use kube_endpoint_core_model::{ObjectKey, PlannedEvent, Service, Text, Timestamp};
 
 use super::EndpointSliceReconciler;
 use crate::plan::{Plan, PlanError, PlanInputs, plan};
@@ -49,13 +49,18 @@ impl EndpointSliceReconciler {
             warn_once(runtime, &service, warning);
         }
         let writes = !plan.is_empty();
+        let without_family = plan.sub_plans.iter().filter(|sub_plan| sub_plan.stats.is_none());
+        let obsolete: Vec<Text> = without_family
+            .flat_map(|sub_plan| &sub_plan.writes.delete)
+            .map(|slice| slice.metadata.name.clone())
+            .collect();
         let failed = self.carry_out(runtime, key, &mut plan, trigger_time).await;
         self.keep_hints(runtime, key, plan.hinted, &topology);
         runtime.record_events(key, &*service, plan.events, writes, false);
         if failed.is_empty() && plan.errors.is_empty() {
             return Ok(Outcome::Done);
         }
-        Err(sync_error(&service, &plan.errors, failed))
+        Err(sync_error(&service, &plan.errors, failed, &obsolete))
     }
 
     /// Carries a plan out, and returns the writes that failed.
@@ -105,11 +110,21 @@ fn warn_once(runtime: &Cx, service: &Service, warning: &UnreadableAnnotation) {
 
 /// The error of a sync and its event. The message is formatted as upstream's aggregate: several errors are in brackets. It
 /// names at most ten pods and ten writes.
-fn sync_error(service: &Service, pods_left_out: &[PlanError], failed: Vec<FailedWrite>) -> SyncError {
+fn sync_error(
+    service: &Service,
+    pods_left_out: &[PlanError],
+    failed: Vec<FailedWrite>,
+    obsolete: &[Text],
+) -> SyncError {
     let key = &service.key;
     let mut all = first_ten(pods_left_out.iter().map(ToString::to_string).collect(), "Pods");
     let failures = failed.iter().map(|FailedWrite { operation, object, error }| {
-        format!("failed to {} {} EndpointSlice for Service {key}: {error}", operation.as_str(), object.name)
+        let name = &object.name;
+        if obsolete.contains(name) {
+            // Upstream words this delete otherwise.
+            return format!("error deleting {name} EndpointSlice for Service {key}: {error}");
+        }
+        format!("failed to {} {name} EndpointSlice for Service {key}: {error}", operation.as_str())
     });
     all.extend(first_ten(failures.collect(), "writes"));
     all.dedup();
@@ -144,7 +159,7 @@ mod tests {
                 error: WriteError::NotFound("no".into()),
             };
             let pods: Vec<PlanError> = (0..pods).map(pod).collect();
-            sync_error(&service, &pods, (0..writes).map(write).collect()).to_string()
+            sync_error(&service, &pods, (0..writes).map(write).collect(), &[]).to_string()
         };
         assert_eq!(message(1, 0), "skipping Pod p0 for Service n/web: Node x Not Found");
         assert_eq!(message(10, 0).matches("skipping Pod").count(), 10);
@@ -154,5 +169,19 @@ mod tests {
         assert!(many.contains("Not Found, and 2990 more Pods, failed to delete web-0 "), "{many}");
         assert!(many.ends_with(": no, and 3 more writes]"), "{many}");
         assert_eq!(many.matches("failed to delete").count(), 10);
+    }
+
+    #[test]
+    fn a_failed_delete_of_a_slice_of_a_family_given_up_is_worded_as_upstream_does() {
+        let service = Service { key: ObjectKey::new("n", "web"), ..Service::default() };
+        let failed = |name: &str| FailedWrite {
+            operation: Operation::Delete,
+            object: ObjectKey::new("n", name),
+            error: WriteError::NotFound("no".into()),
+        };
+        let error = sync_error(&service, &[], vec![failed("web-4"), failed("web-6")], &["web-6".into()]);
+        let want = "[failed to delete web-4 EndpointSlice for Service n/web: no, \
+                    error deleting web-6 EndpointSlice for Service n/web: no]";
+        assert_eq!(error.to_string(), want);
     }
 }

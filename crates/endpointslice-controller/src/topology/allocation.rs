@@ -24,6 +24,8 @@ pub(crate) enum Disabled {
     NoZoneSpecified,
     #[error("Insufficient Node information: allocatable CPU or zone not specified on one or more nodes")]
     InsufficientNodeInfo,
+    #[error("Nodes only ready in one zone")]
+    NodesReadyInOneZoneOnly,
     #[error("Insufficient number of endpoints ({endpoints} endpoints, {zones} zones)")]
     InsufficientNumberOfEndpoints { endpoints: usize, zones: usize },
     #[error(
@@ -40,7 +42,13 @@ pub(crate) fn allocate(
 ) -> Result<BTreeMap<&Text, Allocation>, Disabled> {
     let zones = topology.ratios.len();
     if zones == 0 {
-        return Err(Disabled::InsufficientNodeInfo);
+        // Upstream's cache starts with an empty map of ratios, and drops it when it has looked at nodes in vain.
+        let insufficient = topology.is_computed();
+        return Err(if insufficient {
+            Disabled::InsufficientNodeInfo
+        } else {
+            Disabled::NodesReadyInOneZoneOnly
+        });
     }
     if zones > endpoints {
         return Err(Disabled::InsufficientNumberOfEndpoints { endpoints, zones });
@@ -160,7 +168,14 @@ mod tests {
 
     fn topology(ratios: &[(&str, f64)]) -> TopologyState {
         let ratios = ratios.iter().map(|(zone, ratio)| (Text::from(*zone), *ratio));
-        TopologyState { ratios: ratios.collect(), ..TopologyState::default() }
+        TopologyState { ratios: ratios.collect(), computed: true, ..TopologyState::default() }
+    }
+
+    #[test]
+    fn a_cluster_of_which_no_node_was_seen_has_nodes_in_less_than_two_zones() {
+        let check = |topology: &TopologyState, want| assert_eq!(allocate(topology, 9), Err(want));
+        check(&TopologyState::unknown(), Disabled::NodesReadyInOneZoneOnly);
+        check(&TopologyState::from_nodes([], 0.0), Disabled::InsufficientNodeInfo);
     }
 
     #[test]

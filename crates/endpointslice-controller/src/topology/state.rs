@@ -16,14 +16,16 @@ pub(crate) const OVERLOAD_THRESHOLD: f64 = 0.2;
 pub struct TopologyState {
     /// Share of the CPU by zone, for at least two zones; empty if the nodes lack the information.
     pub(super) ratios: BTreeMap<Text, f64>,
+    /// Whether the ratios were ever computed from nodes. Upstream's event differs as long as they were not.
+    pub(super) computed: bool,
     /// Whether nodes without a zone are tolerated, so that endpoints on them may be hinted for any zone.
     pub(super) tolerant: bool,
 }
 
 impl TopologyState {
-    /// Returns the state of a cluster whose zones are unknown: no Service gets topology hints.
+    /// Returns the state of a cluster of which no node was seen yet: no Service gets topology hints.
     pub const fn unknown() -> Self {
-        Self { ratios: BTreeMap::new(), tolerant: false }
+        Self { ratios: BTreeMap::new(), computed: false, tolerant: false }
     }
 
     /// Computes the ratios from nodes in any order (upstream `SetNodes`). Nodes of the control plane and nodes that are not
@@ -45,10 +47,15 @@ impl TopologyState {
         let enough = incomplete == 0 || (tolerant && f64::from(incomplete) <= tolerance * f64::from(counted));
         let total: i128 = nano_by_zone.values().sum();
         if !enough || total <= 0 || nano_by_zone.len() < 2 {
-            return Self { ratios: BTreeMap::new(), tolerant };
+            return Self { ratios: BTreeMap::new(), computed: true, tolerant };
         }
         let ratios = nano_by_zone.into_iter().map(|(zone, nano)| (zone.clone(), milli(nano) / milli(total)));
-        Self { ratios: ratios.collect(), tolerant }
+        Self { ratios: ratios.collect(), computed: true, tolerant }
+    }
+
+    /// Returns true if the ratios were computed from nodes.
+    pub(crate) fn is_computed(&self) -> bool {
+        self.computed
     }
 
     /// Returns true if endpoints without a zone are tolerated, as nodes without a zone are.
