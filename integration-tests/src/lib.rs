@@ -4,6 +4,7 @@
 pub mod conformance;
 pub mod recorded_cluster;
 pub mod running_manager;
+pub mod simulation;
 
 /// The examples of the guide, compiled and run.
 #[cfg(doctest)]

@@ -19,6 +19,9 @@ pub struct ReflectorOptions {
     pub watch_timeout: Duration,
     /// A connection on which nothing arrives for this long counts as dead. API servers send bookmarks every minute.
     pub idle_timeout: Duration,
+    /// After this long without an event or a bookmark, an open watch is checked: a list of one object shows whether the
+    /// server's version is lower than the position of the watch.
+    pub silence: Duration,
     /// Seed of the random numbers: backoff jitter and watch timeouts. Each kind draws from a stream of its own.
     pub seed: u64,
 }
@@ -32,6 +35,7 @@ impl ReflectorOptions {
             backoff: Backoff::default(),
             watch_timeout: Duration::from_secs(5 * 60),
             idle_timeout: Duration::from_secs(150),
+            silence: Duration::from_secs(90),
             seed,
         }
     }
@@ -59,5 +63,15 @@ impl ReflectorOptions {
     /// Sets [`idle_timeout`](Self::idle_timeout).
     pub fn idle_timeout(self, idle_timeout: Duration) -> Self {
         Self { idle_timeout, ..self }
+    }
+
+    /// Sets [`silence`](Self::silence).
+    pub fn silence(self, silence: Duration) -> Self {
+        Self { silence, ..self }
+    }
+
+    /// Sets [`seed`](Self::seed).
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
     }
 }

@@ -114,7 +114,7 @@ impl<'a, T: Object> Reflector<'a, T> {
                 State::Watching { from, .. } => tokio::select! {
                     biased;
                     chunk = next_chunk_since(&mut body, heard, idle_timeout) => chunk,
-                    checked = self.checks.next::<T>(&self.client, self.cluster, idle_timeout, heard, *from) => {
+                    checked = self.checks.next::<T>(&self.client, self.cluster, &self.options, heard, *from) => {
                         checked?;
                         continue;
                     }

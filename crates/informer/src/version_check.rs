@@ -12,10 +12,8 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::error::ListWatchError;
 use crate::request::{get, list_path, read_all};
-use crate::{ApiClient, Cluster, Object, decode};
+use crate::{ApiClient, Cluster, Object, ReflectorOptions, decode};
 
-/// After this long without an event or a bookmark, an open watch is checked. API servers send bookmarks every minute.
-const SILENCE: Duration = Duration::from_secs(90);
 /// The shortest time between two checks on an open watch.
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
 /// A second requested check within this time lists the kind even if the server's version is not lower. A relist for this
@@ -51,7 +49,7 @@ impl VersionChecks {
         &mut self,
         client: &ApiClient,
         cluster: &Cluster,
-        idle_timeout: Duration,
+        options: &ReflectorOptions,
         silent_since: Instant,
         from: ResourceVersion,
     ) -> Result<(), ListWatchError> {
@@ -61,14 +59,14 @@ impl VersionChecks {
                 tokio::select! {
                     biased;
                     () = cluster.inner.progress.version_check_requested(T::KIND) => self.requested = true,
-                    () = sleep_until(since + SILENCE) => {}
+                    () = sleep_until(since + options.silence) => {}
                 }
             }
             if let Some(last) = self.last {
                 sleep_until(last + MIN_INTERVAL).await;
             }
             self.last = Some(Instant::now());
-            let answer = server_version::<T>(client.clone(), idle_timeout).boxed();
+            let answer = server_version::<T>(client.clone(), options.idle_timeout).boxed();
             self.running = Some(Running { from, answer });
         }
         let Some(Running { from, answer }) = &mut self.running else { return Ok(()) };

@@ -46,6 +46,7 @@ pub use connect::{ConnectError, connect};
 pub use controller_name::ControllerName;
 pub use gates::{Gate, Gates};
 pub use kube_endpoint_api_client::{ApiClient, ClientError, client_from_config};
+pub use kube_endpoint_informer::ReflectorOptions;
 pub use line_printer::LinePrinter;
 pub use manager::{Manager, ManagerError, RunningControllers};
 pub use metrics::metrics_recorder;

@@ -52,7 +52,7 @@ pub struct Manager {
     client: ApiClient,
     cluster: Cluster,
     kinds: Kinds,
-    streaming_list: bool,
+    reflectors: ReflectorOptions,
     seeds: Seeds,
     controllers: RunningControllers,
     tasks: JoinSet<()>,
@@ -120,8 +120,8 @@ impl Manager {
             mirroring: mirroring.then(|| build.mirroring_controller()).transpose()?,
         };
         let Build { cluster, tasks, seeds, .. } = build;
-        let streaming_list = settings.watch_list_client;
-        Ok(Self { client, cluster, kinds, streaming_list, seeds, controllers, tasks })
+        let reflectors = settings.reflectors.streaming_list(settings.watch_list_client);
+        Ok(Self { client, cluster, kinds, reflectors, seeds, controllers, tasks })
     }
 
     /// The stores that the controllers share.
@@ -147,9 +147,9 @@ impl Manager {
     /// When a task panics or ends before the shutdown. The manager then returns immediately, because it must not run
     /// without one of its parts.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ManagerError> {
-        let Self { client, cluster, kinds, streaming_list, seeds, controllers, mut tasks } = self;
+        let Self { client, cluster, kinds, reflectors, seeds, controllers, mut tasks } = self;
         let (stop, stopped) = watch::channel(());
-        let mut reflect = Reflect { client, cluster: cluster.clone(), streaming_list, seeds, stopped };
+        let mut reflect = Reflect { client, cluster: cluster.clone(), options: reflectors, seeds, stopped };
         let mut reflectors = JoinSet::new();
         if kinds.contains(Kind::Pods) {
             reflect.start::<Pod>(&mut reflectors);
@@ -219,14 +219,14 @@ async fn finish(mut tasks: JoinSet<()>) -> Result<(), ManagerError> {
 struct Reflect {
     client: ApiClient,
     cluster: Cluster,
-    streaming_list: bool,
+    options: ReflectorOptions,
     seeds: Seeds,
     stopped: watch::Receiver<()>,
 }
 
 impl Reflect {
     fn start<T: kube_endpoint_informer::Object>(&mut self, tasks: &mut JoinSet<()>) {
-        let options = ReflectorOptions::new(self.seeds.next()).streaming_list(self.streaming_list);
+        let options = self.options.seed(self.seeds.next());
         let (client, cluster, mut stopped) =
             (self.client.clone(), self.cluster.clone(), self.stopped.clone());
         tasks.spawn(async move {

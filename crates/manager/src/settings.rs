@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use kube_endpoint_informer::ReflectorOptions;
+
 use crate::controller_name::ControllerName;
 use crate::gates::Gates;
 use crate::options::Options;
@@ -44,6 +46,9 @@ pub struct Settings {
     /// Whether informers ask for the first list as a stream (upstream's gate `WatchListClient`). They list in pages if not,
     /// or if the API server refuses.
     pub watch_list_client: bool,
+    /// How kinds are listed and watched; no flag changes it. `watch_list_client` takes precedence over its `streaming_list`,
+    /// and its seed is not used.
+    pub reflectors: ReflectorOptions,
     /// Maximum number of endpoints in a slice.
     pub max_endpoints_per_slice: usize,
     /// Maximum number of addresses that are mirrored from one subset.
@@ -73,6 +78,7 @@ impl Default for Settings {
             qps: 20.0,
             burst: 30,
             watch_list_client: true,
+            reflectors: ReflectorOptions::new(0),
             max_endpoints_per_slice: 100,
             mirroring_max_endpoints_per_subset: 1000,
             endpoint_slice_workers: 5,
@@ -154,6 +160,7 @@ impl TryFrom<&Options> for Settings {
             qps,
             burst,
             watch_list_client: upstream_gates.watch_list_client.unwrap_or(true),
+            reflectors: ReflectorOptions::new(0),
             max_endpoints_per_slice: in_range(
                 "--max-endpoints-per-slice",
                 options.max_endpoints_per_slice,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-pub(crate) fn service(name: u8, selects: Option<u8>, headless: bool, publish: bool, families: u8) -> Value {
+pub(super) fn service(name: u8, selects: Option<u8>, headless: bool, publish: bool, families: u8) -> Value {
     let (policy, families) = match families {
         0 => ("SingleStack", json!(["IPv4"])),
         1 => ("SingleStack", json!(["IPv6"])),
@@ -22,12 +22,12 @@ pub(crate) fn service(name: u8, selects: Option<u8>, headless: bool, publish: bo
     service
 }
 
-pub(crate) fn selector(selects: Option<u8>) -> Value {
+pub(super) fn selector(selects: Option<u8>) -> Value {
     selects.map_or(Value::Null, |app| json!({"app": format!("a{app}")}))
 }
 
 /// A pod. `life` distinguishes pods of the same name. Pods with an odd number lack the port `web`.
-pub(crate) fn pod(name: u8, app: u8, ready: bool, node: u8, life: u8, terminating: bool) -> Value {
+pub(super) fn pod(name: u8, app: u8, ready: bool, node: u8, life: u8, terminating: bool) -> Value {
     let (v4, v6) = (format!("10.1.{life}.{name}"), format!("fd00::{life}:{name}"));
     let ports =
         if name.is_multiple_of(2) { json!([{"name": "web", "containerPort": 8080}]) } else { json!([]) };
@@ -53,7 +53,7 @@ pub(crate) fn pod(name: u8, app: u8, ready: bool, node: u8, life: u8, terminatin
     pod
 }
 
-pub(crate) fn node(name: u8, zone: u8) -> Value {
+pub(super) fn node(name: u8, zone: u8) -> Value {
     let labels = match zone {
         0 => json!({}),
         zone => json!({"topology.kubernetes.io/zone": format!("z{zone}")}),
@@ -67,7 +67,7 @@ pub(crate) fn node(name: u8, zone: u8) -> Value {
 }
 
 /// Endpoints of a Service without a selector.
-pub(crate) fn endpoints(name: u8, ips: &[u8], families: u8) -> Value {
+pub(super) fn endpoints(name: u8, ips: &[u8], families: u8) -> Value {
     let of = |ip: &u8| {
         let (v4, v6) = (format!("192.0.2.{ip}"), format!("2001:db8::{ip}"));
         match families {

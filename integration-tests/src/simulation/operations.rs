@@ -1,5 +1,7 @@
 //! The random operations: changes of inputs and outputs, faults, restarts and time.
 
+#![expect(missing_docs, reason = "the variants and their fields say what they change")]
+
 use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::Fault;
@@ -9,7 +11,7 @@ use proptest::sample::select;
 
 /// An operation. Objects are identified by numbers; an operation on a missing object has no effect.
 #[derive(Clone, Debug)]
-pub(crate) enum Op {
+pub enum Op {
     CreateService {
         name: u8,
         selects: Option<u8>,
@@ -99,8 +101,18 @@ pub(crate) enum Op {
     Restart,
 }
 
-fn change() -> impl Strategy<Value = Op> {
-    let (name, app) = (0..3u8, 0..2u8);
+/// How many objects of each kind changes choose from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    pub(super) services: u8,
+    pub(super) pods: u8,
+    pub(super) nodes: u8,
+}
+
+/// A change of an input or an output.
+pub(super) fn change(size: Size) -> impl Strategy<Value = Op> {
+    let Size { services, pods, nodes } = size;
+    let (name, app) = (0..services, 0..2u8);
     let selects = || prop::option::weighted(0.7, 0..2u8);
     prop_oneof![
         4 => (name.clone(), selects(), any::<[bool; 2]>(), 0..3u8).prop_map(
@@ -113,12 +125,12 @@ fn change() -> impl Strategy<Value = Op> {
         1 => (name.clone(), any::<bool>()).prop_map(|(name, publish)| Op::Publish { name, publish }),
         1 => (name.clone(), any::<bool>()).prop_map(|(name, close)| Op::Distribute { name, close }),
         2 => name.clone().prop_map(|name| Op::DeleteService { name }),
-        12 => (0..8u8, app, any::<bool>(), 0..3u8, 0..2u8, prop::bool::weighted(0.1)).prop_map(
+        12 => (0..pods, app, any::<bool>(), 0..nodes, 0..2u8, prop::bool::weighted(0.1)).prop_map(
             |(name, app, ready, node, life, terminating)| Op::Pod { name, app, ready, node, life, terminating }
         ),
-        3 => (0..8u8).prop_map(|name| Op::DeletePod { name }),
-        2 => (0..3u8, 0..3u8).prop_map(|(name, zone)| Op::Node { name, zone }),
-        1 => (0..3u8).prop_map(|name| Op::DeleteNode { name }),
+        3 => (0..pods).prop_map(|name| Op::DeletePod { name }),
+        2 => (0..nodes, 0..3u8).prop_map(|(name, zone)| Op::Node { name, zone }),
+        1 => (0..nodes).prop_map(|name| Op::DeleteNode { name }),
         4 => (name.clone(), vec(0..9u8, 0..4), 0..3u8)
             .prop_map(|(name, ips, families)| Op::Endpoints { name, ips, families }),
         1 => (name.clone(), any::<bool>()).prop_map(|(name, skip)| Op::LabelEndpoints { name, skip }),
@@ -163,10 +175,10 @@ fn fault() -> impl Strategy<Value = Op> {
 }
 
 /// A sequence of changes, faults and pauses.
-pub(crate) fn ops() -> impl Strategy<Value = Vec<Op>> {
+pub fn ops() -> impl Strategy<Value = Vec<Op>> {
     let time = select(vec![0, 1, 5, 50, 500, 1500, 4000]);
     let op = prop_oneof![
-        8 => change(),
+        8 => change(Size { services: 3, pods: 8, nodes: 3 }),
         3 => fault(),
         4 => time.prop_map(|milliseconds| Op::Pass { milliseconds }),
     ];

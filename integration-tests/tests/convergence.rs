@@ -5,15 +5,28 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
-mod cluster;
-mod objects;
-mod operations;
+use std::time::Duration;
 
-use cluster::Cluster;
-use operations::{Op, ops};
+use kube_endpoint_integration_tests::simulation::{Cluster, Op, ops};
+use kube_endpoint_manager_core::{Gate, Gates, Settings};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
 const CASES: u32 = 48;
+
+/// Settings with small slices. The bits of the seed choose the options that affect concurrency and timing.
+fn settings(seed: u64) -> Settings {
+    let bit = |number: u32| seed >> number & 1 == 1;
+    let batch_period = |number| Duration::from_millis(if bit(number) { 700 } else { 0 });
+    let mut settings = Settings::default();
+    settings.gates = Gates::default().with(Gate::SliceCompaction, bit(8));
+    settings.qps = if bit(9) { 20.0 } else { -1.0 };
+    settings.max_endpoints_per_slice = 3;
+    settings.endpoint_slice_workers = if bit(10) { 1 } else { 5 };
+    settings.endpoint_slice_batch_period = batch_period(11);
+    settings.endpoints_batch_period = batch_period(12);
+    settings.mirroring_batch_period = batch_period(13);
+    settings
+}
 
 fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -31,7 +44,7 @@ fn runner() -> TestRunner {
 fn run(seed: u64, ops: &[Op]) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.unwrap().block_on(async {
-        let mut cluster = Cluster::start(seed).await;
+        let mut cluster = Cluster::start(seed, &settings(seed));
         for op in ops {
             cluster.play(op).await;
         }
