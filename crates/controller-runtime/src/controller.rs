@@ -1,12 +1,17 @@
 //! Runs a reconciler.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder};
+use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_informer::Cluster;
-use kube_endpoint_workqueue::{RetryPolicy, run_workers_observed};
+use kube_endpoint_workqueue::{AfterRetries, RetryPolicy, run_workers_observed};
 
-use crate::{Reconciler, Runtime, StateCounts};
+use crate::{Reconciler, Runtime, SlowRetry, StateCounts};
+
+/// How often a key is retried whose retries have all failed.
+const SLOW_RETRY_PERIOD: Duration = Duration::from_secs(300);
 
 /// A controller. Cloning it shares it.
 pub struct Controller<R: Reconciler> {
@@ -35,8 +40,8 @@ impl<R: Reconciler> Controller<R> {
         Self { runtime }
     }
 
-    /// Waits until the caches are synced, then syncs keys until [`Self::shut_down`]. Syncs that are in progress then are
-    /// finished.
+    /// Waits until the caches of the kinds that it reads are synced, then syncs keys until [`Self::shut_down`], and after it the keys that are queued
+    /// already, as upstream. Delayed keys are left to the next process.
     ///
     /// # Panics
     ///
@@ -46,28 +51,40 @@ impl<R: Reconciler> Controller<R> {
         tokio::select! {
             biased;
             () = runtime.stopped.notified() => return,
-            () = runtime.cluster().synced() => {}
+            () = runtime.cluster().synced_kinds(R::kinds()) => {}
         }
         runtime.reconciler.start(&runtime);
         let (syncing, observing) = (Arc::clone(&runtime), Arc::clone(&runtime));
+        let config = runtime.reconciler.config();
+        let then = if config.options.slow_retries {
+            AfterRetries::RetrySlowly { period: SLOW_RETRY_PERIOD, seed: runtime.seed }
+        } else {
+            AfterRetries::Drop
+        };
         let workers = run_workers_observed(
             runtime.queue.clone(),
-            RetryPolicy::default(),
-            runtime.reconciler.config().workers,
+            RetryPolicy { then, ..RetryPolicy::default() },
+            config.workers,
             move |key| {
                 let runtime = Arc::clone(&syncing);
                 async move { runtime.sync(&key).await }
             },
-            move |attempt| observing.reconciler.observe(&attempt),
+            move |attempt| {
+                observing.settled(attempt.key, attempt.disposition);
+                observing.reconciler.observe(&attempt);
+            },
         );
         tokio::select! {
             biased;
             () = workers => {}
             () = runtime.reconciler.background(&runtime) => {}
+            () = runtime.wake_after_outages() => {}
+            () = runtime.resync_periodically() => {}
         }
     }
 
-    /// Takes no more keys. [`Self::run`] returns when the syncs in progress have ended.
+    /// Takes no more keys. [`Self::run`] returns when the keys that are queued have been synced. It does not when a sync
+    /// never ends, so call it with a time limit.
     pub fn shut_down(&self) {
         self.runtime.queue.shut_down();
         self.runtime.stopped.notify_one();
@@ -76,6 +93,12 @@ impl<R: Reconciler> Controller<R> {
     /// How many keys are queued, wait to be queued, or are being synced.
     pub fn pending(&self) -> usize {
         self.runtime.queue.outstanding()
+    }
+
+    /// The keys after `after` whose retries have all failed, in order, `limit` at most. Begin with the default key, and go
+    /// on after the last key of each answer.
+    pub fn slow_retries(&self, after: &ObjectKey, limit: usize) -> Vec<SlowRetry> {
+        self.runtime.failing.slow_retries(after, limit)
     }
 
     /// How many keys something is kept for.

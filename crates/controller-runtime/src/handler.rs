@@ -35,7 +35,7 @@ impl<R: Reconciler> Handler for Runtime<R> {
     fn on_relisted(&self, kind: Kind) {
         if kind == R::Output::INFORMER_KIND {
             for key in self.writer.tracker().unseen_creates(self.position()) {
-                self.reconciler.on_foreign_write(self, &key, ForeignWrite::DeletedUnseen);
+                self.on_foreign_write(&key, ForeignWrite::DeletedUnseen, &[]);
             }
         }
     }
@@ -67,13 +67,13 @@ impl<R: Reconciler> Runtime<R> {
         let (before, now) = (managed(old), managed(new));
         let changed_hands = old.is_some() && new.is_some() && before != now;
         let foreign = observed == Observation::Foreign;
-        let sync = |key| self.reconciler.on_foreign_write(self, key, ForeignWrite::Applied);
+        let sync = |key| self.on_foreign_write(key, ForeignWrite::Applied, &[latest]);
         if changed_hands && let Some(before) = &before {
             sync(before);
         }
         if new.is_none() {
             if foreign && let Some(before) = &before {
-                self.reconciler.on_foreign_write(self, before, ForeignWrite::Deleted);
+                self.on_foreign_write(before, ForeignWrite::Deleted, &[latest]);
             }
         } else if (foreign || changed_hands)
             && let Some(now) = &now

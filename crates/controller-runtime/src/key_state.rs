@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::conflicts::Conflicts;
+use crate::foreign::ForeignChanges;
 
 /// So many locks share the keys. A pass over all keys then holds each lock for a small part of them.
 const SHARDS: usize = 64;
@@ -28,6 +29,8 @@ pub(crate) struct KeyState<S> {
     pub(crate) conflicts: Conflicts,
     /// Until when the API server asked to be left alone.
     pub(crate) paused_until: Option<Instant>,
+    /// Changes of the outputs that other clients made.
+    pub(crate) foreign: ForeignChanges,
     /// The controller's own.
     pub(crate) own: S,
 }
@@ -43,6 +46,10 @@ pub struct StateCounts {
     pub reported: usize,
     /// Keys whose sync waits for the cache or for the end of a pause.
     pub deferred: usize,
+    /// Changes that other clients made, and that may come back.
+    pub foreign_changes: usize,
+    /// Keys whose last sync failed.
+    pub failing: usize,
     /// Keys with state of the controller's own.
     pub own: usize,
 }
@@ -102,7 +109,7 @@ impl<S: Default + PartialEq> KeyStates<S> {
         found
     }
 
-    /// Counts what is kept. `outstanding_writes` is not kept here, and stays zero.
+    /// Counts what is kept. `outstanding_writes` and `failing` are not kept here, and stay zero.
     pub(crate) fn counts(&self) -> StateCounts {
         let mut counts = StateCounts::default();
         for shard in &self.shards {
@@ -110,6 +117,7 @@ impl<S: Default + PartialEq> KeyStates<S> {
                 counts.trigger_times += usize::from(!state.trigger_time.is_empty());
                 counts.reported += usize::from(state.last_events.is_some());
                 counts.deferred += usize::from(state.deferred || state.paused_until.is_some());
+                counts.foreign_changes += state.foreign.len();
                 counts.own += usize::from(state.own != S::default());
             }
         }

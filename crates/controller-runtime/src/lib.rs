@@ -1,5 +1,5 @@
 //! What every controller needs, written once: the queue and its workers, waiting for the caches, state for each key,
-//! staleness, Retry-After, error reporting and shutdown.
+//! staleness, Retry-After, retries, resync, changes by other clients, error reporting and shutdown.
 //!
 //! A controller implements [`Reconciler`]: which changes start a sync, and what one sync does. [`Controller`] runs it.
 //! During a sync the reconciler uses the [`Runtime`]: it reads the objects that it writes with
@@ -12,14 +12,21 @@
 
 mod conflicts;
 mod controller;
+mod failing;
+mod foreign;
 mod handler;
 mod key_state;
+mod metrics;
+mod options;
 mod output;
 mod reconciler;
+mod resync;
 mod runtime;
 
 pub use controller::Controller;
+pub use failing::SlowRetry;
 pub use key_state::StateCounts;
+pub use options::RuntimeOptions;
 pub use output::Output;
 pub use reconciler::{Config, ForeignWrite, Outcome, Reconciler, SyncError, first_ten};
 pub use runtime::{Completion, Progress, Runtime};

@@ -1,9 +1,10 @@
 //! The kinds of objects that controllers write.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use kube_endpoint_api_writer::Writable;
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Writes, writes_without};
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, ObjectMeta, Writes, writes_without};
 use kube_endpoint_informer::{Cluster, Kind};
 
 /// A kind of object that a controller writes, and whose changes it therefore observes.
@@ -13,6 +14,17 @@ pub trait Output: Writable + Clone + 'static {
     /// Whether objects are named from `generateName`. If so, a name that exists already belongs to an earlier create
     /// whose answer was lost, and the sync is repeated once the cache shows the object.
     const GENERATES_NAMES: bool;
+
+    /// A hash of what a controller writes into the object: all but its name, its annotations, and what the server adds.
+    fn content_hash(&self) -> u64 {
+        let mut content = self.clone();
+        let metadata = content.metadata_mut();
+        *metadata = ObjectMeta { labels: std::mem::take(&mut metadata.labels), ..ObjectMeta::default() };
+        let mut hasher = DefaultHasher::new();
+        // An object that cannot be serialized could not be written either.
+        serde_json::to_vec(&content).unwrap_or_default().hash(&mut hasher);
+        hasher.finish()
+    }
 
     /// The key that the object is written for.
     fn owner(&self) -> Option<ObjectKey>;

@@ -1,13 +1,14 @@
 //! What a controller implements.
 
 use std::fmt;
+use std::time::Duration;
 
 use kube_endpoint_api_writer::{EventSubject, FailedWrite};
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, PlannedEvent, Service};
-use kube_endpoint_informer::{Change, PodEvent};
-use kube_endpoint_workqueue::{Attempt, MaxOfRateLimiter};
+use kube_endpoint_informer::{Change, Kinds, PodEvent};
+use kube_endpoint_workqueue::{Attempt, MaxOfRateLimiter, SyncOutcome};
 
-use crate::{Output, Runtime};
+use crate::{Output, Runtime, RuntimeOptions};
 
 /// How a controller is run.
 pub struct Config {
@@ -20,12 +21,19 @@ pub struct Config {
     /// Whether the updates and deletes that are safe are carried out after a failed create; otherwise the plan ends there, as
     /// upstream's does.
     pub writes_after_failed_create: bool,
+    /// Options that all controllers share.
+    pub options: RuntimeOptions,
 }
 
 impl Config {
     /// All of it.
-    pub fn new(queue_name: &'static str, rate_limiter: MaxOfRateLimiter<ObjectKey>, workers: usize) -> Self {
-        Self { queue_name, rate_limiter, workers, writes_after_failed_create: true }
+    pub fn new(
+        queue_name: &'static str,
+        rate_limiter: MaxOfRateLimiter<ObjectKey>,
+        workers: usize,
+        options: RuntimeOptions,
+    ) -> Self {
+        Self { queue_name, rate_limiter, workers, options, writes_after_failed_create: true }
     }
 
     /// Sets [`Self::writes_after_failed_create`], which is true by default.
@@ -51,13 +59,16 @@ pub trait Reconciler: Sized + Send + Sync + 'static {
     /// Builds it. The metrics recorder that is current now is the one to use.
     fn new(options: Self::Options) -> Self;
 
+    /// The kinds that it reads. It waits for these to be listed, and for no others.
+    fn kinds() -> Kinds;
+
     /// How it is run.
     fn config(&self) -> Config;
 
     /// Whether this controller maintains an output object; other controllers may write the same kind.
     fn manages(&self, output: &Self::Output) -> bool;
 
-    /// Called once all caches are synced, before the first sync.
+    /// Called once the caches of its kinds are synced, before the first sync.
     fn start(&self, _runtime: &Runtime<Self>) {}
 
     /// Runs beside the workers, and is dropped when they end.
@@ -80,9 +91,10 @@ pub trait Reconciler: Sized + Send + Sync + 'static {
     /// An Endpoints object changed. If Endpoints are the output, the change has been compared with the own writes before.
     fn on_endpoints(&self, _runtime: &Runtime<Self>, _change: &Change<Endpoints>) {}
 
-    /// Somebody else wrote an output object of this key. Before the caches are synced, every listed object counts as
-    /// written by somebody else.
-    fn on_foreign_write(&self, runtime: &Runtime<Self>, key: &ObjectKey, write: ForeignWrite);
+    /// Another client wrote an output object. Returns the delay after which its key is to be synced, none if this write
+    /// needs no sync. With [`RuntimeOptions::foreign_write_backoff`] the runtime makes the delay longer. Before the caches
+    /// are synced, every listed object counts as written by another client.
+    fn foreign_write_delay(&self, runtime: &Runtime<Self>, write: ForeignWrite) -> Option<Duration>;
 
     /// Brings the outputs of one key up to date. A key is never synced twice at the same time.
     ///
@@ -100,8 +112,8 @@ pub trait Reconciler: Sized + Send + Sync + 'static {
     fn observe(&self, _attempt: &Attempt<'_, ObjectKey, Outcome, SyncError>) {}
 }
 
-/// What somebody else did to an output object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What another client did to an output object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ForeignWrite {
     /// It was created or changed.
     Applied,
@@ -122,6 +134,12 @@ pub enum Outcome {
     Stale,
     /// The API server asked for a pause. The sync is repeated after it.
     Paused,
+}
+
+impl SyncOutcome for Outcome {
+    fn is_success(&self) -> bool {
+        *self == Self::Done
+    }
 }
 
 /// Why a sync failed.

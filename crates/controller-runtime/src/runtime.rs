@@ -1,5 +1,6 @@
 //! What a reconciler uses: caches, queue, writes, and state for each key.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,19 +11,24 @@ use kube_endpoint_api_writer::{
 use kube_endpoint_core_model::{ObjectKey, PlannedEvent, Pod, Service, Timestamp, Writes};
 use kube_endpoint_informer::{Cluster, PodEvent};
 use kube_endpoint_tracker::CachePosition;
-use kube_endpoint_workqueue::WorkQueue;
+use kube_endpoint_workqueue::{Disposition, WorkQueue};
+use parking_lot::Mutex;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::failing::FailingKeys;
 use crate::key_state::KeyStates;
-use crate::{ForeignWrite, Outcome, Output, Reconciler, StateCounts, SyncError};
+use crate::metrics::Metrics;
+use crate::{ForeignWrite, Outcome, Output, Reconciler, RuntimeOptions, StateCounts, SyncError};
 
 /// How long a sync waits for the cache at most: the event that it waits for may have come already, or may never come.
 const STALE_RETRY: Duration = Duration::from_secs(1);
 /// How long a key waits for the cache to show a deletion before it asks the server again.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// How long a pause lasts at most, whatever the API server asks for.
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// How long a pause lasts at most, whatever the API server asks for; up to a tenth of it is added.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The runtime of one controller.
 pub struct Runtime<R: Reconciler> {
@@ -30,11 +36,16 @@ pub struct Runtime<R: Reconciler> {
     pub(crate) queue: WorkQueue<ObjectKey>,
     pub(crate) writer: TrackedWriter,
     pub(crate) stopped: Notify,
+    pub(crate) options: RuntimeOptions,
+    pub(crate) seed: u64,
+    pub(crate) failing: FailingKeys,
+    pub(crate) metrics: Metrics,
     cluster: Cluster,
     events: EventRecorder,
     clock: Clock,
     keys: KeyStates<R::State>,
     writes_after_failed_create: bool,
+    random: Mutex<ChaCha8Rng>,
 }
 
 /// How carrying out a plan ended that did not fail.
@@ -69,6 +80,11 @@ impl<R: Reconciler> Runtime<R> {
             queue: WorkQueue::new(config.queue_name, config.rate_limiter),
             writer: TrackedWriter::new(writer, seed),
             stopped: Notify::new(),
+            options: config.options,
+            seed,
+            failing: FailingKeys::default(),
+            metrics: Metrics::register(config.queue_name),
+            random: Mutex::new(ChaCha8Rng::seed_from_u64(seed)),
             keys: KeyStates::default(),
             writes_after_failed_create: config.writes_after_failed_create,
             reconciler,
@@ -81,6 +97,11 @@ impl<R: Reconciler> Runtime<R> {
     /// The caches.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
+    }
+
+    /// Whether the caches of the kinds that the controller reads are synced.
+    pub fn has_synced(&self) -> bool {
+        self.cluster.has_synced_kinds(R::kinds())
     }
 
     /// The queue, to start syncs.
@@ -185,10 +206,15 @@ impl<R: Reconciler> Runtime<R> {
     }
 
     fn pause(&self, key: &ObjectKey, retry_after: Duration) -> Outcome {
-        let pause = retry_after.min(LONGEST_PAUSE);
+        let pause = self.jittered(retry_after.min(LONGEST_PAUSE), 0.1);
         self.keys.with(key, |state| state.paused_until = Some(Instant::now() + pause));
         self.queue.add_after(key.clone(), pause);
         Outcome::Paused
+    }
+
+    /// A time and up to `share` of it more.
+    pub(crate) fn jittered(&self, time: Duration, share: f64) -> Duration {
+        time.mul_f64(1.0 + self.random.lock().random_range(0.0..share))
     }
 
     /// Whether a pause of the key has not ended yet. The sync is then repeated at its end.
@@ -231,8 +257,17 @@ impl<R: Reconciler> Runtime<R> {
         progress: impl Fn(Progress) + Send + Sync,
     ) -> Result<Completion, Vec<FailedWrite>> {
         let mut failures = Vec::new();
+        let mut answered = false;
         for (index, writes) in sub_plans.into_iter().enumerate() {
-            let wrote = |operation| progress(Progress::Wrote(operation));
+            if !(answered || writes.is_empty()) {
+                // Before the first write: another client may be faster than its answer.
+                self.keys.with(key, |state| state.foreign.answered(Instant::now()));
+                answered = true;
+            }
+            let wrote = |operation| {
+                self.wrote(operation);
+                progress(Progress::Wrote(operation));
+            };
             let without = |missing: Vec<R::Output>, rest| {
                 if !self.writes_after_failed_create {
                     return Writes::default();
@@ -245,7 +280,11 @@ impl<R: Reconciler> Runtime<R> {
                 progress(Progress::SubPlan(index));
             }
             if changed_meanwhile {
-                self.reconciler.on_foreign_write(self, key, ForeignWrite::DuringOwnWrite);
+                // The cache shows what the other client wrote.
+                let outputs = R::Output::of_owner(&self.cluster, key);
+                let managed: Vec<&R::Output> =
+                    outputs.iter().map(|it| &**it).filter(|it| self.reconciler.manages(it)).collect();
+                self.on_foreign_write(key, ForeignWrite::DuringOwnWrite, &managed);
             }
             if cache_behind {
                 self.wait_for_deletion(key);
@@ -284,6 +323,54 @@ impl<R: Reconciler> Runtime<R> {
                 "conflicts go on though the cache does not change: comparing the cache with the server"
             );
             self.cluster.request_version_check(R::Output::INFORMER_KIND);
+        }
+    }
+
+    /// Records that a write succeeded, which may end an outage. [`Self::carry_out`] does so by itself.
+    pub fn wrote(&self, operation: Operation) {
+        if self.options.slow_retries {
+            self.failing.wrote(operation, Instant::now());
+        }
+    }
+
+    /// Starts a sync because another client wrote these outputs of the key.
+    pub(crate) fn on_foreign_write(&self, key: &ObjectKey, write: ForeignWrite, outputs: &[&R::Output]) {
+        let Some(delay) = self.reconciler.foreign_write_delay(self, write) else { return };
+        if !self.options.foreign_write_backoff || !self.has_synced() {
+            self.queue.add_after(key.clone(), delay);
+            return;
+        }
+        let mut hasher = DefaultHasher::new();
+        write.hash(&mut hasher);
+        for output in outputs {
+            output.content_hash().hash(&mut hasher);
+        }
+        let content = hasher.finish();
+        let answer = self.keys.with(key, |state| state.foreign.seen(content, Instant::now()));
+        if answer.came_back {
+            self.metrics.foreign_write_conflicts.increment(1);
+        }
+        // A deletion leaves nothing in place, so the first one is answered at once.
+        let deleted = matches!(write, ForeignWrite::Deleted | ForeignWrite::DeletedUnseen);
+        let delay = if deleted && answer.is_new { delay } else { delay.max(answer.delay) };
+        if answer.report {
+            self.report_conflict(key, delay);
+        }
+        self.queue.add_after(key.clone(), delay);
+    }
+
+    fn report_conflict(&self, key: &ObjectKey, delay: Duration) {
+        let kind = R::Output::KIND;
+        tracing::warn!(
+            queue = self.queue.name(), %key, kind, ?delay,
+            "another client repeats a change that was corrected; the next corrections wait longer"
+        );
+        if let Some(service) = self.cluster.service(key) {
+            let message = format!(
+                "Another client repeats a change of the {kind} objects of Service {key} that was corrected; \
+                 the next corrections wait longer, up to 5 minutes"
+            );
+            self.events.record((&*service).into(), &PlannedEvent::warning("ForeignWriteConflict", message));
         }
     }
 
@@ -336,16 +423,16 @@ impl<R: Reconciler> Runtime<R> {
 
     pub(crate) fn counts(&self) -> StateCounts {
         let (owners, objects) = self.writer.tracker().len();
-        StateCounts { outstanding_writes: owners + objects, ..self.keys.counts() }
+        let failing = self.failing.len();
+        StateCounts { outstanding_writes: owners + objects, failing, ..self.keys.counts() }
     }
 
     /// One sync, with its errors sorted.
     pub(crate) async fn sync(&self, key: &ObjectKey) -> Result<Outcome, SyncError> {
-        // After a shutdown the keys that are still queued are left to the next process.
-        if self.queue.is_shutting_down() {
-            return Ok(Outcome::Done);
-        }
-        let error = match self.reconciler.sync(self, key).await {
+        let began = Instant::now();
+        let result = self.reconciler.sync(self, key).await;
+        self.keys.with(key, |state| state.foreign.synced(began));
+        let error = match result {
             Ok(outcome) => return Ok(outcome),
             Err(error) => error,
         };
@@ -361,12 +448,35 @@ impl<R: Reconciler> Runtime<R> {
         }
         // The Service of a create no longer exists. Nobody needs an event about that.
         if error.writes().iter().any(|failed| matches!(failed.error, WriteError::CacheBehind(_))) {
+            self.failing.failed(key, &error, Instant::now());
             return Err(error);
         }
-        if let Some((subject, event)) = error.event() {
+        let is_new = !self.options.slow_retries || self.failing.failed(key, &error, Instant::now());
+        if is_new && let Some((subject, event)) = error.event() {
             self.events.record(subject.clone(), event);
         }
         Err(error)
+    }
+
+    /// Records what became of a key after its sync.
+    pub(crate) fn settled(&self, key: &ObjectKey, disposition: Disposition) {
+        let slow = match disposition {
+            Disposition::Forgotten => self.failing.forget(key),
+            Disposition::RetriedSlowly => {
+                let (count, is_new) = self.failing.retried_slowly(key, Instant::now());
+                if is_new {
+                    tracing::error!(
+                        queue = self.queue.name(), %key,
+                        "all retries failed; the key is retried every five minutes until it succeeds"
+                    );
+                }
+                Some(count)
+            }
+            Disposition::PutOff | Disposition::Retried { .. } | Disposition::Dropped => None,
+        };
+        if let Some(count) = slow {
+            self.metrics.slow_retry_keys.set(u32::try_from(count).unwrap_or(u32::MAX));
+        }
     }
 }
 

@@ -6,12 +6,13 @@ mod sync;
 
 use std::time::Duration;
 
+pub use kube_endpoint_controller_runtime::RuntimeOptions;
 use kube_endpoint_controller_runtime::{
     Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, SyncError,
 };
 use kube_endpoint_core_model::well_known::ANNOTATION_LEADER;
 use kube_endpoint_core_model::{Endpoints, ObjectKey, ResourceVersion, Service};
-use kube_endpoint_informer::{Change, PodEvent};
+use kube_endpoint_informer::{Change, Kind, Kinds, PodEvent};
 use kube_endpoint_workqueue::default_controller_rate_limiter;
 
 use crate::PlanOptions;
@@ -34,12 +35,20 @@ pub struct ControllerOptions {
     /// Gate `EndpointsRepair`: Endpoints that another client changed are synced at once. Upstream keeps the change until
     /// a pod or the Service changes.
     pub repair: bool,
+    /// Options that all controllers share.
+    pub runtime: RuntimeOptions,
 }
 
 impl Default for ControllerOptions {
     /// Upstream's defaults, and the gates as they are by default.
     fn default() -> Self {
-        Self { plan: PlanOptions::default(), workers: 5, batch_period: Duration::ZERO, repair: true }
+        Self {
+            plan: PlanOptions::default(),
+            workers: 5,
+            batch_period: Duration::ZERO,
+            repair: true,
+            runtime: RuntimeOptions::default(),
+        }
     }
 }
 
@@ -71,8 +80,12 @@ impl Reconciler for EndpointsReconciler {
         Self { options }
     }
 
+    fn kinds() -> Kinds {
+        [Kind::Pods, Kind::Services, Kind::Endpoints].into()
+    }
+
     fn config(&self) -> Config {
-        Config::new(QUEUE_NAME, default_controller_rate_limiter(), self.options.workers)
+        Config::new(QUEUE_NAME, default_controller_rate_limiter(), self.options.workers, self.options.runtime)
     }
 
     fn manages(&self, _: &Endpoints) -> bool {
@@ -105,11 +118,10 @@ impl Reconciler for EndpointsReconciler {
         runtime.add_services_of(event, self.options.batch_period);
     }
 
-    fn on_foreign_write(&self, runtime: &Runtime<Self>, key: &ObjectKey, write: ForeignWrite) {
+    fn foreign_write_delay(&self, runtime: &Runtime<Self>, write: ForeignWrite) -> Option<Duration> {
         // The first list needs no syncs of its own: every Service is synced anyway. Upstream syncs after deletions only.
-        if runtime.cluster().has_synced() && (self.options.repair || write != ForeignWrite::Applied) {
-            runtime.queue().add(key.clone());
-        }
+        let matters = runtime.has_synced() && (self.options.repair || write != ForeignWrite::Applied);
+        matters.then_some(Duration::ZERO)
     }
 
     async fn sync(&self, runtime: &Runtime<Self>, key: &ObjectKey) -> Result<Outcome, SyncError> {

@@ -6,5 +6,5 @@ pub mod controller;
 pub mod plan;
 
 #[cfg(feature = "controller")]
-pub use controller::{ControllerOptions, EndpointsController};
+pub use controller::{ControllerOptions, EndpointsController, RuntimeOptions};
 pub use plan::{Plan, PlanInputs, PlanOptions, plan};

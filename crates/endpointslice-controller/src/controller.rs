@@ -8,11 +8,12 @@ mod sync;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use kube_endpoint_controller_runtime::RuntimeOptions;
 use kube_endpoint_controller_runtime::{
     Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, SyncError,
 };
 use kube_endpoint_core_model::{EndpointSlice, Node, ObjectKey, ResourceVersion, Service};
-use kube_endpoint_informer::{Change, PodEvent};
+use kube_endpoint_informer::{Change, Kind, Kinds, PodEvent};
 use kube_endpoint_workqueue::{Attempt, endpoint_slice_rate_limiter};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
@@ -45,6 +46,8 @@ pub struct ControllerOptions {
     /// Gate `WritesAfterFailedCreate`: when a slice cannot be created, updates and deletes that only remove endpoints or make
     /// them unready are still carried out. Upstream ends the sync there.
     pub writes_after_failed_create: bool,
+    /// Options that all controllers share.
+    pub runtime: RuntimeOptions,
 }
 
 impl Default for ControllerOptions {
@@ -57,6 +60,7 @@ impl Default for ControllerOptions {
             node_zone_resync: true,
             missing_node_resync: true,
             writes_after_failed_create: true,
+            runtime: RuntimeOptions::default(),
         }
     }
 }
@@ -100,8 +104,12 @@ impl Reconciler for EndpointSliceReconciler {
         }
     }
 
+    fn kinds() -> Kinds {
+        [Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices].into()
+    }
+
     fn config(&self) -> Config {
-        Config::new(QUEUE_NAME, endpoint_slice_rate_limiter(), self.options.workers)
+        Config::new(QUEUE_NAME, endpoint_slice_rate_limiter(), self.options.workers, self.options.runtime)
             .with_writes_after_failed_create(self.options.writes_after_failed_create)
     }
 
@@ -134,11 +142,9 @@ impl Reconciler for EndpointSliceReconciler {
         self.node_changed(runtime, change.old.as_deref(), change.new.as_deref());
     }
 
-    fn on_foreign_write(&self, runtime: &Runtime<Self>, key: &ObjectKey, _: ForeignWrite) {
+    fn foreign_write_delay(&self, runtime: &Runtime<Self>, _: ForeignWrite) -> Option<Duration> {
         // The first list needs no syncs of its own: every Service is synced anyway.
-        if runtime.cluster().has_synced() {
-            runtime.queue().add_after(key.clone(), self.options.batch_period.max(SLICE_CHANGE_DELAY));
-        }
+        runtime.has_synced().then_some(self.options.batch_period.max(SLICE_CHANGE_DELAY))
     }
 
     async fn sync(&self, runtime: &Runtime<Self>, key: &ObjectKey) -> Result<Outcome, SyncError> {

@@ -9,7 +9,7 @@ pub mod plan;
 pub mod topology;
 
 #[cfg(feature = "controller")]
-pub use controller::{ControllerOptions, EndpointSliceController};
+pub use controller::{ControllerOptions, EndpointSliceController, RuntimeOptions};
 #[cfg(feature = "controller")]
 pub use metrics::buckets;
 pub use plan::{

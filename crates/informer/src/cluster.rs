@@ -165,6 +165,17 @@ impl Cluster {
         self.inner.index.read().services().map(|service| service.key.clone()).collect()
     }
 
+    /// The keys of the Services after a key, sorted, `limit` at most. To visit all Services without holding a lock for long,
+    /// begin with the default key, and go on after the last key of each answer until one is empty.
+    pub fn services_after(&self, after: &ObjectKey, limit: usize) -> Vec<ObjectKey> {
+        self.inner.index.read().services_after(after, limit)
+    }
+
+    /// As [`Self::services_after`], for Endpoints.
+    pub fn endpoints_after(&self, after: &ObjectKey, limit: usize) -> Vec<ObjectKey> {
+        self.inner.endpoints.table.read().keys_after(after, limit)
+    }
+
     /// All Endpoints objects, sorted.
     pub fn endpoints_keys(&self) -> Vec<ObjectKey> {
         self.inner.endpoints.table.read().iter().map(|endpoints| endpoints.key()).collect()

@@ -4,6 +4,7 @@
 //! evaluates no selector. The list of pods that a Service selects is kept up to date and ready to be read.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::{Pod, Service, StringMap, Text};
@@ -74,6 +75,11 @@ impl Namespace {
 
     pub(crate) fn service(&self, name: &str) -> Option<&Arc<Service>> {
         self.services.get(name).map(|entry| &entry.service)
+    }
+
+    pub(crate) fn services_after(&self, name: Option<&Text>) -> impl Iterator<Item = &Arc<Service>> {
+        let start = name.map_or(Bound::Unbounded, |name| Bound::Excluded(name.clone()));
+        self.services.range((start, Bound::Unbounded)).map(|(_, entry)| &entry.service)
     }
 
     pub(crate) fn services(&self) -> impl Iterator<Item = &Arc<Service>> {

@@ -51,6 +51,15 @@ impl PodServiceIndex {
         self.namespaces.get(&key.namespace)?.service(&key.name)
     }
 
+    pub(crate) fn services_after(&self, after: &ObjectKey, limit: usize) -> Vec<ObjectKey> {
+        let namespaces = self.namespaces.range(after.namespace.clone()..);
+        let services = namespaces.flat_map(|(namespace, space)| {
+            let start = if *namespace == after.namespace { Some(&after.name) } else { None };
+            space.services_after(start)
+        });
+        services.take(limit).map(|service| service.key.clone()).collect()
+    }
+
     pub(crate) fn services(&self) -> impl Iterator<Item = &Arc<Service>> {
         self.namespaces.values().flat_map(Namespace::services)
     }

@@ -1,6 +1,7 @@
 //! The objects of one kind, indexed by namespace and name and by the Service that they belong to.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, Text};
@@ -57,6 +58,21 @@ impl<T: Indexed> Table<T> {
     /// All objects, sorted by namespace and name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
         self.items.values().flat_map(BTreeMap::values)
+    }
+
+    /// The keys after `after`, sorted, `limit` at most.
+    pub(crate) fn keys_after(&self, after: &ObjectKey, limit: usize) -> Vec<ObjectKey> {
+        let namespaces = self.items.range(after.namespace.clone()..);
+        let keys = namespaces.flat_map(|(namespace, items)| {
+            let start = if *namespace == after.namespace {
+                Bound::Excluded(after.name.clone())
+            } else {
+                Bound::Unbounded
+            };
+            let names = items.range((start, Bound::Unbounded));
+            names.map(|(name, _)| ObjectKey { namespace: namespace.clone(), name: name.clone() })
+        });
+        keys.take(limit).collect()
     }
 
     /// The objects of a Service, sorted by name.

@@ -29,12 +29,16 @@ pub enum Gate {
     WritesAfterFailedCreate,
     /// Merges sparse slices in syncs that write anyway.
     SliceCompaction,
+    /// Never drops a Service whose writes fail: it is retried slowly, and synced when writes succeed again after an outage.
+    SlowRetries,
+    /// Corrects changes by another client after a second at the earliest, and more slowly while they keep coming back.
+    ForeignWriteBackoff,
     /// Keeps topology hints when a share of nodes lacks a zone (`--topology-node-tolerance`).
     TopologyNodeTolerance,
 }
 
 /// Each gate with its name, default and description.
-const TABLE: [(Gate, &str, bool, &str); 11] = [
+const TABLE: [(Gate, &str, bool, &str); 13] = [
     (
         Gate::EndpointsRepair,
         "EndpointsRepair",
@@ -90,6 +94,18 @@ const TABLE: [(Gate, &str, bool, &str); 11] = [
         "still remove endpoints and make them unready when a slice cannot be created",
     ),
     (Gate::SliceCompaction, "SliceCompaction", false, "merge sparse slices in syncs that write anyway"),
+    (
+        Gate::SlowRetries,
+        "SlowRetries",
+        true,
+        "retry a Service whose writes fail for as long as they fail, instead of dropping it after 15 retries",
+    ),
+    (
+        Gate::ForeignWriteBackoff,
+        "ForeignWriteBackoff",
+        true,
+        "wait longer before each correction of a change that another client keeps repeating",
+    ),
     (
         Gate::TopologyNodeTolerance,
         "TopologyNodeTolerance",

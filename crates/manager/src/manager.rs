@@ -139,7 +139,7 @@ impl Manager {
         self.cluster.add_handler(handler);
     }
 
-    /// Runs the controllers until `shutdown` completes. Then it stops taking work, finishes the syncs in progress, sends
+    /// Runs the controllers until `shutdown` completes. Then it takes no more work, syncs the keys that are queued, sends
     /// the queued events and returns. Work that takes longer than ten seconds is abandoned with a warning.
     ///
     /// # Errors
@@ -299,6 +299,17 @@ impl Build<'_> {
         Ok((writer, events))
     }
 
+    #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+    fn runtime_options(&self) -> kube_endpoint_controller_runtime::RuntimeOptions {
+        use crate::gates::Gate;
+
+        kube_endpoint_controller_runtime::RuntimeOptions {
+            slow_retries: self.settings.gates.is_on(Gate::SlowRetries),
+            foreign_write_backoff: self.settings.gates.is_on(Gate::ForeignWriteBackoff),
+            min_resync_period: self.settings.min_resync_period,
+        }
+    }
+
     #[cfg(feature = "endpointslice")]
     fn endpoint_slice_controller(
         &mut self,
@@ -325,6 +336,7 @@ impl Build<'_> {
         options.node_zone_resync = settings.gates.is_on(Gate::NodeZoneResync);
         options.missing_node_resync = settings.gates.is_on(Gate::MissingNodeResync);
         options.writes_after_failed_create = settings.gates.is_on(Gate::WritesAfterFailedCreate);
+        options.runtime = self.runtime_options();
         let seed = self.seeds.next();
         Ok(EndpointSliceController::new(self.cluster.clone(), writer, events, self.clock, options, seed))
     }
@@ -347,6 +359,7 @@ impl Build<'_> {
         options.workers = self.settings.endpoints_workers;
         options.batch_period = self.settings.endpoints_batch_period;
         options.repair = gates.is_on(Gate::EndpointsRepair);
+        options.runtime = self.runtime_options();
         let seed = self.seeds.next();
         Ok(EndpointsController::new(self.cluster.clone(), writer, events, self.clock, options, seed))
     }
@@ -365,6 +378,7 @@ impl Build<'_> {
         options.batch_period = self.settings.mirroring_batch_period;
         options.orphaned_slice_cleanup = self.settings.gates.is_on(Gate::OrphanedSliceCleanup);
         options.writes_after_failed_create = self.settings.gates.is_on(Gate::WritesAfterFailedCreate);
+        options.runtime = self.runtime_options();
         let seed = self.seeds.next();
         Ok(MirroringController::new(self.cluster.clone(), writer, events, self.clock, options, seed))
     }

@@ -80,6 +80,10 @@ pub struct Options {
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = go_duration::parse)]
     pub mirroring_endpointslice_updates_batch_period: Duration,
 
+    /// Shortest time between two resyncs of all Services and Endpoints; each waits up to twice as long, 0 turns them off
+    #[arg(long, value_name = "DURATION", default_value = "12h0m0s", value_parser = go_duration::parse)]
+    pub min_resync_period: Duration,
+
     /// Requests per second to the API server, per controller; 0 means 5, negative means no limit
     #[arg(long, value_name = "RATE", default_value_t = 20.0, allow_negative_numbers = true, value_parser = number)]
     pub kube_api_qps: f64,

@@ -65,6 +65,9 @@ pub struct Settings {
     pub endpoints_batch_period: Duration,
     /// Delay between a change of a mirrored slice and its sync, to batch further changes.
     pub mirroring_batch_period: Duration,
+    /// Shortest time between two resyncs of all Services and Endpoints. Each resync waits up to twice as long. Zero turns
+    /// them off.
+    pub min_resync_period: Duration,
     /// With the gate `TopologyNodeTolerance`: the share of nodes, 0 to 1, that may lack a zone.
     pub topology_node_tolerance: f64,
 }
@@ -87,6 +90,7 @@ impl Default for Settings {
             endpoint_slice_batch_period: Duration::ZERO,
             endpoints_batch_period: Duration::ZERO,
             mirroring_batch_period: Duration::ZERO,
+            min_resync_period: Duration::from_secs(12 * 3600),
             topology_node_tolerance: 0.1,
         }
     }
@@ -190,6 +194,7 @@ impl TryFrom<&Options> for Settings {
             endpoint_slice_batch_period: options.endpointslice_updates_batch_period,
             endpoints_batch_period: options.endpoint_updates_batch_period,
             mirroring_batch_period: options.mirroring_endpointslice_updates_batch_period,
+            min_resync_period: options.min_resync_period,
         })
     }
 }

@@ -8,12 +8,13 @@ mod sync;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+pub use kube_endpoint_controller_runtime::RuntimeOptions;
 use kube_endpoint_controller_runtime::{
     Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, SyncError,
 };
 use kube_endpoint_core_model::well_known::MIRRORING_CONTROLLER;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, ResourceVersion, Service};
-use kube_endpoint_informer::{Change, Kind};
+use kube_endpoint_informer::{Change, Kind, Kinds};
 use kube_endpoint_workqueue::{Attempt, endpoint_slice_mirroring_rate_limiter};
 
 use crate::PlanOptions;
@@ -42,6 +43,8 @@ pub struct ControllerOptions {
     /// Gate `WritesAfterFailedCreate`: when a slice cannot be created, updates and deletes that only remove endpoints or make
     /// them unready are still carried out. Upstream ends the sync there.
     pub writes_after_failed_create: bool,
+    /// Options that all controllers share.
+    pub runtime: RuntimeOptions,
 }
 
 impl Default for ControllerOptions {
@@ -53,6 +56,7 @@ impl Default for ControllerOptions {
             batch_period: Duration::ZERO,
             orphaned_slice_cleanup: true,
             writes_after_failed_create: true,
+            runtime: RuntimeOptions::default(),
         }
     }
 }
@@ -88,9 +92,18 @@ impl Reconciler for MirroringReconciler {
         Self { options, metrics: Metrics::new(), started_at: OnceLock::new() }
     }
 
+    fn kinds() -> Kinds {
+        [Kind::Services, Kind::EndpointSlices, Kind::Endpoints].into()
+    }
+
     fn config(&self) -> Config {
-        Config::new(QUEUE_NAME, endpoint_slice_mirroring_rate_limiter(), self.options.workers)
-            .with_writes_after_failed_create(self.options.writes_after_failed_create)
+        Config::new(
+            QUEUE_NAME,
+            endpoint_slice_mirroring_rate_limiter(),
+            self.options.workers,
+            self.options.runtime,
+        )
+        .with_writes_after_failed_create(self.options.writes_after_failed_create)
     }
 
     fn manages(&self, slice: &EndpointSlice) -> bool {
@@ -135,8 +148,8 @@ impl Reconciler for MirroringReconciler {
 
     // Slices of the first list start syncs too. Nothing else does if their Endpoints were deleted, or are no longer
     // mirrored.
-    fn on_foreign_write(&self, runtime: &Runtime<Self>, key: &ObjectKey, _: ForeignWrite) {
-        runtime.queue().add_after(key.clone(), self.options.batch_period);
+    fn foreign_write_delay(&self, _: &Runtime<Self>, _: ForeignWrite) -> Option<Duration> {
+        Some(self.options.batch_period)
     }
 
     async fn sync(&self, runtime: &Runtime<Self>, key: &ObjectKey) -> Result<Outcome, SyncError> {

@@ -8,7 +8,7 @@ mod metrics;
 pub mod plan;
 
 #[cfg(feature = "controller")]
-pub use controller::{ControllerOptions, MirroringController};
+pub use controller::{ControllerOptions, MirroringController, RuntimeOptions};
 #[cfg(feature = "controller")]
 pub use metrics::buckets;
 pub use plan::{

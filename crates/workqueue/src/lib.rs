@@ -44,4 +44,7 @@ pub use limiter::{
 pub use metrics::{HISTOGRAM_BUCKETS, HISTOGRAM_NAMES, names};
 pub use queue::{Key, WorkQueue};
 pub use token_bucket::{InvalidRate, TokenBucket, TokioClock, TokioInstant};
-pub use worker::{Attempt, Disposition, RetryPolicy, UPDATE_PERIOD, run_workers, run_workers_observed};
+pub use worker::{
+    AfterRetries, Attempt, Disposition, RetryPolicy, SyncOutcome, UPDATE_PERIOD, run_workers,
+    run_workers_observed,
+};

@@ -94,7 +94,12 @@ impl<K: Key> WorkQueue<K> {
 
     /// Counts a failure of a key and adds the key after the delay that the limiter returns.
     pub fn add_rate_limited(&self, key: K) {
-        let delay = self.inner.limiter.when(&key);
+        self.add_rate_limited_within(key, Duration::MAX);
+    }
+
+    /// As [`add_rate_limited`](Self::add_rate_limited), but with a delay of `longest` at most.
+    pub(crate) fn add_rate_limited_within(&self, key: K, longest: Duration) {
+        let delay = self.inner.limiter.when(&key).min(longest);
         self.add_after(key, delay);
     }
 

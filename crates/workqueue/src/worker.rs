@@ -1,4 +1,4 @@
-//! The worker loop: takes keys, syncs them, retries failed keys and finally drops them.
+//! The worker loop: takes keys, syncs their objects, and retries what fails.
 //!
 //! Upstream: `worker`, `processNextWorkItem` and `handleErr` of each controller, and the loop in client-go that
 //! keeps the metrics of unfinished work.
@@ -8,6 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use opentelemetry::context::FutureExt;
+use parking_lot::Mutex;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -17,31 +20,63 @@ use crate::{Key, WorkQueue};
 /// How often the worker loop updates the metrics of unfinished work.
 pub const UPDATE_PERIOD: Duration = Duration::from_millis(500);
 
-/// When a key that keeps failing is dropped.
+/// What happens to a key that keeps failing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Maximum number of retries after a first failure. If the last one fails, the key is dropped.
+    /// The number of retries after the first failure whose delay the rate limiter decides.
     pub max_retries: u32,
+    /// What happens when the last of them fails.
+    pub then: AfterRetries,
+}
+
+/// What happens to a key whose retries have all failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterRetries {
+    /// It is dropped: it is synced again only when something adds it. Upstream's behaviour.
+    Drop,
+    /// It is retried for as long as it fails, each time after `period` plus up to a fifth of it. The retries before do not
+    /// wait longer than that either.
+    RetrySlowly {
+        /// The shortest delay.
+        period: Duration,
+        /// Seed of the part that is added.
+        seed: u64,
+    },
 }
 
 impl Default for RetryPolicy {
-    /// 15 retries, the `maxRetries` of all three controllers.
+    /// 15 retries, the `maxRetries` of all three controllers, then [`AfterRetries::Drop`].
     fn default() -> Self {
-        Self { max_retries: 15 }
+        Self { max_retries: 15, then: AfterRetries::Drop }
     }
 }
+
+/// What a sync returns that did not fail.
+pub trait SyncOutcome {
+    /// Whether the sync has succeeded, so that the failures of the key are forgotten. A sync that was put off has neither
+    /// failed nor succeeded: the failures stay, so that a key that is put off between two failures backs off all the same.
+    fn is_success(&self) -> bool {
+        true
+    }
+}
+
+impl SyncOutcome for () {}
 
 /// What the worker loop did with a key after a sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disposition {
     /// The sync succeeded; the key's failures are forgotten.
     Forgotten,
-    /// The sync failed; the key is retried when the rate limiter allows.
+    /// The sync was put off; the key's failures stay.
+    PutOff,
+    /// The sync failed; the key is retried when the limiter allows.
     Retried {
         /// Number of consecutive failures, including this one.
         requeues: u32,
     },
-    /// The sync failed too often; the key is not retried until it is added again.
+    /// All retries failed; the key is retried slowly.
+    RetriedSlowly,
+    /// All retries failed; the key is dropped.
     Dropped,
 }
 
@@ -58,7 +93,7 @@ pub struct Attempt<'a, K, T, E> {
     pub elapsed: Duration,
 }
 
-/// Processes the queue until it is shut down and empty: [`run_workers_observed`] without an observer.
+/// Syncs keys until the queue is shut down and empty; [`run_workers_observed`] without an observer.
 pub async fn run_workers<K, T, E, F, Fut>(
     queue: WorkQueue<K>,
     policy: RetryPolicy,
@@ -66,7 +101,7 @@ pub async fn run_workers<K, T, E, F, Fut>(
     sync: F,
 ) where
     K: Key,
-    T: 'static,
+    T: SyncOutcome + 'static,
     E: Display + 'static,
     F: Fn(K) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<T, E>> + Send + 'static,
@@ -92,13 +127,20 @@ pub async fn run_workers_observed<K, T, E, F, Fut, O>(
     observe: O,
 ) where
     K: Key,
-    T: 'static,
+    T: SyncOutcome + 'static,
     E: Display + 'static,
     F: Fn(K) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<T, E>> + Send + 'static,
     O: Fn(Attempt<'_, K, T, E>) + Send + Sync + 'static,
 {
-    let job = Arc::new(Job { queue: queue.clone(), policy, tracer: SyncTracer::new(), sync, observe });
+    let job = Arc::new(Job {
+        queue: queue.clone(),
+        max_retries: policy.max_retries,
+        slow: SlowRetries::new(policy.then),
+        tracer: SyncTracer::new(),
+        sync,
+        observe,
+    });
     let mut workers = JoinSet::new();
     for _ in 0..concurrency.max(1) {
         let job = Arc::clone(&job);
@@ -140,7 +182,8 @@ pub async fn run_workers_observed<K, T, E, F, Fut, O>(
 /// What all workers of one loop share.
 struct Job<K, F, O> {
     queue: WorkQueue<K>,
-    policy: RetryPolicy,
+    max_retries: u32,
+    slow: Option<SlowRetries>,
     tracer: SyncTracer,
     sync: F,
     observe: O,
@@ -149,21 +192,22 @@ struct Job<K, F, O> {
 impl<K: Key, F, O> Job<K, F, O> {
     async fn work<T, E, Fut>(&self, key: K)
     where
+        T: SyncOutcome,
         E: Display,
         F: Fn(K) -> Fut,
         Fut: Future<Output = Result<T, E>>,
         O: Fn(Attempt<'_, K, T, E>),
     {
         let in_flight = InFlight { queue: &self.queue, key };
-        // A sync that finds nothing to do never awaits; without this, a long queue of such keys would block all other
-        // tasks of the thread. The key is in flight here, so that a drain sees no gap.
+        // A sync that finds nothing to do never waits; without this, a long queue of such keys would block the thread. The
+        // key is in flight here, so that a caller that drains the queue waits for it.
         yield_now().await;
         let start = Instant::now();
         let requeues = self.queue.num_requeues(&in_flight.key);
         let context = self.tracer.begin(self.queue.name(), &in_flight.key, requeues);
         let result = (self.sync)(in_flight.key.clone()).with_context(context.clone()).await;
         span::end(&context, result.as_ref().err());
-        let disposition = self.settle(&in_flight.key, result.as_ref().err());
+        let disposition = self.settle(&in_flight.key, &result);
         (self.observe)(Attempt {
             key: &in_flight.key,
             result: &result,
@@ -172,24 +216,51 @@ impl<K: Key, F, O> Job<K, F, O> {
         });
     }
 
-    /// Applies the retry policy. The key is still in flight, so that no worker takes it before it is done.
-    fn settle<E: Display>(&self, key: &K, error: Option<&E>) -> Disposition {
-        let Some(error) = error else {
-            self.queue.forget(key);
-            return Disposition::Forgotten;
+    /// Applies the retry policy. The key is still in flight, so that it cannot be taken again before it is done.
+    fn settle<T: SyncOutcome, E: Display>(&self, key: &K, result: &Result<T, E>) -> Disposition {
+        let error = match result {
+            Ok(outcome) if outcome.is_success() => {
+                self.queue.forget(key);
+                return Disposition::Forgotten;
+            }
+            Ok(_) => return Disposition::PutOff,
+            Err(error) => error,
         };
         let queue = self.queue.name();
         let requeues = self.queue.num_requeues(key);
-        if requeues < self.policy.max_retries {
+        if requeues < self.max_retries {
             let requeues = requeues.saturating_add(1);
             tracing::info!(queue, ?key, requeues, %error, "sync failed, the key will be retried");
-            self.queue.add_rate_limited(key.clone());
+            let longest = self.slow.as_ref().map_or(Duration::MAX, SlowRetries::delay);
+            self.queue.add_rate_limited_within(key.clone(), longest);
             Disposition::Retried { requeues }
+        } else if let Some(slow) = &self.slow {
+            tracing::info!(queue, ?key, requeues, %error, "sync failed, the key will be retried slowly");
+            self.queue.add_after(key.clone(), slow.delay());
+            Disposition::RetriedSlowly
         } else {
             tracing::error!(queue, ?key, requeues, %error, "sync failed after all retries, the key is dropped");
             self.queue.give_up(key);
             Disposition::Dropped
         }
+    }
+}
+
+/// The delays of slow retries.
+struct SlowRetries {
+    period: Duration,
+    random: Mutex<ChaCha8Rng>,
+}
+
+impl SlowRetries {
+    fn new(then: AfterRetries) -> Option<Self> {
+        let AfterRetries::RetrySlowly { period, seed } = then else { return None };
+        Some(Self { period, random: Mutex::new(ChaCha8Rng::seed_from_u64(seed)) })
+    }
+
+    /// The next delay: the period and up to a fifth of it.
+    fn delay(&self) -> Duration {
+        self.period.mul_f64(self.random.lock().random_range(1.0..1.2))
     }
 }
 

@@ -41,7 +41,7 @@ async fn a_dropped_key_leaves_an_error_in_the_log() {
     let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_secs(1), Duration::from_secs(60));
     let queue = WorkQueue::new("endpoint_slice", limiter);
     queue.add("default/web");
-    let policy = RetryPolicy { max_retries: 2 };
+    let policy = RetryPolicy { max_retries: 2, ..RetryPolicy::default() };
     let workers = tokio::spawn(run_workers(queue.clone(), policy, 1, |_| async {
         Err::<(), _>("the server is currently unable to handle the request")
     }));

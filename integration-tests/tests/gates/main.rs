@@ -5,6 +5,7 @@
 
 mod endpoints;
 mod endpointslice;
+mod fights;
 mod mirroring;
 mod objects;
 mod profile_switch;

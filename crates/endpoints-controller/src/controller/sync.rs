@@ -107,6 +107,7 @@ impl EndpointsReconciler {
                 if writer.delete::<Endpoints>(key, key, &endpoints.metadata.uid).await? == Deleted::Before {
                     runtime.wait_for_deletion(key);
                 }
+                runtime.wrote(Operation::Delete);
             }
             None => match writer.writer().delete::<Endpoints>(key, None).await {
                 Ok(()) | Err(WriteError::NotFound(_)) => {}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::Fault;
-use kube_endpoint_endpoints_controller::{ControllerOptions, PlanOptions};
+use kube_endpoint_endpoints_controller::{ControllerOptions, PlanOptions, RuntimeOptions};
 use serde_json::{Value, json};
 
 use crate::harness::{Harness, addresses, changed, pod, server, service};
@@ -46,8 +46,28 @@ async fn failures_are_reported_and_retried_with_their_trigger_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_fifteen_retries_a_service_is_dropped_until_something_changes() {
+async fn a_pod_that_turns_unready_while_all_writes_fail_for_200_seconds_is_gone_soon_after() {
     let harness = started().await;
+    harness.create(&service("web")).await;
+    harness.create(&service("other")).await;
+    harness.pass(Duration::from_secs(1)).await;
+    harness.fault(refuse(503), "update", usize::MAX);
+    harness.load([pod("a", 1, false)]);
+    harness.pass(Duration::from_secs(200)).await;
+    assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1"]);
+    assert!(harness.writes().len() > 30, "all retries have failed");
+    harness.server.clear_faults();
+    harness.pass(Duration::from_secs(360)).await;
+    assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), [""; 0]);
+    assert_eq!(addresses(&harness.get("endpoints", "other").unwrap()), [""; 0]);
+    assert_eq!(harness.controller.state_counts().failing, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_slow_retries_a_service_is_dropped_after_fifteen_until_something_changes() {
+    let runtime = RuntimeOptions { slow_retries: false, ..RuntimeOptions::default() };
+    let options = changed(|options| options.runtime = runtime);
+    let harness = Harness::start(&server([pod("a", 1, true)]), options).await;
     harness.fault(refuse(500), "create", usize::MAX);
     harness.create(&service("web")).await;
     harness.pass(Duration::from_secs(3600)).await;
@@ -93,7 +113,7 @@ async fn a_conflict_is_resolved_once_the_cache_has_caught_up() {
     let writes = harness.writes();
     assert_eq!(writes.last().map(String::as_str), Some("update endpoints 200"));
     assert!(writes.iter().any(|write| write == "update endpoints 409"), "{writes:?}");
-    insta::assert_snapshot!(harness.events()[0], @r#"Endpoints default/web: FailedToUpdateEndpoint (x10) Failed to update endpoint default/web: Operation cannot be fulfilled on endpoints "web": the object has been modified; please apply your changes to the latest version and try again"#);
+    insta::assert_snapshot!(harness.events()[0], @r#"Endpoints default/web: FailedToUpdateEndpoint Failed to update endpoint default/web: Operation cannot be fulfilled on endpoints "web": the object has been modified; please apply your changes to the latest version and try again"#);
     harness.nothing_is_remembered().await;
 }
 

@@ -4,6 +4,7 @@
 
 mod deletion;
 mod faults;
+mod fights;
 mod harness;
 mod pauses;
 mod repair;

@@ -21,6 +21,11 @@ fn asked(harness: &Harness) -> Vec<(u128, String)> {
     harness.timed_writes().into_iter().map(|(at, write)| (at / 1000, write)).collect()
 }
 
+/// Whether each time is so many seconds after the one before, or up to a tenth and a second later.
+fn are_apart(times: &[u128], seconds: u128) -> bool {
+    times.windows(2).all(|pair| (seconds..=seconds + seconds / 10 + 1).contains(&(pair[1] - pair[0])))
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_requested_pause_delays_every_sync_of_the_key() {
     for status in [429, 503] {
@@ -36,7 +41,7 @@ async fn a_requested_pause_delays_every_sync_of_the_key() {
         }
         harness.pass(Duration::from_secs(60)).await;
         let times: Vec<u128> = asked(&harness).iter().map(|(at, _)| *at).collect();
-        assert_eq!(times, [2, 22, 42]);
+        assert!(times.len() == 3 && are_apart(&times, 20), "{times:?}");
         let made = harness.get("endpoints", "web").unwrap();
         assert_eq!(addresses(&made).len(), 11);
         let trigger_time =
@@ -52,9 +57,9 @@ async fn a_server_that_stays_busy_is_retried_after_each_requested_pause_without_
     let harness = started().await;
     harness.fault(busy(429, 30), "create", 100);
     harness.create(&service("web")).await;
-    harness.pass(Duration::from_secs(3100)).await;
+    harness.pass(Duration::from_secs(3400)).await;
     let times: Vec<u128> = asked(&harness).iter().map(|(at, _)| *at).collect();
-    assert_eq!(times, (0..=100).map(|turn| 2 + 30 * turn).collect::<Vec<_>>());
+    assert!(times.len() == 101 && are_apart(&times, 30), "{times:?}");
     assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1"]);
     harness.nothing_is_remembered().await;
 }

@@ -22,13 +22,15 @@ fn ours(harness: &Harness) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn edits_are_repaired_at_once() {
+async fn edits_are_repaired_after_a_second() {
     let harness = started(true).await;
     harness.patch("endpoints", "web", json!({"subsets": null})).await;
-    harness.moment().await;
+    harness.pass(Duration::from_millis(950)).await;
+    assert!(ours(&harness).is_empty());
+    harness.pass(Duration::from_millis(100)).await;
     assert_eq!(ours(&harness), ["10.1.0.1"]);
     harness.patch("endpoints", "web", json!({"metadata": {"labels": {"x": "y"}}})).await;
-    harness.moment().await;
+    harness.pass(Duration::from_millis(1050)).await;
     assert_eq!(harness.get("endpoints", "web").unwrap()["metadata"]["labels"].get("x"), None);
     // A foreign annotation is kept, and the echo of our own write starts no sync.
     harness.patch("endpoints", "web", json!({"metadata": {"annotations": {"x": "y"}}})).await;

@@ -1,6 +1,6 @@
 //! How changes of nodes affect slices, with each gate on and off.
 
-use kube_endpoint_endpointslice_controller::PlanOptions;
+use kube_endpoint_endpointslice_controller::{PlanOptions, RuntimeOptions};
 use serde_json::json;
 
 use crate::harness::{Harness, changed, millis, seconds, server};
@@ -106,7 +106,13 @@ async fn without_missing_node_resync_pods_wait_for_the_next_retry() {
 #[tokio::test(start_paused = true)]
 async fn after_the_last_retry_only_missing_node_resync_publishes_the_pod() {
     for gate in [true, false] {
-        let harness = with_missing_node_resync(gate).await;
+        let runtime = RuntimeOptions { slow_retries: false, ..RuntimeOptions::default() };
+        let options = changed(|options| {
+            options.missing_node_resync = gate;
+            options.runtime = runtime;
+        });
+        let objects = [pod("a", 1, true), pod_on("late", "b", 2, true)];
+        let harness = Harness::start(&server(objects), options).await;
         harness.create(&service("web")).await;
         harness.pass(seconds(10_000)).await;
         assert_eq!(harness.metric("workqueue_dropped_total"), 1.0);

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 mod faults;
+mod fights;
 mod forgetting;
 mod gates;
 mod harness;

@@ -77,6 +77,7 @@ impl MirroringReconciler {
                 "deleting a slice that was made from pods of a Service that has no selector any more"
             );
             runtime.writer().delete_unchanged(&service.key, &**orphan).await?;
+            runtime.wrote(Operation::Delete);
             self.metrics.wrote(Operation::Delete);
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::{Fault, refusals};
-use kube_endpoint_mirroring::ControllerOptions;
+use kube_endpoint_mirroring::{ControllerOptions, RuntimeOptions};
 use serde_json::{Value, json};
 
 use crate::harness::{Harness, changed, endpoints, server, service};
@@ -17,8 +17,10 @@ fn refuse(status: u16) -> Fault {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_fifteen_retries_endpoints_are_dropped_until_something_changes() {
-    let harness = started().await;
+async fn without_slow_retries_endpoints_are_dropped_after_fifteen_until_something_changes() {
+    let runtime = RuntimeOptions { slow_retries: false, ..RuntimeOptions::default() };
+    let options = changed(|options| options.runtime = runtime);
+    let harness = Harness::start(&server([service("web")]), options).await;
     harness.fault(refuse(500), "create", usize::MAX);
     harness.create(&endpoints("web", &["192.0.2.1"])).await;
     harness.pass(Duration::from_secs(3600)).await;

@@ -20,17 +20,17 @@ fn is_mirrored(harness: &Harness) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn edits_and_deletions_are_repaired_at_once_without_a_batch_period() {
+async fn edits_are_repaired_after_a_second_and_deletions_at_once_where_no_batch_period_is_set() {
     let harness = started(0).await;
     let name = harness.slice();
     harness.patch("endpointslices", &name, json!({"endpoints": []})).await;
-    harness.moment().await;
+    harness.pass(Duration::from_millis(1050)).await;
     assert!(is_mirrored(&harness));
     harness.patch("endpointslices", &name, json!({"metadata": {"labels": {"x": "y"}}})).await;
-    harness.moment().await;
+    harness.pass(Duration::from_millis(1050)).await;
     assert_eq!(harness.get("endpointslices", &name).unwrap()["metadata"]["labels"].get("x"), None);
     harness.delete("endpointslices", &name).await;
-    harness.moment().await;
+    harness.pass(Duration::from_millis(1050)).await;
     assert!(is_mirrored(&harness));
     harness.pass(Duration::from_secs(60)).await;
     assert_eq!(
@@ -64,7 +64,7 @@ async fn a_slice_deleted_or_edited_after_a_restart_is_repaired_before_any_own_wr
         } else {
             harness.patch("endpointslices", &harness.slice(), json!({"endpoints": []})).await;
         }
-        harness.moment().await;
+        harness.pass(Duration::from_millis(1050)).await;
         assert!(is_mirrored(&harness));
     }
 }
@@ -84,15 +84,15 @@ async fn a_change_of_the_managed_by_label_starts_a_sync() {
     let harness = started(0).await;
     let taken = harness.slice();
     harness.patch("endpointslices", &taken, json!({"metadata": {"labels": {manager: "somebody"}}})).await;
-    harness.moment().await;
+    harness.pass(Duration::from_millis(1050)).await;
     assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.1]", "somebody [192.0.2.1]"]);
     let ours = "endpointslicemirroring-controller.k8s.io";
     harness.patch("endpointslices", &taken, json!({"metadata": {"labels": {manager: ours}}})).await;
-    harness.moment().await;
+    harness.pass(Duration::from_millis(1050)).await;
     assert!(is_mirrored(&harness), "one of the two is deleted");
     let other = json!({"metadata": {"labels": {"kubernetes.io/service-name": "other"}}});
     harness.patch("endpointslices", &harness.slice(), other).await;
-    harness.moment().await;
+    harness.pass(Duration::from_millis(1050)).await;
     assert!(is_mirrored(&harness), "the slice with another owner is deleted, and a new one is created");
     harness.nothing_is_remembered().await;
 }

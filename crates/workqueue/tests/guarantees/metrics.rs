@@ -210,9 +210,12 @@ async fn the_worker_loop_sleeps_while_there_is_no_work() {
 async fn a_dropped_key_is_counted() {
     let (queue, snapshotter) = recorded();
     queue.add("a");
-    let workers = tokio::spawn(run_workers(queue.clone(), RetryPolicy { max_retries: 2 }, 1, |_| async {
-        Err::<(), _>("no")
-    }));
+    let workers = tokio::spawn(run_workers(
+        queue.clone(),
+        RetryPolicy { max_retries: 2, ..RetryPolicy::default() },
+        1,
+        |_| async { Err::<(), _>("no") },
+    ));
     tokio::time::sleep(secs(60)).await;
     queue.shut_down();
     workers.await.unwrap();

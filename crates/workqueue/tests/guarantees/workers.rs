@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kube_endpoint_workqueue::{
-    Attempt, Disposition, Key, RetryPolicy, WorkQueue, default_controller_rate_limiter, run_workers,
-    run_workers_observed,
+    AfterRetries, Attempt, Disposition, Key, RetryPolicy, SyncOutcome, WorkQueue,
+    default_controller_rate_limiter, run_workers, run_workers_observed,
 };
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -105,6 +105,102 @@ async fn a_success_forgets_the_failures() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_that_is_never_dropped_is_retried_slowly_for_as_long_as_it_fails() {
+    let run = async |seed| {
+        let queue = queue();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let start = Instant::now();
+        let observe = {
+            let seen = Arc::clone(&seen);
+            move |attempt: Attempt<'_, _, (), _>| seen.lock().push((start.elapsed(), attempt.disposition))
+        };
+        let policy =
+            RetryPolicy { max_retries: 3, then: AfterRetries::RetrySlowly { period: secs(300), seed } };
+        let workers =
+            tokio::spawn(run_workers_observed(queue.clone(), policy, 1, |_| async { Err("no") }, observe));
+        queue.add("a");
+        sleep(secs(24 * 3600)).await;
+        queue.shut_down();
+        workers.await.unwrap();
+        let seen = std::mem::take(&mut *seen.lock());
+        let (fast, slow) = seen.split_at(3);
+        assert!(fast.iter().all(|(_, it)| matches!(it, Disposition::Retried { .. })), "{fast:?}");
+        assert!(slow.iter().all(|(_, it)| *it == Disposition::RetriedSlowly));
+        let gaps: Vec<_> = slow.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+        assert!(gaps.iter().all(|gap| (secs(300)..=secs(360)).contains(gap)), "{gaps:?}");
+        assert!(gaps.len() > 200 && gaps.iter().any(|gap| gap != &gaps[0]), "{gaps:?}");
+        seen
+    };
+    let first = run(1).await;
+    assert_eq!(run(1).await, first, "one seed, one run");
+    assert_ne!(run(2).await, first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_retry_waits_longer_than_a_slow_one() {
+    let queue = queue();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let start = Instant::now();
+    let observe = {
+        let seen = Arc::clone(&seen);
+        move |_: Attempt<'_, _, (), _>| seen.lock().push(start.elapsed())
+    };
+    let policy =
+        RetryPolicy { max_retries: 15, then: AfterRetries::RetrySlowly { period: secs(300), seed: 1 } };
+    let workers =
+        tokio::spawn(run_workers_observed(queue.clone(), policy, 1, |_| async { Err("no") }, observe));
+    queue.add("a");
+    sleep(secs(4 * 3600)).await;
+    queue.shut_down();
+    workers.await.unwrap();
+    let seen = seen.lock();
+    assert!(seen.len() > 30, "{seen:?}");
+    assert!(seen.windows(2).all(|pair| pair[1] - pair[0] <= secs(360)), "{seen:?}");
+}
+
+/// A sync that was put off.
+struct PutOff;
+
+impl SyncOutcome for PutOff {
+    fn is_success(&self) -> bool {
+        false
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sync_that_is_put_off_keeps_the_failures() {
+    let queue = queue();
+    let count = AtomicUsize::new(0);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let observe = {
+        let seen = Arc::clone(&seen);
+        move |attempt: Attempt<'_, _, PutOff, _>| seen.lock().push(attempt.disposition)
+    };
+    let again = queue.clone();
+    let sync = move |key| {
+        let puts_off = count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2);
+        if puts_off {
+            again.add_after(key, secs(1));
+        }
+        async move { if puts_off { Ok(PutOff) } else { Err("no") } }
+    };
+    let workers = tokio::spawn(run_workers_observed(queue.clone(), RetryPolicy::default(), 1, sync, observe));
+    queue.add("a");
+    sleep(secs(30)).await;
+    queue.shut_down();
+    workers.await.unwrap();
+    let retried = |requeues| Disposition::Retried { requeues };
+    let expected =
+        [Disposition::PutOff, retried(1), Disposition::PutOff, retried(2), Disposition::PutOff, retried(3)];
+    assert_eq!(
+        seen.lock()[..6],
+        expected,
+        "1 s, 2 s and 4 s between them, and 1 s after each that is put off"
+    );
+    assert_eq!(seen.lock().len(), 10);
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_retries_the_first_failure_drops_the_key() {
     let queue = queue();
     queue.add("a");
@@ -114,7 +210,7 @@ async fn without_retries_the_first_failure_drops_the_key() {
         let seen = Arc::clone(&seen);
         move |attempt: Attempt<'_, _, (), _>| seen.lock().push(attempt.disposition)
     };
-    let policy = RetryPolicy { max_retries: 0 };
+    let policy = RetryPolicy { max_retries: 0, ..RetryPolicy::default() };
     run_workers_observed(queue, policy, 1, |_| async { Err("no") }, observe).await;
     assert_eq!(*seen.lock(), [Disposition::Dropped]);
 }
@@ -132,7 +228,7 @@ async fn the_observer_sees_key_result_and_time_before_the_key_is_done() {
         1,
         |key| async move {
             sleep(millis(20)).await;
-            if key == "good" { Ok(42) } else { Err("broken") }
+            if key == "good" { Ok(()) } else { Err("broken") }
         },
         {
             let seen = Arc::clone(&seen);
@@ -143,7 +239,7 @@ async fn the_observer_sees_key_result_and_time_before_the_key_is_done() {
         },
     )
     .await;
-    assert_eq!(*seen.lock(), [("good", Ok(42), 20, 1), ("bad", Err("broken"), 20, 1)]);
+    assert_eq!(*seen.lock(), [("good", Ok(()), 20, 1), ("bad", Err("broken"), 20, 1)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,158 @@
+//! Changes of a key's outputs by other clients: how long a sync waits that nothing else has caused.
+//!
+//! Two clients that correct one another would otherwise do so as fast as both can write. The first answer comes after a
+//! second, or after a deletion at once, as there may be nothing left. When a change that was corrected comes back the next
+//! answer waits twice as long, up to five minutes. Syncs that anything else causes are not delayed.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The delay of the first answer.
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+/// The longest delay.
+const LONGEST_DELAY: Duration = Duration::from_secs(300);
+/// A change that has not come back for so long is new when it does.
+const CALM: Duration = Duration::from_secs(600);
+/// So often a change comes back before it is reported.
+const REPORTED_RETURN: u32 = 2;
+/// Changes that are kept of a key, at most.
+const MOST_CHANGES: usize = 16;
+
+/// The changes of a key's outputs that other clients made.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct ForeignChanges(Vec<ForeignChange>);
+
+#[derive(Debug, PartialEq)]
+struct ForeignChange {
+    /// Hash of the object after the change.
+    content: u64,
+    /// How often it came back after it had been corrected.
+    returns: u32,
+    seen_at: Instant,
+    /// When a sync began to correct it, if that was after it was seen.
+    answered_at: Option<Instant>,
+}
+
+/// What follows from a foreign change.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// After which delay to sync.
+    pub(crate) delay: Duration,
+    /// Whether the change is a new one.
+    pub(crate) is_new: bool,
+    /// Whether the change had been corrected before and came back.
+    pub(crate) came_back: bool,
+    /// Whether to report it, which is so once until it stays away.
+    pub(crate) report: bool,
+}
+
+impl ForeignChanges {
+    /// Records a change.
+    pub(crate) fn seen(&mut self, content: u64, now: Instant) -> Answer {
+        self.0.retain(|change| change.is_recent(now));
+        let at = self.0.iter().position(|change| change.content == content).unwrap_or_else(|| {
+            if self.0.len() == MOST_CHANGES {
+                self.0.remove(0);
+            }
+            self.0.push(ForeignChange { content, returns: 0, seen_at: now, answered_at: None });
+            self.0.len() - 1
+        });
+        let change = &mut self.0[at];
+        let came_back = change.answered_at.take().is_some();
+        change.returns = change.returns.saturating_add(u32::from(came_back));
+        change.seen_at = now;
+        let factor = 2_u32.saturating_pow(change.returns);
+        Answer {
+            delay: FIRST_DELAY.saturating_mul(factor).min(LONGEST_DELAY),
+            is_new: change.returns == 0,
+            came_back,
+            report: came_back && change.returns == REPORTED_RETURN,
+        }
+    }
+
+    /// Records that a sync is about to write outputs, which corrects all changes.
+    pub(crate) fn answered(&mut self, now: Instant) {
+        for change in &mut self.0 {
+            change.answered_at = Some(now);
+        }
+    }
+
+    /// Forgets the changes that a sync which began at `began` found no fault with.
+    pub(crate) fn synced(&mut self, began: Instant) {
+        self.0.retain(|change| change.answered_at.is_some() || change.seen_at >= began);
+    }
+
+    /// The number of changes that are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl ForeignChange {
+    fn is_recent(&self, now: Instant) -> bool {
+        let last = self.answered_at.map_or(self.seen_at, |answered_at| answered_at.max(self.seen_at));
+        now.saturating_duration_since(last) < CALM
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn the_delay_doubles_up_to_five_minutes_while_the_change_comes_back() {
+        let mut changes = ForeignChanges::default();
+        let mut now = Instant::now();
+        let mut delays = Vec::new();
+        let mut reports = 0;
+        for _ in 0..12 {
+            let answer = changes.seen(7, now);
+            delays.push(answer.delay.as_secs());
+            reports += usize::from(answer.report);
+            now += answer.delay;
+            changes.answered(now);
+            changes.synced(now);
+        }
+        assert_eq!(delays, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
+        assert_eq!(reports, 1);
+        assert_eq!(changes.seen(8, now).delay, secs(1), "another change");
+        assert_eq!(changes.seen(7, now + secs(600)).delay, secs(1), "after ten minutes without it");
+    }
+
+    #[test]
+    fn a_change_that_is_seen_twice_before_an_answer_has_not_come_back() {
+        let mut changes = ForeignChanges::default();
+        let now = Instant::now();
+        changes.seen(7, now);
+        let again = changes.seen(7, now + secs(1));
+        assert_eq!(again, Answer { delay: secs(1), is_new: true, came_back: false, report: false });
+    }
+
+    #[test]
+    fn a_change_that_a_sync_agrees_with_is_forgotten() {
+        let mut changes = ForeignChanges::default();
+        let now = Instant::now();
+        changes.seen(7, now);
+        changes.synced(now + secs(1));
+        assert_eq!(changes, ForeignChanges::default());
+        changes.seen(7, now + secs(2));
+        changes.synced(now + secs(1));
+        assert_eq!(changes.len(), 1, "the sync had begun before it");
+    }
+
+    #[test]
+    fn a_client_that_writes_something_else_each_time_takes_no_memory() {
+        let mut changes = ForeignChanges::default();
+        let now = Instant::now();
+        for content in 0..1000 {
+            changes.seen(content, now);
+            changes.answered(now);
+        }
+        assert_eq!(changes.len(), MOST_CHANGES);
+    }
+}

@@ -1,0 +1,48 @@
+//! Metrics that all controllers share. Each has the label `name`: the name of the controller's queue.
+
+use metrics::{Counter, Gauge, Unit, counter, describe_counter, describe_gauge, gauge};
+
+const SLOW_RETRY_KEYS: &str = "slow_retry_keys";
+const WOKEN_KEYS: &str = "woken_keys_total";
+const RESYNCED_KEYS: &str = "resynced_keys_total";
+const FOREIGN_WRITE_CONFLICTS: &str = "foreign_write_conflicts_total";
+
+/// The metrics of one controller.
+pub(crate) struct Metrics {
+    pub(crate) slow_retry_keys: Gauge,
+    pub(crate) woken_keys: Counter,
+    pub(crate) resynced_keys: Counter,
+    pub(crate) foreign_write_conflicts: Counter,
+}
+
+impl Metrics {
+    /// Describes and registers the metrics with the current recorder.
+    pub(crate) fn register(queue: &'static str) -> Self {
+        describe_gauge!(
+            SLOW_RETRY_KEYS,
+            Unit::Count,
+            "Number of keys whose retries have all failed and that are now retried slowly"
+        );
+        describe_counter!(
+            WOKEN_KEYS,
+            Unit::Count,
+            "Number of failed keys that were synced early because writes succeeded again after an outage"
+        );
+        describe_counter!(
+            RESYNCED_KEYS,
+            Unit::Count,
+            "Number of keys that were synced by the periodic resync"
+        );
+        describe_counter!(
+            FOREIGN_WRITE_CONFLICTS,
+            Unit::Count,
+            "Number of times that another client repeated a change that the controller had corrected"
+        );
+        Self {
+            slow_retry_keys: gauge!(SLOW_RETRY_KEYS, "name" => queue),
+            woken_keys: counter!(WOKEN_KEYS, "name" => queue),
+            resynced_keys: counter!(RESYNCED_KEYS, "name" => queue),
+            foreign_write_conflicts: counter!(FOREIGN_WRITE_CONFLICTS, "name" => queue),
+        }
+    }
+}

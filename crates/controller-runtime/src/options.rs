@@ -1,0 +1,29 @@
+//! Options that all controllers share.
+
+use std::time::Duration;
+
+/// Options that all controllers share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuntimeOptions {
+    /// Gate `SlowRetries`: a key whose retries have all failed is retried slowly, for as long as it fails, and keys that
+    /// failed in an outage are synced when writes succeed again. The event of a failure is recorded when the error changes
+    /// only. Upstream drops the key, and records an event for each failure.
+    pub slow_retries: bool,
+    /// Gate `ForeignWriteBackoff`: a change of an output by another client is corrected after a second at the earliest, and
+    /// more slowly while the same change keeps coming back. Upstream corrects it each time after the same delay.
+    pub foreign_write_backoff: bool,
+    /// The shortest time between two resyncs (`--min-resync-period`). Each resync waits up to twice as long. Zero turns
+    /// them off.
+    pub min_resync_period: Duration,
+}
+
+impl Default for RuntimeOptions {
+    /// Both gates on, and upstream's resync period of twelve hours.
+    fn default() -> Self {
+        Self {
+            slow_retries: true,
+            foreign_write_backoff: true,
+            min_resync_period: Duration::from_secs(12 * 3600),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What runs beside the workers: the resync, and waking keys when an outage has ended.
+//!
+//! Upstream's informers resync too (`--min-resync-period`, `ResyncPeriod` in `cmd/kube-controller-manager/app`).
+
+use std::time::Duration;
+
+use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_informer::Kind;
+use tokio::time::{Instant, sleep};
+
+use crate::failing::STEP;
+use crate::{Reconciler, Runtime};
+
+/// A resync takes so many steps, of one second each: ten minutes.
+const RESYNC_STEPS: usize = 600;
+const RESYNC_STEP: Duration = Duration::from_secs(1);
+
+impl<R: Reconciler> Runtime<R> {
+    /// Resyncs at random times, each one to two periods after the last.
+    pub(crate) async fn resync_periodically(&self) {
+        let period = self.options.min_resync_period;
+        if period.is_zero() {
+            return std::future::pending().await;
+        }
+        loop {
+            sleep(self.jittered(period, 1.0)).await;
+            self.resync().await;
+        }
+    }
+
+    /// Syncs the keys of all Services, and of all Endpoints that have no Service, over ten minutes.
+    async fn resync(&self) {
+        let cluster = self.cluster();
+        let keys = cluster.count(Kind::Services) + cluster.count(Kind::Endpoints);
+        tracing::info!(queue = self.queue.name(), keys, "resync");
+        let page = keys.div_ceil(RESYNC_STEPS).max(1);
+        let mut after = ObjectKey::default();
+        loop {
+            let keys = cluster.services_after(&after, page);
+            let Some(last) = keys.last() else { break };
+            after = last.clone();
+            self.resync_keys(keys).await;
+        }
+        let mut after = ObjectKey::default();
+        loop {
+            let mut keys = cluster.endpoints_after(&after, page);
+            let Some(last) = keys.last() else { break };
+            after = last.clone();
+            keys.retain(|key| cluster.service(key).is_none());
+            self.resync_keys(keys).await;
+        }
+    }
+
+    async fn resync_keys(&self, keys: Vec<ObjectKey>) {
+        self.metrics.resynced_keys.increment(keys.len() as u64);
+        for key in keys {
+            self.queue.add(key);
+        }
+        sleep(RESYNC_STEP).await;
+    }
+
+    /// Syncs keys that failed in an outage when it has ended, some every tenth of a second.
+    pub(crate) async fn wake_after_outages(&self) {
+        loop {
+            self.failing.outage_ended().await;
+            while let Some(keys) = self.failing.next_to_wake(Instant::now()) {
+                self.metrics.woken_keys.increment(keys.len() as u64);
+                for (key, delay) in keys {
+                    self.queue.add_after(key, delay);
+                }
+                sleep(STEP).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Keys whose writes fail for a long time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube_endpoint_controller_runtime::RuntimeOptions;
+use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
+
+use crate::bed::{TestBed, key};
+
+const HOUR: u64 = 3600;
+
+fn refuse(status: u16) -> Fault {
+    Fault::Refuse { status, retry_after: None }
+}
+
+/// A fault on creates that lasts so many seconds from now on.
+fn outage(bed: &TestBed, fault: Fault, seconds: u64) {
+    let rule = FaultRule::on(fault, "create", "endpointslices");
+    bed.server.add_fault(rule.during(Duration::ZERO..Duration::from_secs(seconds)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_never_dropped_and_succeeds_within_six_minutes_of_the_end_of_any_failure() {
+    for status in [403, 422, 500, 503] {
+        let bed = TestBed::new();
+        outage(&bed, refuse(status), 6 * HOUR);
+        bed.fill();
+        bed.pass(5 * HOUR).await;
+        let slow = bed.controller.slow_retries(&ObjectKey::default(), 10);
+        assert_eq!(slow.len(), 1);
+        assert_eq!(slow[0].key, key());
+        assert!(slow[0].error.starts_with("failed to create default/web-"), "{}", slow[0].error);
+        bed.syncs();
+        bed.pass(HOUR).await;
+        let hourly = bed.syncs().len();
+        assert!((10..=12).contains(&hourly), "{hourly} retries in an hour");
+        bed.pass(360).await;
+        assert_eq!(bed.server.count("endpointslices"), 1, "{status}");
+        assert!(bed.controller.slow_retries(&ObjectKey::default(), 10).is_empty());
+        assert_eq!(bed.controller.state_counts().failing, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_gate_a_key_is_dropped_after_fifteen_retries() {
+    let options = RuntimeOptions { slow_retries: false, ..RuntimeOptions::default() };
+    let bed = TestBed::with(RuntimeOptions { min_resync_period: Duration::ZERO, ..options });
+    outage(&bed, refuse(403), HOUR);
+    bed.fill();
+    bed.pass(48 * HOUR).await;
+    assert_eq!(bed.syncs().len(), 16);
+    assert_eq!(bed.controller.pending(), 0);
+    assert_eq!(bed.server.count("endpointslices"), 0);
+    // The resync remains.
+    let bed = TestBed::with(options);
+    outage(&bed, refuse(403), HOUR);
+    bed.fill();
+    bed.pass(25 * HOUR).await;
+    assert_eq!(bed.server.count("endpointslices"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_event_of_a_failure_is_recorded_when_the_error_changes() {
+    for (slow_retries, expected) in [(true, 2), (false, 16)] {
+        let bed = TestBed::with(RuntimeOptions { slow_retries, ..RuntimeOptions::default() });
+        bed.fault_on_create(refuse(403), 8);
+        bed.server.add_fault(FaultRule::on(refuse(500), "create", "endpointslices").after(8).times(8));
+        bed.fill();
+        bed.pass(HOUR).await;
+        let failed = bed.syncs().iter().filter(|(_, how)| how == "failed").count();
+        assert_eq!(failed, 16);
+        assert_eq!(bed.recorded_events(), expected, "{slow_retries}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_failed_in_an_outage_are_synced_when_one_write_succeeds() {
+    for (status, woken) in [(503, true), (401, true), (403, false)] {
+        let bed = TestBed::new();
+        outage(&bed, refuse(status), 2000);
+        let keys: Vec<_> = (0..20).map(|number| ObjectKey::new("default", format!("web-{number}"))).collect();
+        bed.fill_with(keys);
+        bed.pass(1999).await;
+        assert_eq!(bed.server.count("endpointslices"), 0);
+        let before = bed.syncs().len();
+        assert!(before >= 20 * 16, "all retries failed");
+        bed.pass(1).await;
+        bed.add_service("new");
+        bed.pass(2).await;
+        let done = bed.server.count("endpointslices");
+        if woken {
+            assert_eq!(done, 21, "{status}");
+        } else {
+            assert!(done < 5, "{done} after {status}: a refusal says nothing about other objects");
+        }
+    }
+}
+
+/// The outage is longer than all retries of the endpoints controller take for a key of its own, and ten thousand keys that
+/// fail together share one bucket of ten retries a second: without a wake the last key would wait for a quarter of an hour.
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_keys_recover_from_an_outage_of_200_seconds_without_a_stampede() {
+    const KEYS: u32 = 10_000;
+    let bed = TestBed::new();
+    outage(&bed, refuse(503), 200);
+    bed.fill_with((0..KEYS).map(|number| ObjectKey::new("default", format!("web-{number:05}"))));
+    bed.pass(199).await;
+    assert_eq!(bed.server.count("endpointslices"), 0);
+    let failed = bed.syncs().len();
+    assert!(failed >= KEYS as usize, "all keys have failed: {failed} syncs");
+    bed.pass(120).await;
+    assert_eq!(bed.server.count("endpointslices"), KEYS as usize);
+    let mut by_second = BTreeMap::<u64, usize>::new();
+    // The stores of the bed do not follow, so later syncs of a key find a stale cache and send nothing.
+    for (second, _) in bed.syncs().into_iter().filter(|(_, how)| how != "Stale") {
+        *by_second.entry(second).or_default() += 1;
+    }
+    // 100 that are woken, and 10 whose retry has come.
+    let most = by_second.values().max().unwrap();
+    assert!((90..=130).contains(most), "{most} writes in one second");
+    assert_eq!(bed.controller.state_counts().failing, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_stale_between_its_failures_backs_off() {
+    let bed = TestBed::new();
+    bed.fault_on_create(refuse(500), usize::MAX);
+    bed.script.defer_every_other_sync();
+    bed.fill();
+    bed.pass(600).await;
+    let failures: Vec<u64> =
+        bed.syncs().into_iter().filter(|(_, how)| how == "failed").map(|(second, _)| second).collect();
+    assert!((10..=25).contains(&failures.len()), "{} failures in ten minutes", failures.len());
+}

@@ -1,0 +1,50 @@
+//! Another client that undoes every correction.
+
+use kube_endpoint_endpointslice_controller::ControllerOptions;
+use serde_json::json;
+
+use crate::harness::{Harness, millis, server};
+use crate::objects::{name, pod, service};
+
+/// For so many seconds another client removes all endpoints within a tenth of a second of each correction. Returns the
+/// number of corrections.
+async fn fight(harness: &Harness, seconds: u64) -> usize {
+    let mut corrections = 0;
+    for _ in 0..seconds * 10 {
+        let slice = harness.slice("web");
+        if slice["endpoints"].as_array().is_some_and(|endpoints| !endpoints.is_empty()) {
+            harness.patch("endpointslices", name(&slice), json!({"endpoints": []})).await;
+            corrections += 1;
+        }
+        harness.pass(millis(100)).await;
+    }
+    corrections
+}
+
+async fn started() -> Harness {
+    let objects = [pod("a", 1, true), pod("b", 2, true), service("web")];
+    let harness = Harness::start(&server(objects), ControllerOptions::default()).await;
+    assert_eq!(harness.requests(), ["create endpointslices 201"]);
+    harness
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_client_that_undoes_every_correction_costs_few_writes() {
+    let harness = started().await;
+    let corrections = fight(&harness, 3600).await;
+    assert!((12..=22).contains(&corrections), "{corrections} in an hour");
+    harness.pass(millis(301_000)).await;
+    assert_eq!(harness.endpoints("web").len(), 2, "it has stopped");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_turns_unready_during_a_fight_is_gone_within_a_second() {
+    let harness = started().await;
+    fight(&harness, 600).await;
+    assert!(harness.endpoints("web").is_empty(), "the fight is on");
+    harness.load([pod("b", 2, false)]);
+    harness.pass(millis(900)).await;
+    let slice = harness.slice("web");
+    let ready = slice["endpoints"].as_array().unwrap().iter().filter(|it| it["conditions"]["ready"] == true);
+    assert_eq!(ready.map(|it| &it["addresses"][0]).collect::<Vec<_>>(), ["10.1.0.1"]);
+}
