@@ -50,6 +50,9 @@ pub(crate) enum ListWatchError {
         /// The version of the last event, bookmark or complete list.
         position: ResourceVersion,
     },
+    /// The server's version is lower than the position of another kind, so this kind's store may show what was lost. Relist.
+    #[error("the API server's version is lower than that of another kind: its storage was set back")]
+    OtherVersionWentBack,
     /// Writes keep conflicting with what the store shows, although the server's version is not lower. Relist.
     #[error(
         "writes keep conflicting with what the store shows, although the API server's version is not lower"
@@ -119,9 +122,10 @@ impl ListWatchError {
             Self::Unreachable(_) => WatchErrorReason::Unreachable,
             Self::IdleTimeout(_) => WatchErrorReason::IdleTimeout,
             Self::Api { .. } | Self::Expired(_) | Self::TooLargeResourceVersion(_) => WatchErrorReason::Api,
-            Self::InvalidResponse(_) | Self::VersionWentBack { .. } | Self::StoreDiffers => {
-                WatchErrorReason::InvalidResponse
-            }
+            Self::InvalidResponse(_)
+            | Self::VersionWentBack { .. }
+            | Self::OtherVersionWentBack
+            | Self::StoreDiffers => WatchErrorReason::InvalidResponse,
             Self::Interrupted(_) => WatchErrorReason::Interrupted,
         }
     }

@@ -1,5 +1,6 @@
 //! How far each store has read, which kinds have been listed, and which requests keep failing.
 
+use futures::FutureExt;
 use kube_endpoint_core_model::ResourceVersion;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -28,6 +29,10 @@ struct KindProgress {
 struct Position {
     epoch: u64,
     version: ResourceVersion,
+    /// The server's versions went back, and the kind has not been listed since.
+    must_list: bool,
+    /// The list under way began after the server's versions went back.
+    begins_epoch: bool,
 }
 
 impl Progress {
@@ -66,10 +71,39 @@ impl Progress {
     /// server was restored from a backup, or is another one.
     pub(crate) fn restart(&self, kind: Kind, version: ResourceVersion) {
         let mut position = self.of(kind).position.lock();
-        if version < position.version {
+        if std::mem::take(&mut position.begins_epoch) || version < position.version {
             position.epoch += 1;
         }
         position.version = version;
+    }
+
+    /// Records that the server's version is lower than the position of a kind. All kinds must then be listed: the positions of
+    /// others may be so low that the server has passed them again, although their stores show what was lost.
+    pub(crate) fn went_back(&self, kind: Kind) {
+        // Another kind has found out before.
+        if self.must_list(kind) {
+            return;
+        }
+        for kind in &self.kinds {
+            kind.position.lock().must_list = true;
+            kind.version_check.notify_one();
+        }
+    }
+
+    /// Whether a kind must be listed because the server's versions went back.
+    pub(crate) fn must_list(&self, kind: Kind) -> bool {
+        self.of(kind).position.lock().must_list
+    }
+
+    /// Records that a complete list of a kind begins.
+    pub(crate) fn begin_list(&self, kind: Kind) {
+        let kind = self.of(kind);
+        let mut position = kind.position.lock();
+        if std::mem::take(&mut position.must_list) {
+            position.begins_epoch = true;
+            // A list answers a request for a check.
+            let _ = kind.version_check.notified().now_or_never();
+        }
     }
 
     /// Records that the store of a kind holds a complete list and that all handlers have been called for it.

@@ -69,6 +69,9 @@ impl<'a, T: Object> Reflector<'a, T> {
         &mut self,
         listing: &mut Listing<T>,
     ) -> Result<Option<ResourceVersion>, ListWatchError> {
+        if listing.token.is_none() {
+            self.cluster.inner.progress.begin_list(T::KIND);
+        }
         let path = list_path(&T::RESOURCE, listing.limit, listing.token.as_deref());
         let mut body = get(&self.client, &path, self.options.idle_timeout).await?;
         let mut splitter = ListSplitter::default();
@@ -100,6 +103,9 @@ impl<'a, T: Object> Reflector<'a, T> {
             State::Watching { from, .. } => Some(*from),
             _ => None,
         };
+        if from.is_none() {
+            self.cluster.inner.progress.begin_list(T::KIND);
+        }
         let path = watch_path(&T::RESOURCE, from, timeout);
         let mut body = get(&self.client, &path, idle_timeout).await?;
         if let State::Watching { connection, .. } = state {

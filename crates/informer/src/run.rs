@@ -95,6 +95,9 @@ impl<T: Object> Reflector<'_, T> {
     /// The state after a request failed.
     fn failed(&mut self, state: State<T>, error: &ListWatchError) -> State<T> {
         let next = state.after_error(error, self.failures.count(), Instant::now());
+        if matches!(error, ListWatchError::VersionWentBack { .. }) {
+            self.cluster.inner.progress.went_back(T::KIND);
+        }
         let verb = match state {
             State::Streaming { .. } | State::Watching { .. } => ListWatchVerb::Watch,
             _ => ListWatchVerb::List,

@@ -53,12 +53,21 @@ impl VersionChecks {
         silent_since: Instant,
         from: ResourceVersion,
     ) -> Result<(), ListWatchError> {
+        let progress = &cluster.inner.progress;
+        if progress.must_list(T::KIND) {
+            return Err(ListWatchError::OtherVersionWentBack);
+        }
         if self.running.is_none() {
             if !self.requested {
                 let since = self.last.map_or(silent_since, |last| last.max(silent_since));
                 tokio::select! {
                     biased;
-                    () = cluster.inner.progress.version_check_requested(T::KIND) => self.requested = true,
+                    () = progress.version_check_requested(T::KIND) => {
+                        if progress.must_list(T::KIND) {
+                            return Err(ListWatchError::OtherVersionWentBack);
+                        }
+                        self.requested = true;
+                    }
                     () = sleep_until(since + options.silence) => {}
                 }
             }

@@ -207,6 +207,40 @@ async fn a_restore_of_an_older_state_is_noticed() {
     }
 }
 
+/// The restored server has passed the position of Services, but not that of pods, when they connect again.
+#[tokio::test(start_paused = true)]
+async fn when_the_versions_of_one_kind_went_back_all_kinds_are_listed() {
+    for streaming_list in [true, false] {
+        let reflectors = Reflectors::new(ReflectorOptions::new(0).streaming_list(streaming_list), 10_000);
+        reflectors.put_pod(1, 1);
+        reflectors.put_service(1, 1);
+        reflectors.cluster.synced().await;
+        let backup = reflectors.server.checkpoint();
+        reflectors.put_service(2, 1);
+        for pod in 2..9 {
+            reflectors.put_pod(pod, 1);
+        }
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        reflectors.check();
+        reflectors.server.restore(&backup);
+        reflectors.put_pod(1, 2);
+        reflectors.put_pod(1, 3);
+        let (server, cluster) = (reflectors.server.resource_version(), &reflectors.cluster);
+        assert!(cluster.position(Kind::Services).0 < server && server < cluster.position(Kind::Pods).0);
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert_eq!(reflectors.cluster.count(Kind::Services), 1);
+        assert_eq!((reflectors.cluster.epoch(Kind::Pods), reflectors.cluster.epoch(Kind::Services)), (1, 1));
+        reflectors.check();
+        let log = reflectors.server.request_log();
+        let lists = log.iter().filter(|it| {
+            it.request.plural() == "services"
+                && (it.request.parameter("sendInitialEvents").is_some()
+                    || it.request.verb == "list" && it.request.parameter("limit").as_deref() != Some("1"))
+        });
+        assert_eq!(lists.count(), 2, "at the start and after the restore: {log:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_kind_is_listed_by_a_streaming_list() {
     let reflectors = Reflectors::new(ReflectorOptions::new(0), 100);
