@@ -11,3 +11,5 @@ pub mod strategy;
 mod times;
 mod validation;
 mod value;
+
+pub use value::json_type;

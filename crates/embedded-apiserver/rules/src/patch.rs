@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::resource::Resource;
 use crate::status::{Details, Status};
-use crate::value::json_name;
+use crate::value::json_type;
 
 /// The maximum number of operations in one JSON patch, as upstream's.
 const MAX_JSON_PATCH_OPERATIONS: usize = 10_000;
@@ -84,7 +84,7 @@ fn object(patch: &[u8]) -> Result<serde_json::Map<String, Value>, String> {
         Value::Null => Ok(serde_json::Map::new()),
         other => Err(format!(
             "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            json_name(&other)
+            json_type(&other)
         )),
     }
 }
@@ -116,14 +116,14 @@ fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, Status> {
 /// Checks the types of one operation; the error is Go's.
 fn check_operation(operation: &Value) -> Result<(), String> {
     if !operation.is_object() && !operation.is_null() {
-        return Err(format!("{} into Go value of type handlers.jsonPatchOp", json_name(operation)));
+        return Err(format!("{} into Go value of type handlers.jsonPatchOp", json_type(operation)));
     }
     for field in ["op", "path", "from"] {
         let value = &operation[field];
         if !value.is_string() && !value.is_null() {
             return Err(format!(
                 "{} into Go struct field jsonPatchOp.{field} of type string",
-                json_name(value)
+                json_type(value)
             ));
         }
     }

@@ -195,6 +195,14 @@ static RESOURCES: [&Resource; 13] = [
 ];
 
 impl Resource {
+    /// The package of its internal Go type, as error texts have it.
+    pub fn go_package(&self) -> &'static str {
+        match self.group {
+            "" | "events.k8s.io" => "core",
+            group => group.split('.').next().unwrap_or(group),
+        }
+    }
+
     /// `v1` or `group/v1`, as in an object's `apiVersion`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {

@@ -194,6 +194,7 @@ pub fn before_create(resource: &Resource, mut object: Value) -> Result<WithWarni
     check(resource, &object, &mut errors)?;
     strategy.prepare_for_create(&mut object);
     strategy.validate(&object, &mut errors);
+    validate_finalizer_names(resource, &object, &mut errors);
     check(resource, &object, &mut errors)?;
     if resource.is_stored() {
         let rule = metadata::NameRule::PathSegment;
@@ -230,10 +231,34 @@ pub fn before_update(
     let rule = metadata::NameRule::PathSegment;
     metadata::validate(&new["metadata"], resource.namespaced, rule, &mut errors);
     metadata::validate_update(&new["metadata"], &old["metadata"], &mut errors);
+    validate_finalizer_names(resource, &new, &mut errors);
     strategy.validate_update(&new, old, &mut errors);
     check(resource, &new, &mut errors)?;
     let warnings = strategy.warnings_on_update(&new);
     Ok(WithWarnings { object: new, warnings })
+}
+
+fn validate_finalizer_names(resource: &Resource, object: &Value, errors: &mut Errors) {
+    if resource.is_stored() && resource.group != "coordination.k8s.io" {
+        metadata::validate_finalizer_names(&object["metadata"], errors);
+    }
+}
+
+/// Drops repeated entries of metadata.ownerReferences and returns their uids.
+pub fn drop_duplicate_owners(object: &mut Value) -> Vec<String> {
+    let mut duplicates = Vec::new();
+    if let Some(owners) = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {
+        let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
+        for owner in owners.drain(..) {
+            if kept.contains(&owner) {
+                duplicates.push(owner.text("uid").to_owned());
+            } else {
+                kept.push(owner);
+            }
+        }
+        *owners = kept;
+    }
+    duplicates
 }
 
 /// Increments the generation of an object that is being marked for deletion, if it has one.

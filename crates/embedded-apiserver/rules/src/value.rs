@@ -121,7 +121,7 @@ pub(crate) fn spec(object: &Value) -> &Value {
     &object["spec"]
 }
 /// Go's name of the type of a JSON value.
-pub(crate) fn json_name(value: &Value) -> &'static str {
+pub fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

@@ -81,6 +81,17 @@ pub(crate) fn warn(mut response: Answer, warnings: &[String]) -> Answer {
     response
 }
 
+/// [`warn`], before the warnings that the response has already.
+pub(crate) fn warn_first(mut response: Answer, warnings: &[String]) -> Answer {
+    let later: Vec<HeaderValue> = response.headers_mut().get_all(WARNING).iter().cloned().collect();
+    response.headers_mut().remove(WARNING);
+    response = warn(response, warnings);
+    for warning in later {
+        response.headers_mut().append(WARNING, warning);
+    }
+    response
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

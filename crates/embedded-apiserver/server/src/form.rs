@@ -33,14 +33,29 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// Reads the `Accept` headers and the query parameter for tables.
+    /// Reads the `Accept` headers and the query parameter for tables. A list has the metadata of a list only, and one
+    /// object has that of an object.
     pub(crate) fn negotiate(
         headers: &HeaderMap,
-        watch: bool,
+        verb: &str,
+        resource: &Resource,
         query: &Query,
         clock: Clock,
     ) -> Result<Self, Status> {
-        let (encoding, representation) = represent::negotiate(&accepted(headers), watch)?;
+        let (encoding, representation) = represent::negotiate(&accepted(headers), verb == "watch")?;
+        let go_type = format!("*{}.{}", resource.go_package(), resource.kind);
+        let why = match (verb, representation) {
+            ("list", Representation::Metadata(_)) => {
+                format!("PartialObjectMetadata, but the requested object is a list ({go_type}List)")
+            }
+            ("get", Representation::MetadataList(_)) => {
+                format!("PartialObjectMetadataList, but the requested object is not a list ({go_type})")
+            }
+            _ => String::new(),
+        };
+        if !why.is_empty() {
+            return Err(Status::new(406, "NotAcceptable", format!("you requested {why}")));
+        }
         let include = IncludeObject::parse(query.get("includeObject"))?;
         Ok(Self { encoding, representation, include, clock })
     }
@@ -121,16 +136,6 @@ impl Form {
             Representation::Table(version) => {
                 let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
                 self.table(resource, [&object], version, headers, metadata)
-            }
-        }
-    }
-
-    /// The object of a bookmark, which has no cells for a table.
-    pub(crate) fn of_bookmark(self, object: Value) -> Value {
-        match self.representation {
-            Representation::Object | Representation::Table(_) => object,
-            Representation::Metadata(version) | Representation::MetadataList(version) => {
-                represent::partial(&object, version)
             }
         }
     }

@@ -102,22 +102,37 @@ impl Inner {
             dependents.iter().for_each(|dependent| self.forget_owner(dependent, uid));
             self.drop_finalizer(&place, ORPHAN);
         } else if has_finalizer(&object, FOREGROUND) {
-            let mut blocking = self.store.lock().dependents_of(uid);
-            blocking.retain(|dependent| self.blocks(dependent, uid));
-            for dependent in &blocking {
-                let Some((resource, stored)) = self.at(dependent).filter(|(_, s)| !s.meta.deleting) else {
-                    continue;
-                };
-                let has_own = !self.store.lock().dependents_of(&stored.meta.uid).is_empty();
-                let propagation = has_own.then_some(Propagation::Foreground);
-                let options = DeleteOptions { propagation, ..DeleteOptions::default() };
-                // A failure needs no retry: the owner is checked again when the dependent is removed.
-                let _ = self.delete(resource, &dependent.1, &options, false);
+            // All dependents are deleted; the owner waits only for those that block it.
+            let dependents = self.store.lock().dependents_of(uid);
+            for dependent in &dependents {
+                self.delete_with_owner(dependent, uid);
             }
-            if blocking.is_empty() {
+            if !dependents.iter().any(|dependent| self.blocks(dependent, uid)) {
                 self.drop_finalizer(&place, FOREGROUND);
             }
         }
+    }
+
+    /// Deletes a dependent of an owner that is being deleted in the foreground. If it has another owner, it is kept and
+    /// loses its reference to this one.
+    fn delete_with_owner(&self, dependent: &Place, owner: &str) {
+        let Some((resource, stored)) = self.at(dependent).filter(|(_, stored)| !stored.meta.deleting) else {
+            return;
+        };
+        let has_other =
+            stored.value()["metadata"]["ownerReferences"].as_array().into_iter().flatten().any(|other| {
+                uid_of(other) != owner
+                    && (!owner_is_served(other)
+                        || self.store.lock().by_uid(uid_of(other)).is_some_and(|found| !found.meta.deleting))
+            });
+        if has_other {
+            return self.forget_owner(dependent, owner);
+        }
+        let has_own = !self.store.lock().dependents_of(&stored.meta.uid).is_empty();
+        let propagation = has_own.then_some(Propagation::Foreground);
+        let options = DeleteOptions { propagation, ..DeleteOptions::default() };
+        // A failure needs no retry: the owner is checked again when the dependent is removed.
+        let _ = self.delete(resource, &dependent.1, &options, false);
     }
 
     fn blocks(&self, dependent: &Place, owner: &str) -> bool {

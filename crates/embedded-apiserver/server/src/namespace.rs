@@ -1,10 +1,13 @@
 //! Namespaces: the admission plugin NamespaceLifecycle, and the namespace controller, which empties a deleted
 //! namespace: its pods first, then other objects, then the namespace itself.
 
+use std::collections::BTreeMap;
+
 use kube_endpoint_apiserver_rules::resource::{self, NAMESPACES, PODS, Resource};
 use kube_endpoint_apiserver_rules::status::{Cause, Status};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::clock::rfc3339;
 use crate::metadata::{is_empty, text};
 use crate::server::Inner;
 use crate::store::Store;
@@ -79,6 +82,7 @@ impl Inner {
             objects.cursor(&prefix, &prefix).map(|object| object.key.clone()).collect()
         };
         let mut left = 0;
+        let mut remaining = Vec::new();
         for resource in contents() {
             for key in keys(resource) {
                 let deleted = self.delete(resource, &key, &DeleteOptions::default(), false);
@@ -86,14 +90,97 @@ impl Inner {
                     self.enqueue_namespace(namespace);
                 }
             }
-            left += keys(resource).len();
+            let kept = keys(resource);
+            left += kept.len();
+            if !kept.is_empty() {
+                remaining.push((resource, kept));
+            }
             if left > 0 && *resource == PODS {
                 // Pods with a grace period are removed by their kubelet; other objects are deleted after them.
-                return;
+                break;
             }
         }
+        self.set_conditions(namespace, &remaining);
         if left == 0 {
             self.finalize(namespace);
+        }
+    }
+
+    /// Tells in the status of a terminating namespace what its deletion waits for, after upstream's
+    /// `deletion/status_condition_utils.go`.
+    fn set_conditions(&self, namespace: &str, remaining: &[(&Resource, Vec<Box<str>>)]) {
+        let Some(current) = self.current(&NAMESPACES, namespace).filter(|found| found.meta.deleting) else {
+            return;
+        };
+        let mut finalizers: BTreeMap<String, usize> = BTreeMap::new();
+        for (resource, keys) in remaining {
+            for object in keys.iter().filter_map(|key| self.current(resource, key)) {
+                for finalizer in object.value()["metadata"]["finalizers"].as_array().into_iter().flatten() {
+                    *finalizers.entry(finalizer.as_str().unwrap_or_default().to_owned()).or_default() += 1;
+                }
+            }
+        }
+        let content = remaining.iter().map(|(resource, keys)| {
+            format!("{}.{} has {} resource instances", resource.plural, resource.group, keys.len())
+        });
+        let held = finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances"));
+        let (content, held): (Vec<String>, Vec<String>) = (content.collect(), held.collect());
+        let condition = |kind: &str, list: &[String], good: [&str; 2], bad: [&str; 2]| match list {
+            [] => json!({"type": kind, "status": "False", "reason": good[0], "message": good[1]}),
+            list => {
+                let message = format!("{}: {}", bad[1], list.join(", "));
+                json!({"type": kind, "status": "True", "reason": bad[0], "message": message})
+            }
+        };
+        let none = ["", ""];
+        let mut conditions = [
+            condition(
+                "NamespaceDeletionDiscoveryFailure",
+                &[],
+                ["ResourcesDiscovered", "All resources successfully discovered"],
+                none,
+            ),
+            condition(
+                "NamespaceDeletionGroupVersionParsingFailure",
+                &[],
+                ["ParsedGroupVersions", "All legacy kube types successfully parsed"],
+                none,
+            ),
+            condition(
+                "NamespaceDeletionContentFailure",
+                &[],
+                ["ContentDeleted", "All content successfully deleted, may be waiting on finalization"],
+                none,
+            ),
+            condition(
+                "NamespaceContentRemaining",
+                &content,
+                ["ContentRemoved", "All content successfully removed"],
+                ["SomeResourcesRemain", "Some resources are remaining"],
+            ),
+            condition(
+                "NamespaceFinalizersRemaining",
+                &held,
+                ["ContentHasNoFinalizers", "All content-preserving finalizers finished"],
+                ["SomeFinalizersRemain", "Some content in the namespace has finalizers remaining"],
+            ),
+        ];
+        let mut object = current.value();
+        let now = rfc3339(self.clock.now());
+        let before = object["status"]["conditions"].take();
+        for (index, condition) in conditions.iter_mut().enumerate() {
+            let known = &before[index];
+            let same = ["status", "reason", "message"].iter().all(|field| known[*field] == condition[*field]);
+            condition["lastTransitionTime"] =
+                if same { known["lastTransitionTime"].clone() } else { now.as_str().into() };
+        }
+        let conditions = Value::from(conditions.to_vec());
+        if conditions == before {
+            return;
+        }
+        object["status"]["conditions"] = conditions;
+        if self.commit(&NAMESPACES, namespace, Some(current.version), &object).is_err() {
+            self.enqueue_namespace(namespace);
         }
     }
 

@@ -65,34 +65,66 @@ impl Query {
         Some(!matches!(value.to_ascii_lowercase().as_str(), "0" | "false"))
     }
 
-    /// An integer; anything else is rejected.
+    /// An integer; anything else, and an empty text, is rejected.
     pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, Status> {
-        self.get(name)
-            .map(|text| {
-                text.parse().map_err(|_| {
-                    Status::bad_request(format!(
-                        "strconv.ParseInt: parsing {text:?}: invalid syntax ({name})"
-                    ))
-                })
-            })
-            .transpose()
+        let Some(text) = self.all(name).next() else { return Ok(None) };
+        let number = text.parse().map_err(|_| {
+            Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+        })?;
+        Ok(Some(number))
     }
 
-    /// Whether the request is a dry run.
-    pub(crate) fn dry_run(&self) -> Result<bool, Status> {
-        let mut dry_run = false;
-        for value in self.all("dryRun").filter(|value| !value.is_empty()) {
-            if value != "All" {
-                let cause = unsupported("dryRun", value, "\"All\"");
-                return Err(invalid_options("CreateOptions", vec![cause]));
-            }
-            dry_run = true;
+    /// Checks the options of a create, update or patch, whose `kind` is such as `CreateOptions`. Returns whether the
+    /// request is a dry run.
+    pub(crate) fn write_options(&self, kind: &str) -> Result<bool, Status> {
+        let mut causes = Vec::new();
+        if kind == "PatchOptions" && self.has("force") {
+            causes.push(forbidden("force", "may not be specified for non-apply patch"));
         }
-        Ok(dry_run)
+        let manager = self.get("fieldManager").unwrap_or_default();
+        if manager.len() > 128 {
+            causes.push(Cause {
+                reason: "FieldValueTooLong".to_owned(),
+                message: "Too long: may not be more than 128 bytes".to_owned(),
+                field: "fieldManager".to_owned(),
+            });
+        }
+        if let Some((at, control)) = manager.char_indices().find(|(_, c)| c.is_control()) {
+            let why = format!("invalid character U+{:04X} (at position {at})", u32::from(control));
+            causes.push(invalid("fieldManager", manager, &why));
+        }
+        let dry_run: Vec<&str> = self.all("dryRun").collect();
+        causes.extend(check_dry_run(&dry_run));
+        let validation = self.get("fieldValidation").unwrap_or_default();
+        if !matches!(validation, "" | "Ignore" | "Strict" | "Warn") {
+            let supported = "\"\", \"Ignore\", \"Strict\", \"Warn\"";
+            causes.push(unsupported("fieldValidation", validation, supported));
+        }
+        if causes.is_empty() { Ok(!dry_run.is_empty()) } else { Err(invalid_options(kind, causes)) }
     }
 }
 
-fn unsupported(field: &str, value: &str, supported: &str) -> Cause {
+/// The error of the values of `dryRun`, of which `All` is the only valid one.
+pub(crate) fn check_dry_run(values: &[&str]) -> Option<Cause> {
+    if values.iter().all(|value| *value == "All") {
+        return None;
+    }
+    let mut cause = unsupported("dryRun", "", "\"All\"");
+    cause.message = cause.message.replacen("\"\"", &serde_json::json!(values).to_string(), 1);
+    Some(cause)
+}
+
+/// An invalid value of an option.
+pub(crate) fn invalid(field: &str, value: &str, why: &str) -> Cause {
+    Cause {
+        reason: "FieldValueInvalid".to_owned(),
+        message: format!("Invalid value: {value:?}: {why}"),
+        field: field.to_owned(),
+    }
+}
+
+/// An option's value that is not supported.
+pub(crate) fn unsupported(field: &str, value: &str, supported: &str) -> Cause {
     Cause {
         reason: "FieldValueNotSupported".to_owned(),
         message: format!("Unsupported value: {value:?}: supported values: {supported}"),
@@ -163,6 +195,12 @@ impl ListOptions {
         let matching = query.get("resourceVersionMatch");
         let mut causes = Vec::new();
         if watch {
+            if continue_token.is_some() {
+                causes.push(forbidden(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch is forbidden when continue is provided",
+                ));
+            }
             if initial_events.is_some() && matching != Some("NotOlderThan") {
                 causes.push(forbidden(
                     "resourceVersionMatch",
@@ -215,7 +253,7 @@ impl ListOptions {
         Ok(Self {
             label_selector: query.get("labelSelector").unwrap_or_default().to_owned(),
             field_selector: query.get("fieldSelector").unwrap_or_default().to_owned(),
-            resource_version: version.map(parse_version).transpose()?,
+            resource_version: version.map(|version| parse_version(version, watch)).transpose()?,
             version_match: match matching {
                 Some("Exact") => Some(Match::Exact),
                 Some(_) => Some(Match::NotOlderThan),
@@ -233,15 +271,15 @@ impl ListOptions {
     }
 }
 
-/// A resource version as a number.
-pub(crate) fn parse_version(text: &str) -> Result<u64, Status> {
+/// A resource version as a number. The real server reports an invalid one as its own error when it opens a watch.
+pub(crate) fn parse_version(text: &str, watch: bool) -> Result<u64, Status> {
     text.parse().map_err(|_| {
-        let cause = Cause {
-            reason: "FieldValueInvalid".to_owned(),
-            message: format!("Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"),
-            field: "resourceVersion".to_owned(),
-        };
-        invalid_options("ListOptions", vec![cause])
+        let why = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
+        let message = format!("resourceVersion: Invalid value: {text:?}: {why}");
+        match watch {
+            true => Status::new(500, "", message),
+            false => Status::bad_request(format!("invalid resource version: {message}")),
+        }
     })
 }
 
@@ -296,7 +334,25 @@ mod tests {
         assert_eq!(options.initial_events, Some(true));
         assert_eq!(options.timeout, Some(Duration::from_secs(30)));
         assert!(options.bookmarks);
-        assert!(Query::parse("dryRun=All").dry_run().unwrap());
-        assert!(Query::parse("dryRun=Some").dry_run().is_err());
+        assert!(Query::parse("dryRun=All").write_options("CreateOptions").unwrap());
+        assert!(!Query::parse("fieldManager=x").write_options("CreateOptions").unwrap());
+    }
+
+    #[test]
+    fn options_of_writes_are_checked() {
+        let check = |query: &str, expected: &str| {
+            let status = Query::parse(query).write_options("PatchOptions").unwrap_err();
+            let message = format!("PatchOptions.meta.k8s.io \"\" is invalid: {expected}");
+            assert_eq!((status.code, status.message), (422, message), "{query}");
+        };
+        check("dryRun=", "dryRun: Unsupported value: [\"\"]: supported values: \"All\"");
+        check("dryRun=x&dryRun=All", "dryRun: Unsupported value: [\"x\",\"All\"]: supported values: \"All\"");
+        check("force=true", "force: Forbidden: may not be specified for non-apply patch");
+        let long = format!("fieldManager={}", "x".repeat(129));
+        check(&long, "fieldManager: Too long: may not be more than 128 bytes");
+        let control = "fieldManager: Invalid value: \"a\\nb\": invalid character U+000A (at position 1)";
+        check("fieldManager=a%0Ab", control);
+        let validation = "fieldValidation: Unsupported value: \"x\": supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"";
+        check("fieldValidation=x", validation);
     }
 }

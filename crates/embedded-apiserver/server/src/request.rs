@@ -48,9 +48,6 @@ impl RequestInfo {
             user_agent: agent.unwrap_or_default().to_owned(),
         };
         info.locate();
-        if info.resource.is_some() {
-            info.verb = info.resource_verb(&Query::parse(query));
-        }
         info
     }
 
@@ -92,14 +89,20 @@ impl RequestInfo {
     }
 
     fn locate(&mut self) {
-        let segments: Vec<String> =
-            self.path.split('/').filter(|part| !part.is_empty()).map(|part| decode(part, false)).collect();
+        let path = self.path.strip_prefix('/').unwrap_or(&self.path);
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let segments: Vec<String> = path.split('/').map(|part| decode(part, false)).collect();
         let parts: Vec<&str> = segments.iter().map(String::as_str).collect();
-        let (group, version, rest) = match parts.as_slice() {
+        let (group, version, mut rest) = match parts.as_slice() {
             ["api", version, rest @ ..] => ("", *version, rest),
             ["apis", group, version, rest @ ..] => (*group, *version, rest),
             _ => return,
         };
+        // The old form of watches, such as `/api/v1/watch/pods`.
+        let watches = rest.first() == Some(&"watch");
+        if watches {
+            rest = &rest[1..];
+        }
         let of = |plural: &str| resource::by_path(group, version, plural);
         let (namespace, plural, name, subresource) = match rest {
             ["namespaces", name, "status" | "finalize"] => ("", "namespaces", *name, rest[2]),
@@ -122,14 +125,19 @@ impl RequestInfo {
             self.resource = found;
             (self.namespace, self.name) = (namespace.to_owned(), name.to_owned());
             self.subresource = subresource.to_owned();
+            self.verb = match (watches, &self.method) {
+                (true, &Method::GET) => "watch",
+                (true, method) => plain_verb(method),
+                (false, _) => self.resource_verb(&Query::parse(&self.query)),
+            };
         }
     }
 
     fn resource_verb(&self, query: &Query) -> &'static str {
         match (&self.method, self.name.is_empty()) {
-            (&Method::GET | &Method::HEAD, _) if query.flag("watch") => "watch",
-            (&Method::GET | &Method::HEAD, true) => "list",
-            (&Method::GET | &Method::HEAD, false) => "get",
+            (&Method::GET, true) if query.flag("watch") => "watch",
+            (&Method::GET, true) => "list",
+            (&Method::GET, false) => "get",
             (&Method::POST, _) => "create",
             (&Method::PUT, _) => "update",
             (&Method::PATCH, _) => "patch",
@@ -175,6 +183,12 @@ mod tests {
     fn paths_and_methods_make_verbs() {
         check("GET", "/api/v1/pods", "list pods //");
         check("GET", "/api/v1/pods?watch=1", "watch pods //");
+        check("GET", "/api/v1/watch/pods", "watch pods //");
+        check("GET", "/api/v1/watch/namespaces/a/pods/b", "watch pods a/b/");
+        check("GET", "/api/v1/namespaces/a/pods/b?watch=1", "get pods a/b/");
+        check("HEAD", "/api/v1/pods", "head pods //");
+        check("GET", "//api/v1/pods", "get - //");
+        check("GET", "/api//v1/pods", "get - //");
         check("GET", "/api/v1/namespaces/a/pods", "list pods a//");
         check("GET", "/api/v1/namespaces/a/pods/b", "get pods a/b/");
         check("PATCH", "/api/v1/namespaces/a/pods/b/status", "patch pods a/b/status");

@@ -5,16 +5,17 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, VARY};
 use http::{HeaderMap, StatusCode};
-use kube_endpoint_apiserver_printers::{discovery, openapi};
+use kube_endpoint_apiserver_printers::{discovery, openapi, represent};
 use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_apiserver_rules::strategy;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::answer::{self, Answer};
 use crate::connection::Connection;
 use crate::faults::Fault;
-use crate::form::Form;
+use crate::form::{self, Form};
 use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::server::Inner;
@@ -95,7 +96,22 @@ async fn resource_request(
     {
         return Err(not_allowed());
     }
-    let form = Form::negotiate(incoming.headers, info.verb == "watch", &incoming.query, inner.clock)?;
+    let encoding = represent::negotiate_error(&form::accepted(incoming.headers));
+    let answer = match resource_verb(inner, resource, incoming).await {
+        Ok(answer) => answer,
+        Err(status) => answer::error(encoding, &status),
+    };
+    let deprecation = strategy::deprecation_warning(resource).map(str::to_owned);
+    Ok(answer::warn_first(answer, deprecation.as_slice()))
+}
+
+async fn resource_verb(
+    inner: &Arc<Inner>,
+    resource: &'static Resource,
+    incoming: Incoming<'_>,
+) -> Result<Answer, Status> {
+    let info = incoming.info;
+    let form = Form::negotiate(incoming.headers, info.verb, resource, &incoming.query, inner.clock)?;
     let call = Call {
         info,
         resource,
@@ -105,20 +121,21 @@ async fn resource_request(
         content_type: incoming.content_type,
         closing: incoming.connection.map(|connection| connection.closing.clone()),
         faults: incoming.faults,
+        warnings: Mutex::default(),
     };
     let answer = match info.verb {
-        "get" => inner.read(&call).await?,
-        "list" => inner.list(&call).await?,
-        "watch" => inner.watch(&call).await?,
-        "create" => inner.post(&call)?,
-        "update" => inner.put(&call)?,
-        "patch" => inner.patch(&call)?,
-        "delete" => inner.delete_one(&call)?,
-        "deletecollection" => inner.delete_collection(&call)?,
-        _ => return Err(not_allowed()),
+        "get" => inner.read(&call).await,
+        "list" => inner.list(&call).await,
+        "watch" => inner.watch(&call).await,
+        "create" => inner.post(&call),
+        "update" => inner.put(&call),
+        "patch" => inner.patch(&call),
+        "delete" => inner.delete_one(&call),
+        "deletecollection" => inner.delete_collection(&call).await,
+        _ => Err(not_allowed()),
     };
-    let deprecation = strategy::deprecation_warning(resource).map(str::to_owned);
-    Ok(answer::warn(answer, deprecation.as_slice()))
+    let encoding = represent::negotiate_error(&form::accepted(incoming.headers));
+    answer.or_else(|status| Ok(answer::warn(answer::error(encoding, &status), &call.warnings.lock())))
 }
 
 /// Handles non-resource requests: discovery, health, version.
@@ -127,15 +144,14 @@ fn non_resource_request(incoming: &Incoming<'_>) -> Result<Answer, Status> {
     let segments: Vec<&str> = path.split('/').skip(1).collect();
     let accept = incoming.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let found = document(&segments, accept, incoming);
-    if found.is_some() && !matches!(incoming.info.verb, "get" | "head") {
+    let is_health = matches!(segments.first(), Some(&("healthz" | "livez" | "readyz")));
+    if found.is_some() && !is_health && !matches!(incoming.info.verb, "get" | "head") {
         return Err(not_allowed());
     }
     match (found, segments.as_slice()) {
         (Some(found), _) => Ok(found),
-        (None, ["api", version, ..]) if discovery::resources("", version).is_some() => Err(not_found()),
-        (None, ["apis", group, version, ..]) if discovery::resources(group, version).is_some() => {
-            Err(not_found())
-        }
+        (None, ["api", ..]) => Err(not_found()),
+        (None, ["apis", group, ..]) if discovery::group(group).is_some() => Err(not_found()),
         (None, _) => Ok(page_not_found()),
     }
 }

@@ -10,7 +10,7 @@ use crate::schema::{Field, GoType, Presence, Shape};
 use crate::status::Status;
 use crate::times;
 use crate::value::Fields;
-use crate::value::json_name;
+use crate::value::json_type;
 
 use super::WithWarnings;
 
@@ -21,13 +21,25 @@ const MAX_UNKNOWN: usize = 100;
 pub(super) fn decode(resource: &Resource, body: Value) -> Result<WithWarnings, Status> {
     let kind = body.text("kind").to_owned();
     let api_version = body.text("apiVersion").to_owned();
+    let body = if body.is_null() { Value::Object(Map::new()) } else { body };
+    for field in ["kind", "apiVersion"] {
+        let value = &body[field];
+        if !value.is_null() && !value.is_string() {
+            return Err(Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse \
+                 error: json: cannot unmarshal {} into Go struct field .{field} of type string",
+                resource.kind,
+                json_type(value)
+            )));
+        }
+    }
     let Value::Object(mut map) = body else {
         return Err(Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse \
              error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
              \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
             resource.kind,
-            json_name(&body)
+            json_type(&body)
         )));
     };
     check_type(resource, &api_version, &kind)?;
@@ -147,10 +159,10 @@ impl Walk {
             (Shape::Quantity, Value::Number(n)) => canonical(n.to_string(), quantity),
             (Shape::Quantity, _) => quantity("").map(Value::String),
             (Shape::Time | Shape::MicroTime, other) => {
-                Err(format!("json: cannot unmarshal {} into Go value of type string", json_name(&other)))
+                Err(format!("json: cannot unmarshal {} into Go value of type string", json_type(&other)))
             }
             (Shape::IntOrString, other) => {
-                Err(format!("json: cannot unmarshal {} into Go value of type int32", json_name(&other)))
+                Err(format!("json: cannot unmarshal {} into Go value of type int32", json_type(&other)))
             }
             (shape, other) => Err(self.mismatch(shape, &other)),
         }
@@ -211,7 +223,7 @@ impl Walk {
         }
         let found = match found {
             Value::Number(n) if matches!(shape, Shape::Int32 | Shape::Int64) => format!("number {n}"),
-            other => json_name(other).to_owned(),
+            other => json_type(other).to_owned(),
         };
         format!(
             "json: cannot unmarshal {found} into Go struct field {innermost}.{fields} of type {}",

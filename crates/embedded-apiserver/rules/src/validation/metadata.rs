@@ -177,6 +177,19 @@ fn validate_owners(meta: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+/// Rejects finalizers without a domain, which core kinds, EndpointSlices and Events accept only if they are Kubernetes'
+/// own.
+pub(crate) fn validate_finalizer_names(meta: &Value, errors: &mut Errors) {
+    let root = Path::Root("metadata");
+    let at = root.child("finalizers");
+    for (index, finalizer) in meta.texts("finalizers").iter().enumerate() {
+        if !finalizer.contains('/') && !matches!(*finalizer, "kubernetes" | "orphan" | "foregroundDeletion") {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.invalid(&at.index(index), *finalizer, why);
+        }
+    }
+}
+
 fn validate_finalizers(meta: &Value, at: &Path<'_>, errors: &mut Errors) {
     let finalizers = meta.texts("finalizers");
     for finalizer in &finalizers {

@@ -100,7 +100,10 @@ fn owners_and_finalizers() {
     );
     check(
         r#"{"finalizers": ["-"]}"#,
-        &[r#"Invalid metadata.finalizers: Invalid value: "-": name part must consist of..."#],
+        &[
+            r#"Invalid metadata.finalizers: Invalid value: "-": name part must consist of..."#,
+            r#"Invalid metadata.finalizers[0]: Invalid value: "-": name is neither a standard finalizer name nor is it fully qualified"#,
+        ],
     );
     check(
         r#"{"finalizers": ["orphan", "foregroundDeletion"]}"#,

@@ -4,11 +4,11 @@ use http::StatusCode;
 use jiff::Timestamp;
 use kube_endpoint_apiserver_rules::resource::{self, Resource};
 use kube_endpoint_apiserver_rules::status::Status;
-use kube_endpoint_apiserver_rules::strategy;
+use kube_endpoint_apiserver_rules::strategy::{self, WithWarnings};
 use serde_json::Value;
 
 use super::{Call, Done, Outcome};
-use crate::answer::Answer;
+use crate::answer::{self, Answer};
 use crate::clock::rfc3339;
 use crate::metadata::{set, text, unset};
 use crate::server::{Inner, key_of};
@@ -19,14 +19,15 @@ const NAME_ATTEMPTS: usize = 8;
 impl Inner {
     /// Handles a create request.
     pub(crate) fn post(&self, call: &Call<'_>) -> Result<Answer, Status> {
+        let dry_run = call.query.write_options("CreateOptions")?;
         let body = call.json()?;
         if !call.resource.is_stored() {
-            let mut object = strategy::before_create(call.resource, call.decode(body)?.object)?.object;
+            let WithWarnings { object, warnings } = call.decode(body)?;
+            let mut object = strategy::before_create(call.resource, object)?.object;
             object["status"] = self.reviews.status(call.resource.kind, &object["spec"]);
-            return Ok(call.value(StatusCode::CREATED, object));
+            return Ok(answer::warn(call.value(StatusCode::CREATED, object), &warnings));
         }
         let mut decoded = call.decode(body)?;
-        let dry_run = call.query.dry_run()?;
         let mut done = self.create(call.resource, &call.info.namespace, decoded.object, dry_run)?;
         decoded.warnings.append(&mut done.warnings);
         done.warnings = decoded.warnings;
@@ -121,16 +122,16 @@ pub(crate) fn check_namespace(
     namespace: &str,
     object: &mut Value,
 ) -> Result<(), Status> {
+    if !resource.namespaced {
+        unset(object, "namespace");
+        return Ok(());
+    }
     let given = text(object, "namespace");
     if !given.is_empty() && given != namespace {
         return Err(Status::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }
-    if resource.namespaced {
-        set(object, "namespace", namespace);
-    } else {
-        unset(object, "namespace");
-    }
+    set(object, "namespace", namespace);
     Ok(())
 }

@@ -12,8 +12,6 @@ use super::update::MODIFIED;
 use super::{Call, Outcome, list};
 use crate::answer::{self, Answer};
 use crate::metadata::text;
-use crate::query::ListOptions;
-use crate::selection::Selection;
 use crate::server::{Conflict, Inner};
 use crate::store::{Store, Stored};
 
@@ -54,26 +52,19 @@ impl Inner {
         }
     }
 
-    /// Handles a DELETE request of a collection; the response lists the deleted objects.
-    pub(crate) fn delete_collection(&self, call: &Call<'_>) -> Result<Answer, Status> {
+    /// Handles a DELETE request of a collection, or of one page of it; the response lists the deleted objects.
+    pub(crate) async fn delete_collection(&self, call: &Call<'_>) -> Result<Answer, Status> {
         let (options, dry_run) = DeleteOptions::read(call)?;
-        let list_options = ListOptions::read(&call.query, false)?;
-        let selection = Selection::parse(call.resource, &call.info.namespace, &list_options)?;
-        let (version, objects) = {
-            let store = self.store.lock();
-            (store.version(), store.table(Store::table_of(call.resource)).objects.clone())
+        let (metadata, selected) = match self.page(call).await {
+            Ok((metadata, objects)) => (metadata, objects.collect::<Vec<Arc<Stored>>>()),
+            Err(refused) => return refused.into_answer(call.form.encoding),
         };
-        let selected: Vec<Arc<Stored>> = objects
-            .cursor(&selection.prefix, &selection.prefix)
-            .filter(|object| selection.matches(object))
-            .collect();
         for object in &selected {
             match self.delete(call.resource, &object.key, &options, dry_run) {
                 Err(status) if status.code != 404 => return Err(status),
                 _ => {}
             }
         }
-        let metadata = json!({"resourceVersion": version.to_string()});
         list::encode(call.resource, call.form, &metadata, selected.into_iter())
     }
 

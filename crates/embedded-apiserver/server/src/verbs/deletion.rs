@@ -1,6 +1,7 @@
 //! DeleteOptions and their effect on an object: grace period, finalizers, deletion timestamp.
 
 use jiff::{SignedDuration, Timestamp};
+use kube_endpoint_apiserver_rules::json_type;
 use kube_endpoint_apiserver_rules::resource::{NAMESPACES, PODS, Resource};
 use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_apiserver_rules::strategy;
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 use super::Call;
 use crate::clock::rfc3339;
 use crate::metadata::{FOREGROUND, ORPHAN, is_empty, set, text, unset};
+use crate::query::{Query, check_dry_run, invalid, invalid_options, unsupported};
 
 /// The propagation policy: what happens to the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,44 +34,41 @@ pub(crate) struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// Reads the options from the body if there is one, otherwise from the query.
+    /// Reads the options from the body or, if there is none, from the query; returns whether it is a dry run as well.
     pub(super) fn read(call: &Call<'_>) -> Result<(Self, bool), Status> {
-        let mut dry_run = call.query.dry_run()?;
-        let body = if call.body.is_empty() { json!({}) } else { call.json()? };
-        if body["dryRun"].as_array().is_some_and(|values| values.iter().any(|value| value == "All")) {
-            dry_run = true;
-        }
+        let given = if call.body.is_empty() { of_query(&call.query)? } else { call.json()? };
+        check_types(&given)?;
         let text_of = |value: &Value| value.as_str().map(str::to_owned);
-        let policy = text_of(&body["propagationPolicy"])
-            .or_else(|| call.query.get("propagationPolicy").map(str::to_owned));
-        let propagation = match policy.as_deref() {
-            None | Some("") => match body["orphanDependents"].as_bool() {
-                Some(true) => Some(Propagation::Orphan),
-                Some(false) => Some(Propagation::Background),
-                None => None,
-            },
-            Some("Background") => Some(Propagation::Background),
-            Some("Foreground") => Some(Propagation::Foreground),
-            Some("Orphan") => Some(Propagation::Orphan),
-            Some(other) => {
-                let message = format!(
-                    "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported value: {other:?}: \
-                     supported values: \"Background\", \"Foreground\", \"Orphan\", \"nil\""
-                );
-                return Err(Status::new(422, "Invalid", message));
+        let (policy, orphan) = (given["propagationPolicy"].as_str(), given["orphanDependents"].as_bool());
+        let mut causes = Vec::new();
+        if let (Some(policy), Some(_)) = (policy, orphan) {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            causes.push(invalid("propagationPolicy", policy, why));
+        }
+        let propagation = match (policy, orphan) {
+            (None, None) => None,
+            (None, Some(true)) | (Some("Orphan"), _) => Some(Propagation::Orphan),
+            (None, Some(false)) | (Some("Background"), _) => Some(Propagation::Background),
+            (Some("Foreground"), _) => Some(Propagation::Foreground),
+            (Some(other), _) => {
+                let supported = "\"Foreground\", \"Background\", \"Orphan\", \"nil\"";
+                causes.push(unsupported("propagationPolicy", other, supported));
+                None
             }
         };
-        let grace = match body["gracePeriodSeconds"].as_i64() {
-            Some(seconds) => Some(seconds),
-            None => call.query.number("gracePeriodSeconds")?,
-        };
+        let dry_run: Vec<&str> =
+            given["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        causes.extend(check_dry_run(&dry_run));
+        if !causes.is_empty() {
+            return Err(invalid_options("DeleteOptions", causes));
+        }
         let options = Self {
-            grace,
-            uid: text_of(&body["preconditions"]["uid"]),
-            version: text_of(&body["preconditions"]["resourceVersion"]),
+            grace: given["gracePeriodSeconds"].as_i64(),
+            uid: text_of(&given["preconditions"]["uid"]),
+            version: text_of(&given["preconditions"]["resourceVersion"]),
             propagation,
         };
-        Ok((options, dry_run))
+        Ok((options, !dry_run.is_empty()))
     }
 
     pub(super) fn check(&self, resource: &Resource, object: &Value) -> Result<(), Status> {
@@ -87,6 +86,53 @@ impl DeleteOptions {
         check("UID", &self.uid, "uid", "deleted and then recreated")?;
         check("ResourceVersion", &self.version, "resourceVersion", "modified")
     }
+}
+
+/// The options in a query, as a body would have them.
+fn of_query(query: &Query) -> Result<Value, Status> {
+    let mut given = json!({"gracePeriodSeconds": query.number("gracePeriodSeconds")?});
+    given["propagationPolicy"] = query.get("propagationPolicy").into();
+    given["orphanDependents"] = query.optional_flag("orphanDependents").into();
+    given["dryRun"] = query.all("dryRun").collect();
+    Ok(given)
+}
+
+/// Rejects another kind, and fields of other types; the errors are Go's.
+fn check_types(given: &Value) -> Result<(), Status> {
+    let wrong = |value: &Value, of: &str| {
+        Status::bad_request(format!("json: cannot unmarshal {} into Go struct field {of}", json_type(value)))
+    };
+    match &given["kind"] {
+        Value::Null => {}
+        Value::String(kind) if kind.is_empty() || kind == "DeleteOptions" => {}
+        Value::String(kind) => {
+            let version = given["apiVersion"].as_str().unwrap_or_default();
+            return Err(Status::bad_request(format!(
+                "no kind {kind:?} is registered for version {version:?} in scheme \
+                 \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
+            )));
+        }
+        other => {
+            let mut status = wrong(other, ".kind of type string");
+            status.message.insert_str(0, "couldn't get version/kind; json parse error: ");
+            return Err(status);
+        }
+    }
+    type Is = fn(&Value) -> bool;
+    let fields: [(&str, &str, Is); 5] = [
+        ("gracePeriodSeconds", "int64", Value::is_i64),
+        ("orphanDependents", "bool", Value::is_boolean),
+        ("propagationPolicy", "v1.DeletionPropagation", Value::is_string),
+        ("preconditions", "v1.Preconditions", Value::is_object),
+        ("dryRun", "[]string", Value::is_array),
+    ];
+    for (field, of, is) in fields {
+        let value = &given[field];
+        if !value.is_null() && !is(value) {
+            return Err(wrong(value, &format!("DeleteOptions.{field} of type {of}")));
+        }
+    }
+    Ok(())
 }
 
 /// What a deletion does with an object.
@@ -123,7 +169,9 @@ pub(super) fn decide(
             }
         }
     }
-    let finalizers = set_gc_finalizers(&mut object, options.propagation);
+    // Events take no part in garbage collection, so the policy adds no finalizer to them.
+    let propagation = options.propagation.filter(|_| resource.kind != "Event");
+    let finalizers = set_gc_finalizers(&mut object, propagation);
     match (grace, finalizers) {
         (Some(0), false) => Decision::MarkAndRemove(object),
         (Some(_), _) => Decision::Mark(object),

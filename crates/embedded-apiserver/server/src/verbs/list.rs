@@ -129,46 +129,49 @@ impl Inner {
 
     /// Lists objects.
     pub(crate) async fn list(&self, call: &Call<'_>) -> Result<Answer, Status> {
+        match self.page(call).await {
+            Ok((metadata, objects)) => encode(call.resource, call.form, &metadata, objects),
+            Err(refused) => refused.into_answer(call.form.encoding),
+        }
+    }
+
+    /// The metadata and the objects of a list, or of one page of it.
+    pub(super) async fn page(&self, call: &Call<'_>) -> Result<(Value, Objects), Refused> {
         let options = ListOptions::read(&call.query, false)?;
         let selection = Selection::parse(call.resource, &call.info.namespace, &options)?;
-        let snapshot = match self.snapshot(call, &options, &selection.prefix).await {
-            Ok(snapshot) => snapshot,
-            Err(refused) => return refused.into_answer(call.form.encoding),
-        };
+        let snapshot = self.snapshot(call, &options, &selection.prefix).await?;
         let mut metadata = json!({"resourceVersion": snapshot.version.to_string()});
         // For lists that may be served from the cache the real server ignores the limit.
         let limit = options.limit.filter(|_| options.resource_version != Some(0));
-        let objects: Box<dyn Iterator<Item = Arc<Stored>> + Send> = match limit {
-            None => {
-                let cursor = snapshot.objects.cursor(&snapshot.start, &selection.prefix);
-                if selection.is_plain() {
-                    Box::new(cursor)
-                } else {
-                    Box::new(cursor.filter(move |object| selection.matches(object)))
-                }
-            }
-            Some(limit) => {
-                let mut cursor = snapshot.objects.cursor(&snapshot.start, &selection.prefix);
-                let mut matching = cursor.by_ref().filter(|object| selection.matches(object));
-                let page: Vec<_> = matching.by_ref().take(limit).collect();
-                if let (Some(next), Some(last)) = (matching.next(), page.last()) {
-                    let start = format!("{}\0", &last.key[selection.prefix.len()..]);
-                    metadata["continue"] = Token { version: Some(snapshot.version), start }.encode().into();
-                    if selection.is_plain() {
-                        let end = format!("{}\u{10ffff}", selection.prefix);
-                        let remaining = snapshot.objects.rank(&end) - snapshot.objects.rank(&next.key);
-                        metadata["remainingItemCount"] = remaining.into();
-                    }
-                }
-                Box::new(page.into_iter())
-            }
+        let mut cursor = snapshot.objects.cursor(&snapshot.start, &selection.prefix);
+        let Some(limit) = limit else {
+            let objects: Objects = if selection.is_plain() {
+                Box::new(cursor)
+            } else {
+                Box::new(cursor.filter(move |object| selection.matches(object)))
+            };
+            return Ok((metadata, objects));
         };
-        encode(call.resource, call.form, &metadata, objects)
+        let mut matching = cursor.by_ref().filter(|object| selection.matches(object));
+        let page: Vec<_> = matching.by_ref().take(limit).collect();
+        if let (Some(next), Some(last)) = (matching.next(), page.last()) {
+            let start = format!("{}\0", &last.key[selection.prefix.len()..]);
+            metadata["continue"] = Token { version: Some(snapshot.version), start }.encode().into();
+            if selection.is_plain() {
+                let end = format!("{}\u{10ffff}", selection.prefix);
+                let remaining = snapshot.objects.rank(&end) - snapshot.objects.rank(&next.key);
+                metadata["remainingItemCount"] = remaining.into();
+            }
+        }
+        Ok((metadata, Box::new(page.into_iter())))
     }
 }
 
+/// The objects of a list, in the order of their keys.
+type Objects = Box<dyn Iterator<Item = Arc<Stored>> + Send>;
+
 /// Why a list fails.
-struct Refused {
+pub(super) struct Refused {
     status: Status,
     /// A token to continue the list from the latest state.
     token: Option<String>,
@@ -181,7 +184,7 @@ impl From<Status> for Refused {
 }
 
 impl Refused {
-    fn into_answer(self, encoding: Encoding) -> Result<Answer, Status> {
+    pub(super) fn into_answer(self, encoding: Encoding) -> Result<Answer, Status> {
         let Some(token) = self.token else { return Err(self.status) };
         let mut body = self.status.to_json();
         body["metadata"]["continue"] = token.into();

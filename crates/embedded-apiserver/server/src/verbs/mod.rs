@@ -16,6 +16,7 @@ use http::StatusCode;
 use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_apiserver_rules::strategy::{self, WithWarnings};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 pub(crate) use deletion::{DeleteOptions, Propagation};
@@ -24,6 +25,7 @@ use crate::answer::{self, Answer};
 use crate::connection::Closing;
 use crate::faults::Fault;
 use crate::form::Form;
+use crate::metadata::unset;
 use crate::protobuf;
 use crate::query::Query;
 use crate::request::RequestInfo;
@@ -47,6 +49,8 @@ pub(crate) struct Call<'a> {
     pub(crate) closing: Option<Closing>,
     /// The injected faults.
     pub(crate) faults: Vec<Fault>,
+    /// What was found wrong in the body, for responses that are errors.
+    pub(crate) warnings: Mutex<Vec<String>>,
 }
 
 /// The object that results from a write.
@@ -86,29 +90,33 @@ impl Call<'_> {
     /// `fieldValidation` says.
     pub(crate) fn decode(&self, body: Value) -> Result<WithWarnings, Status> {
         let mut decoded = strategy::decode(self.resource, body)?;
-        if self.content_type == protobuf::CONTENT_TYPE {
-            // Upstream does not look for unknown fields in protobuf.
-            decoded.warnings.clear();
-        }
+        // Upstream does not look for unknown fields in protobuf.
+        let ignored = self.content_type == protobuf::CONTENT_TYPE;
         match self.query.get("fieldValidation") {
-            None | Some("Warn") => Ok(decoded),
-            Some("Ignore") => {
-                decoded.warnings.clear();
-                Ok(decoded)
+            _ if ignored => decoded.warnings.clear(),
+            Some("Ignore") => decoded.warnings.clear(),
+            Some("Strict") => {
+                if let Some(status) = strategy::strict_decoding_error(self.resource, &decoded.warnings) {
+                    return Err(status);
+                }
             }
-            Some("Strict") => match strategy::strict_decoding_error(self.resource, &decoded.warnings) {
-                Some(status) => Err(status),
-                None => Ok(decoded),
-            },
-            Some(other) => Err(Status::new(
-                422,
-                "Invalid",
-                format!(
-                    "PatchOptions.meta.k8s.io \"\" is invalid: fieldValidation: Unsupported value: {other:?}: \
-                     supported values: \"Ignore\", \"Strict\", \"Warn\""
-                ),
-            )),
+            _ => {}
         }
+        let duplicates = strategy::drop_duplicate_owners(&mut decoded.object);
+        if !duplicates.is_empty() {
+            let (when, advice) = match self.info.verb {
+                "patch" => (" after mutating admission happens", ""),
+                _ => ("", " please fix your requests;"),
+            };
+            decoded.warnings.push(format!(
+                ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in \
+                 1.20+, and may reject such requests as early as 1.24;{advice} duplicate UID(s) observed: {}",
+                duplicates.join(", ")
+            ));
+        }
+        unset(&mut decoded.object, "selfLink");
+        self.warnings.lock().clone_from(&decoded.warnings);
+        Ok(decoded)
     }
 
     /// The key of the object in the path.

@@ -1,14 +1,16 @@
 //! `patch`: applied to the current state of the object, again on each attempt.
 
 use kube_endpoint_apiserver_rules::patch::{self, PatchType};
-use kube_endpoint_apiserver_rules::status::Status;
+use kube_endpoint_apiserver_rules::status::{Details, Status};
 use kube_endpoint_apiserver_rules::strategy::WithWarnings;
 use parking_lot::Mutex;
+use serde_json::Value;
 
 use super::Call;
 use super::create::check_namespace;
 use super::update::{Update, check_name, subresource};
 use crate::answer::Answer;
+use crate::query::invalid;
 use crate::server::Inner;
 
 impl Inner {
@@ -29,7 +31,7 @@ impl Inner {
             namespace: &call.info.namespace,
             name,
             subresource,
-            dry_run: call.query.dry_run()?,
+            dry_run: call.query.write_options("PatchOptions")?,
             may_create: false,
             uid_is_precondition: false,
         };
@@ -38,7 +40,8 @@ impl Inner {
             // A patch never creates an object.
             let current = current.ok_or_else(|| Status::not_found(call.resource, name))?;
             let patched = patch::apply(call.resource, current, patch_type, &call.body)?;
-            let WithWarnings { mut object, warnings: found } = call.decode(patched)?;
+            let WithWarnings { mut object, warnings: found } =
+                call.decode(patched.clone()).map_err(|status| not_decodable(&patched, &status))?;
             *warnings.lock() = found;
             check_namespace(call.resource, &call.info.namespace, &mut object)?;
             check_name(&object, name)?;
@@ -49,4 +52,15 @@ impl Inner {
         done.warnings = all;
         call.done(&done)
     }
+}
+
+/// 422 for a patch whose result cannot be decoded.
+fn not_decodable(patched: &Value, status: &Status) -> Status {
+    let why =
+        status.message.split_once(" cannot be handled as a ").and_then(|(_, rest)| rest.split_once(": "));
+    let why = why.map_or(status.message.as_str(), |(_, why)| why);
+    let cause = invalid("patch", &patched.to_string(), why);
+    let mut status = Status::new(422, "Invalid", format!("\"\" is invalid: patch: {}", cause.message));
+    status.details = Some(Box::new(Details { causes: vec![cause], ..Details::default() }));
+    status
 }

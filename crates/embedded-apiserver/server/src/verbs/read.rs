@@ -14,7 +14,7 @@ impl Inner {
     /// Reads one object, at least as new as the requested version.
     pub(crate) async fn read(&self, call: &Call<'_>) -> Result<Answer, Status> {
         if let Some(version) = call.query.get("resourceVersion") {
-            self.wait_for(parse_version(version)?).await?;
+            self.wait_for(parse_version(version, false)?).await?;
         }
         let key = call.key();
         let found = match older_by(&call.faults) {

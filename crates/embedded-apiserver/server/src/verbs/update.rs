@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::create::check_namespace;
 use super::{Call, Done, Outcome};
 use crate::answer::Answer;
-use crate::metadata::{is_empty, set, text};
+use crate::metadata::{is_empty, set, text, unset};
 use crate::server::{Inner, key_of};
 use crate::store::Stored;
 
@@ -58,6 +58,7 @@ impl Inner {
     /// Handles a PUT request.
     pub(crate) fn put(&self, call: &Call<'_>) -> Result<Answer, Status> {
         let subresource = subresource(call)?;
+        let dry_run = call.query.write_options("UpdateOptions")?;
         let WithWarnings { mut object, mut warnings } = call.decode(call.json()?)?;
         let name = &call.info.name;
         check_namespace(call.resource, &call.info.namespace, &mut object)?;
@@ -67,7 +68,7 @@ impl Inner {
             namespace: &call.info.namespace,
             name,
             subresource,
-            dry_run: call.query.dry_run()?,
+            dry_run,
             may_create: subresource == Subresource::None && strategy::allow_create_on_update(call.resource),
             uid_is_precondition: true,
         };
@@ -90,7 +91,7 @@ impl Inner {
                 if !update.may_create {
                     return Err(Status::not_found(resource, name));
                 }
-                let object = make(None)?;
+                let mut object = make(None)?;
                 if !text(&object, "uid").is_empty() {
                     let why = format!(
                         "Precondition failed: UID in precondition: {}, UID in object meta: ",
@@ -98,6 +99,7 @@ impl Inner {
                     );
                     return Err(Status::conflict(resource, name, &why));
                 }
+                unset(&mut object, "resourceVersion");
                 return self.create(resource, namespace, object, update.dry_run);
             };
             if let Some(done) = self.replace(update, &key, &current, &make)? {
@@ -173,6 +175,8 @@ fn keep_system_fields(resource: &Resource, old: &Value, new: &mut Value) {
     let given = !matches!(text(new, "resourceVersion"), "" | "0");
     if given || strategy::allow_unconditional_update(resource) {
         set(new, "resourceVersion", text(old, "resourceVersion"));
+    } else {
+        unset(new, "resourceVersion");
     }
     for field in ["uid", "creationTimestamp"] {
         if text(new, field).is_empty() && !text(old, field).is_empty() {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::status::Status;
+use kube_endpoint_apiserver_rules::strategy::{self, WithWarnings};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -249,14 +250,18 @@ impl Watcher {
             // As on the real server, a watch from a version that does not exist yet is silent.
             return;
         }
-        let mut metadata = json!({"resourceVersion": self.version.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": self.version.to_string()});
         if end_of_initial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        let object = json!({
-            "kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata,
-        });
-        self.queue.push_back(self.form.event("BOOKMARK", &self.form.of_bookmark(object)));
+        // Every other field has its zero value. An object with metadata only can be decoded as any kind.
+        if let Ok(WithWarnings { object, .. }) =
+            strategy::decode(self.resource, json!({"metadata": metadata}))
+        {
+            let headers = std::mem::take(&mut self.headers);
+            self.queue
+                .push_back(self.form.event("BOOKMARK", &self.form.of_object(self.resource, object, headers)));
+        }
     }
 
     fn fail(&mut self, status: &Status) {

@@ -73,7 +73,7 @@ async fn owners_of_unknown_kinds_count_as_existing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn foreground_deletion_removes_the_owner_last() {
+async fn foreground_deletion_removes_all_dependents_and_waits_for_those_that_block() {
     let (server, raw) = started();
     let web = raw.post(SERVICES, &service("web")).await.expect(201);
     let mut held = owned_by(&web, "held", true);
@@ -85,13 +85,29 @@ async fn foreground_deletion_removes_the_owner_last() {
     let marked = raw.delete(&format!("{SERVICES}/web"), &options).await.expect(200);
     assert_eq!(marked["metadata"]["finalizers"], json!(["foregroundDeletion"]));
     pass(1).await;
-    assert_eq!(slices(&server), ["held", "not-blocking"]);
+    assert_eq!(slices(&server), ["held"]);
     assert_eq!(server.count("services"), 1);
     raw.merge(&format!("{SLICES}/held"), &json!({"metadata": {"finalizers": null}})).await.expect(200);
     pass(1).await;
-    assert_eq!(server.count("services"), 0);
+    assert_eq!((server.count("services"), slices(&server).len()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dependent_with_another_owner_survives_a_foreground_deletion() {
+    let (server, raw) = started();
+    let web = raw.post(SERVICES, &service("web")).await.expect(201);
+    let api = raw.post(SERVICES, &service("api")).await.expect(201);
+    let mut both = owned_by(&web, "both", true);
+    let mut other = owned_by(&api, "both", true)["metadata"]["ownerReferences"][0].clone();
+    other["controller"] = false.into();
+    both["metadata"]["ownerReferences"].as_array_mut().unwrap().push(other);
+    raw.post(SLICES, &both).await.expect(201);
+    raw.delete(&format!("{SERVICES}/web"), &json!({"propagationPolicy": "Foreground"})).await.expect(200);
     pass(1).await;
-    assert!(slices(&server).is_empty(), "what did not block follows");
+    assert!(server.get("services", "default", "web").is_none());
+    let kept = server.get("endpointslices", "default", "both").unwrap();
+    let owners = kept["metadata"]["ownerReferences"].as_array().unwrap();
+    assert_eq!((owners.len(), owners[0]["name"].as_str()), (1, Some("api")));
 }
 
 #[tokio::test(start_paused = true)]

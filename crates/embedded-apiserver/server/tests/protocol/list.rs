@@ -173,7 +173,7 @@ async fn contradictory_options_are_rejected() {
     let (_server, raw) = started();
     let message = raw.get(&format!("{PODS}?resourceVersionMatch=Exact")).await.refused(422, "Invalid");
     assert!(message.contains("resourceVersionMatch: Forbidden"), "{message}");
-    raw.get(&format!("{PODS}?resourceVersion=abc")).await.refused(422, "Invalid");
+    raw.get(&format!("{PODS}?resourceVersion=abc")).await.refused(400, "BadRequest");
     raw.get(&format!("{PODS}?limit=x")).await.refused(400, "BadRequest");
 }
 

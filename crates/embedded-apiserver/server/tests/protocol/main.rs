@@ -13,6 +13,7 @@ mod list;
 mod listener;
 mod load;
 mod namespaces;
+mod recorded_answers;
 mod restore;
 mod reviews;
 mod watch;

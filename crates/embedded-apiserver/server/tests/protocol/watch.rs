@@ -68,7 +68,7 @@ async fn a_watch_of_a_namespace_or_a_name() {
     let (server, raw) = started();
     let other = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "other"},
         "spec": {"containers": []}});
-    let mut one = raw.watch(&format!("{PODS}/a?watch=1")).await;
+    let mut one = raw.watch(&PODS.replace("/v1/", "/v1/watch/").replace("/pods", "/pods/a")).await;
     let mut all = raw.watch("/api/v1/pods?watch=1").await;
     server.load([other]).unwrap();
     raw.post(PODS, &pod("b")).await.expect(201);
