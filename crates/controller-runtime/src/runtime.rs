@@ -307,15 +307,18 @@ impl<R: Reconciler> Runtime<R> {
     }
 
     /// After three conflicts in a row on an object whose cached version did not change, has the cache compared with the server.
+    /// A create of an object that exists is such a conflict too: the cache does not show the object.
     fn count_conflicts(&self, key: &ObjectKey, failures: &[FailedWrite]) {
-        let conflict = failures.iter().find(|failed| {
-            failed.operation == Operation::Update && matches!(failed.error, WriteError::Conflict(_))
+        let conflict = failures.iter().find(|failed| match failed.error {
+            WriteError::Conflict(_) => failed.operation == Operation::Update,
+            WriteError::AlreadyExists(_) => !R::Output::GENERATES_NAMES,
+            _ => false,
         });
-        let cached = conflict.and_then(|failed| {
+        let cached = conflict.map(|failed| {
             let outputs = R::Output::of_owner(&self.cluster, key);
             let metadata = outputs.iter().map(|output| output.metadata());
             let version = metadata.filter(|it| it.key() == failed.object).map(|it| it.resource_version).max();
-            Some((failed.object.clone(), version?))
+            (failed.object.clone(), version.unwrap_or_default())
         });
         if self.keys.with(key, |state| state.conflicts.observe(cached)) {
             tracing::info!(

@@ -123,3 +123,26 @@ async fn a_restore_of_an_older_state_under_a_running_controller_is_made_up_for()
     assert_eq!(ours(&harness), ["10.1.0.1", "10.1.0.4"]);
     harness.nothing_is_remembered().await;
 }
+
+/// The versions of the restored server are no lower when the watches connect again, so only the conflicts show the restore.
+#[tokio::test(start_paused = true)]
+async fn endpoints_that_a_restore_brings_back_unseen_are_found_by_conflicts() {
+    let harness = started(true).await;
+    let backup = harness.server.checkpoint();
+    harness.delete("services", "web").await;
+    harness.pass(Duration::from_secs(30)).await;
+    assert!(harness.server.get("endpoints", "default", "web").is_none());
+    let before = harness.server.resource_version();
+    harness.server.restore(&backup);
+    for number in 0..20 {
+        harness.load([service(&format!("other{number}"))]);
+    }
+    // The watch of Services shows this one, but nothing shows its Endpoints.
+    harness.load([service("web"), pod("a", 1, true), pod("b", 2, true)]);
+    assert!(harness.server.resource_version() > before, "the versions are no lower");
+    harness.requests();
+    harness.pass(Duration::from_secs(60)).await;
+    let requests = harness.requests();
+    assert!(requests.iter().any(|request| request == "create endpoints 409"), "{requests:?}");
+    assert_eq!(ours(&harness), ["10.1.0.1", "10.1.0.2"]);
+}

@@ -1,6 +1,6 @@
 //! Slices that another client changes.
 
-use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
+use kube_endpoint_embedded_apiserver::{Fault, FaultRule, LoggedRequest};
 use kube_endpoint_endpointslice_controller::ControllerOptions;
 use serde_json::json;
 
@@ -228,4 +228,27 @@ async fn a_restore_of_an_older_state_under_a_running_controller_is_made_up_for()
     harness.pass(seconds(30)).await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.3"]);
     harness.nothing_is_remembered().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_conflicts_in_a_row_have_the_cache_compared_with_the_server() {
+    for conflicts in [2, 3] {
+        let harness = started(ControllerOptions::default()).await;
+        harness.server.clear_request_log();
+        harness.fault(Fault::Refuse { status: 409, retry_after: None }, "update", conflicts);
+        harness.load([pod("b", 2, true)]);
+        harness.pass(seconds(30)).await;
+        assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
+        let log = harness.server.request_log();
+        let count = |verb: &str, status: u16| {
+            let of = |logged: &&LoggedRequest| {
+                logged.request.plural() == "endpointslices"
+                    && logged.request.verb == verb
+                    && logged.status == status
+            };
+            log.iter().filter(of).count()
+        };
+        assert_eq!(count("update", 409), conflicts);
+        assert_eq!(count("list", 200), conflicts / 3, "{log:?}");
+    }
 }
