@@ -169,13 +169,12 @@ impl FailingKeys {
             operations.iter_mut().enumerate().find(|(_, operation)| operation.pass.is_some())?;
         let pass = operation.pass.as_mut()?;
         let mut woken = Vec::new();
-        let mut seen = 0;
         let mut last = None;
-        for (key, failing) in keys.range_mut((Bound::Excluded(&pass.after), Bound::Unbounded)) {
-            if woken.len() == WOKEN_PER_STEP || seen == SEEN_PER_STEP {
+        let rest = keys.range_mut((Bound::Excluded(&pass.after), Bound::Unbounded));
+        for (key, failing) in rest.take(SEEN_PER_STEP) {
+            if woken.len() == WOKEN_PER_STEP {
                 break;
             }
-            seen += 1;
             last = Some(key.clone());
             if !failing.waits_for[at] || failing.failed_at > pass.began {
                 continue;
