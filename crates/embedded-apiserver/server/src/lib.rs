@@ -95,7 +95,7 @@
 //!
 //! Server-side apply, protobuf for discovery and tables, YAML bodies, compression, custom resources, admission beyond
 //! namespaces, authorization of its own requests (a SelfSubjectAccessReview always allows), TLS, and everything that
-//! needs a kubelet or a scheduler: logs, exec, port-forward, binding, eviction. The response names what is not
+//! needs a kubelet or a scheduler: logs, exec, port-forward, binding, eviction. Volumes of pods are stored as given. The response names what is not
 //! supported. managedFields are stored and returned, but not tracked.
 
 mod answer;

@@ -6,7 +6,7 @@ use super::container::{
 };
 use super::meta::{LabelSelector, ObjectMeta};
 use super::pod_status::PodStatus;
-use super::volume::{LocalObjectReference, Volume};
+use super::volume::LocalObjectReference;
 use super::{Shape::*, go_types};
 
 go_types! {
@@ -163,7 +163,7 @@ go_types! {
         "terminationGracePeriodSeconds" opt Int64,
         "tolerations" omit List(&Object(&Toleration)),
         "topologySpreadConstraints" omit List(&Object(&TopologySpreadConstraint)),
-        "volumes" omit List(&Object(&Volume)),
+        "volumes" omit List(&Any),
     }
     Pod {
         "apiVersion" omit Text("string"),

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::quantity::Quantity;
-use crate::validation::names::dns1123_label;
 use crate::validation::{Errors, Path, ip, metadata, pod, pod_change, pod_status};
 use crate::value::{Fields, spec};
 
 use super::Strategy;
-use super::pod_defaults::{self, CONTAINER_LISTS, sync_pod_ips};
+use super::pod_defaults::{self, sync_pod_ips};
 
 /// The strategy of Pods.
 pub(crate) struct PodStrategy;
@@ -41,10 +40,6 @@ impl Strategy for PodStrategy {
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
         pod::validate_new(object, errors);
-    }
-
-    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
-        warnings(object)
     }
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value) {
@@ -178,88 +173,4 @@ fn qos_class(object: &Value) -> &'static str {
     } else {
         "Burstable"
     }
-}
-
-fn warn_of_container(container: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
-    for resource in ["memory", "ephemeral-storage"] {
-        for list in ["limits", "requests"] {
-            let amount = container["resources"][list].text(resource);
-            if Quantity::parse(amount).is_some_and(|q| !q.is_whole()) {
-                let at = at.child("resources");
-                let at = at.child(list);
-                warnings.push(format!(
-                    "{}: fractional byte value {amount:?} is invalid, must be an integer",
-                    at.key(resource)
-                ));
-            }
-        }
-    }
-    let mut seen = Vec::new();
-    for (index, variable) in container.list("env").iter().enumerate() {
-        let name = variable.text("name");
-        let reference = format!("$({name})");
-        let value = variable.text("value");
-        if seen.contains(&name)
-            && (variable.has("valueFrom") || value == reference || !value.contains(&reference))
-        {
-            warnings.push(format!(
-                "{}: hides previous definition of {name:?}, which may be dropped when using apply",
-                at.child("env").index(index)
-            ));
-        }
-        seen.push(name);
-    }
-}
-
-fn warnings(object: &Value) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let wrong = dns1123_label(object["metadata"].text("name"));
-    if !wrong.is_empty() {
-        warnings.push(format!(
-            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label \
-             is recommended: [{}]",
-            wrong.join(" ")
-        ));
-    }
-    let spec = spec(object);
-    let root = Path::Root("spec");
-    for list in ["hostAliases", "imagePullSecrets"] {
-        let (field, what) = if list == "hostAliases" { ("ip", "ip") } else { ("name", "name") };
-        let mut seen = Vec::new();
-        for (index, item) in spec.list(list).iter().enumerate() {
-            let value = item.text(field);
-            let at = root.child(list);
-            if seen.contains(&value) {
-                warnings.push(format!("{}: duplicate {what} {value:?}", at.index(index).child(field)));
-            }
-            seen.push(value);
-            if list == "imagePullSecrets" && value.is_empty() {
-                warnings.push(format!("{}: invalid empty name \"\"", at.index(index).child("name")));
-            }
-        }
-    }
-    let mut ports: BTreeMap<(i64, &str), Vec<(String, &Value)>> = BTreeMap::new();
-    for list in CONTAINER_LISTS {
-        for (index, container) in spec.list(list).iter().enumerate() {
-            let at = root.child(list);
-            let at = at.index(index);
-            warn_of_container(container, &at, &mut warnings);
-            for (index, port) in container.list("ports").iter().enumerate() {
-                let at = at.child("ports").index(index).to_string();
-                let others = ports.entry((port.int("containerPort"), port.text("protocol"))).or_default();
-                for (other_at, other) in others.iter() {
-                    let same = |field: &str| port.get(field) == other.get(field);
-                    if same("hostIP") && same("hostPort") {
-                        warnings.push(format!("{at}: duplicate port definition with {other_at}"));
-                    } else if !port.has("hostPort") || !other.has("hostPort") {
-                        warnings.push(format!("{at}: overlapping port definition with {other_at}"));
-                    } else if same("hostPort") && port.has("hostIP") != other.has("hostIP") {
-                        warnings.push(format!("{at}: dangerously ambiguous port definition with {other_at}"));
-                    }
-                }
-                others.push((at, port));
-            }
-        }
-    }
-    warnings
 }

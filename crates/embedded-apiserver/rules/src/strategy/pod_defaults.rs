@@ -49,9 +49,6 @@ fn set_spec_defaults(spec: &mut Value) {
             }
         }
     }
-    for volume in spec.items_mut("volumes") {
-        set_volume_defaults(volume);
-    }
 }
 
 fn set_container_defaults(container: &mut Value, host_network: bool) {
@@ -123,67 +120,6 @@ fn is_latest(image: &str) -> bool {
     }
     let name = image.rsplit('/').next().unwrap_or(image);
     name.split_once(':').is_none_or(|(_, tag)| tag == "latest")
-}
-
-fn set_volume_defaults(volume: &mut Value) {
-    let Some(map) = volume.as_object_mut() else { return };
-    if map.keys().all(|k| k == "name") {
-        map.insert("emptyDir".to_owned(), json!({}));
-        return;
-    }
-    for (source, field, value) in [
-        ("hostPath", "type", json!("")),
-        ("secret", "defaultMode", json!(420)),
-        ("configMap", "defaultMode", json!(420)),
-        ("downwardAPI", "defaultMode", json!(420)),
-        ("projected", "defaultMode", json!(420)),
-        ("iscsi", "iscsiInterface", json!("default")),
-        ("rbd", "pool", json!("rbd")),
-        ("rbd", "user", json!("admin")),
-        ("rbd", "keyring", json!("/etc/ceph/keyring")),
-        ("azureDisk", "cachingMode", json!("ReadWrite")),
-        ("azureDisk", "fsType", json!("ext4")),
-        ("azureDisk", "readOnly", json!(false)),
-        ("azureDisk", "kind", json!("Shared")),
-        ("scaleIO", "storageMode", json!("ThinProvisioned")),
-        ("scaleIO", "fsType", json!("xfs")),
-    ] {
-        if let Some(source) = map.get_mut(source) {
-            source.set_default(field, value);
-        }
-    }
-    if let Some(downward) = map.get_mut("downwardAPI") {
-        set_field_ref_defaults(downward);
-    }
-    if let Some(projected) = map.get_mut("projected") {
-        for source in projected.items_mut("sources") {
-            if let Some(downward) = source.get_mut("downwardAPI") {
-                set_field_ref_defaults(downward);
-            }
-            if let Some(token) = source.get_mut("serviceAccountToken") {
-                token.set_default("expirationSeconds", 3600);
-            }
-        }
-    }
-    if let Some(claim) = map.get_mut("ephemeral").and_then(|e| e.get_mut("volumeClaimTemplate"))
-        && let Some(spec) = claim.get_mut("spec")
-    {
-        spec.set_default("volumeMode", "Filesystem");
-    }
-    if let Some(image) = map.get_mut("image")
-        && !image.has("pullPolicy")
-    {
-        let policy = if is_latest(image.text("reference")) { "Always" } else { "IfNotPresent" };
-        image.set("pullPolicy", policy);
-    }
-}
-
-fn set_field_ref_defaults(downward: &mut Value) {
-    for item in downward.items_mut("items") {
-        if let Some(field) = item.get_mut("fieldRef") {
-            field.set_default("apiVersion", "v1");
-        }
-    }
 }
 
 /// Synchronizes podIP and podIPs. If they differ podIP wins, since older kubelets know only that.

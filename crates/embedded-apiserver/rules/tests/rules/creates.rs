@@ -60,10 +60,9 @@ fn pod_details() {
         spec("Pod", r#"{"tolerations": [{"operator": "Exists"}]}"#)["tolerations"].as_array().unwrap().len(),
         1
     );
-    let volumes =
-        spec("Pod", r#"{"volumes": [{"name": "a"}, {"name": "b", "secret": {"secretName": "s"}}]}"#);
-    assert_eq!(volumes["volumes"][0], json!({"name": "a", "emptyDir": {}}));
-    assert_eq!(volumes["volumes"][1]["secret"]["defaultMode"], 420);
+    let volumes = r#"[{"name": "b", "secret": {"secretName": "s"}}]"#;
+    let stored = spec("Pod", &format!(r#"{{"volumes": {volumes}}}"#));
+    assert_eq!(stored["volumes"].to_string().replace(' ', ""), volumes.replace(' ', ""), "stored as given");
 }
 
 #[test]
@@ -118,17 +117,6 @@ fn warnings() {
     assert_eq!(warned("Endpoints", managed), [""; 0]);
     let fqdn = r#"{"addressType": "FQDN", "endpoints": [{"addresses": ["a.b"]}]}"#;
     assert_eq!(warned("EndpointSlice", fqdn), ["spec.addressType: FQDN endpoints are deprecated"]);
-    assert!(
-        warned("Pod", r#"{"metadata": {"name": "a.b"}}"#)[0]
-            .contains("a DNS label is recommended: [must not contain dots]")
-    );
-    assert_eq!(
-        warned(
-            "Pod",
-            r#"{"spec": {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 1}, {"containerPort": 1}]}]}}"#
-        ),
-        ["spec.containers[0].ports[1]: duplicate port definition with spec.containers[0].ports[0]"]
-    );
 }
 
 #[test]
