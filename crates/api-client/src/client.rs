@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use http::{Request, Response};
+use http::uri::Authority;
+use http::{Request, Response, Uri};
 use kube::client::middleware::AuthLayer;
 use kube::client::{Body, ClientBuilder, ConfigExt};
 use kube::{Client, Config};
@@ -88,9 +89,22 @@ pub(crate) async fn client(config: Config, limits: Timeouts) -> Result<ApiClient
         .layer(headers)
         .map_err(BoxError::from)
         .service(transport);
-    let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
-    let builder = ClientBuilder::new(service, config.default_namespace).with_layer(&CountRequests::new(host));
+    let host = host_and_port(&config.cluster_url);
+    let builder = ClientBuilder::new(service, config.default_namespace)
+        .with_layer(&CountRequests::new(host.to_owned()));
     Ok(ApiClient(builder.build()))
+}
+
+/// The host and port of a URL.
+fn host_and_port(url: &Uri) -> &str {
+    let authority = url.authority().map(Authority::as_str).unwrap_or_default();
+    authority.rsplit_once('@').map_or(authority, |(_, host)| host)
+}
+
+/// A URL without the user and password that it may contain, for logs and metrics.
+pub fn without_credentials(url: &Uri) -> String {
+    let scheme = url.scheme_str().map(|scheme| format!("{scheme}://")).unwrap_or_default();
+    format!("{scheme}{}{}", host_and_port(url), url.path())
 }
 
 /// kube's layer for credentials that this crate does not renew: user and password, a token in the kubeconfig, and the
@@ -105,4 +119,21 @@ async fn static_authorization(
     let (done, layer) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || drop(done.send(config.auth_layer())));
     limited(&provider, limits.plugin, limits, layer).await?.map_err(|_| ClientError::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_shown_without_user_and_password() {
+        let check = |url: &str, host: &str, shown: &str| {
+            let url: Uri = url.parse().unwrap();
+            assert_eq!(host_and_port(&url), host);
+            assert_eq!(without_credentials(&url), shown);
+        };
+        check("http://token:secret@127.0.0.1:8080/", "127.0.0.1:8080", "http://127.0.0.1:8080/");
+        check("https://a.example/prefix", "a.example", "https://a.example/prefix");
+        check("https://[::1]:6443", "[::1]:6443", "https://[::1]:6443/");
+    }
 }

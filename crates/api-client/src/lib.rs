@@ -26,7 +26,7 @@ mod transport;
 #[cfg(test)]
 mod tests;
 
-pub use client::{ApiClient, client_from_config};
+pub use client::{ApiClient, client_from_config, without_credentials};
 pub use error::ClientError;
 pub use kubeconfig::watch_files;
 pub use metrics::{CountRequests, Counted, REQUEST_DURATION, REQUEST_DURATION_BUCKETS, REQUESTS};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
-use kube_endpoint_core_model::{ObjectKey, PlannedEvent};
+use kube_endpoint_core_model::{ObjectKey, PlannedEvent, ResourceVersion};
 use kube_endpoint_tracker::TriggerTime;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -21,6 +21,8 @@ pub(crate) struct KeyState<S> {
     pub(crate) trigger_time: TriggerTime,
     /// The events of the last plan.
     pub(crate) last_events: Option<Vec<PlannedEvent>>,
+    /// The version of the Service about which a warning was logged.
+    pub(crate) warned: Option<ResourceVersion>,
     /// Whether the sync waits for the cache to show our own writes.
     pub(crate) deferred: bool,
     /// Since when the cache has not shown all of our own writes.

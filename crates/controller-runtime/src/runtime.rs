@@ -407,6 +407,14 @@ impl<R: Reconciler> Runtime<R> {
         self.keys.with(key, |state| use_state(&mut state.own))
     }
 
+    /// Logs a warning about a Service, once for each of its versions.
+    pub fn warn_once(&self, service: &Service, warning: &impl std::fmt::Display) {
+        let version = Some(service.resource_version);
+        if self.keys.with(&service.key, |state| std::mem::replace(&mut state.warned, version)) != version {
+            tracing::warn!(service = %service.key, "{warning}");
+        }
+    }
+
     /// The keys whose own state matches, sorted.
     pub fn keys_matching(&self, matches: impl Fn(&R::State) -> bool) -> Vec<ObjectKey> {
         self.keys.matching(matches)

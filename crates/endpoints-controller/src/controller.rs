@@ -6,51 +6,20 @@ mod sync;
 
 use std::time::Duration;
 
-pub use kube_endpoint_controller_runtime::RuntimeOptions;
 use kube_endpoint_controller_runtime::{
     Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, SyncError,
 };
 use kube_endpoint_core_model::well_known::ANNOTATION_LEADER;
-use kube_endpoint_core_model::{Endpoints, ObjectKey, ResourceVersion, Service};
+use kube_endpoint_core_model::{Endpoints, ObjectKey, Service};
 use kube_endpoint_informer::{Change, Kind, Kinds, PodEvent};
 use kube_endpoint_workqueue::default_controller_rate_limiter;
 
-use crate::PlanOptions;
+use crate::ControllerOptions;
 
 /// Component of the events that this controller records.
 pub const EVENT_COMPONENT: &str = "endpoint-controller";
 /// Name of its queue in metrics.
 pub const QUEUE_NAME: &str = "endpoint";
-
-/// Options of the controller, including those of its plan.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ControllerOptions {
-    /// Options of the plan.
-    pub plan: PlanOptions,
-    /// How many Services are synced at once (`--concurrent-endpoint-syncs`).
-    pub workers: usize,
-    /// Delay of syncs that pods cause, to batch changes (`--endpoint-updates-batch-period`).
-    pub batch_period: Duration,
-    /// Gate `EndpointsRepair`: Endpoints that another client changed are synced at once. Upstream keeps the change until
-    /// a pod or the Service changes.
-    pub repair: bool,
-    /// Options that all controllers share.
-    pub runtime: RuntimeOptions,
-}
-
-impl Default for ControllerOptions {
-    /// Upstream's defaults, and the gates as they are by default.
-    fn default() -> Self {
-        Self {
-            plan: PlanOptions::default(),
-            workers: 5,
-            batch_period: Duration::ZERO,
-            repair: true,
-            runtime: RuntimeOptions::default(),
-        }
-    }
-}
 
 /// The endpoints controller.
 pub type EndpointsController = Controller<EndpointsReconciler>;
@@ -67,8 +36,6 @@ pub struct ServiceState {
     /// Whether the Service was deleted, so that its Endpoints have to be deleted. A sync of a key without this flag never
     /// deletes: Endpoints that never had a Service belong to another client.
     deleted: bool,
-    /// The version of the Service about which a warning was logged.
-    warned: Option<ResourceVersion>,
 }
 
 impl Reconciler for EndpointsReconciler {

@@ -3,8 +3,14 @@
 
 #[cfg(feature = "controller")]
 pub mod controller;
+#[cfg(feature = "controller")]
+mod options;
 pub mod plan;
 
 #[cfg(feature = "controller")]
-pub use controller::{ControllerOptions, EndpointsController, RuntimeOptions};
+pub use controller::EndpointsController;
+#[cfg(feature = "controller")]
+pub use kube_endpoint_controller_runtime::RuntimeOptions;
+#[cfg(feature = "controller")]
+pub use options::ControllerOptions;
 pub use plan::{Plan, PlanInputs, PlanOptions, plan};

@@ -8,18 +8,17 @@ mod sync;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use kube_endpoint_controller_runtime::RuntimeOptions;
 use kube_endpoint_controller_runtime::{
     Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, SyncError,
 };
-use kube_endpoint_core_model::{EndpointSlice, Node, ObjectKey, ResourceVersion, Service};
+use kube_endpoint_core_model::{EndpointSlice, Node, ObjectKey, Service};
 use kube_endpoint_informer::{Change, Kind, Kinds, PodEvent};
 use kube_endpoint_workqueue::{Attempt, endpoint_slice_rate_limiter};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
 use crate::metrics::{Metrics, Share, SyncResult};
-use crate::{HintedState, PlanOptions, TopologyState};
+use crate::{ControllerOptions, HintedState, TopologyState};
 
 /// Component of the events that this controller records.
 pub const EVENT_COMPONENT: &str = "endpoint-slice-controller";
@@ -27,43 +26,6 @@ pub const EVENT_COMPONENT: &str = "endpoint-slice-controller";
 pub const QUEUE_NAME: &str = "endpoint_slice";
 /// A change of a slice waits at least this long for others before it starts a sync.
 pub const SLICE_CHANGE_DELAY: Duration = Duration::from_secs(1);
-
-/// Options of the controller, including those of its plan.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ControllerOptions {
-    /// Options of the plan.
-    pub plan: PlanOptions,
-    /// How many Services are synced at once (`--concurrent-service-endpoint-syncs`).
-    pub workers: usize,
-    /// Delay of syncs that pods cause, to batch changes (`--endpointslice-updates-batch-period`).
-    pub batch_period: Duration,
-    /// Gate `NodeZoneResync`: Services with endpoints on a node are synced when its zone appears or changes, and Services
-    /// whose topology hints were withdrawn when the zones allow hints again.
-    pub node_zone_resync: bool,
-    /// Gate `MissingNodeResync`: Services that left out pods because their node was not known are synced when it appears.
-    pub missing_node_resync: bool,
-    /// Gate `WritesAfterFailedCreate`: when a slice cannot be created, updates and deletes that only remove endpoints or make
-    /// them unready are still carried out. Upstream ends the sync there.
-    pub writes_after_failed_create: bool,
-    /// Options that all controllers share.
-    pub runtime: RuntimeOptions,
-}
-
-impl Default for ControllerOptions {
-    /// Upstream's defaults, and the gates as they are by default.
-    fn default() -> Self {
-        Self {
-            plan: PlanOptions::default(),
-            workers: 5,
-            batch_period: Duration::ZERO,
-            node_zone_resync: true,
-            missing_node_resync: true,
-            writes_after_failed_create: true,
-            runtime: RuntimeOptions::default(),
-        }
-    }
-}
 
 /// The endpointslice controller.
 pub type EndpointSliceController = Controller<EndpointSliceReconciler>;
@@ -85,8 +47,6 @@ pub struct ServiceState {
     hinted: HintedState,
     /// What it adds to the gauges.
     share: Option<Share>,
-    /// The version of the Service about which a warning was logged.
-    warned: Option<ResourceVersion>,
 }
 
 impl Reconciler for EndpointSliceReconciler {

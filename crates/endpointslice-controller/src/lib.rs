@@ -5,13 +5,21 @@
 pub mod controller;
 #[cfg(feature = "controller")]
 mod metrics;
+#[cfg(feature = "controller")]
+mod options;
 pub mod plan;
+#[cfg(feature = "controller")]
+mod sync_error;
 pub mod topology;
 
 #[cfg(feature = "controller")]
-pub use controller::{ControllerOptions, EndpointSliceController, RuntimeOptions};
+pub use controller::EndpointSliceController;
+#[cfg(feature = "controller")]
+pub use kube_endpoint_controller_runtime::RuntimeOptions;
 #[cfg(feature = "controller")]
 pub use metrics::buckets;
+#[cfg(feature = "controller")]
+pub use options::ControllerOptions;
 pub use plan::{
     AddressTypeStats, GroupStats, Plan, PlanError, PlanInputs, PlanOptions, PlanStats, SubPlan, plan,
 };

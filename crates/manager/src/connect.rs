@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use kube::config::{Config, InferConfigError, KubeConfigOptions, Kubeconfig};
-use kube_endpoint_api_client::{ApiClient, ClientError, client_from_config, watch_files};
+use kube_endpoint_api_client::{
+    ApiClient, ClientError, client_from_config, watch_files, without_credentials,
+};
 use kube_endpoint_core_model::causes;
 
 /// Why no client could be made. Nothing has been started.
@@ -41,9 +43,9 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<ApiClient, ConnectErro
         None => infer().await.map_err(ConnectError::NotFound)?,
     };
     if !matches!(config.cluster_url.scheme_str(), Some("https" | "http")) {
-        return Err(ConnectError::Scheme(config.cluster_url.to_string()));
+        return Err(ConnectError::Scheme(without_credentials(&config.cluster_url)));
     }
-    let server = config.cluster_url.to_string();
+    let server = without_credentials(&config.cluster_url);
     let client = client_from_config(config).await?;
     tracing::info!(server, "using API server");
     Ok(client)

@@ -8,7 +8,6 @@ mod sync;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-pub use kube_endpoint_controller_runtime::RuntimeOptions;
 use kube_endpoint_controller_runtime::{
     Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, SyncError,
 };
@@ -17,7 +16,7 @@ use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, ResourceVers
 use kube_endpoint_informer::{Change, Kind, Kinds};
 use kube_endpoint_workqueue::{Attempt, endpoint_slice_mirroring_rate_limiter};
 
-use crate::PlanOptions;
+use crate::ControllerOptions;
 use crate::metrics::{Metrics, Share};
 use crate::plan::{KeptOrphans, SubsetsWriter, mirrorable};
 
@@ -25,41 +24,6 @@ use crate::plan::{KeptOrphans, SubsetsWriter, mirrorable};
 pub const EVENT_COMPONENT: &str = "endpoint-slice-mirroring-controller";
 /// Name of its queue in metrics.
 pub const QUEUE_NAME: &str = "endpoint_slice_mirroring";
-
-/// Options of the controller, including those of its plan.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ControllerOptions {
-    /// Options of the plan.
-    pub plan: PlanOptions,
-    /// How many Endpoints objects are synced at once (`--mirroring-concurrent-service-endpoint-syncs`).
-    pub workers: usize,
-    /// How long syncs that slices cause wait for more of the kind (`--mirroring-endpointslice-updates-batch-period`).
-    pub batch_period: Duration,
-    /// Gate `OrphanedSliceCleanup`: if a Service has no selector any more, slices that were made from its pods are deleted
-    /// once mirrored slices replace them; see [`judge_orphans`](crate::judge_orphans). Upstream leaves both in place, and
-    /// clients use endpoints that no controller maintains.
-    pub orphaned_slice_cleanup: bool,
-    /// Gate `WritesAfterFailedCreate`: when a slice cannot be created, updates and deletes that only remove endpoints or make
-    /// them unready are still carried out. Upstream ends the sync there.
-    pub writes_after_failed_create: bool,
-    /// Options that all controllers share.
-    pub runtime: RuntimeOptions,
-}
-
-impl Default for ControllerOptions {
-    /// Upstream's defaults, and the gates as they are by default.
-    fn default() -> Self {
-        Self {
-            plan: PlanOptions::default(),
-            workers: 5,
-            batch_period: Duration::ZERO,
-            orphaned_slice_cleanup: true,
-            writes_after_failed_create: true,
-            runtime: RuntimeOptions::default(),
-        }
-    }
-}
 
 /// The EndpointSlice mirroring controller. Its keys are those of Endpoints objects, and so of their Services.
 pub type MirroringController = Controller<MirroringReconciler>;

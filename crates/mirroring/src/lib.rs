@@ -5,12 +5,18 @@
 pub mod controller;
 #[cfg(feature = "controller")]
 mod metrics;
+#[cfg(feature = "controller")]
+mod options;
 pub mod plan;
 
 #[cfg(feature = "controller")]
-pub use controller::{ControllerOptions, MirroringController, RuntimeOptions};
+pub use controller::MirroringController;
+#[cfg(feature = "controller")]
+pub use kube_endpoint_controller_runtime::RuntimeOptions;
 #[cfg(feature = "controller")]
 pub use metrics::buckets;
+#[cfg(feature = "controller")]
+pub use options::ControllerOptions;
 pub use plan::{
     AddressVerdict, KeptOrphans, KeptReason, MirrorVerdict, NotMirrored, OrphanInputs, OrphanVerdict, Plan,
     PlanInputs, PlanOptions, PlanStats, Provenance, SkipReason, SubsetsWriter, judge_orphans, kept_events,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use kube_endpoint_api_writer::{Deleted, EventSubject, FailedWrite, Operation, WriteError};
 use kube_endpoint_controller_runtime::{Completion, Outcome, Runtime, SyncError};
-use kube_endpoint_core_model::publish::UnreadableAnnotation;
 use kube_endpoint_core_model::{Endpoints, ObjectKey, PlannedEvent, Service};
 
 use super::EndpointsReconciler;
@@ -54,7 +53,7 @@ impl EndpointsReconciler {
                 .with_options(&self.options.plan),
         );
         if let Some(warning) = &plan.warning {
-            warn_once(runtime, service, warning);
+            runtime.warn_once(service, warning);
         }
         let Some(subject) = plan.writes.create.first().or(plan.writes.update.first()).map(EventSubject::from)
         else {
@@ -115,14 +114,6 @@ impl EndpointsReconciler {
             },
         }
         Ok(())
-    }
-}
-
-/// Logs a warning about a Service, once for each of its versions.
-fn warn_once(runtime: &Cx, service: &Service, warning: &UnreadableAnnotation) {
-    let version = Some(service.resource_version);
-    if runtime.with_state(&service.key, |state| std::mem::replace(&mut state.warned, version)) != version {
-        tracing::warn!(service = %service.key, "{warning}");
     }
 }
 

@@ -140,8 +140,7 @@ impl Warnings {
 
 impl Subscriber for Warnings {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == Level::WARN
-            && metadata.target().starts_with("kube_endpoint_endpoints_controller")
+        *metadata.level() == Level::WARN && metadata.target().starts_with("kube_endpoint_controller_runtime")
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

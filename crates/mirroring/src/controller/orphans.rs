@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use kube_endpoint_api_writer::{FailedWrite, Operation, WriteError};
+use kube_endpoint_api_writer::{Deleted, FailedWrite, Operation, WriteError};
 use kube_endpoint_controller_runtime::Runtime;
 use kube_endpoint_core_model::well_known::ENDPOINTSLICE_CONTROLLER;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Service};
@@ -46,7 +46,7 @@ impl MirroringReconciler {
         runtime: &Cx,
         service: &Service,
         inputs: OrphanInputs<'_>,
-    ) -> Result<(), FailedWrite> {
+    ) -> Result<(), Vec<FailedWrite>> {
         let OrphanInputs { orphans, endpoints, .. } = inputs;
         let mut verdicts = judge_orphans(&inputs);
         if verdicts.contains(&OrphanVerdict::AskWhoWrote) {
@@ -67,6 +67,7 @@ impl MirroringReconciler {
         if !asked.is_some_and(|asked| asked.uid == service.uid && asked.selector.is_none()) {
             return Ok(());
         }
+        let mut failed = Vec::new();
         for (orphan, verdict) in replaced {
             let reason = match verdict {
                 OrphanVerdict::Redirected(user) => format!("{user} wrote other addresses into the Endpoints"),
@@ -76,11 +77,21 @@ impl MirroringReconciler {
                 service = %service.key, slice = %orphan.metadata.name, %reason,
                 "deleting a slice that was made from pods of a Service that has no selector any more"
             );
-            runtime.writer().delete_unchanged(&service.key, &**orphan).await?;
-            runtime.wrote(Operation::Delete);
-            self.metrics.wrote(Operation::Delete);
+            match runtime.writer().delete_unchanged(&service.key, &**orphan).await {
+                Ok(Deleted::Now) => {
+                    runtime.wrote(Operation::Delete);
+                    self.metrics.wrote(Operation::Delete);
+                }
+                Ok(Deleted::Before) => runtime.wait_for_deletion(&service.key),
+                // A refusal of one delete does not prevent the others.
+                Err(delete) if delete.error.ends_deletes() => {
+                    failed.push(delete);
+                    return Err(failed);
+                }
+                Err(delete) => failed.push(delete),
+            }
         }
-        Ok(())
+        if failed.is_empty() { Ok(()) } else { Err(failed) }
     }
 
     /// Asks the API server who wrote the addresses of these Endpoints. Returns none if there are others there by now.
@@ -124,7 +135,7 @@ impl MirroringReconciler {
     }
 }
 
-fn failed_delete(orphans: &[Arc<EndpointSlice>], error: WriteError) -> FailedWrite {
+fn failed_delete(orphans: &[Arc<EndpointSlice>], error: WriteError) -> Vec<FailedWrite> {
     let object = orphans.first().map_or_else(ObjectKey::default, |orphan| orphan.key());
-    FailedWrite { operation: Operation::Delete, object, error }
+    vec![FailedWrite { operation: Operation::Delete, object, error }]
 }

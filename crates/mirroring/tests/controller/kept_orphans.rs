@@ -155,3 +155,22 @@ async fn a_cache_that_is_behind_takes_none_away() {
         harness.events()
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_delete_does_not_keep_other_orphans_from_being_deleted() {
+    let slices = [vec!["10.0.0.1".to_owned()], vec!["10.0.0.2".to_owned()]];
+    let out_of_date = written_by(CONTROLLER, endpoints("web", &["10.0.0.3"]));
+    let harness = orphaned(ControllerOptions::default(), &slices, out_of_date).await;
+    let refuse = Fault::Refuse { status: 403, retry_after: None };
+    harness.server.add_fault(FaultRule::new(refuse, |it| it.verb == "delete" && it.name == "web-00"));
+    harness.server.clear_request_log();
+    // A user points the Service elsewhere, so that both slices can be deleted.
+    harness.put("endpoints", &written_by("kubectl", endpoints("web", &["192.0.2.1"]))).await;
+    harness.pass(Duration::from_secs(5)).await;
+    let log = harness.server.request_log();
+    assert!(log.iter().any(|it| it.request.verb == "delete" && it.status == 403), "the fault happened");
+    assert_eq!(harness.slices(), ["endpointslice [10.0.0.1]", "endpointslicemirroring [192.0.2.1]"]);
+    harness.server.clear_faults();
+    harness.pass(Duration::from_secs(120)).await;
+    assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.1]"]);
+}

@@ -1,0 +1,37 @@
+//! Options of the controller.
+
+use std::time::Duration;
+
+use kube_endpoint_controller_runtime::RuntimeOptions;
+
+use crate::PlanOptions;
+
+/// Options of the controller, including those of its plan.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ControllerOptions {
+    /// Options of the plan.
+    pub plan: PlanOptions,
+    /// How many Services are synced at once (`--concurrent-endpoint-syncs`).
+    pub workers: usize,
+    /// Delay of syncs that pods cause, to batch changes (`--endpoint-updates-batch-period`).
+    pub batch_period: Duration,
+    /// Gate `EndpointsRepair`: Endpoints that another client changed are synced at once. Upstream keeps the change until
+    /// a pod or the Service changes.
+    pub repair: bool,
+    /// Options that all controllers share.
+    pub runtime: RuntimeOptions,
+}
+
+impl Default for ControllerOptions {
+    /// Upstream's defaults, and the gates as they are by default.
+    fn default() -> Self {
+        Self {
+            plan: PlanOptions::default(),
+            workers: 5,
+            batch_period: Duration::ZERO,
+            repair: true,
+            runtime: RuntimeOptions::default(),
+        }
+    }
+}
