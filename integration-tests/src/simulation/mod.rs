@@ -18,4 +18,4 @@ pub use cluster::Cluster;
 pub use history::{HISTORY, Happening, History};
 pub use operations::{Op, ops};
 pub use outages::{Outage, Selection};
-pub use run::{RECOVERY, Statistics, simulate};
+pub use run::{Statistics, recovery, simulate};

@@ -13,13 +13,16 @@ use super::cluster::{Cluster, text};
 use super::history::{HISTORY, Happening, History, clock};
 use super::operations::Op;
 
-/// The time after the last outage within which everything is right again: the slow retry period of five minutes with its
-/// jitter, after a request that was given up when its connection was silent (150 s), and the retries of what this sync
-/// finds. It is shorter than any resync.
-pub const RECOVERY: Duration = Duration::from_secs(20 * 60);
+/// The time after the last outage within which everything is right again: ten minutes for the slow retry of a key, which
+/// comes after six minutes at most, and for what its sync then finds, and three minutes, times the factor of the seed, until a
+/// silent connection is given up and the watch is opened anew.
+pub fn recovery(seed: u64) -> Duration {
+    Duration::from_secs(10 * 60) + Duration::from_secs(3 * 60) * slowness(seed)
+}
+
 /// Bookmarks, and checks of watches, take most of the time of a simulated idle hour. Of twenty seeds, one uses the default
 /// times and the others times that are longer by this factor.
-const SLOWNESS: u32 = 5;
+const SLOWNESS: u32 = 10;
 /// How often the server sends bookmarks by default.
 const BOOKMARKS: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -107,7 +110,7 @@ pub fn simulate(seed: u64) -> Result<Statistics, String> {
         run.recover().await?;
         Ok(run.statistics)
     });
-    outcome.map_err(|why: String| format!("seed {seed}:\n{history}{} {why}", clock(HISTORY + RECOVERY)))
+    outcome.map_err(|why: String| format!("seed {seed}:\n{history}{} {why}", clock(HISTORY + recovery(seed))))
 }
 
 struct Run {
@@ -117,6 +120,7 @@ struct Run {
     /// The outages that have not ended.
     outages: BTreeMap<usize, Vec<FaultId>>,
     saved: BTreeMap<usize, Checkpoint>,
+    recovery: Duration,
     hits: BTreeMap<&'static str, Arc<AtomicUsize>>,
     counted_hours: u32,
     /// Whether anything happened since the hour before the current one began.
@@ -131,6 +135,7 @@ impl Run {
             began: Instant::now(),
             outages: BTreeMap::new(),
             saved: BTreeMap::new(),
+            recovery: recovery(seed),
             hits: BTreeMap::new(),
             counted_hours: 0,
             is_quiet: [false; 2],
@@ -201,7 +206,7 @@ impl Run {
     async fn recover(&mut self) -> Result<(), String> {
         self.cluster.server.clear_faults();
         let services = self.cluster.server.list("services");
-        sleep(RECOVERY).await;
+        sleep(self.recovery).await;
         self.cluster.equals_output_of_new_controllers().await?;
         self.cluster.writes_nothing().await?;
         self.cluster.waits_for_nothing()?;
@@ -226,6 +231,6 @@ impl Run {
                 self.cluster.delete(plural, text(&object, "/metadata/name")).await;
             }
         }
-        sleep(RECOVERY).await;
+        sleep(self.recovery).await;
     }
 }
