@@ -1,6 +1,6 @@
 //! The steps an object takes on its way into the store: decoding, defaults, preparation, validation, generation.
 //!
-//! The order is the real server's: a body is decoded; defaults are set; the resource's [`Strategy`] prepares it (status
+//! The order is the real server's: a body is decoded; defaults are set; the resource's `Strategy` prepares it (status
 //! reset or kept, generation); it is validated; warnings are collected. Each resource has a strategy in a module of its
 //! own, and the resource table refers to it.
 
