@@ -52,7 +52,7 @@ pub enum Deleted {
 /// How carrying out writes ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
-    /// Whether somebody else changed an object in the meantime, so that the owner must be synced again.
+    /// Whether another client changed an object in the meantime, so that the owner must be synced again.
     pub changed_meanwhile: bool,
     /// Whether the cache shows an object that no longer exists, so that the owner must be synced again when it does not.
     pub cache_behind: bool,
@@ -160,7 +160,7 @@ impl TrackedWriter {
         carried
     }
 
-    /// Creates an object; one without a name is named from its `generateName`. Returns whether somebody else changed it in
+    /// Creates an object; one without a name is named from its `generateName`. Returns whether another client changed it in
     /// the meantime.
     async fn create_named<T: Writable>(
         &self,
@@ -213,8 +213,8 @@ impl TrackedWriter {
         }
     }
 
-    /// Creates an object under the name that it carries. Returns the metadata that the server answered, and whether somebody
-    /// else changed the object in the meantime.
+    /// Creates an object under the name that it carries. Returns the metadata that the server answered, and whether another
+    /// client changed the object in the meantime.
     ///
     /// # Errors
     ///
@@ -251,7 +251,7 @@ impl TrackedWriter {
         Err(FailedWrite { operation: Operation::Create, object: key, error })
     }
 
-    /// Replaces an object. Returns the metadata that the server answered, and whether somebody else changed the object in the
+    /// Replaces an object. Returns the metadata that the server answered, and whether another client changed the object in the
     /// meantime.
     ///
     /// # Errors

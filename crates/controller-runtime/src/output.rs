@@ -29,7 +29,7 @@ pub trait Output: Writable + Clone + 'static {
     /// The key that the object is written for.
     fn owner(&self) -> Option<ObjectKey>;
 
-    /// The cached objects of an owner, whoever manages them.
+    /// The cached objects of an owner, of all managers.
     fn of_owner(cluster: &Cluster, owner: &ObjectKey) -> Vec<Arc<Self>>;
 
     /// The updates and deletes of a plan that are safe when `missing`, objects that the plan creates, do not exist.

@@ -132,7 +132,7 @@ impl<R: Reconciler> Runtime<R> {
         CachePosition { epoch: self.cluster.epoch(kind), version: self.cluster.position(kind) }
     }
 
-    /// The cached outputs of a key, whoever manages them, including those being deleted.
+    /// The cached outputs of a key, of all managers, including those being deleted.
     ///
     /// # Errors
     ///
@@ -421,7 +421,7 @@ impl<R: Reconciler> Runtime<R> {
     }
 
     /// Forgets everything about a key, and returns the controller's own state. Echoes of its last writes then count as
-    /// written by somebody else, which costs a sync that finds nothing to do.
+    /// written by another client, which costs a sync that finds nothing to do.
     pub fn forget(&self, key: &ObjectKey) -> R::State {
         self.writer.tracker().forget(key);
         self.forget_state(key)

@@ -85,7 +85,7 @@ impl Cluster {
     fn restart_pods(&self, items: Vec<Pod>, undecodable: &[ObjectKey], version: ResourceVersion) {
         let index = &self.inner.index;
         let (now, changes) = {
-            // The serial queue is the only writer, so a long read lock blocks nobody.
+            // The serial queue is the only writer, so a long read lock blocks no other writer.
             let before = index.read();
             let (pods, mut changes) = compared(items, undecodable, |key| before.pod(key).cloned());
             let now = PodServiceIndex::of(before.services().cloned(), pods.into_iter());

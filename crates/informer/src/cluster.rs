@@ -154,7 +154,7 @@ impl Cluster {
         self.inner.index.read().services_on_node(node)
     }
 
-    /// The EndpointSlices whose `kubernetes.io/service-name` label names a Service, sorted by name, whoever manages them. The
+    /// The EndpointSlices whose `kubernetes.io/service-name` label names a Service, sorted by name, of all managers. The
     /// Service need not exist.
     pub fn slices_of(&self, service: &ObjectKey) -> Vec<Arc<EndpointSlice>> {
         self.inner.endpoint_slices.table.read().by_service(service).cloned().collect()

@@ -1,6 +1,6 @@
 //! Verdicts on slices that were made from pods, for a Service that has no selector any more.
 //!
-//! The endpointslice controller leaves them behind, and nobody maintains them. Meanwhile the Endpoints of the Service are
+//! The endpointslice controller leaves them behind, and no controller maintains them. Meanwhile the Endpoints of the Service are
 //! mirrored, and clients see both. A slice may be deleted when the mirrored slices replace it. They do not if
 //!
 //! - its address type is not mirrored. Endpoints hold one family of a dual-stack Service; its slices of the other are all
