@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::faults::{FaultRule, Faults};
 use crate::load::LoadError;
 use crate::random::Random;
-use crate::request_log::RequestLog;
+use crate::request_log::{LoggedRequest, Observer, RequestLog};
 use crate::reviews::{PolicyRule, Reviews, User};
 use crate::server::{Inner, Settings};
 use crate::store::{Limits, Store};
@@ -40,7 +40,6 @@ pub enum BuildError {
 }
 
 /// Configures a server; see [`EmbeddedApiServer::builder`].
-#[derive(Debug)]
 #[must_use]
 pub struct Builder {
     seed: u64,
@@ -56,6 +55,13 @@ pub struct Builder {
     service_ranges: (String, String),
     reviews: Reviews,
     faults: Vec<FaultRule>,
+    observer: Option<Observer>,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Builder").field("seed", &self.seed).finish_non_exhaustive()
+    }
 }
 
 impl Default for Builder {
@@ -74,6 +80,7 @@ impl Default for Builder {
             service_ranges: ("10.96.0.0/16".to_owned(), "fd00:10:96::/112".to_owned()),
             reviews: Reviews::default(),
             faults: Vec::new(),
+            observer: None,
         }
     }
 }
@@ -114,6 +121,12 @@ impl Builder {
     /// `User-Agent`. Default: 32 MiB.
     pub fn request_log_bytes(mut self, bytes: usize) -> Self {
         self.log_bytes = bytes;
+        self
+    }
+
+    /// Calls `observer` with each request that is logged, in the order of the log. It must not wait.
+    pub fn on_request(mut self, observer: impl Fn(&LoggedRequest) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Box::new(observer));
         self
     }
 
@@ -192,7 +205,7 @@ impl Builder {
                 requires_token: self.requires_token,
             },
             faults,
-            log: RequestLog::new(self.log_bytes),
+            log: RequestLog::new(self.log_bytes, self.observer),
             reviews: self.reviews,
             watches: OpenWatches::default(),
             queued_namespaces: Mutex::default(),

@@ -28,6 +28,8 @@ pub struct RequestInfo {
     pub name: String,
     /// The `User-Agent` header; empty for none.
     pub user_agent: String,
+    /// The name of the user whose token the request carries; empty without a token that the server knows.
+    pub user: String,
 }
 
 impl RequestInfo {
@@ -46,6 +48,7 @@ impl RequestInfo {
             namespace: String::new(),
             name: String::new(),
             user_agent: agent.unwrap_or_default().to_owned(),
+            user: String::new(),
         };
         info.locate();
         info

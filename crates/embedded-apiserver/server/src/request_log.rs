@@ -25,15 +25,24 @@ impl LoggedRequest {
     /// The memory that it takes.
     fn bytes(&self) -> usize {
         let texts = self.request.texts();
-        size_of::<Self>() + texts.iter().map(|text| text.len()).sum::<usize>()
+        size_of::<Self>() + texts.iter().map(|text| text.len()).sum::<usize>() + self.request.user.len()
     }
 }
 
+/// Is called with each request when it is logged.
+pub(crate) type Observer = Box<dyn Fn(&LoggedRequest) + Send + Sync>;
+
 /// A bounded log of requests, and counts of writes that are not bounded by it.
-#[derive(Debug)]
 pub(crate) struct RequestLog {
     max_bytes: usize,
+    observer: Option<Observer>,
     state: Mutex<State>,
+}
+
+impl std::fmt::Debug for RequestLog {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("RequestLog").field("max_bytes", &self.max_bytes).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -45,14 +54,18 @@ struct State {
 
 impl RequestLog {
     /// A log that keeps the latest requests, in at most `max_bytes` of memory.
-    pub(crate) fn new(max_bytes: usize) -> Self {
-        Self { max_bytes, state: Mutex::default() }
+    pub(crate) fn new(max_bytes: usize, observer: Option<Observer>) -> Self {
+        Self { max_bytes, observer, state: Mutex::default() }
     }
 
     /// Adds a request. Long texts of it are cut.
     pub(crate) fn push(&self, mut entry: LoggedRequest) {
         entry.request.cut_texts(LONGEST_TEXT);
         let mut state = self.state.lock();
+        // Under the lock, so that the observer sees the order of the log.
+        if let Some(observer) = &self.observer {
+            observer(&entry);
+        }
         if entry.request.is_write() && entry.request.resource.is_some_and(|r| r.is_stored()) {
             *state.writes.entry(entry.request.plural()).or_default() += 1;
         }
@@ -92,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_log_is_bounded_and_keeps_counting() {
-        let log = RequestLog::new(2 * size_of::<LoggedRequest>() + 120);
+        let log = RequestLog::new(2 * size_of::<LoggedRequest>() + 120, None);
         for (method, uri) in [
             ("POST", "/api/v1/namespaces/a/pods"),
             ("GET", "/api/v1/pods"),
@@ -109,8 +122,19 @@ mod tests {
     }
 
     #[test]
+    fn an_observer_sees_each_request_in_order() {
+        let (sender, seen) = std::sync::mpsc::channel();
+        let observer = move |entry: &LoggedRequest| sender.send(entry.request.verb).unwrap();
+        let log = RequestLog::new(0, Some(Box::new(observer)));
+        log.push(entry("POST", "/api/v1/namespaces/a/pods"));
+        log.push(entry("DELETE", "/api/v1/namespaces/a/pods/b"));
+        assert_eq!(seen.try_iter().collect::<Vec<_>>(), ["create", "delete"]);
+        assert!(log.all().is_empty());
+    }
+
+    #[test]
     fn long_uris_do_not_grow_it() {
-        let log = RequestLog::new(100_000);
+        let log = RequestLog::new(100_000, None);
         let long = "é".repeat(9_000);
         for _ in 0..100 {
             log.push(entry("GET", &format!("/api/v1/namespaces/a/pods/{long}?labelSelector={long}")));
@@ -120,7 +144,7 @@ mod tests {
         assert!(all.len() > 5, "{}", all.len());
         assert!(all[0].request.texts().iter().all(|text| text.len() <= LONGEST_TEXT));
         assert!(all[0].request.path.starts_with("/api/v1/namespaces/a/pods/é"));
-        let none = RequestLog::new(0);
+        let none = RequestLog::new(0, None);
         none.push(entry("GET", "/api/v1/pods"));
         assert!(none.all().is_empty());
     }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use http::header::CONTENT_TYPE;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{Request, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -158,7 +158,11 @@ impl ApiService {
         B::Error: Into<BoxError>,
     {
         let (parts, body) = request.into_parts();
-        let info = RequestInfo::of(&parts);
+        let mut info = RequestInfo::of(&parts);
+        let credential = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        if let Some(user) = self.inner.reviews.user_of_header(credential) {
+            info.user.clone_from(&user.name);
+        }
         let hits = self.inner.faults.hit(&info, self.inner.clock.elapsed());
         let disturbance = InjectedFaults::of(&hits, &info);
         if !disturbance.delay.is_zero() {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
 use kube_endpoint_embedded_apiserver::{
-    Details, EmbeddedApiServer, Fault, FaultRule, LoggedRequest, ServiceError, refusals,
+    Details, EmbeddedApiServer, Fault, FaultRule, LoggedRequest, ServiceError, User, refusals,
 };
 use serde_json::json;
 
@@ -140,6 +140,19 @@ async fn the_log_contains_requests() {
     );
     server.clear_request_log();
     assert!(server.request_log().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_names_the_user_of_a_known_token() {
+    let user = User { name: "alice".to_owned(), groups: Vec::new() };
+    let (server, raw) = start(EmbeddedApiServer::builder().token("secret", user));
+    for token in ["secret", "wrong"] {
+        let ask = Request::get(PODS).header("authorization", format!("Bearer {token}"));
+        raw.call(ask.body(Full::default()).unwrap()).await.unwrap();
+    }
+    raw.get(PODS).await.expect(200);
+    let users: Vec<String> = server.request_log().into_iter().map(|entry| entry.request.user).collect();
+    assert_eq!(users, ["alice", "", ""]);
 }
 
 #[tokio::test(start_paused = true)]
