@@ -25,9 +25,9 @@ fn failed(error: impl Into<anyhow::Error>) -> RunError {
 pub(crate) async fn run(options: &Options, settings: &Settings) -> Result<(), RunError> {
     let shutdown = shutdown_signal().map_err(failed)?;
     let now = jiff::Timestamp::now();
-    let seed = options.seed.unwrap_or_else(random_seed);
+    let seed = options.controllers.seed.unwrap_or_else(random_seed);
     #[cfg(feature = "embedded")]
-    if options.embedded {
+    if options.is_embedded() {
         return embedded::run(options, settings, now, seed, shutdown).await;
     }
     let mut shutdown = std::pin::pin!(shutdown);
@@ -35,7 +35,7 @@ pub(crate) async fn run(options: &Options, settings: &Settings) -> Result<(), Ru
         biased;
         // A credential plugin may take long.
         () = &mut shutdown => return Ok(()),
-        client = connect(options.kubeconfig.as_deref()) => client.map_err(invalid_input)?,
+        client = connect(options.api_server.kubeconfig.as_deref()) => client.map_err(invalid_input)?,
     };
     let manager = Manager::new(client, settings, now, seed).map_err(invalid_input)?;
     tracing::info!(controllers = %names(settings), seed, "starting");
@@ -79,7 +79,7 @@ mod embedded {
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), RunError> {
         exit_after_signal(EXIT_TIMEOUT).map_err(failed)?;
-        let embedded = Embedded::start(options, now, seed).await.map_err(invalid_input)?;
+        let embedded = Embedded::start(&options.embedded, now, seed).await.map_err(invalid_input)?;
         let kubeconfig = embedded.kubeconfig.display();
         let printer = LinePrinter::new(std::io::stdout()).map_err(failed)?;
         printer.print(format!(
@@ -94,8 +94,8 @@ mod embedded {
             },
             names(settings),
             // In the sample this moves a pod from one Service to another, which changes the slices of both.
-            match &*options.embedded_load {
-                [] if !options.embedded_empty => "-n shop label pod db-0 app=nobody --overwrite",
+            match &*options.embedded.embedded_load {
+                [] if !options.embedded.embedded_empty => "-n shop label pod db-0 app=nobody --overwrite",
                 _ => "apply -f FILE",
             },
         ));

@@ -11,7 +11,7 @@ use kube_endpoint_embedded_apiserver::{
 };
 use serde_json::Value;
 
-use crate::options::Options;
+use crate::options::EmbeddedOptions;
 
 /// The sample: the namespace of a shop with its nodes, pods and Services, recorded from a real cluster. Node and pod health
 /// is edited: all nodes, and all pods but one, are ready.
@@ -83,7 +83,7 @@ impl Embedded {
     /// # Errors
     ///
     /// When any of these fails. Nothing is left running.
-    pub async fn start(options: &Options, now: Timestamp, seed: u64) -> Result<Self, EmbeddedError> {
+    pub async fn start(options: &EmbeddedOptions, now: Timestamp, seed: u64) -> Result<Self, EmbeddedError> {
         let objects = objects(options)?;
         let loaded = objects.len();
         // An object with a uid was stored by a server and is loaded unchanged. Others are created as a client would.
@@ -142,7 +142,7 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// The objects to load.
-fn objects(options: &Options) -> Result<Vec<Value>, EmbeddedError> {
+fn objects(options: &EmbeddedOptions) -> Result<Vec<Value>, EmbeddedError> {
     if options.embedded_empty {
         return Ok(Vec::new());
     }

@@ -1,4 +1,4 @@
-//! Parses durations in the syntax of Go's `time.ParseDuration`: `500ms`, `1m30s`, `1.5h`, `0`.
+//! Parses and prints durations in the syntax of Go's `time.ParseDuration`: `500ms`, `1m30s`, `1.5h`, `0`.
 
 use std::time::Duration;
 
@@ -35,9 +35,37 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     Ok(total)
 }
 
+/// Prints a duration that [`parse`] reads: `1h30m`, `12h`, `2.4s`, `500ms`, `0s`.
+pub(crate) fn format(duration: Duration) -> String {
+    if duration.is_zero() || duration.as_secs() == 0 {
+        return if duration.is_zero() { "0s".to_owned() } else { format!("{duration:?}") };
+    }
+    let (hours, minutes) = (duration.as_secs() / 3600, duration.as_secs() / 60 % 60);
+    let seconds = duration - Duration::from_secs((hours * 60 + minutes) * 60);
+    let part = |number: u64, unit: &str| if number == 0 { String::new() } else { format!("{number}{unit}") };
+    let seconds = if seconds.is_zero() { String::new() } else { format!("{seconds:?}") };
+    part(hours, "h") + &part(minutes, "m") + &seconds
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn printed_durations_are_read_again() {
+        let check = |milliseconds: u64, want: &str| {
+            let duration = Duration::from_millis(milliseconds);
+            assert_eq!(format(duration), want);
+            assert_eq!(parse(want), Ok(duration));
+        };
+        check(0, "0s");
+        check(500, "500ms");
+        check(2400, "2.4s");
+        check(60_000, "1m");
+        check(90_500, "1m30.5s");
+        check(60_000 + 500, "1m500ms");
+        check(43_200_000, "12h");
+    }
 
     #[test]
     fn durations_are_parsed_as_in_go() {

@@ -36,7 +36,7 @@ mod go_duration;
 mod line_printer;
 mod manager;
 mod metrics;
-mod options;
+pub mod options;
 mod settings;
 mod telemetry;
 mod upstream_gates;
@@ -51,6 +51,9 @@ pub use line_printer::LinePrinter;
 pub use manager::{Manager, ManagerError, RunningControllers};
 pub use metrics::metrics_recorder;
 pub use options::Options;
-pub use settings::{InvalidOption, Settings};
+pub use settings::{
+    InvalidOption, LeaderElectionSettings, LoggingFormat, ServingSettings, Settings, TlsVersion,
+    TracingSettings,
+};
 pub use telemetry::log_to_stderr;
 pub use write_log::print_writes;

@@ -10,8 +10,7 @@ pub(crate) const SAMPLE_SLICES: usize = 10;
 #[tokio::test]
 async fn embedded_prints_writes_and_exits_cleanly() {
     let folder = tempfile::tempdir().unwrap();
-    let mut process =
-        Process::start(folder.path(), &["--embedded", "--leader-elect=false", "--secure-port=0"]);
+    let mut process = Process::start(folder.path(), &["--embedded"]);
     process.wait_for_line("An API server listens on http://127.0.0.1:");
     process.wait_for_line("kubectl --kubeconfig embedded.kubeconfig");
     process.wait_for_line("EndpointSlice shop/");
@@ -37,7 +36,10 @@ async fn one_process_serves_and_another_runs_the_controllers() {
     server.wait_for_line("Controllers: none");
     let client = client(folder.path().join("embedded.kubeconfig")).await;
     assert_eq!(services_with_slices(&client, 0).await, [""; 0]);
-    let mut manager = Process::start(folder.path(), &["--kubeconfig=embedded.kubeconfig"]);
+    let mut manager = Process::start(
+        folder.path(),
+        &["--kubeconfig=embedded.kubeconfig", "--leader-elect=false", "--secure-port=0"],
+    );
     manager.wait_for_line("controllers are running");
     services_with_slices(&client, SAMPLE_SLICES).await;
     assert!(manager.stop().success());
@@ -56,7 +58,10 @@ async fn an_unreachable_server_is_retried_and_logged() {
         "users": [{"name": "u", "user": {}}],
     });
     fs::write(folder.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
-    let mut manager = Process::start(folder.path(), &["--kubeconfig=kubeconfig"]);
+    let mut manager = Process::start(
+        folder.path(),
+        &["--kubeconfig=kubeconfig", "--leader-elect=false", "--secure-port=0"],
+    );
     manager.wait_for_line(&format!("server=\"http://127.0.0.1:{port}/\""));
     for _ in 0..2 {
         let line = manager.wait_for_line("trying again");
@@ -79,7 +84,10 @@ fn sigterm_ends_a_start_that_waits_for_a_credential_plugin() {
         }}}],
     });
     fs::write(folder.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
-    let process = Process::start(folder.path(), &["--kubeconfig=kubeconfig"]);
+    let process = Process::start(
+        folder.path(),
+        &["--kubeconfig=kubeconfig", "--leader-elect=false", "--secure-port=0"],
+    );
     wait_for_file(&folder.path().join("started"));
     // Waiting until the plugin is killed would end with an error.
     assert!(process.stop().success());

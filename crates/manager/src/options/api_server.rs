@@ -1,0 +1,35 @@
+//! Flags of the connection to the API server.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args};
+
+use super::values::{boolean, number, whole};
+
+/// Flags of the connection to the API server, as in kube-controller-manager.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "API server")]
+pub struct ApiServerOptions {
+    /// Path of the kubeconfig; default: $KUBECONFIG, ~/.kube/config or the pod's service account
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// URL of the API server, such as https://10.0.0.1:6443; overrides that of the kubeconfig or the service account
+    #[arg(long, value_name = "URL")]
+    pub master: Option<String>,
+
+    /// Requests per second to the API server, per controller; 0 means 5, negative means no limit
+    #[arg(long, value_name = "RATE", default_value_t = 20.0, allow_negative_numbers = true, value_parser = number)]
+    pub kube_api_qps: f64,
+
+    /// Burst of requests to the API server, per controller; with --kube-api-qps=0, 0 means 10
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = whole::<u32>)]
+    pub kube_api_burst: u32,
+
+    /// Write nothing, take no Lease and send no event; log what would be written and is still different after 30 s
+    #[arg(
+        long, value_name = "BOOL", action = ArgAction::Set, default_value_t = false, value_parser = boolean,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true"
+    )]
+    pub dry_run: bool,
+}

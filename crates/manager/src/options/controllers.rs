@@ -1,0 +1,80 @@
+//! Flags of the controllers.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::values::{number, whole};
+use crate::gates::Gates;
+use crate::go_duration;
+
+/// Flags of the controllers, as in kube-controller-manager.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Controllers")]
+pub struct ControllerOptions {
+    /// Controllers to run: `*` enables all, `name` enables one, `-name` disables one
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "*",
+        allow_hyphen_values = true,
+        long_help = "Controllers to run: `*` enables all, `name` enables one, `-name` disables one, `-*` disables all.\nAll: endpoints-controller, endpointslice-controller, endpointslice-mirroring-controller"
+    )]
+    pub controllers: Vec<String>,
+
+    /// Maximum number of endpoints in a slice (1 to 1000)
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole::<usize>)]
+    pub max_endpoints_per_slice: usize,
+
+    /// Maximum number of addresses mirrored from one subset (1 to 1000)
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = whole::<usize>)]
+    pub mirroring_max_endpoints_per_subset: usize,
+
+    /// Number of Services that the endpointslice controller syncs concurrently (1 to 50)
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<usize>)]
+    pub concurrent_service_endpoint_syncs: usize,
+
+    /// Number of Services that the endpoints controller syncs concurrently (1 to 1000)
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<usize>)]
+    pub concurrent_endpoint_syncs: usize,
+
+    /// Number of Endpoints objects that the mirroring controller syncs concurrently (1 to 50)
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<usize>)]
+    pub mirroring_concurrent_service_endpoint_syncs: usize,
+
+    /// Delay after a pod change before slices are synced, to batch further changes, such as 500ms
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = go_duration::parse)]
+    pub endpointslice_updates_batch_period: Duration,
+
+    /// Delay after a pod change before Endpoints are synced, to batch further changes, such as 500ms
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = go_duration::parse)]
+    pub endpoint_updates_batch_period: Duration,
+
+    /// Delay after a slice change before mirrored slices are synced, to batch further changes, such as 500ms
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = go_duration::parse)]
+    pub mirroring_endpointslice_updates_batch_period: Duration,
+
+    /// Shortest time between two resyncs of all Services and Endpoints; each waits up to twice as long, 0 turns them off
+    #[arg(long, value_name = "DURATION", default_value = "12h0m0s", value_parser = go_duration::parse)]
+    pub min_resync_period: Duration,
+
+    /// Feature gates, as Name=true|false,…: behaviour that differs from kube-controller-manager's
+    #[arg(
+        long, value_name = "LIST", value_delimiter = ',',
+        long_help = format!("Feature gates, as Name=true|false,…: behaviour that differs from kube-controller-manager's.\nThe gates of kube-controller-manager are accepted too, so that its command line can be copied.\n{}", Gates::help())
+    )]
+    pub feature_gates: Vec<String>,
+
+    /// `upstream` turns all feature gates off, for the behaviour of kube-controller-manager
+    #[arg(long, value_name = "PROFILE")]
+    pub compatibility: Option<String>,
+
+    /// With the gate TopologyNodeTolerance: share of nodes, 0 to 1, that may lack a zone
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = number)]
+    pub topology_node_tolerance: f64,
+
+    /// Seed for the names of new slices and for jitter, to repeat a run; random by default
+    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
+    pub seed: Option<u64>,
+}

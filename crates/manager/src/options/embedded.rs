@@ -1,0 +1,39 @@
+//! Flags of the embedded API server.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Flags of the embedded API server.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Embedded API server")]
+pub struct EmbeddedOptions {
+    /// Start an embedded API server on loopback with a sample cluster and run against it; needs no cluster
+    #[arg(long, conflicts_with_all = ["kubeconfig", "master"])]
+    pub embedded: bool,
+
+    /// Address on which the embedded API server listens
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", requires = "embedded")]
+    pub embedded_address: SocketAddr,
+
+    /// Allow the embedded API server, which has no TLS, to listen on addresses other than loopback
+    #[arg(long, requires = "embedded")]
+    pub embedded_allow_remote: bool,
+
+    /// Let the embedded API server accept requests without the bearer token that it writes to the kubeconfig
+    #[arg(long, requires = "embedded")]
+    pub embedded_no_auth: bool,
+
+    /// Manifest (JSON or YAML) to load instead of the sample cluster; may be repeated
+    #[arg(long, value_name = "FILE", requires = "embedded")]
+    pub embedded_load: Vec<PathBuf>,
+
+    /// Start the embedded API server without objects
+    #[arg(long, requires = "embedded", conflicts_with = "embedded_load")]
+    pub embedded_empty: bool,
+
+    /// Path to write the kubeconfig of the embedded API server to
+    #[arg(long, value_name = "FILE", default_value = "embedded.kubeconfig", requires = "embedded")]
+    pub embedded_kubeconfig: PathBuf,
+}

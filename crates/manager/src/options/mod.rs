@@ -1,0 +1,129 @@
+//! Command-line options, with the names and meanings of kube-controller-manager's flags.
+
+mod api_server;
+mod controllers;
+#[cfg(feature = "embedded")]
+mod embedded;
+mod leader_election;
+mod logging;
+mod selection;
+mod serving;
+mod values;
+
+use clap::Parser;
+use tracing_subscriber::filter::LevelFilter;
+
+pub use api_server::ApiServerOptions;
+pub use controllers::ControllerOptions;
+#[cfg(feature = "embedded")]
+pub use embedded::EmbeddedOptions;
+pub use leader_election::LeaderElectionOptions;
+pub use logging::LoggingOptions;
+pub use selection::SelectionOptions;
+pub use serving::{AuthOptions, ServingOptions};
+
+/// The port of `--secure-port`. kube-controller-manager's is 10257; both may run on one host.
+const SECURE_PORT: u16 = 10270;
+
+/// Kubernetes' endpoints, EndpointSlice and EndpointSlice-mirroring controllers in one small, fast binary.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "kube-endpoint-manager", version, max_term_width = 110, args_override_self = true)]
+pub struct Options {
+    /// The connection to the API server.
+    #[command(flatten)]
+    pub api_server: ApiServerOptions,
+    /// The controllers.
+    #[command(flatten)]
+    pub controllers: ControllerOptions,
+    /// Leader election.
+    #[command(flatten)]
+    pub leader_election: LeaderElectionOptions,
+    /// Serving metrics, health and status.
+    #[command(flatten)]
+    pub serving: ServingOptions,
+    /// Who may read what is served.
+    #[command(flatten)]
+    pub auth: AuthOptions,
+    /// Logs and traces.
+    #[command(flatten)]
+    pub logging: LoggingOptions,
+    /// What the manager works on.
+    #[command(flatten)]
+    pub selection: SelectionOptions,
+    /// The embedded API server.
+    #[cfg(feature = "embedded")]
+    #[command(flatten)]
+    pub embedded: EmbeddedOptions,
+}
+
+impl Options {
+    /// Whether `--embedded` is given.
+    pub fn is_embedded(&self) -> bool {
+        #[cfg(feature = "embedded")]
+        return self.embedded.embedded;
+        #[cfg(not(feature = "embedded"))]
+        false
+    }
+
+    /// Whether a leader is elected. It is by default, except where nothing shares the API server (`--embedded`).
+    pub fn elects_leader(&self) -> bool {
+        self.leader_election.leader_elect.unwrap_or(!self.is_embedded()) && !self.api_server.dry_run
+    }
+
+    /// The port to serve on; 0 if nothing is served.
+    pub fn port(&self) -> u16 {
+        self.serving.secure_port.unwrap_or(if self.is_embedded() { 0 } else { SECURE_PORT })
+    }
+
+    /// The log level for the verbosity, on kube-controller-manager's scale. With `--embedded`, verbosity 0 logs warnings
+    /// only, so that logs do not interleave with the printed writes.
+    pub fn log_level(&self) -> LevelFilter {
+        match self.logging.verbosity {
+            0 if self.is_embedded() => LevelFilter::WARN,
+            0..=3 => LevelFilter::INFO,
+            4..=5 => LevelFilter::DEBUG,
+            _ => LevelFilter::TRACE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Options::command().debug_assert();
+    }
+
+    #[cfg(feature = "embedded")]
+    #[test]
+    fn help_text() {
+        insta::assert_snapshot!(Options::command().render_help());
+    }
+
+    #[test]
+    fn a_flag_that_is_given_again_counts_as_last_given() {
+        let options =
+            Options::parse_from(["x", "--secure-port=1", "--secure-port=2", "--dry-run", "--dry-run=F"]);
+        assert_eq!(options.port(), 2);
+        assert!(!options.api_server.dry_run);
+    }
+
+    #[test]
+    fn leader_election_and_serving_are_on_unless_nothing_shares_the_server() {
+        let check = |words: &[&str], want: (bool, u16)| {
+            let options = Options::parse_from(["x"].iter().chain(words));
+            assert_eq!((options.elects_leader(), options.port()), want, "{words:?}");
+        };
+        check(&[], (true, 10270));
+        check(&["--leader-elect=false", "--secure-port=0"], (false, 0));
+        check(&["--dry-run"], (false, 10270));
+        check(&["--dry-run", "--leader-elect"], (false, 10270));
+        #[cfg(feature = "embedded")]
+        check(&["--embedded"], (false, 0));
+        #[cfg(feature = "embedded")]
+        check(&["--embedded", "--leader-elect", "--secure-port=1"], (true, 1));
+    }
+}

@@ -1,0 +1,24 @@
+//! Parsers of flag values. Their errors say what a valid value looks like.
+
+use std::str::FromStr;
+
+use kube_endpoint_core_model::go_bool;
+
+/// Parses an integer.
+pub(crate) fn whole<T: FromStr>(text: &str) -> Result<T, &'static str> {
+    text.parse().map_err(|_| match text.parse::<i128>() {
+        Ok(..0) => "it must not be negative",
+        Ok(_) => "it is too large",
+        Err(_) => "write a whole number, such as 5",
+    })
+}
+
+/// Parses a number that may have a fraction.
+pub(crate) fn number(text: &str) -> Result<f64, &'static str> {
+    text.parse().ok().filter(|number: &f64| number.is_finite()).ok_or("write a number, such as 5 or 0.5")
+}
+
+/// Parses a boolean, as Go does.
+pub(crate) fn boolean(text: &str) -> Result<bool, &'static str> {
+    go_bool::parse(text).ok_or("write true or false")
+}

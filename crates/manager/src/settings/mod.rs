@@ -1,0 +1,390 @@
+//! The validated form of the options.
+
+mod error;
+mod leader_election;
+mod rate;
+mod serving;
+mod tracing;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kube_endpoint_informer::ReflectorOptions;
+
+use crate::controller_name::ControllerName;
+use crate::gates::Gates;
+use crate::options::Options;
+
+pub use self::tracing::{LoggingFormat, TracingSettings};
+pub use error::InvalidOption;
+use error::in_range;
+pub use leader_election::LeaderElectionSettings;
+use rate::request_rate;
+pub use serving::{ServingSettings, TlsVersion};
+
+/// The most workers of the endpointslice and of the mirroring controller (upstream
+/// `maxConcurrentServiceEndpointSyncs`, `mirroringMaxConcurrentServiceEndpointSyncs`).
+const MAX_WORKERS: usize = 50;
+/// The most workers of the endpoints controller. Upstream has no bounds; without a worker it does nothing.
+const MAX_ENDPOINTS_WORKERS: usize = 1000;
+
+/// The configuration of a [`Manager`](crate::Manager).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// The controllers to run.
+    pub controllers: Vec<ControllerName>,
+    /// The feature gates.
+    pub gates: Gates,
+    /// Requests per second to the API server, per controller. A negative value means no limit. Zero is invalid here; the
+    /// option `--kube-api-qps=0` stands for client-go's default.
+    pub qps: f64,
+    /// Requests that a controller may send at once before `qps` applies; at least 1 if `qps` is positive.
+    pub burst: u32,
+    /// Whether informers ask for the first list as a stream (upstream's gate `WatchListClient`). They list in pages if not,
+    /// or if the API server refuses.
+    pub watch_list_client: bool,
+    /// How kinds are listed and watched; no flag changes it. `watch_list_client` takes precedence over its `streaming_list`,
+    /// and its seed is not used.
+    pub reflectors: ReflectorOptions,
+    /// Maximum number of endpoints in a slice.
+    pub max_endpoints_per_slice: usize,
+    /// Maximum number of addresses that are mirrored from one subset.
+    pub mirroring_max_endpoints_per_subset: usize,
+    /// Number of Services that the endpointslice controller syncs concurrently.
+    pub endpoint_slice_workers: usize,
+    /// Number of Services that the endpoints controller syncs concurrently.
+    pub endpoints_workers: usize,
+    /// Number of Endpoints objects that the mirroring controller syncs concurrently.
+    pub mirroring_workers: usize,
+    /// Delay between a pod change and the sync of its slices, to batch further changes.
+    pub endpoint_slice_batch_period: Duration,
+    /// Delay between a pod change and the sync of its Endpoints, to batch further changes.
+    pub endpoints_batch_period: Duration,
+    /// Delay between a change of a mirrored slice and its sync, to batch further changes.
+    pub mirroring_batch_period: Duration,
+    /// Shortest time between two resyncs of all Services and Endpoints. Each resync waits up to twice as long. Zero turns
+    /// them off.
+    pub min_resync_period: Duration,
+    /// With the gate `TopologyNodeTolerance`: the share of nodes, 0 to 1, that may lack a zone.
+    pub topology_node_tolerance: f64,
+    /// The URL of the API server, if it is not that of the kubeconfig or the service account.
+    pub master: Option<String>,
+    /// Leader election among replicas; none if this process is the only one.
+    pub leader_election: Option<LeaderElectionSettings>,
+    /// Serving metrics, health and status over HTTPS; none serves nothing.
+    pub serving: Option<ServingSettings>,
+    /// Where traces are sent; none sends none.
+    pub tracing: Option<TracingSettings>,
+    /// How the log is written.
+    pub logging_format: LoggingFormat,
+    /// The file to which a line of JSON is appended for each write; none writes no audit log.
+    pub audit_log: Option<PathBuf>,
+    /// Whether nothing is written: no object, no event, no Lease.
+    pub dry_run: bool,
+    /// The namespaces to list and watch; empty for all.
+    pub namespaces: Vec<String>,
+    /// Label selector of the Services to sync; none for all.
+    pub service_selector: Option<String>,
+}
+
+impl Default for Settings {
+    /// kube-controller-manager's defaults, all controllers of this build, and the default feature gates. No leader is
+    /// elected, and nothing is served.
+    fn default() -> Self {
+        Self {
+            controllers: ControllerName::ALL.into_iter().filter(|name| name.is_built_in()).collect(),
+            gates: Gates::default(),
+            qps: 20.0,
+            burst: 30,
+            watch_list_client: true,
+            reflectors: ReflectorOptions::new(0),
+            max_endpoints_per_slice: 100,
+            mirroring_max_endpoints_per_subset: 1000,
+            endpoint_slice_workers: 5,
+            endpoints_workers: 5,
+            mirroring_workers: 5,
+            endpoint_slice_batch_period: Duration::ZERO,
+            endpoints_batch_period: Duration::ZERO,
+            mirroring_batch_period: Duration::ZERO,
+            min_resync_period: Duration::from_secs(12 * 3600),
+            topology_node_tolerance: 0.1,
+            master: None,
+            leader_election: None,
+            serving: None,
+            tracing: None,
+            logging_format: LoggingFormat::Text,
+            audit_log: None,
+            dry_run: false,
+            namespaces: Vec::new(),
+            service_selector: None,
+        }
+    }
+}
+
+impl TryFrom<&Options> for Settings {
+    type Error = InvalidOption;
+
+    /// Validates the options. Options that change nothing here are logged as warnings.
+    fn try_from(options: &Options) -> Result<Self, InvalidOption> {
+        let controllers = &options.controllers;
+        let mut gates = match controllers.compatibility.as_deref() {
+            None => Gates::default(),
+            Some("upstream") => Gates::upstream(),
+            Some(other) => {
+                return Err(InvalidOption::new("--compatibility", other, "the only profile is `upstream`"));
+            }
+        };
+        let upstream_gates = gates.set(&controllers.feature_gates)?;
+        for name in &upstream_gates.ignored {
+            ::tracing::warn!(gate = %name, "a feature gate of kube-controller-manager is ignored: it changes nothing here");
+        }
+        let dry_run = options.api_server.dry_run;
+        if dry_run && options.leader_election.leader_elect == Some(true) {
+            ::tracing::warn!("--leader-elect is ignored: --dry-run takes no Lease");
+        }
+        // The flags of leader election are checked even if it is off, so that turning it on does not reveal a mistake.
+        let leader_election = LeaderElectionSettings::try_from(&options.leader_election)?;
+        let (qps, burst) = request_rate(options.api_server.kube_api_qps, options.api_server.kube_api_burst)?;
+        let workers = |option: &str, value: usize| in_range(option, value, 1, MAX_WORKERS);
+        let serving = ServingSettings::new(options.port(), &options.serving, &options.auth)?;
+        Ok(Self {
+            controllers: ControllerName::select(&controllers.controllers)?,
+            topology_node_tolerance: in_range(
+                "--topology-node-tolerance",
+                controllers.topology_node_tolerance,
+                0.0,
+                1.0,
+            )?,
+            gates,
+            qps,
+            burst,
+            watch_list_client: upstream_gates.watch_list_client.unwrap_or(true),
+            reflectors: ReflectorOptions::new(0),
+            max_endpoints_per_slice: in_range(
+                "--max-endpoints-per-slice",
+                controllers.max_endpoints_per_slice,
+                1,
+                1000,
+            )?,
+            mirroring_max_endpoints_per_subset: in_range(
+                "--mirroring-max-endpoints-per-subset",
+                controllers.mirroring_max_endpoints_per_subset,
+                1,
+                1000,
+            )?,
+            endpoint_slice_workers: workers(
+                "--concurrent-service-endpoint-syncs",
+                controllers.concurrent_service_endpoint_syncs,
+            )?,
+            endpoints_workers: in_range(
+                "--concurrent-endpoint-syncs",
+                controllers.concurrent_endpoint_syncs,
+                1,
+                MAX_ENDPOINTS_WORKERS,
+            )?,
+            mirroring_workers: workers(
+                "--mirroring-concurrent-service-endpoint-syncs",
+                controllers.mirroring_concurrent_service_endpoint_syncs,
+            )?,
+            endpoint_slice_batch_period: controllers.endpointslice_updates_batch_period,
+            endpoints_batch_period: controllers.endpoint_updates_batch_period,
+            mirroring_batch_period: controllers.mirroring_endpointslice_updates_batch_period,
+            min_resync_period: controllers.min_resync_period,
+            master: options.api_server.master.clone().filter(|master| !master.is_empty()),
+            leader_election: options.elects_leader().then_some(leader_election),
+            serving: (options.port() != 0).then_some(serving),
+            tracing: TracingSettings::new(&options.logging)?,
+            logging_format: LoggingFormat::new(&options.logging)?,
+            audit_log: options.logging.audit_log_file.clone(),
+            dry_run,
+            namespaces: namespaces(&options.selection.namespaces)?,
+            service_selector: options.selection.service_selector.clone().filter(|text| !text.is_empty()),
+        })
+    }
+}
+
+/// The namespaces, sorted and each once.
+fn namespaces(names: &[String]) -> Result<Vec<String>, InvalidOption> {
+    let mut namespaces: Vec<String> = names.iter().filter(|name| !name.is_empty()).cloned().collect();
+    let valid =
+        |name: &String| leader_election::is_object_name(name) && !name.contains('.') && name.len() <= 63;
+    if let Some(name) = namespaces.iter().find(|name| !valid(name)) {
+        let why = "write names of namespaces: lower-case letters, digits and `-`, at most 63 characters long";
+        return Err(InvalidOption::new("--namespaces", name, why));
+    }
+    namespaces.sort_unstable();
+    namespaces.dedup();
+    Ok(namespaces)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gates::Gate;
+    use clap::Parser;
+
+    fn settings(words: &[&str]) -> Result<Settings, String> {
+        let words = ["kube-endpoint-manager"].iter().chain(words);
+        let options = Options::try_parse_from(words).map_err(|error| error.to_string())?;
+        Settings::try_from(&options).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn defaults_are_upstreams() {
+        let got = settings(&["--leader-elect=false", "--secure-port=0"]).unwrap();
+        assert_eq!(format!("{got:?}"), format!("{:?}", Settings::default()));
+        let got = settings(&[]).unwrap();
+        assert_eq!(got.leader_election, Some(LeaderElectionSettings::default()));
+        assert_eq!(got.serving, Some(ServingSettings::on_port(10270)));
+    }
+
+    #[test]
+    fn leader_election_is_settled_by_its_flags() {
+        let got = settings(&[
+            "--leader-elect-lease-duration=30s",
+            "--leader-elect-renew-deadline=20s",
+            "--leader-elect-retry-period=5s",
+            "--leader-elect-resource-lock=leases",
+            "--leader-elect-resource-name=shard-a",
+            "--leader-elect-resource-namespace=default",
+            "--leader-elect-identity=one",
+        ]);
+        let want = LeaderElectionSettings {
+            namespace: "default".into(),
+            name: "shard-a".into(),
+            identity: Some("one".into()),
+            lease_duration: Duration::from_secs(30),
+            renew_deadline: Duration::from_secs(20),
+            retry_period: Duration::from_secs(5),
+        };
+        assert_eq!(got.unwrap().leader_election, Some(want));
+    }
+
+    #[test]
+    fn serving_is_settled_by_its_flags() {
+        let got = settings(&[
+            "--secure-port=443",
+            "--bind-address=::1",
+            "--tls-cert-file=crt",
+            "--tls-private-key-file=key",
+            "--tls-min-version=VersionTLS13",
+            "--tls-cipher-suites=TLS_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305,TLS_RSA_WITH_AES_256_CBC_SHA",
+            "--authorization-always-allow-paths=healthz,/metrics*",
+            "--http2-max-streams-per-connection=7",
+        ]);
+        let mut want = ServingSettings::on_port(443);
+        want.bind_address = std::net::Ipv6Addr::LOCALHOST.into();
+        want.cert_file = Some("crt".into());
+        want.key_file = Some("key".into());
+        want.min_tls_version = TlsVersion::V13;
+        want.cipher_suites = vec!["TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"];
+        want.always_allow_paths = vec!["/healthz".into(), "/metrics*".into()];
+        want.http2_max_streams_per_connection = Some(7);
+        assert_eq!(got.unwrap().serving, Some(want));
+    }
+
+    #[test]
+    fn traces_are_settled_by_their_flags() {
+        let check = |words: &[&str], want: Option<(&str, u32)>| {
+            let want = want.map(|(endpoint, rate)| TracingSettings {
+                endpoint: endpoint.into(),
+                sampling_rate_per_million: rate,
+            });
+            assert_eq!(settings(words).unwrap().tracing, want, "{words:?}");
+        };
+        check(&[], None);
+        check(&["--tracing-endpoint="], None);
+        check(&["--tracing-endpoint=otel:4317"], Some(("http://otel:4317", 1_000_000)));
+        check(
+            &["--tracing-endpoint=https://otel", "--tracing-sampling-rate-per-million=5"],
+            Some(("https://otel", 5)),
+        );
+    }
+
+    #[test]
+    fn errors_name_the_valid_values() {
+        let errors = [
+            &["--max-endpoints-per-slice=0"][..],
+            &["--max-endpoints-per-slice=1001"],
+            &["--kube-api-qps=NaN"],
+            &["--kube-api-burst=0"],
+            &["--kube-api-burst=-1"],
+            &["--controllers=deployment"],
+            &["--compatibility=1.20"],
+            &["--feature-gates=Nope=true"],
+            &["--leader-elect-retry-period=0"],
+            &["--leader-elect-renew-deadline=2.4s"],
+            &["--leader-elect-lease-duration=10s"],
+            &["--leader-elect-resource-lock=endpoints"],
+            &["--leader-elect-resource-name="],
+            &["--leader-elect-resource-namespace=a/b"],
+            &["--leader-elect-identity="],
+            &["--secure-port=65536"],
+            &["--bind-address=localhost"],
+            &["--tls-cert-file=crt"],
+            &["--tls-private-key-file=key"],
+            &["--tls-min-version=1.2"],
+            &["--tls-cipher-suites=AES"],
+            &["--tls-cipher-suites=TLS_RSA_WITH_AES_256_CBC_SHA"],
+            &["--authorization-always-allow-paths=/a*b"],
+            &["--tracing-endpoint=ftp://otel"],
+            &["--tracing-endpoint=otel", "--tracing-sampling-rate-per-million=1000001"],
+            &["--logging-format=xml"],
+            &["--namespaces=a,B"],
+            &["--topology-node-tolerance=2"],
+            &["--concurrent-service-endpoint-syncs=0"],
+            &["--concurrent-service-endpoint-syncs=51"],
+            &["--mirroring-concurrent-service-endpoint-syncs=0"],
+            &["--mirroring-concurrent-service-endpoint-syncs=51"],
+            &["--concurrent-endpoint-syncs=0"],
+            &["--concurrent-endpoint-syncs=1001"],
+            &["--feature-gates=InOrderInformers=false"],
+        ]
+        .map(|words| settings(words).unwrap_err());
+        insta::assert_snapshot!(errors.join("\n"));
+    }
+
+    #[test]
+    fn the_rate_limit_is_resolved_as_by_client_go() {
+        let check = |qps: &str, burst: &str, want: (f64, u32)| {
+            let got = settings(&[&format!("--kube-api-qps={qps}"), &format!("--kube-api-burst={burst}")]);
+            let got = got.unwrap();
+            assert_eq!((got.qps, got.burst), want, "{qps} {burst}");
+        };
+        check("0", "0", (5.0, 10));
+        check("0", "30", (5.0, 30));
+        check("0.5", "1", (0.5, 1));
+        check("-1", "0", (-1.0, 0));
+        check("-1", "7", (-1.0, 7));
+    }
+
+    #[test]
+    fn upstreams_bounds_of_workers_are_inclusive() {
+        for workers in [1, 50] {
+            let got = settings(&[
+                &format!("--concurrent-service-endpoint-syncs={workers}"),
+                &format!("--mirroring-concurrent-service-endpoint-syncs={workers}"),
+            ]);
+            let got = got.unwrap();
+            assert_eq!([got.endpoint_slice_workers, got.mirroring_workers], [workers; 2]);
+        }
+    }
+
+    #[test]
+    fn a_command_line_of_kube_controller_manager_can_be_copied() {
+        let gates =
+            "--feature-gates=AllBeta=true,WatchListClient=false,JobManagedBy=false,InOrderInformers=true";
+        let got = settings(&[gates, "--feature-gates=kube:DRAAdminAccess=true"]).unwrap();
+        assert!(!got.watch_list_client);
+        assert_eq!(got.gates, Gates::default());
+        assert!(settings(&["--feature-gates=WatchListClient=true"]).unwrap().watch_list_client);
+    }
+
+    #[test]
+    fn the_upstream_profile_turns_all_gates_off_unless_they_are_set_explicitly() {
+        assert_eq!(settings(&["--compatibility=upstream"]).unwrap().gates, Gates::upstream());
+        let one = settings(&["--compatibility=upstream", "--feature-gates=NodeZoneResync=true"]).unwrap();
+        assert_eq!(one.gates, Gates::upstream().with(Gate::NodeZoneResync, true));
+    }
+}
