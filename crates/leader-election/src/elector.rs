@@ -1,0 +1,181 @@
+//! The loop around the state machine: sends its requests, watches the Lease, and publishes the state.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+
+use kube_endpoint_api_client::ApiClient;
+use kube_endpoint_api_writer::Clock;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+
+use crate::health::LeaseHealth;
+use crate::leadership::{Ended, LastWrites, LeaderElectionError, Leadership};
+use crate::metrics::LeaseMetrics;
+use crate::options::{ElectorOptions, InvalidElectorOptions};
+use crate::requests::LeaseClient;
+use crate::state::{Action, Answer, Election};
+
+/// Events of the watch that wait while the election is busy. The election never is for long.
+const EVENTS: usize = 16;
+
+/// Acquires, renews and releases one Lease.
+pub struct Elector {
+    client: LeaseClient,
+    options: ElectorOptions,
+    clock: Clock,
+    seed: u64,
+    election: Election,
+    leadership: watch::Sender<Leadership>,
+    health: LeaseHealth,
+    metrics: LeaseMetrics,
+    reported_error: Option<String>,
+}
+
+impl Elector {
+    /// An elector, and the receiver of what it finds out. Nothing is sent before [`Elector::run`].
+    ///
+    /// `client` should not be that of the controllers: its requests must not wait behind theirs. The elector has a rate limit
+    /// of its own. `clock` gives the times that are written into the Lease. `seed` determines all jitter. Metrics are
+    /// registered with the current recorder.
+    ///
+    /// # Errors
+    ///
+    /// If [`ElectorOptions::validate`] refuses the options.
+    pub fn new(
+        client: ApiClient,
+        options: ElectorOptions,
+        clock: Clock,
+        seed: u64,
+    ) -> Result<(Self, watch::Receiver<Leadership>), InvalidElectorOptions> {
+        options.validate()?;
+        let election = Election::new(options.clone(), seed, Instant::now());
+        let (leadership, receiver) = watch::channel(election.leadership());
+        let elector = Self {
+            client: LeaseClient::new(client, &options),
+            clock,
+            seed,
+            election,
+            leadership,
+            health: LeaseHealth::new(&options.name),
+            metrics: LeaseMetrics::register(&options.name),
+            reported_error: None,
+            options,
+        };
+        Ok((elector, receiver))
+    }
+
+    /// The liveness check of this elector.
+    pub fn health(&self) -> LeaseHealth {
+        self.health.clone()
+    }
+
+    /// Takes part in the election until `stop` completes or the Lease is lost.
+    ///
+    /// `stop` must complete only when this process begins no more writes. Until then a leader renews the Lease. Its output
+    /// are the versions of the last writes, none if they are not known; they are left to the next leader. Then the Lease is
+    /// released, which takes at most half of the renew deadline. If this future is dropped instead, the Lease expires.
+    ///
+    /// # Errors
+    ///
+    /// If this process was the leader and is not any more. It must exit.
+    pub async fn run(
+        mut self,
+        stop: impl Future<Output = Option<LastWrites>>,
+    ) -> Result<Ended, LeaderElectionError> {
+        tracing::info!(
+            lease = self.options.lease(),
+            identity = self.options.identity,
+            "attempting to acquire leader lease"
+        );
+        let mut stop = pin!(stop);
+        let mut is_stopped = false;
+        let (sender, mut events) = mpsc::channel(EVENTS);
+        let watch_seed = self.seed.wrapping_add(1);
+        let mut watching =
+            pin!(crate::watch::watch(self.client.clone(), self.options.clone(), watch_seed, sender));
+        let client = self.client.clone();
+        let mut request: Option<Pin<Box<dyn Future<Output = Answer> + Send + '_>>> = None;
+        loop {
+            let action = self.election.next(Instant::now(), self.clock.now());
+            self.publish();
+            let wake = match action {
+                Action::Send { request: next, timeout, slow_path } => {
+                    self.metrics.slow_paths.increment(u64::from(slow_path));
+                    request = Some(Box::pin(client.send(next, timeout)));
+                    continue;
+                }
+                Action::End(ended) => {
+                    self.log_end(&ended);
+                    return ended;
+                }
+                Action::Wait(wake) => wake,
+            };
+            tokio::select! {
+                biased;
+                answer = answer_to(&mut request) => {
+                    request = None;
+                    self.election.answered(answer, Instant::now());
+                    self.report_error();
+                }
+                last_writes = &mut stop, if !is_stopped => {
+                    is_stopped = true;
+                    request = None;
+                    self.election.stop(last_writes, Instant::now());
+                }
+                Some(event) = events.recv() => self.election.event(event, Instant::now()),
+                never = &mut watching => match never {},
+                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
+            }
+        }
+    }
+
+    /// Publishes the state if it has changed.
+    fn publish(&mut self) {
+        let now = self.election.leadership();
+        self.health.set_expiry(self.election.expiry());
+        let is_master = matches!(now, Leadership::Leading { .. });
+        self.metrics.master.set(f64::from(u8::from(is_master)));
+        let before = self.leadership.borrow().clone();
+        let (lease, identity) = (self.options.lease(), &self.options.identity);
+        match (&before, &now) {
+            (before, now) if before == now => return,
+            (Leadership::Standby { .. }, Leadership::Leading { .. }) => {
+                tracing::info!(lease, identity, "successfully acquired lease");
+            }
+            (_, Leadership::Standby { leader: Some(leader) }) => {
+                tracing::info!(lease, leader, "new leader elected");
+            }
+            _ => {}
+        }
+        self.leadership.send_replace(now);
+    }
+
+    /// Logs the error of a request, once while it stays the same.
+    fn report_error(&mut self) {
+        let error = self.election.last_error();
+        if error != self.reported_error.as_deref() {
+            if let Some(error) = error {
+                tracing::warn!(lease = self.options.lease(), error, "a request for the lease failed");
+            }
+            self.reported_error = error.map(str::to_owned);
+        }
+    }
+
+    fn log_end(&self, ended: &Result<Ended, LeaderElectionError>) {
+        let lease = self.options.lease();
+        match ended {
+            Ok(Ended::Standby) => {}
+            Ok(Ended::Released) => tracing::info!(lease, "released lease"),
+            Ok(Ended::NotReleased { why }) => tracing::warn!(lease, why, "failed to release lease"),
+            Err(error) => tracing::error!(lease, %error, "failed to renew lease"),
+        }
+    }
+}
+
+/// The answer to the request that is under way; pending if none is.
+async fn answer_to<F: Future<Output = Answer> + ?Sized>(request: &mut Option<Pin<Box<F>>>) -> Answer {
+    match request {
+        Some(request) => request.await,
+        None => std::future::pending().await,
+    }
+}

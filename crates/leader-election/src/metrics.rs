@@ -1,0 +1,36 @@
+//! The metrics of leader election, under the names, labels and meanings of component-base's
+//! `metrics/prometheus/clientgo/leaderelection`.
+
+use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
+
+/// Gauge: 1 if this process leads, otherwise 0. Its label `name` is the name of the Lease.
+pub const MASTER_STATUS: &str = "leader_election_master_status";
+/// Counter: renewals before which the leader had to read the Lease. Its label `name` is the name of the Lease.
+pub const SLOWPATH: &str = "leader_election_slowpath_total";
+
+/// The metrics of one Lease, registered with the current recorder.
+pub(crate) struct LeaseMetrics {
+    pub(crate) master: Gauge,
+    pub(crate) slow_paths: Counter,
+}
+
+impl LeaseMetrics {
+    pub(crate) fn register(name: &str) -> Self {
+        describe_gauge!(
+            MASTER_STATUS,
+            "[ALPHA] Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates \
+             master. 'name' is the string used to identify the lease. Please make sure to group by name."
+        );
+        describe_counter!(
+            SLOWPATH,
+            "[ALPHA] Total number of slow path exercised in renewing leader leases. 'name' is the string used to identify \
+             the lease. Please make sure to group by name."
+        );
+        let metrics = Self {
+            master: gauge!(MASTER_STATUS, "name" => name.to_owned()),
+            slow_paths: counter!(SLOWPATH, "name" => name.to_owned()),
+        };
+        metrics.master.set(0.0);
+        metrics
+    }
+}

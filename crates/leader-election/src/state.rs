@@ -1,0 +1,418 @@
+//! The election as a pure state machine: client-go's `tryAcquireOrRenew`, one request at a time.
+//!
+//! [`Election`] takes what happens (an answer, a watch event, the time) and says what to do next ([`Action`]). It reads no
+//! clock and sends nothing, so the model test runs several of them on one simulated Lease.
+//!
+//! An *attempt* is a series of requests. A leader updates the Lease that it knows (the fast path), and reads the Lease only if
+//! that fails (the slow path). A standby reads it, and updates or creates it if it is free. After an attempt the election
+//! waits: a leader until a retry period has passed since the attempt began, a standby for a retry period with jitter, but no
+//! longer than until the Lease is free.
+
+use std::time::Duration;
+
+use kube_endpoint_core_model::Timestamp;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use tokio::time::Instant;
+
+use crate::leadership::{Ended, LastWrites, LeaderElectionError, Leadership};
+use crate::lease::Lease;
+use crate::observation::{Event, Observation};
+use crate::options::{ElectorOptions, JITTER_FACTOR};
+
+/// What a watch shows can start an attempt. This part of a retry period is the shortest time between the beginnings of two
+/// attempts, in case somebody edits the Lease in a loop.
+const SPACING: u32 = 20;
+/// The most reads in one attempt.
+const MAX_READS: u32 = 2;
+/// The shortest time limit of a request, as in client-go's `NewFromKubeconfig`. The requests of a release have this limit.
+const MIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A request to the API server.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Request {
+    Get,
+    Create(Lease),
+    Update(Lease),
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Action {
+    /// Send a request. If no answer arrives within the timeout, the answer is [`Answer::Unknown`].
+    Send {
+        request: Request,
+        timeout: Duration,
+        /// Whether this is a renewal before which the leader had to read the Lease.
+        slow_path: bool,
+    },
+    /// Wait for an answer or an event, until this time if there is one.
+    Wait(Option<Instant>),
+    /// The election is over.
+    End(Result<Ended, LeaderElectionError>),
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Answer {
+    /// The Lease as it is stored.
+    Lease(Lease),
+    /// There is no such Lease.
+    NotFound(String),
+    /// The request failed. A write may have been carried out all the same if `may_be_applied`.
+    Failed { why: String, may_be_applied: bool },
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    Standby,
+    Leading { until: Instant, last_writes: Option<LastWrites> },
+    Stopping { led: bool, deadline: Instant, last_writes: Option<LastWrites> },
+    Over(Result<Ended, LeaderElectionError>),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// The next attempt begins at this time.
+    Waiting(Instant),
+    /// A request is to be sent.
+    Due(Purpose),
+    /// The answer to a request that was sent at this time is outstanding.
+    Sent(Purpose, Instant),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Read,
+    /// Renew the Lease as the leader last saw it.
+    FastRenew,
+    /// Renew the Lease after reading it.
+    Renew,
+    /// Become the holder.
+    Acquire,
+    Release,
+}
+
+/// One candidate of an election.
+#[derive(Debug)]
+pub(crate) struct Election {
+    options: ElectorOptions,
+    random: ChaCha8Rng,
+    phase: Phase,
+    step: Step,
+    /// When the last attempt began.
+    attempt: Instant,
+    /// How often it has read the Lease.
+    reads: u32,
+    /// When the Lease was free for the last attempt that found it free.
+    tried: Option<Instant>,
+    observed: Observation,
+    /// The last writes that the Lease showed when this candidate last tried to acquire it.
+    inherited: Option<LastWrites>,
+    /// Whether such a try may have been carried out although no answer said so.
+    may_hold: bool,
+    last_error: Option<String>,
+}
+
+impl Election {
+    pub(crate) fn new(options: ElectorOptions, seed: u64, now: Instant) -> Self {
+        Self {
+            random: ChaCha8Rng::seed_from_u64(seed),
+            phase: Phase::Standby,
+            step: Step::Waiting(now),
+            attempt: now,
+            reads: 0,
+            tried: None,
+            observed: Observation::new(options.lease_duration),
+            inherited: None,
+            may_hold: false,
+            last_error: None,
+            options,
+        }
+    }
+
+    pub(crate) fn leadership(&self) -> Leadership {
+        match &self.phase {
+            Phase::Standby => {
+                let holder = self.observed.holder();
+                Leadership::Standby { leader: (!holder.is_empty()).then(|| holder.to_owned()) }
+            }
+            Phase::Leading { until, last_writes } => {
+                Leadership::Leading { until: *until, last_writes: last_writes.clone() }
+            }
+            Phase::Stopping { .. } | Phase::Over(Ok(_)) => Leadership::Standby { leader: None },
+            Phase::Over(Err(_)) => Leadership::Lost,
+        }
+    }
+
+    /// When the Lease expires for the others, if this candidate leads.
+    pub(crate) fn expiry(&self) -> Option<Instant> {
+        let Phase::Leading { until, .. } = self.phase else { return None };
+        Some(until + (self.options.lease_duration - self.options.renew_deadline))
+    }
+
+    /// The error of the last request; none if it had none.
+    pub(crate) fn last_error(&self) -> Option<&str> {
+        self.last_error.as_deref()
+    }
+
+    /// What to do now. `wall_clock` is written into the Lease and has no other use.
+    pub(crate) fn next(&mut self, now: Instant, wall_clock: Timestamp) -> Action {
+        let limit = self.limit();
+        if limit.is_some_and(|limit| limit <= now) {
+            self.end_at_limit();
+        }
+        if let Phase::Over(ended) = &self.phase {
+            return Action::End(ended.clone());
+        }
+        let purpose = match self.step {
+            Step::Sent(..) => return Action::Wait(limit),
+            Step::Due(purpose) => purpose,
+            Step::Waiting(next) => {
+                let wake = self.wake(next);
+                if now < wake {
+                    return Action::Wait(Some(limit.map_or(wake, |limit| limit.min(wake))));
+                }
+                (self.attempt, self.reads) = (now, 0);
+                self.tried = self.observed.free_at().filter(|free| *free <= now).or(self.tried);
+                match self.phase {
+                    Phase::Leading { .. } if self.is_holder() => Purpose::FastRenew,
+                    _ => Purpose::Read,
+                }
+            }
+        };
+        self.step = Step::Sent(purpose, now);
+        let timeout = match self.phase {
+            Phase::Stopping { .. } => MIN_TIMEOUT,
+            _ => MIN_TIMEOUT.max(self.options.renew_deadline / 2),
+        };
+        Action::Send {
+            request: self.request(purpose, wall_clock),
+            timeout: limit.map_or(timeout, |limit| timeout.min(limit - now)),
+            slow_path: purpose == Purpose::Renew && matches!(self.phase, Phase::Leading { .. }),
+        }
+    }
+
+    /// Takes the answer to the request that was sent last.
+    pub(crate) fn answered(&mut self, answer: Answer, now: Instant) {
+        let Step::Sent(purpose, sent) = self.step else { return };
+        self.reads += u32::from(purpose == Purpose::Read);
+        self.last_error = None;
+        match answer {
+            Answer::Lease(lease) => {
+                self.observed.answer(&lease, sent, now);
+                match purpose {
+                    Purpose::Read => self.decide(now),
+                    Purpose::Release => self.end(Ok(self.stopped(Ended::Released))),
+                    Purpose::FastRenew | Purpose::Renew | Purpose::Acquire => self.renewed(sent, now),
+                }
+            }
+            Answer::NotFound(_) if purpose == Purpose::Read => {
+                self.observed.absent(now);
+                self.decide(now);
+            }
+            Answer::NotFound(why) => self.failed(purpose, why, true, now),
+            Answer::Failed { why, may_be_applied } => self.failed(purpose, why, may_be_applied, now),
+        }
+    }
+
+    /// Takes an event of a watch.
+    pub(crate) fn event(&mut self, event: Event, now: Instant) {
+        if !self.observed.event(event, now) {
+            return;
+        }
+        if let Step::Due(_) = self.step {
+            // It was decided on an older state.
+            self.step = Step::Due(Purpose::Read);
+        }
+        let Phase::Leading { .. } = self.phase else { return };
+        if let Some(holder) = self.other_holder() {
+            return self.taken_over(holder);
+        }
+        if let Step::Waiting(next) = self.step {
+            self.step = Step::Waiting(next.min(self.next_renewal(next)));
+        }
+    }
+
+    /// Begins to stop. A leader releases the Lease, with `last_writes`. A request that is under way must be dropped.
+    pub(crate) fn stop(&mut self, last_writes: Option<LastWrites>, now: Instant) {
+        let acquires = matches!(self.step, Step::Sent(Purpose::Acquire, _));
+        let led = match self.phase {
+            Phase::Standby if !acquires && !self.may_hold => return self.end(Ok(Ended::Standby)),
+            Phase::Standby => false,
+            Phase::Leading { .. } => true,
+            Phase::Stopping { .. } | Phase::Over(_) => return,
+        };
+        let deadline = now + MIN_TIMEOUT.max(self.options.renew_deadline / 2);
+        self.phase = Phase::Stopping { led, deadline, last_writes };
+        self.reads = 0;
+        let knows_version =
+            matches!(self.step, Step::Waiting(_) | Step::Due(Purpose::FastRenew | Purpose::Renew));
+        let can_release = led && knows_version && self.is_holder();
+        self.step = Step::Due(if can_release { Purpose::Release } else { Purpose::Read });
+    }
+
+    /// Whether the Lease has this candidate as its holder, as last seen.
+    fn is_holder(&self) -> bool {
+        self.observed.holder() == self.options.identity
+    }
+
+    /// The holder, if it is another candidate.
+    fn other_holder(&self) -> Option<String> {
+        let holder = self.observed.holder();
+        (!holder.is_empty() && !self.is_holder()).then(|| holder.to_owned())
+    }
+
+    /// When a leader renews the Lease next: at the regular time, or soon if somebody else has deleted it or changed what
+    /// keeps others from taking it.
+    fn next_renewal(&self, regular: Instant) -> Instant {
+        let duration = self.observed.lease().and_then(Lease::duration);
+        let is_intact =
+            self.is_holder() && duration.map(|d| d.as_secs()) == Some(self.options.lease_duration.as_secs());
+        if is_intact { regular } else { self.attempt + self.options.retry_period / SPACING }
+    }
+
+    /// The time after which a leader has lost the Lease, or gives up releasing it.
+    fn limit(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Leading { until, .. } => Some(until),
+            Phase::Stopping { deadline, .. } => Some(deadline),
+            Phase::Standby | Phase::Over(_) => None,
+        }
+    }
+
+    fn end_at_limit(&mut self) {
+        let why = self.last_error.take().unwrap_or_else(|| "no request was answered in time".to_owned());
+        match self.phase {
+            Phase::Leading { .. } => self.end(Err(LeaderElectionError::RenewDeadline {
+                lease: self.options.lease(),
+                renew_deadline: self.options.renew_deadline,
+                why,
+            })),
+            _ => self.end(Ok(self.stopped(Ended::NotReleased { why }))),
+        }
+    }
+
+    /// When the next attempt begins: a standby also begins one when the Lease becomes free, once.
+    fn wake(&self, next: Instant) -> Instant {
+        match (&self.phase, self.observed.free_at()) {
+            (Phase::Standby, Some(free)) if self.tried != Some(free) => {
+                next.min(free.max(self.attempt + self.options.retry_period / SPACING))
+            }
+            _ => next,
+        }
+    }
+
+    fn request(&mut self, purpose: Purpose, wall_clock: Timestamp) -> Request {
+        let (identity, seconds) = (&self.options.identity, self.options.lease_duration_seconds());
+        let lease = self.observed.lease().cloned();
+        let exists = lease.is_some();
+        let lease = lease.unwrap_or_else(|| Lease::new(&self.options.namespace, &self.options.name));
+        let lease = match purpose {
+            Purpose::Read => return Request::Get,
+            Purpose::FastRenew | Purpose::Renew => lease.renewed(identity, seconds, wall_clock),
+            Purpose::Acquire => {
+                self.inherited = lease.last_writes();
+                lease.acquired(identity, seconds, wall_clock)
+            }
+            Purpose::Release => {
+                let last_writes = match &self.phase {
+                    Phase::Stopping { last_writes, .. } => last_writes.as_ref(),
+                    _ => None,
+                };
+                lease.released(wall_clock, last_writes)
+            }
+        };
+        if exists { Request::Update(lease) } else { Request::Create(lease) }
+    }
+
+    /// Decides what follows from a read.
+    fn decide(&mut self, now: Instant) {
+        let free = self.observed.free_at().filter(|free| *free <= now);
+        match (&self.phase, self.other_holder()) {
+            (Phase::Leading { .. }, None) if self.is_holder() => self.step = Step::Due(Purpose::Renew),
+            (Phase::Leading { .. }, None) => self.step = Step::Due(Purpose::Acquire),
+            (Phase::Leading { .. }, Some(holder)) => self.taken_over(holder),
+            // An earlier try succeeded, but its answer did not arrive.
+            (Phase::Standby, None) if self.is_holder() && self.may_hold => {
+                self.step = Step::Due(Purpose::Renew);
+            }
+            (Phase::Standby, _) if free.is_some() => {
+                self.tried = free;
+                self.step = Step::Due(Purpose::Acquire);
+            }
+            (Phase::Standby, _) => self.step = Step::Waiting(now + self.jittered()),
+            (Phase::Stopping { .. }, None) if self.is_holder() => self.step = Step::Due(Purpose::Release),
+            (Phase::Stopping { .. }, None) => self.end(Ok(self.stopped(Ended::Released))),
+            (Phase::Stopping { .. }, Some(holder)) => {
+                let why = format!("it is held by {holder}");
+                self.end(Ok(self.stopped(Ended::NotReleased { why })));
+            }
+            (Phase::Over(_), _) => {}
+        }
+    }
+
+    /// A renewal that was sent at `sent` was carried out.
+    fn renewed(&mut self, sent: Instant, now: Instant) {
+        let until = sent + self.options.renew_deadline;
+        if let Some(holder) = self.other_holder() {
+            // A watch has shown a newer state.
+            return match self.phase {
+                Phase::Leading { .. } => self.taken_over(holder),
+                _ => self.step = Step::Waiting(now + self.jittered()),
+            };
+        }
+        let next = self.next_renewal(sent + self.options.retry_period);
+        self.step = Step::Waiting(next.max(now));
+        match &mut self.phase {
+            Phase::Leading { until: current, .. } => *current = until,
+            Phase::Standby if until <= now => {
+                // This process was suspended and holds a Lease that has run out. It may renew it if it still can.
+                self.may_hold = true;
+                self.step = Step::Waiting(now);
+            }
+            Phase::Standby => {
+                // A Lease that was acquired by a lost answer does not tell any more what it showed before.
+                let last_writes = self.inherited.take().filter(|_| !self.may_hold);
+                self.may_hold = false;
+                self.phase = Phase::Leading { until, last_writes };
+            }
+            Phase::Stopping { .. } | Phase::Over(_) => {}
+        }
+    }
+
+    fn failed(&mut self, purpose: Purpose, why: String, may_be_applied: bool, now: Instant) {
+        self.last_error = Some(why);
+        self.may_hold |= may_be_applied && purpose == Purpose::Acquire;
+        if purpose != Purpose::Read && self.reads < MAX_READS {
+            self.step = Step::Due(Purpose::Read);
+            return;
+        }
+        let retry_period = self.options.retry_period;
+        self.step = Step::Waiting(match self.phase {
+            Phase::Leading { .. } => now.max(self.attempt + retry_period),
+            Phase::Stopping { .. } => now + retry_period / SPACING,
+            Phase::Standby | Phase::Over(_) => now + self.jittered(),
+        });
+    }
+
+    fn jittered(&mut self) -> Duration {
+        self.options.retry_period.mul_f64(1.0 + JITTER_FACTOR * self.random.random_range(0.0..1.0))
+    }
+
+    fn taken_over(&mut self, holder: String) {
+        self.end(Err(LeaderElectionError::TakenOver { lease: self.options.lease(), holder }));
+    }
+
+    /// How a stop ends: a standby that may have acquired the Lease just before was a standby all the same.
+    fn stopped(&self, ended: Ended) -> Ended {
+        match self.phase {
+            Phase::Stopping { led: true, .. } => ended,
+            _ => Ended::Standby,
+        }
+    }
+
+    fn end(&mut self, ended: Result<Ended, LeaderElectionError>) {
+        self.phase = Phase::Over(ended);
+    }
+}
