@@ -4,7 +4,7 @@ use std::any::Any;
 
 use kube_endpoint_api_writer::Writable;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, Service};
-use kube_endpoint_informer::{Change, Handler, Kind, PodEvent};
+use kube_endpoint_informer::{Change, Handler, Kind, PodEvent, Scope};
 use kube_endpoint_tracker::{CachePosition, Observation};
 
 use crate::{ForeignWrite, Output, Reconciler, Runtime};
@@ -32,9 +32,12 @@ impl<R: Reconciler> Handler for Runtime<R> {
         self.reconciler.on_endpoints(self, change);
     }
 
-    fn on_relisted(&self, kind: Kind) {
+    fn on_relisted(&self, kind: Kind, scope: &Scope) {
         if kind == R::Output::INFORMER_KIND {
-            for key in self.writer.tracker().unseen_creates(self.position()) {
+            // All namespaces have the same position if they are listed together.
+            let position = self.position(scope.namespace().unwrap_or_default());
+            let is_listed = |namespace: &str| scope.contains(namespace);
+            for key in self.writer.tracker().unseen_creates(is_listed, position) {
                 self.on_foreign_write(&key, ForeignWrite::DeletedUnseen, &[]);
             }
         }
@@ -56,7 +59,8 @@ impl<R: Reconciler> Runtime<R> {
         let (owner, metadata) = (latest.owner(), latest.metadata());
         let (tracker, object) = (self.writer.tracker(), metadata.key());
         let observed = if new.is_some() {
-            let seen = CachePosition { version: metadata.resource_version, ..self.position() };
+            let seen =
+                CachePosition { version: metadata.resource_version, ..self.position(&object.namespace) };
             tracker.observe_applied(owner.as_ref(), &object, &metadata.uid, seen)
         } else {
             tracker.observe_deleted(owner.as_ref(), &object, &metadata.uid)

@@ -9,7 +9,7 @@ use kube_endpoint_api_writer::{
     WriteError,
 };
 use kube_endpoint_core_model::{ObjectKey, PlannedEvent, Pod, Service, Timestamp, Writes};
-use kube_endpoint_informer::{Cluster, PodEvent};
+use kube_endpoint_informer::{Cluster, PodEvent, Position};
 use kube_endpoint_tracker::CachePosition;
 use kube_endpoint_workqueue::{Disposition, WorkQueue};
 use parking_lot::Mutex;
@@ -126,10 +126,10 @@ impl<R: Reconciler> Runtime<R> {
         &self.clock
     }
 
-    /// Up to where the cache of the outputs has read.
-    pub fn position(&self) -> CachePosition {
-        let kind = R::Output::INFORMER_KIND;
-        CachePosition { epoch: self.cluster.epoch(kind), version: self.cluster.position(kind) }
+    /// Up to where the cache of the outputs has read in a namespace.
+    pub fn position(&self, namespace: &str) -> CachePosition {
+        let Position { epoch, version } = self.cluster.position_in(R::Output::INFORMER_KIND, namespace);
+        CachePosition { epoch, version }
     }
 
     /// The cached outputs of a key, of all managers, including those being deleted.
@@ -158,7 +158,7 @@ impl<R: Reconciler> Runtime<R> {
     /// The cached outputs of a key, and whether the cache does not show all of the key's own writes.
     fn outputs(&self, key: &ObjectKey) -> (Vec<Arc<R::Output>>, bool) {
         // The position is read first: the objects are then at least as new.
-        let position = self.position();
+        let position = self.position(&key.namespace);
         let outputs = R::Output::of_owner(&self.cluster, key);
         let metadata = outputs.iter().map(|output| output.metadata());
         let uids = metadata.filter(|it| it.deletion_timestamp.is_none()).map(|it| &it.uid);
@@ -180,7 +180,7 @@ impl<R: Reconciler> Runtime<R> {
             "the cache does not show what was written for this key"
         );
         self.writer.tracker().forget_deleted(key);
-        self.cluster.request_version_check(R::Output::INFORMER_KIND);
+        self.cluster.request_version_check(R::Output::INFORMER_KIND, &key.namespace);
     }
 
     /// Call this after a delete found that the object no longer existed: the key is synced again when the cache shows that.
@@ -275,7 +275,7 @@ impl<R: Reconciler> Runtime<R> {
                 R::Output::writes_without(&R::Output::of_owner(&self.cluster, key), rest, &missing)
             };
             let Carried { changed_meanwhile, cache_behind, failed } =
-                self.writer.carry_out(key, writes, || self.position(), wrote, without).await;
+                self.writer.carry_out(key, writes, || self.position(&key.namespace), wrote, without).await;
             if failed.is_empty() {
                 progress(Progress::SubPlan(index));
             }
@@ -325,7 +325,7 @@ impl<R: Reconciler> Runtime<R> {
                 queue = self.queue.name(), %key,
                 "conflicts go on though the cache does not change: comparing the cache with the server"
             );
-            self.cluster.request_version_check(R::Output::INFORMER_KIND);
+            self.cluster.request_version_check(R::Output::INFORMER_KIND, &key.namespace);
         }
     }
 

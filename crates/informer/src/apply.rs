@@ -10,7 +10,7 @@ use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, Resour
 
 use crate::cluster::Store;
 use crate::table::{Indexed, Table};
-use crate::{Change, Cluster, Handler, Object, StreamEvent};
+use crate::{Change, Cluster, Handler, Object, Scope, StreamEvent};
 
 /// A received view, compared with the one in the store.
 pub(crate) enum Update<T> {
@@ -50,39 +50,37 @@ impl<T: Object> Update<T> {
 }
 
 impl Cluster {
-    /// Applies an event about nodes.
-    pub fn apply_nodes(&self, event: StreamEvent<Node>) {
-        self.store_event(&self.inner.nodes, event, |handler, change| handler.on_node(change));
+    pub(crate) fn node_event(&self, scope: Scope, event: StreamEvent<Node>) {
+        self.store_event(&self.inner.nodes, scope, event, |handler, change| handler.on_node(change));
     }
 
-    /// Applies an event about EndpointSlices.
-    pub fn apply_endpoint_slices(&self, event: StreamEvent<EndpointSlice>) {
-        self.store_event(&self.inner.endpoint_slices, event, |handler, change| {
+    pub(crate) fn endpoint_slice_event(&self, scope: Scope, event: StreamEvent<EndpointSlice>) {
+        self.store_event(&self.inner.endpoint_slices, scope, event, |handler, change| {
             handler.on_endpoint_slice(change);
         });
     }
 
-    /// Applies an event about Endpoints objects.
-    pub fn apply_endpoints(&self, event: StreamEvent<Endpoints>) {
-        self.store_event(&self.inner.endpoints, event, |handler, change| handler.on_endpoints(change));
+    pub(crate) fn endpoints_event(&self, scope: Scope, event: StreamEvent<Endpoints>) {
+        self.store_event(&self.inner.endpoints, scope, event, |handler, change| handler.on_endpoints(change));
     }
 
     fn store_event<T: Indexed>(
         &self,
         store: &Store<T>,
+        scope: Scope,
         event: StreamEvent<T>,
         call: impl Fn(&dyn Handler, &Change<T>),
     ) {
-        store.queue.run(event, |event| {
+        store.queue.run((scope, event), |(scope, event)| {
             let handlers = self.handlers();
             let is_relist = matches!(event, StreamEvent::Restarted { .. });
-            self.store_one(store, event, &mut |change| {
+            self.store_one(store, &scope, event, &mut |change| {
                 for handler in handlers.iter() {
                     call(&**handler, &change);
                 }
             });
             for handler in handlers.iter().filter(|_| is_relist) {
-                handler.on_relisted(T::KIND);
+                handler.on_relisted(T::KIND, &scope);
             }
         });
     }
@@ -90,6 +88,7 @@ impl Cluster {
     fn store_one<T: Indexed>(
         &self,
         store: &Store<T>,
+        scope: &Scope,
         event: StreamEvent<T>,
         deliver: &mut dyn FnMut(Change<T>),
     ) {
@@ -102,29 +101,30 @@ impl Cluster {
                 let update = Update::of(new, old.as_ref());
                 store.table.write().put(key, Arc::clone(update.item()));
                 metrics.applied.increment(1);
-                self.advance::<T>(version);
+                self.advance::<T>(scope, version);
                 if update.notifies() {
                     deliver(Change { old, new: Some(Arc::clone(update.item())) });
                 }
             }
             StreamEvent::Deleted(last) => {
-                self.remove::<T>(store, &last.key(), last.resource_version(), deliver);
+                self.remove::<T>(store, scope, &last.key(), last.resource_version(), deliver);
             }
             StreamEvent::DeletedFinalStateUnknown { key, resource_version } => {
-                self.remove::<T>(store, &key, resource_version, deliver);
+                self.remove::<T>(store, scope, &key, resource_version, deliver);
             }
             StreamEvent::Restarted { items, undecodable, resource_version } => {
-                let (table, changes) = replaced(&store.table.read(), items, undecodable);
-                let before = std::mem::replace(&mut *store.table.write(), table);
+                let (table, changes) = replaced(&store.table.read(), scope, items, undecodable);
+                let before = store.table.write().replace(scope, table);
                 metrics.restarted.increment(1);
-                self.restart::<T>(resource_version);
+                self.restart::<T>(scope, resource_version);
                 changes.into_iter().for_each(deliver);
-                self.mark_synced::<T>();
+                self.mark_synced::<T>(scope);
                 drop(before);
             }
             StreamEvent::Bookmark(version) => {
                 metrics.bookmarks.increment(1);
-                self.advance::<T>(version);
+                self.advance::<T>(scope, version);
+                self.record_lowest_position::<T>();
             }
         }
     }
@@ -132,6 +132,7 @@ impl Cluster {
     fn remove<T: Indexed>(
         &self,
         store: &Store<T>,
+        scope: &Scope,
         key: &ObjectKey,
         version: ResourceVersion,
         deliver: &mut dyn FnMut(Change<T>),
@@ -139,44 +140,50 @@ impl Cluster {
         let old = store.table.read().get(&key.namespace, &key.name).cloned();
         store.table.write().remove(key);
         self.metrics(T::KIND).deleted.increment(1);
-        self.advance::<T>(version);
+        self.advance::<T>(scope, version);
         // Deleting an unknown object is a no-op.
         if old.is_some() {
             deliver(Change { old, new: None });
         }
     }
 
-    /// Moves the position of a kind to the version of an event. An unknown version leaves it unchanged.
-    pub(crate) fn advance<T: Object>(&self, version: ResourceVersion) {
-        self.inner.progress.advance(T::KIND, version);
-        self.record_position::<T>();
-    }
-
-    /// Moves the position of a kind to the version of a complete list, which may be lower.
-    pub(crate) fn restart<T: Object>(&self, version: ResourceVersion) {
-        if !version.is_none() {
-            self.inner.progress.restart(T::KIND, version);
-        }
-        self.record_position::<T>();
-    }
-
-    fn record_position<T: Object>(&self) {
+    /// Moves the position of a list and watch to the version of an event. An unknown version leaves it unchanged.
+    pub(crate) fn advance<T: Object>(&self, scope: &Scope, version: ResourceVersion) {
+        self.inner.progress.advance(T::KIND, scope, version);
         let metrics = self.metrics(T::KIND);
         metrics.objects.set(self.count(T::KIND) as f64);
-        metrics.position.set(self.position(T::KIND).0 as f64);
+        // The lowest position of several changes with bookmarks, often enough.
+        if *scope == Scope::All {
+            metrics.position.set(self.inner.progress.position(T::KIND, scope).version.0 as f64);
+        }
     }
 
-    /// Records that a kind was listed and that handlers were called for its objects.
-    pub(crate) fn mark_synced<T: Object>(&self) {
-        self.metrics(T::KIND).synced.set(1.0);
-        self.inner.progress.mark_synced(T::KIND);
+    /// Moves the position of a list and watch to the version of a complete list, which may be lower.
+    pub(crate) fn restart<T: Object>(&self, scope: &Scope, version: ResourceVersion) {
+        if !version.is_none() {
+            self.inner.progress.restart(T::KIND, scope, version);
+        }
+        self.metrics(T::KIND).objects.set(self.count(T::KIND) as f64);
+        self.record_lowest_position::<T>();
+    }
+
+    pub(crate) fn record_lowest_position<T: Object>(&self) {
+        self.metrics(T::KIND).position.set(self.position(T::KIND).0 as f64);
+    }
+
+    /// Records that a complete list was applied and that handlers were called for its objects.
+    pub(crate) fn mark_synced<T: Object>(&self, scope: &Scope) {
+        if self.inner.progress.mark_synced(T::KIND, scope) {
+            self.metrics(T::KIND).synced.set(1.0);
+        }
     }
 }
 
-/// Compares a complete list with the previous table. Returns the new table and the changes to notify handlers of. Unchanged
-/// objects are shared with the previous table; undecodable ones keep their last view.
+/// Compares a complete list with the part of the previous table that it replaces. Returns the new part and the changes to
+/// notify handlers of. Unchanged objects are shared with the previous table; undecodable ones keep their last view.
 fn replaced<T: Indexed>(
     before: &Table<T>,
+    scope: &Scope,
     items: Vec<T>,
     undecodable: Vec<ObjectKey>,
 ) -> (Table<T>, Vec<Change<T>>) {
@@ -198,7 +205,7 @@ fn replaced<T: Indexed>(
             table.put(key, Arc::clone(old));
         }
     }
-    for old in before.iter() {
+    for old in before.iter_in(scope) {
         let key = old.key();
         if table.get(&key.namespace, &key.name).is_none() {
             changes.push(Change { old: Some(Arc::clone(old)), new: None });

@@ -8,49 +8,47 @@ use kube_endpoint_core_model::{ObjectKey, Pod, ResourceVersion, Service};
 
 use crate::apply::Update;
 use crate::cluster::PodServiceEvent;
-use crate::pod_service_index::PodServiceIndex;
-use crate::{Change, Cluster, Object, PodEvent, StreamEvent};
+use crate::{Change, Cluster, Object, PodEvent, Scope, StreamEvent};
 
 /// The change of a pod that was created or deleted.
 const EVERYTHING: PodChange = PodChange::EVERYTHING;
 
 impl Cluster {
-    /// Applies an event about pods.
-    pub fn apply_pods(&self, event: StreamEvent<Pod>) {
-        self.pod_service_event(PodServiceEvent::Pod(event));
+    pub(crate) fn pod_event(&self, scope: Scope, event: StreamEvent<Pod>) {
+        self.pod_service_event(PodServiceEvent::Pod(scope, event));
     }
 
-    /// Applies an event about Services.
-    pub fn apply_services(&self, event: StreamEvent<Service>) {
-        self.pod_service_event(PodServiceEvent::Service(event));
+    pub(crate) fn service_event(&self, scope: Scope, event: StreamEvent<Service>) {
+        self.pod_service_event(PodServiceEvent::Service(scope, event));
     }
 
     fn pod_service_event(&self, event: PodServiceEvent) {
         self.inner.pod_service_queue.run(event, |event| match event {
-            PodServiceEvent::Pod(event) => self.pod_event(event),
-            PodServiceEvent::Service(event) => self.service_event(event),
+            PodServiceEvent::Pod(scope, event) => self.apply_pod_event(&scope, event),
+            PodServiceEvent::Service(scope, event) => self.apply_service_event(&scope, event),
         });
     }
 
-    fn pod_event(&self, event: StreamEvent<Pod>) {
+    fn apply_pod_event(&self, scope: &Scope, event: StreamEvent<Pod>) {
         let metrics = self.metrics(Pod::KIND);
         match event {
-            StreamEvent::Applied(new) => self.put_pod(new),
-            StreamEvent::Deleted(last) => self.remove_pod(&last.key, last.resource_version),
+            StreamEvent::Applied(new) => self.put_pod(scope, new),
+            StreamEvent::Deleted(last) => self.remove_pod(scope, &last.key, last.resource_version),
             StreamEvent::DeletedFinalStateUnknown { key, resource_version } => {
-                self.remove_pod(&key, resource_version);
+                self.remove_pod(scope, &key, resource_version);
             }
             StreamEvent::Restarted { items, undecodable, resource_version } => {
-                self.restart_pods(items, &undecodable, resource_version);
+                self.restart_pods(scope, items, &undecodable, resource_version);
             }
             StreamEvent::Bookmark(version) => {
                 metrics.bookmarks.increment(1);
-                self.advance::<Pod>(version);
+                self.advance::<Pod>(scope, version);
+                self.record_lowest_position::<Pod>();
             }
         }
     }
 
-    fn put_pod(&self, new: Pod) {
+    fn put_pod(&self, scope: &Scope, new: Pod) {
         let index = &self.inner.index;
         let version = new.resource_version;
         let old = index.read().pod(&new.key).cloned();
@@ -62,13 +60,13 @@ impl Cluster {
         index.write().put_pod(new);
         let now = if needs_services { index.read().services_of_pod(&new.key) } else { Vec::new() };
         self.metrics(Pod::KIND).applied.increment(1);
-        self.advance::<Pod>(version);
+        self.advance::<Pod>(scope, version);
         if update.notifies() {
             self.notify_pod(pod_event(Change { old, new: Some(Arc::clone(new)) }, changed, before, now));
         }
     }
 
-    fn remove_pod(&self, key: &ObjectKey, version: ResourceVersion) {
+    fn remove_pod(&self, scope: &Scope, key: &ObjectKey, version: ResourceVersion) {
         let index = &self.inner.index;
         let (old, before) = {
             let index = index.read();
@@ -76,27 +74,33 @@ impl Cluster {
         };
         index.write().remove_pod(key);
         self.metrics(Pod::KIND).deleted.increment(1);
-        self.advance::<Pod>(version);
+        self.advance::<Pod>(scope, version);
         if old.is_some() {
             self.notify_pod(pod_event(Change { old, new: None }, EVERYTHING, before, Vec::new()));
         }
     }
 
-    fn restart_pods(&self, items: Vec<Pod>, undecodable: &[ObjectKey], version: ResourceVersion) {
+    fn restart_pods(
+        &self,
+        scope: &Scope,
+        items: Vec<Pod>,
+        undecodable: &[ObjectKey],
+        version: ResourceVersion,
+    ) {
         let index = &self.inner.index;
         let (now, changes) = {
             // The serial queue is the only writer, so a long read lock blocks no other writer.
             let before = index.read();
             let (pods, mut changes) = compared(items, undecodable, |key| before.pod(key).cloned());
-            let now = PodServiceIndex::of(before.services().cloned(), pods.into_iter());
-            for old in before.pods().filter(|old| now.pod(&old.key).is_none()) {
+            let now = before.part(scope, before.services_in(scope).cloned(), pods.into_iter());
+            for old in before.pods_in(scope).filter(|old| now.pod(&old.key).is_none()) {
                 changes.push(Change { old: Some(Arc::clone(old)), new: None });
             }
             (now, changes)
         };
-        let before = std::mem::replace(&mut *index.write(), now);
+        let before = index.write().replace(scope, now);
         self.metrics(Pod::KIND).restarted.increment(1);
-        self.restart::<Pod>(version);
+        self.restart::<Pod>(scope, version);
         for change in changes {
             let changed = changed(change.old.as_deref(), change.new.as_deref());
             let (mut left, mut joined) = (Vec::new(), Vec::new());
@@ -108,7 +112,7 @@ impl Cluster {
             }
             self.notify_pod(pod_event(change, changed, left, joined));
         }
-        self.mark_synced::<Pod>();
+        self.mark_synced::<Pod>(scope);
     }
 
     fn notify_pod(&self, event: PodEvent) {
@@ -118,25 +122,26 @@ impl Cluster {
         }
     }
 
-    fn service_event(&self, event: StreamEvent<Service>) {
+    fn apply_service_event(&self, scope: &Scope, event: StreamEvent<Service>) {
         let metrics = self.metrics(Service::KIND);
         match event {
-            StreamEvent::Applied(new) => self.put_service(new),
-            StreamEvent::Deleted(last) => self.remove_service(&last.key, last.resource_version),
+            StreamEvent::Applied(new) => self.put_service(scope, new),
+            StreamEvent::Deleted(last) => self.remove_service(scope, &last.key, last.resource_version),
             StreamEvent::DeletedFinalStateUnknown { key, resource_version } => {
-                self.remove_service(&key, resource_version);
+                self.remove_service(scope, &key, resource_version);
             }
             StreamEvent::Restarted { items, undecodable, resource_version } => {
-                self.restart_services(items, &undecodable, resource_version);
+                self.restart_services(scope, items, &undecodable, resource_version);
             }
             StreamEvent::Bookmark(version) => {
                 metrics.bookmarks.increment(1);
-                self.advance::<Service>(version);
+                self.advance::<Service>(scope, version);
+                self.record_lowest_position::<Service>();
             }
         }
     }
 
-    fn put_service(&self, new: Service) {
+    fn put_service(&self, scope: &Scope, new: Service) {
         let index = &self.inner.index;
         let version = new.resource_version;
         let (old, selector_change) = {
@@ -147,13 +152,13 @@ impl Cluster {
         let previous_pods = index.write().put_service(Arc::clone(update.item()), selector_change);
         drop(previous_pods);
         self.metrics(Service::KIND).applied.increment(1);
-        self.advance::<Service>(version);
+        self.advance::<Service>(scope, version);
         if update.notifies() {
             self.notify_service(&Change { old, new: Some(Arc::clone(update.item())) });
         }
     }
 
-    fn remove_service(&self, key: &ObjectKey, version: ResourceVersion) {
+    fn remove_service(&self, scope: &Scope, key: &ObjectKey, version: ResourceVersion) {
         let index = &self.inner.index;
         let (old, selector_change) = {
             let index = index.read();
@@ -162,30 +167,36 @@ impl Cluster {
         let previous_pods = index.write().remove_service(key, selector_change);
         drop(previous_pods);
         self.metrics(Service::KIND).deleted.increment(1);
-        self.advance::<Service>(version);
+        self.advance::<Service>(scope, version);
         if old.is_some() {
             self.notify_service(&Change { old, new: None });
         }
     }
 
-    fn restart_services(&self, items: Vec<Service>, undecodable: &[ObjectKey], version: ResourceVersion) {
+    fn restart_services(
+        &self,
+        scope: &Scope,
+        items: Vec<Service>,
+        undecodable: &[ObjectKey],
+        version: ResourceVersion,
+    ) {
         let index = &self.inner.index;
         let (now, changes) = {
             let before = index.read();
             let (services, mut changes) = compared(items, undecodable, |key| before.service(key).cloned());
-            let now = PodServiceIndex::of(services.into_iter(), before.pods().cloned());
-            for old in before.services().filter(|old| now.service(&old.key).is_none()) {
+            let now = before.part(scope, services.into_iter(), before.pods_in(scope).cloned());
+            for old in before.services_in(scope).filter(|old| now.service(&old.key).is_none()) {
                 changes.push(Change { old: Some(Arc::clone(old)), new: None });
             }
             (now, changes)
         };
-        let before = std::mem::replace(&mut *index.write(), now);
+        let before = index.write().replace(scope, now);
         self.metrics(Service::KIND).restarted.increment(1);
-        self.restart::<Service>(version);
+        self.restart::<Service>(scope, version);
         for change in &changes {
             self.notify_service(change);
         }
-        self.mark_synced::<Service>();
+        self.mark_synced::<Service>(scope);
         drop(before);
     }
 

@@ -9,12 +9,12 @@ use parking_lot::RwLock;
 
 use crate::metrics::{KindMetrics, describe};
 use crate::pod_service_index::PodServiceIndex;
-use crate::progress::Progress;
+use crate::progress::{Position, Progress};
 use crate::serial_queue::SerialQueue;
 use crate::status::KindStatus;
 use crate::table::Table;
 use crate::turns::Turns;
-use crate::{Handler, Kind, Kinds, Object, StreamEvent};
+use crate::{Handler, Kind, Kinds, Object, Scope, StreamEvent, View};
 
 /// All stores and indexes. Clones share them.
 ///
@@ -32,6 +32,7 @@ pub(crate) struct Inner {
     pub(crate) endpoint_slices: Store<EndpointSlice>,
     pub(crate) endpoints: Store<Endpoints>,
     pub(crate) progress: Progress,
+    pub(crate) view: View,
     pub(crate) turns: Turns,
     handlers: RwLock<Arc<[Arc<dyn Handler>]>>,
     metrics: [KindMetrics; Kind::ALL.len()],
@@ -39,13 +40,13 @@ pub(crate) struct Inner {
 
 /// An event for the index that pods and Services share.
 pub(crate) enum PodServiceEvent {
-    Pod(StreamEvent<Pod>),
-    Service(StreamEvent<Service>),
+    Pod(Scope, StreamEvent<Pod>),
+    Service(Scope, StreamEvent<Service>),
 }
 
 pub(crate) struct Store<T> {
     pub(crate) table: RwLock<Table<T>>,
-    pub(crate) queue: SerialQueue<StreamEvent<T>>,
+    pub(crate) queue: SerialQueue<(Scope, StreamEvent<T>)>,
 }
 
 impl<T> Default for Store<T> {
@@ -65,8 +66,14 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Empty stores. They count as synced once each of `kinds` has been listed.
+    /// Empty stores for the whole cluster. They count as synced once each of `kinds` has been listed.
     pub fn new(kinds: impl Into<Kinds>) -> Self {
+        Self::with_view(kinds, View::default())
+    }
+
+    /// Empty stores for a part of the cluster. They count as synced once each of `kinds` has been listed, in each namespace
+    /// of the view.
+    pub fn with_view(kinds: impl Into<Kinds>, view: View) -> Self {
         describe();
         Self {
             inner: Arc::new(Inner {
@@ -75,7 +82,8 @@ impl Cluster {
                 nodes: Store::default(),
                 endpoint_slices: Store::default(),
                 endpoints: Store::default(),
-                progress: Progress::new(kinds.into()),
+                progress: Progress::new(kinds.into(), &view),
+                view,
                 turns: Turns::default(),
                 handlers: RwLock::new(Arc::new([])),
                 metrics: Kind::ALL.map(KindMetrics::new),
@@ -197,16 +205,22 @@ impl Cluster {
         }
     }
 
-    /// The resource version up to which the store of a kind shows the cluster: that of the last event, bookmark or list. A
-    /// read of the store after this call returns a state at least as new.
-    pub fn position(&self, kind: Kind) -> ResourceVersion {
-        self.inner.progress.position(kind)
+    /// The part of the cluster that the stores hold.
+    pub fn view(&self) -> &View {
+        &self.inner.view
     }
 
-    /// The number of lists of a kind that had a lower version than the store's position, as after a restore of the server's
-    /// storage. Positions of different epochs cannot be compared.
-    pub fn epoch(&self, kind: Kind) -> u64 {
-        self.inner.progress.epoch(kind)
+    /// The resource version up to which the store of a kind shows all of its namespaces: that of the last event, bookmark or
+    /// list; the lowest one, if namespaces are listed one by one. A read of the store after this call returns a state at
+    /// least as new.
+    pub fn position(&self, kind: Kind) -> ResourceVersion {
+        self.inner.progress.lowest_version(kind)
+    }
+
+    /// How far the store of a kind has read in a namespace. A read of the store after this call returns a state at least as
+    /// new. If namespaces are listed one by one, the positions of two namespaces differ.
+    pub fn position_in(&self, kind: Kind, namespace: &str) -> Position {
+        self.inner.progress.position_in(kind, namespace)
     }
 
     /// Whether each awaited kind has been listed and handlers have been called for its objects. Stays true once it is true.
@@ -236,18 +250,54 @@ impl Cluster {
         KindStatus { synced, failure: self.inner.progress.failure(kind) }
     }
 
-    /// Asks the reflector of a kind to compare the server's version with the position of the store, and to list the kind if
-    /// the server's is lower. Call it when the store seems to differ from the server for long, such as after repeated
-    /// conflicts on an object whose version in the store does not change. It returns at once. Several requests count as one,
-    /// and a kind is checked at most every 10 s.
-    pub fn request_version_check(&self, kind: Kind) {
-        self.inner.progress.request_version_check(kind);
+    /// Replaces the kinds that [`has_synced`](Self::has_synced) and [`synced`](Self::synced) wait for.
+    pub fn await_kinds(&self, kinds: impl Into<Kinds>) {
+        self.inner.progress.set_awaited(kinds.into());
     }
 
-    /// Applies an event. On return, the stores show it and handlers have been called; unless another thread is applying an
-    /// event of this kind, which then applies this one too, later.
+    /// Asks the reflector of a kind that covers a namespace to compare the server's version with the position of the store,
+    /// and to list again if the server's is lower. Call it when the store seems to differ from the server for long, such as after repeated
+    /// conflicts on an object whose version in the store does not change. It returns at once. Several requests count as one,
+    /// and a kind is checked at most every 10 s.
+    pub fn request_version_check(&self, kind: Kind, namespace: &str) {
+        self.inner.progress.request_version_check(kind, namespace);
+    }
+
+    /// Applies an event of a list and watch of all namespaces. On return, the stores show it and handlers have been called;
+    /// unless another thread is applying an event of this kind, which then applies this one too, later.
     pub fn apply<T: Object>(&self, event: StreamEvent<T>) {
-        T::apply(self, event);
+        T::apply(self, Scope::All, event);
+    }
+
+    /// As [`Self::apply`], for an event of a list and watch of `scope`. The view of the cluster says how each kind is listed;
+    /// an event of another scope moves no position.
+    pub fn apply_in<T: Object>(&self, scope: &Scope, event: StreamEvent<T>) {
+        T::apply(self, scope.clone(), event);
+    }
+
+    /// Applies an event about pods.
+    pub fn apply_pods(&self, event: StreamEvent<Pod>) {
+        self.apply(event);
+    }
+
+    /// Applies an event about Services.
+    pub fn apply_services(&self, event: StreamEvent<Service>) {
+        self.apply(event);
+    }
+
+    /// Applies an event about nodes.
+    pub fn apply_nodes(&self, event: StreamEvent<Node>) {
+        self.apply(event);
+    }
+
+    /// Applies an event about EndpointSlices.
+    pub fn apply_endpoint_slices(&self, event: StreamEvent<EndpointSlice>) {
+        self.apply(event);
+    }
+
+    /// Applies an event about Endpoints objects.
+    pub fn apply_endpoints(&self, event: StreamEvent<Endpoints>) {
+        self.apply(event);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::change::PodChange;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, Pod, ResourceVersion, Service};
 
-use crate::Kind;
+use crate::{Kind, Scope};
 
 /// An event of a list and watch of one kind. A store applies a stream of these, whatever its source.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,7 +21,7 @@ pub enum StreamEvent<T> {
         /// The version of the deletion.
         resource_version: ResourceVersion,
     },
-    /// The complete state, as a list returns it. Every other object in the store was deleted while the watch was down.
+    /// The complete state, as a list returns it. Every other object in its scope was deleted while the watch was down.
     Restarted {
         /// All objects, in any order, each once.
         items: Vec<T>,
@@ -114,7 +114,7 @@ pub trait Handler: Send + Sync {
     fn on_endpoint_slice(&self, _change: &Change<EndpointSlice>) {}
     /// An Endpoints object changed.
     fn on_endpoints(&self, _change: &Change<Endpoints>) {}
-    /// A complete list of nodes, EndpointSlices or Endpoints was applied, and handlers were called for every change in it.
-    /// No call is made for an object that was created and deleted while the watch was down.
-    fn on_relisted(&self, _kind: Kind) {}
+    /// A complete list of nodes, EndpointSlices or Endpoints was applied, and handlers were called for every change in it. It
+    /// covers `scope`. No call is made for an object that was created and deleted while the watch was down.
+    fn on_relisted(&self, _kind: Kind, _scope: &Scope) {}
 }

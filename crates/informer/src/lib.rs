@@ -1,4 +1,4 @@
-//! One list and watch per kind, indexed stores, and an index from pods to the Services that select them.
+//! One list and watch per kind, or per kind and namespace; indexed stores, and an index from pods to the Services that select them.
 //!
 //! [`run`] lists and watches one kind and applies what it receives to a [`Cluster`]; so does [`feed`] with any stream of
 //! [`StreamEvent`]s. Controllers read the [`Cluster`] and register a [`Handler`] to be notified of changes.
@@ -27,20 +27,25 @@ mod request;
 mod run;
 mod selector_index;
 mod serial_queue;
+mod shard;
 mod state;
 mod status;
 mod table;
 mod turns;
 mod undecodable;
 mod version_check;
+mod view;
 
 pub use backoff::Backoff;
 pub use cluster::Cluster;
 pub use event::{Change, Handler, PodEvent, StreamEvent};
 pub use object::{Kind, Kinds, Object, Resource};
 pub use options::ReflectorOptions;
+pub use progress::Position;
 pub use run::run;
+pub use shard::{InvalidShard, Shard};
 pub use status::{KindFailure, KindStatus, ListWatchVerb};
+pub use view::{Scope, View};
 
 use futures::{Stream, StreamExt};
 use kube_endpoint_api_client::ApiClient;

@@ -13,6 +13,8 @@ pub const EVENTS: &str = "informer_events_total";
 pub const UNDECODABLE: &str = "informer_undecodable_total";
 /// Existing objects that could not be decoded when they were last received, by `kind`.
 pub const UNDECODABLE_OBJECTS: &str = "informer_undecodable_objects";
+/// Objects that were received although they belong to another shard, and dropped, by `kind`.
+pub const OUT_OF_VIEW: &str = "informer_out_of_view_total";
 /// Complete lists that were begun, by `kind` and `reason` (see [`RelistReason`]).
 pub const RELISTS: &str = "informer_relists_total";
 /// Lists and watches that failed, by `kind` and `reason` (see [`WatchErrorReason`]).
@@ -116,6 +118,7 @@ pub(crate) struct KindMetrics {
     pub(crate) bookmarks: Counter,
     pub(crate) undecodable: Counter,
     pub(crate) undecodable_objects: Gauge,
+    pub(crate) out_of_view: Counter,
     pub(crate) objects: Gauge,
     pub(crate) position: Gauge,
     pub(crate) synced: Gauge,
@@ -135,6 +138,7 @@ impl KindMetrics {
             bookmarks: events("bookmark"),
             undecodable: counter!(UNDECODABLE, "kind" => kind),
             undecodable_objects: gauge!(UNDECODABLE_OBJECTS, "kind" => kind),
+            out_of_view: counter!(OUT_OF_VIEW, "kind" => kind),
             objects: gauge!(OBJECTS, "kind" => kind),
             position: gauge!(POSITION, "kind" => kind),
             synced: gauge!(SYNCED, "kind" => kind),
@@ -172,6 +176,7 @@ pub(crate) fn describe() {
     describe_counter!(EVENTS, "Events that the store of a kind took.");
     describe_counter!(UNDECODABLE, "Times that an object was delivered that could not be decoded.");
     describe_gauge!(UNDECODABLE_OBJECTS, "Objects that could not be decoded when they were last delivered.");
+    describe_counter!(OUT_OF_VIEW, "Objects of other shards that were received, and dropped.");
     describe_counter!(RELISTS, "Complete lists that were begun, by reason.");
     describe_counter!(WATCH_ERRORS, "Lists and watches that failed, by reason.");
     describe_gauge!(OBJECTS, "Objects in the store of a kind.");

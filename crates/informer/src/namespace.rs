@@ -65,6 +65,11 @@ impl Namespace {
         self.pods.is_empty() && self.services.is_empty()
     }
 
+    /// The numbers of pods and of Services.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.pods.len(), self.services.len())
+    }
+
     pub(crate) fn pod(&self, name: &str) -> Option<&Arc<Pod>> {
         self.pods.get(name).map(|entry| &entry.pod)
     }

@@ -5,7 +5,7 @@ use kube_endpoint_core_model::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::{Cluster, StreamEvent};
+use crate::{Cluster, Scope, StreamEvent};
 
 /// A kind that the informer layer watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,6 +40,11 @@ impl Kind {
 }
 
 impl Kind {
+    /// Whether its objects are in namespaces.
+    pub fn is_namespaced(self) -> bool {
+        self != Self::Nodes
+    }
+
     /// The API group, as in an RBAC rule; empty for the core group.
     pub fn api_group(self) -> &'static str {
         match self {
@@ -104,6 +109,18 @@ pub struct Resource {
     pub list_kind: &'static str,
 }
 
+impl Resource {
+    /// Path of the list over a scope.
+    pub(crate) fn path_in(&self, scope: &Scope) -> String {
+        match (scope, self.path.rsplit_once('/')) {
+            (Scope::Namespace(namespace), Some((version, plural))) => {
+                format!("{version}/namespaces/{namespace}/{plural}")
+            }
+            _ => self.path.to_owned(),
+        }
+    }
+}
+
 /// A view that the informer layer can list, watch and store.
 pub trait Object: DeserializeOwned + Intern + Clone + PartialEq + Send + Sync + 'static {
     /// Its kind.
@@ -120,8 +137,8 @@ pub trait Object: DeserializeOwned + Intern + Clone + PartialEq + Send + Sync + 
     fn resource_version(&self) -> ResourceVersion;
     /// Sets the resource version.
     fn set_resource_version(&mut self, version: ResourceVersion);
-    /// Applies an event to the store of this kind.
-    fn apply(cluster: &Cluster, event: StreamEvent<Self>);
+    /// Applies an event to the store of this kind. The list and watch that the event is from covers `scope`.
+    fn apply(cluster: &Cluster, scope: Scope, event: StreamEvent<Self>);
 
     /// Whether two views are equal apart from their versions.
     fn same_but_version(&mut self, other: &Self) -> bool {
@@ -155,21 +172,21 @@ macro_rules! object {
                 self.$($version).+ = version;
             }
 
-            fn apply(cluster: &Cluster, event: StreamEvent<Self>) {
-                cluster.$apply(event);
+            fn apply(cluster: &Cluster, scope: Scope, event: StreamEvent<Self>) {
+                cluster.$apply(scope, event);
             }
         }
     };
 }
 
-object!(Pod, Pods, "/api/v1/pods", "PodList", false, apply_pods, |pod| pod.key.clone(), resource_version);
+object!(Pod, Pods, "/api/v1/pods", "PodList", false, pod_event, |pod| pod.key.clone(), resource_version);
 object!(
     Service,
     Services,
     "/api/v1/services",
     "ServiceList",
     true,
-    apply_services,
+    service_event,
     |service| service.key.clone(),
     resource_version
 );
@@ -179,7 +196,7 @@ object!(
     "/api/v1/nodes",
     "NodeList",
     false,
-    apply_nodes,
+    node_event,
     |node| ObjectKey { namespace: Text::default(), name: node.name.clone() },
     resource_version
 );
@@ -189,7 +206,7 @@ object!(
     "/apis/discovery.k8s.io/v1/endpointslices",
     "EndpointSliceList",
     true,
-    apply_endpoint_slices,
+    endpoint_slice_event,
     |slice| slice.metadata.key(),
     metadata.resource_version
 );
@@ -199,7 +216,7 @@ object!(
     "/api/v1/endpoints",
     "EndpointsList",
     true,
-    apply_endpoints,
+    endpoints_event,
     |endpoints| endpoints.metadata.key(),
     metadata.resource_version
 );

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::{ObjectKey, Pod, Service, Text};
 
+use crate::Scope;
 use crate::namespace::{Namespace, Placement, SelectorChange};
 use crate::pod_list::PodList;
 use crate::selector_index::SetId;
@@ -19,12 +20,22 @@ pub(crate) struct PodServiceIndex {
 }
 
 impl PodServiceIndex {
-    /// Builds the index from scratch.
-    pub(crate) fn of(
+    /// Builds what [`Self::replace`] puts in the place of a scope, from all its Services and pods.
+    pub(crate) fn part(
+        &self,
+        scope: &Scope,
         services: impl Iterator<Item = Arc<Service>>,
         pods: impl Iterator<Item = Arc<Pod>>,
     ) -> Self {
         let mut new = Self::default();
+        if let Scope::Namespace(namespace) = scope {
+            new.nodes = self.nodes.clone();
+            // Placements on nodes are replaced with the namespace, so that no lock is held while this is computed.
+            new.nodes.retain(|_, sets| {
+                sets.retain(|(of, _), _| of != namespace);
+                !sets.is_empty()
+            });
+        }
         for service in services {
             let change = new.selector_change(&service.key, Some(&service));
             new.put_service(service, change);
@@ -35,12 +46,34 @@ impl PodServiceIndex {
         new
     }
 
+    /// Replaces a scope with a part that was built for it. Returns what was replaced.
+    pub(crate) fn replace(&mut self, scope: &Scope, mut part: Self) -> Self {
+        let Scope::Namespace(name) = scope else { return std::mem::replace(self, part) };
+        let nodes = std::mem::replace(&mut self.nodes, part.nodes);
+        let before = self.namespaces.remove(name);
+        if let Some(namespace) = part.namespaces.remove(name) {
+            self.namespaces.insert(name.clone(), namespace);
+        }
+        let (pods, services) = before.as_ref().map_or((0, 0), Namespace::counts);
+        self.pods = self.pods - pods + part.pods;
+        self.services = self.services - services + part.services;
+        let namespaces = before.into_iter().map(|namespace| (name.clone(), namespace)).collect();
+        Self { namespaces, nodes, pods, services }
+    }
+
     pub(crate) fn pod(&self, key: &ObjectKey) -> Option<&Arc<Pod>> {
         self.namespaces.get(&key.namespace)?.pod(&key.name)
     }
 
-    pub(crate) fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        self.namespaces.values().flat_map(Namespace::pods)
+    fn namespaces_in(&self, scope: &Scope) -> impl Iterator<Item = &Namespace> {
+        let one = scope.namespace().and_then(|namespace| self.namespaces.get(namespace));
+        let all = (*scope == Scope::All).then(|| self.namespaces.values());
+        all.into_iter().flatten().chain(one)
+    }
+
+    /// The pods of a scope.
+    pub(crate) fn pods_in(&self, scope: &Scope) -> impl Iterator<Item = &Arc<Pod>> {
+        self.namespaces_in(scope).flat_map(Namespace::pods)
     }
 
     pub(crate) fn pod_count(&self) -> usize {
@@ -60,8 +93,14 @@ impl PodServiceIndex {
         services.take(limit).map(|service| service.key.clone()).collect()
     }
 
+    /// The Services of a scope.
+    pub(crate) fn services_in(&self, scope: &Scope) -> impl Iterator<Item = &Arc<Service>> {
+        self.namespaces_in(scope).flat_map(Namespace::services)
+    }
+
+    /// All Services.
     pub(crate) fn services(&self) -> impl Iterator<Item = &Arc<Service>> {
-        self.namespaces.values().flat_map(Namespace::services)
+        self.services_in(&Scope::All)
     }
 
     pub(crate) fn service_count(&self) -> usize {
@@ -163,12 +202,12 @@ impl PodServiceIndex {
     /// Whether nothing is left of deleted objects.
     #[cfg(test)]
     pub(crate) fn is_clean(&self) -> bool {
-        let placed = self.pods().filter(|pod| pod.node_name.is_some()).count();
+        let placed = self.pods_in(&Scope::All).filter(|pod| pod.node_name.is_some()).count();
         self.namespaces.values().all(Namespace::is_clean)
             && self.nodes.values().all(|sets| !sets.is_empty())
             && self.nodes.values().flat_map(BTreeMap::values).map(|count| *count as usize).sum::<usize>()
                 == placed
-            && self.pods().count() == self.pods
+            && self.pods_in(&Scope::All).count() == self.pods
             && self.services().count() == self.services
     }
 }

@@ -1,45 +1,105 @@
 //! How far each store has read, which kinds have been listed, and which requests keep failing.
+//!
+//! A kind has one list and watch, or one for each namespace. Each of these has a position of its own: what one of them has
+//! read says nothing about the namespaces of the others.
 
 use futures::FutureExt;
-use kube_endpoint_core_model::ResourceVersion;
+use kube_endpoint_core_model::{ResourceVersion, Text};
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use tokio::sync::{Notify, watch};
 
 use crate::status::KindFailure;
-use crate::{Kind, Kinds};
+use crate::{Kind, Kinds, Scope, View};
+
+/// How far a store has read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// The number of lists so far that had a lower version than the store's position, as after a restore of the server's
+    /// storage. Versions of different epochs cannot be compared.
+    pub epoch: u64,
+    /// The version of the last event, bookmark or list.
+    pub version: ResourceVersion,
+}
 
 /// The progress of all kinds.
 #[derive(Debug)]
 pub(crate) struct Progress {
     kinds: [KindProgress; Kind::ALL.len()],
     /// The kinds that [`Cluster::synced`](crate::Cluster::synced) waits for.
-    awaited: Kinds,
+    awaited: watch::Sender<Kinds>,
     synced: watch::Sender<Kinds>,
 }
 
+/// The progress of the lists and watches of one kind.
+#[derive(Debug)]
+enum KindProgress {
+    /// There is one.
+    All(Box<StreamProgress>),
+    /// There is one for each namespace; at least one.
+    Namespaces(BTreeMap<Text, StreamProgress>),
+}
+
+/// The progress of one list and watch.
 #[derive(Debug, Default)]
-struct KindProgress {
-    position: Mutex<Position>,
+struct StreamProgress {
+    state: Mutex<StreamState>,
     /// The last failure, until a request succeeds.
     failure: Mutex<Option<KindFailure>>,
     version_check: Notify,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Position {
-    epoch: u64,
-    version: ResourceVersion,
-    /// The server's versions went back, and the kind has not been listed since.
+struct StreamState {
+    position: Position,
+    /// Whether a complete list was applied and handlers were called for it.
+    synced: bool,
+    /// The server's versions went back, and there was no list since.
     must_list: bool,
     /// The list under way began after the server's versions went back.
     begins_epoch: bool,
 }
 
+impl KindProgress {
+    fn new(scopes: Vec<Scope>) -> Self {
+        let namespaces = scopes.into_iter().filter_map(|scope| match scope {
+            Scope::All => None,
+            Scope::Namespace(namespace) => Some((namespace, StreamProgress::default())),
+        });
+        let namespaces: BTreeMap<_, _> = namespaces.collect();
+        if namespaces.is_empty() { Self::All(Box::default()) } else { Self::Namespaces(namespaces) }
+    }
+
+    fn streams(&self) -> impl Iterator<Item = &StreamProgress> {
+        let (all, namespaces) = match self {
+            Self::All(all) => (Some(&**all), None),
+            Self::Namespaces(namespaces) => (None, Some(namespaces.values())),
+        };
+        all.into_iter().chain(namespaces.into_iter().flatten())
+    }
+
+    /// The list and watch that covers a namespace.
+    fn covering(&self, namespace: &str) -> Option<&StreamProgress> {
+        match self {
+            Self::All(all) => Some(all),
+            Self::Namespaces(namespaces) => namespaces.get(namespace),
+        }
+    }
+
+    fn of(&self, scope: &Scope) -> Option<&StreamProgress> {
+        match (self, scope) {
+            (Self::All(all), Scope::All) => Some(all),
+            (Self::Namespaces(namespaces), Scope::Namespace(namespace)) => namespaces.get(namespace),
+            _ => None,
+        }
+    }
+}
+
 impl Progress {
     /// `awaited` are the kinds to list before the stores count as synced.
-    pub(crate) fn new(awaited: Kinds) -> Self {
-        let kinds = Kind::ALL.map(|_| KindProgress::default());
-        Self { kinds, awaited, synced: watch::Sender::new(Kinds::default()) }
+    pub(crate) fn new(awaited: Kinds, view: &View) -> Self {
+        let kinds = Kind::ALL.map(|kind| KindProgress::new(view.scopes(kind)));
+        Self { kinds, awaited: watch::Sender::new(awaited), synced: watch::Sender::new(Kinds::default()) }
     }
 
     fn of(&self, kind: Kind) -> &KindProgress {
@@ -53,70 +113,105 @@ impl Progress {
         }
     }
 
-    pub(crate) fn position(&self, kind: Kind) -> ResourceVersion {
-        self.of(kind).position.lock().version
+    fn stream(&self, kind: Kind, scope: &Scope) -> Option<&StreamProgress> {
+        self.of(kind).of(scope)
     }
 
-    pub(crate) fn epoch(&self, kind: Kind) -> u64 {
-        self.of(kind).position.lock().epoch
+    /// The lowest version up to which all lists and watches of a kind have read.
+    pub(crate) fn lowest_version(&self, kind: Kind) -> ResourceVersion {
+        let versions = self.of(kind).streams().map(|stream| stream.state.lock().position.version);
+        versions.min().unwrap_or_default()
     }
 
-    /// Moves the position of a kind to the version of an event. Events do not move it back.
-    pub(crate) fn advance(&self, kind: Kind, version: ResourceVersion) {
-        let mut position = self.of(kind).position.lock();
-        position.version = position.version.max(version);
+    /// The position of the list and watch that covers a namespace; the start if none does.
+    pub(crate) fn position_in(&self, kind: Kind, namespace: &str) -> Position {
+        self.of(kind)
+            .covering(namespace)
+            .map_or_else(Position::default, |stream| stream.state.lock().position)
     }
 
-    /// Moves the position of a kind to the version of a complete list. A lower version than before begins a new epoch: the
-    /// server was restored from a backup, or is another one.
-    pub(crate) fn restart(&self, kind: Kind, version: ResourceVersion) {
-        let mut position = self.of(kind).position.lock();
-        if std::mem::take(&mut position.begins_epoch) || version < position.version {
-            position.epoch += 1;
+    /// The position of one list and watch.
+    pub(crate) fn position(&self, kind: Kind, scope: &Scope) -> Position {
+        self.stream(kind, scope).map_or_else(Position::default, |stream| stream.state.lock().position)
+    }
+
+    /// Moves a position to the version of an event. Events do not move it back.
+    pub(crate) fn advance(&self, kind: Kind, scope: &Scope, version: ResourceVersion) {
+        let Some(stream) = self.stream(kind, scope) else { return };
+        let mut state = stream.state.lock();
+        state.position.version = state.position.version.max(version);
+    }
+
+    /// Moves a position to the version of a complete list. A lower version than before begins a new epoch: the server was
+    /// restored from a backup, or is another one.
+    pub(crate) fn restart(&self, kind: Kind, scope: &Scope, version: ResourceVersion) {
+        let Some(stream) = self.stream(kind, scope) else { return };
+        let mut state = stream.state.lock();
+        if std::mem::take(&mut state.begins_epoch) || version < state.position.version {
+            state.position.epoch += 1;
         }
-        position.version = version;
+        state.position.version = version;
     }
 
-    /// Records that the server's version is lower than the position of a kind. All kinds must then be listed: the positions of
-    /// others may be so low that the server has passed them again, although their stores show what was lost.
-    pub(crate) fn went_back(&self, kind: Kind) {
-        // Another kind has found out before.
-        if self.must_list(kind) {
+    /// Records that the server's version is lower than the position of a list and watch. Everything must then be listed:
+    /// other positions may be so low that the server has passed them again, although their stores show what was lost.
+    pub(crate) fn went_back(&self, kind: Kind, scope: &Scope) {
+        // Another one has found out before.
+        if self.must_list(kind, scope) {
             return;
         }
-        for kind in &self.kinds {
-            kind.position.lock().must_list = true;
-            kind.version_check.notify_one();
+        for stream in self.kinds.iter().flat_map(KindProgress::streams) {
+            stream.state.lock().must_list = true;
+            stream.version_check.notify_one();
         }
     }
 
-    /// Whether a kind must be listed because the server's versions went back.
-    pub(crate) fn must_list(&self, kind: Kind) -> bool {
-        self.of(kind).position.lock().must_list
+    /// Whether a list is needed because the server's versions went back.
+    pub(crate) fn must_list(&self, kind: Kind, scope: &Scope) -> bool {
+        self.stream(kind, scope).is_some_and(|stream| stream.state.lock().must_list)
     }
 
-    /// Records that a complete list of a kind begins.
-    pub(crate) fn begin_list(&self, kind: Kind) {
-        let kind = self.of(kind);
-        let mut position = kind.position.lock();
-        if std::mem::take(&mut position.must_list) {
-            position.begins_epoch = true;
+    /// Records that a complete list begins.
+    pub(crate) fn begin_list(&self, kind: Kind, scope: &Scope) {
+        let Some(stream) = self.stream(kind, scope) else { return };
+        let mut state = stream.state.lock();
+        if std::mem::take(&mut state.must_list) {
+            state.begins_epoch = true;
             // A list answers a request for a check.
-            let _ = kind.version_check.notified().now_or_never();
+            let _ = stream.version_check.notified().now_or_never();
         }
     }
 
-    /// Records that the store of a kind holds a complete list and that all handlers have been called for it.
-    pub(crate) fn mark_synced(&self, kind: Kind) {
-        self.synced.send_if_modified(|synced| {
-            let is_new = !synced.contains(kind);
-            *synced = synced.with(kind);
-            is_new
-        });
+    /// Records that a store holds a complete list and that all handlers have been called for it. Returns whether the whole
+    /// kind is synced.
+    pub(crate) fn mark_synced(&self, kind: Kind, scope: &Scope) -> bool {
+        if let Some(stream) = self.stream(kind, scope) {
+            stream.state.lock().synced = true;
+        }
+        let all_synced = self.of(kind).streams().all(|stream| stream.state.lock().synced);
+        if all_synced {
+            self.synced.send_if_modified(|synced| {
+                let is_new = !synced.contains(kind);
+                *synced = synced.with(kind);
+                is_new
+            });
+        }
+        all_synced
+    }
+
+    /// Whether the list of one list and watch has been applied.
+    pub(crate) fn is_synced(&self, kind: Kind, scope: &Scope) -> bool {
+        self.stream(kind, scope).is_some_and(|stream| stream.state.lock().synced)
+    }
+
+    /// Replaces the kinds that [`Self::synced`] waits for.
+    pub(crate) fn set_awaited(&self, kinds: Kinds) {
+        self.awaited.send_replace(kinds);
     }
 
     pub(crate) fn has_synced(&self) -> bool {
-        self.has_synced_kinds(self.awaited)
+        let awaited = *self.awaited.borrow();
+        self.has_synced_kinds(awaited)
     }
 
     pub(crate) fn has_synced_kinds(&self, kinds: Kinds) -> bool {
@@ -124,7 +219,16 @@ impl Progress {
     }
 
     pub(crate) async fn synced(&self) {
-        self.synced_kinds(self.awaited).await;
+        let mut awaited = self.awaited.subscribe();
+        loop {
+            let kinds = *awaited.borrow_and_update();
+            tokio::select! {
+                biased;
+                () = self.synced_kinds(kinds) => return,
+                // The sender lives as long as `self`, so waiting cannot fail.
+                _ = awaited.changed() => {}
+            }
+        }
     }
 
     pub(crate) async fn synced_kinds(&self, kinds: Kinds) {
@@ -132,22 +236,37 @@ impl Progress {
         let _ = self.synced.subscribe().wait_for(|synced| synced.contains_all(kinds)).await;
     }
 
+    /// The failure of a kind that began first, of those that last.
     pub(crate) fn failure(&self, kind: Kind) -> Option<KindFailure> {
-        self.of(kind).failure.lock().clone()
+        let failures = self.of(kind).streams().filter_map(|stream| stream.failure.lock().clone());
+        failures.min_by_key(|failure| failure.since)
     }
 
-    /// Records a failed request, or none after one that succeeded.
-    pub(crate) fn set_failure(&self, kind: Kind, failure: Option<KindFailure>) {
-        *self.of(kind).failure.lock() = failure;
+    /// Records a failed request, or none after one that succeeded. Returns the failure that [`Self::failure`] shows now.
+    pub(crate) fn set_failure(
+        &self,
+        kind: Kind,
+        scope: &Scope,
+        failure: Option<KindFailure>,
+    ) -> Option<KindFailure> {
+        if let Some(stream) = self.stream(kind, scope) {
+            *stream.failure.lock() = failure;
+        }
+        self.failure(kind)
     }
 
-    /// Asks the reflector of a kind for a version check. Requests that it has not taken up yet count as one.
-    pub(crate) fn request_version_check(&self, kind: Kind) {
-        self.of(kind).version_check.notify_one();
+    /// Asks the reflector that covers a namespace for a version check. Requests that it has not taken up yet count as one.
+    pub(crate) fn request_version_check(&self, kind: Kind, namespace: &str) {
+        if let Some(stream) = self.of(kind).covering(namespace) {
+            stream.version_check.notify_one();
+        }
     }
 
-    /// Waits until a version check of a kind is requested. Returns at once if one was requested meanwhile.
-    pub(crate) async fn version_check_requested(&self, kind: Kind) {
-        self.of(kind).version_check.notified().await;
+    /// Waits until a version check is requested. Returns at once if one was requested meanwhile.
+    pub(crate) async fn version_check_requested(&self, kind: Kind, scope: &Scope) {
+        match self.stream(kind, scope) {
+            Some(stream) => stream.version_check.notified().await,
+            None => std::future::pending().await,
+        }
     }
 }

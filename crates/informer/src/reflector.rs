@@ -14,16 +14,19 @@ use crate::line_splitter::LineSplitter;
 use crate::list_builder::ListBuilder;
 use crate::list_splitter::ListSplitter;
 use crate::metrics::KindMetrics;
-use crate::request::{get, list_path, next_chunk, next_chunk_since, watch_path};
+use crate::request::{Target, get, list_path, next_chunk, next_chunk_since, watch_path};
 use crate::state::{Connection, Listing, State, WatchEnd};
 use crate::undecodable::UndecodableObjects;
 use crate::version_check::{VersionChecks, server_version};
-use crate::{ApiClient, Cluster, Object, ReflectorOptions, StreamEvent};
+use crate::{ApiClient, Cluster, KindFailure, Object, ReflectorOptions, Scope, StreamEvent};
 
 /// Lists and watches one kind. What it does next is a [`State`]; what lasts from one request to the next is here.
 pub(crate) struct Reflector<'a, T> {
     client: ApiClient,
     pub(crate) cluster: &'a Cluster,
+    /// What it covers.
+    pub(crate) scope: Scope,
+    target: Target,
     pub(crate) options: ReflectorOptions,
     /// Whether the next complete state is requested as a stream. Turns false when the server does not support it.
     pub(crate) streaming_list: bool,
@@ -40,12 +43,21 @@ pub(crate) struct Reflector<'a, T> {
 }
 
 impl<'a, T: Object> Reflector<'a, T> {
-    pub(crate) fn new(client: ApiClient, cluster: &'a Cluster, options: ReflectorOptions) -> Self {
+    /// `number` counts the reflectors of a kind.
+    pub(crate) fn new(
+        client: ApiClient,
+        cluster: &'a Cluster,
+        scope: Scope,
+        number: u64,
+        options: ReflectorOptions,
+    ) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(options.seed);
-        random.set_stream(T::KIND as u64);
+        random.set_stream(T::KIND as u64 + (number << 8));
         Self {
             client,
             cluster,
+            target: Target::new(&T::RESOURCE, &scope),
+            scope,
             options,
             streaming_list: options.streaming_list,
             random,
@@ -70,9 +82,9 @@ impl<'a, T: Object> Reflector<'a, T> {
         listing: &mut Listing<T>,
     ) -> Result<Option<ResourceVersion>, ListWatchError> {
         if listing.token.is_none() {
-            self.cluster.inner.progress.begin_list(T::KIND);
+            self.cluster.inner.progress.begin_list(T::KIND, &self.scope);
         }
-        let path = list_path(&T::RESOURCE, listing.limit, listing.token.as_deref());
+        let path = list_path(&self.target, listing.limit, listing.token.as_deref());
         let mut body = get(&self.client, &path, self.options.idle_timeout).await?;
         let mut splitter = ListSplitter::default();
         let mut builder = ListBuilder::default();
@@ -81,8 +93,9 @@ impl<'a, T: Object> Reflector<'a, T> {
             while let Some(item) = splitter.next()? {
                 let text = decode::text(&item);
                 match self.decode(decode::raw(&text)?) {
-                    Ok(item) => builder.add(item),
-                    Err(object) => builder.put_undecodable(object.key),
+                    Decoded::InView(item) => builder.add(item),
+                    Decoded::Undecodable(object) => builder.put_undecodable(object.key),
+                    Decoded::OutOfView(_) => {}
                 }
             }
         }
@@ -104,9 +117,9 @@ impl<'a, T: Object> Reflector<'a, T> {
             _ => None,
         };
         if from.is_none() {
-            self.cluster.inner.progress.begin_list(T::KIND);
+            self.cluster.inner.progress.begin_list(T::KIND, &self.scope);
         }
-        let path = watch_path(&T::RESOURCE, from, timeout);
+        let path = watch_path(&self.target, from, timeout);
         let mut body = get(&self.client, &path, idle_timeout).await?;
         if let State::Watching { connection, .. } = state {
             *connection = Some(Connection::new(Instant::now()));
@@ -120,7 +133,7 @@ impl<'a, T: Object> Reflector<'a, T> {
                 State::Watching { from, .. } => tokio::select! {
                     biased;
                     chunk = next_chunk_since(&mut body, heard, idle_timeout) => chunk,
-                    checked = self.checks.next::<T>(&self.client, self.cluster, &self.options, heard, *from) => {
+                    checked = self.checks.next::<T>(&self.client, (self.cluster, &self.scope), &self.options, heard, *from) => {
                         checked?;
                         continue;
                     }
@@ -152,7 +165,12 @@ impl<'a, T: Object> Reflector<'a, T> {
 
     /// Compares the server's version with that of a watch.
     pub(crate) async fn check_version(&mut self, from: ResourceVersion) -> Result<(), ListWatchError> {
-        let server = server_version::<T>(self.client.clone(), self.options.idle_timeout).await?;
+        let server = server_version::<T>(
+            self.client.clone(),
+            Target::new(&T::RESOURCE, &self.scope),
+            self.options.idle_timeout,
+        )
+        .await?;
         if server < from {
             return Err(ListWatchError::VersionWentBack { server, position: from });
         }
@@ -195,9 +213,10 @@ impl<'a, T: Object> Reflector<'a, T> {
             Line::Added(raw) | Line::Modified(raw) => {
                 let is_new = matches!(line, Line::Added(_));
                 match self.decode(raw) {
-                    Ok(item) if is_new => builder.add(item),
-                    Ok(item) => builder.put(item),
-                    Err(object) => builder.put_undecodable(object.key),
+                    Decoded::InView(item) if is_new => builder.add(item),
+                    Decoded::InView(item) => builder.put(item),
+                    Decoded::Undecodable(object) => builder.put_undecodable(object.key),
+                    Decoded::OutOfView(_) => {}
                 }
             }
             Line::Deleted(raw) => {
@@ -218,14 +237,21 @@ impl<'a, T: Object> Reflector<'a, T> {
                 (StreamEvent::Bookmark(resource_version), resource_version)
             }
             Line::Added(raw) | Line::Modified(raw) => match self.decode(raw) {
-                Ok(item) => {
+                Decoded::InView(item) => {
                     let version = item.resource_version();
                     (StreamEvent::Applied(item), version)
                 }
+                Decoded::OutOfView(version) => (StreamEvent::Bookmark(version), version),
                 // The store keeps the last view of the object; the watch continues after it.
-                Err(object) => (StreamEvent::Bookmark(object.resource_version), object.resource_version),
+                Decoded::Undecodable(object) => {
+                    (StreamEvent::Bookmark(object.resource_version), object.resource_version)
+                }
             },
             Line::Deleted(raw) => match decode::object::<T>(raw, &mut self.interner) {
+                Ok(last) if !self.is_in_view(&last) => {
+                    let version = last.resource_version();
+                    (StreamEvent::Bookmark(version), version)
+                }
                 Ok(last) => {
                     self.undecodable.remove(&last.key());
                     let version = last.resource_version();
@@ -241,41 +267,85 @@ impl<'a, T: Object> Reflector<'a, T> {
                 }
             },
         };
-        self.cluster.apply(event);
+        self.cluster.apply_in(&self.scope, event);
         version
     }
 
     /// Replaces the store's content with a complete state.
     pub(crate) fn replace(&mut self, list: ListBuilder<T>, version: ResourceVersion) {
-        tracing::debug!(resource = T::KIND.name(), %version, "listed all objects");
+        tracing::debug!(resource = T::KIND.name(), namespace = self.scope.namespace(), %version, "listed all objects");
         self.undecodable.retain(list.undecodable());
         let event = list.finish(version);
         // Comparing and indexing hundreds of thousands of objects takes long enough to delay the other tasks of this
         // thread, such as a lease renewal.
         match Handle::current().runtime_flavor() {
-            RuntimeFlavor::MultiThread => tokio::task::block_in_place(|| self.cluster.apply(event)),
-            _ => self.cluster.apply(event),
+            RuntimeFlavor::MultiThread => {
+                tokio::task::block_in_place(|| self.cluster.apply_in(&self.scope, event));
+            }
+            _ => self.cluster.apply_in(&self.scope, event),
         }
+    }
+
+    /// Records a failure, or that there is none any more.
+    pub(crate) fn record_failure(&self, failure: Option<KindFailure>) {
+        let shown = self.cluster.inner.progress.set_failure(T::KIND, &self.scope, failure);
+        self.metrics().set_failing(shown.map(|failure| failure.reason));
     }
 
     /// Ends a run of failures.
     fn succeeded(&mut self) {
         let failures = self.failures.count();
         if failures > 0 {
-            tracing::info!(resource = T::KIND.name(), failures, "the API server answers again");
+            tracing::info!(
+                resource = T::KIND.name(),
+                namespace = self.scope.namespace(),
+                failures,
+                "the API server answers again"
+            );
             self.failures.reset();
-            self.metrics().set_failing(None);
-            self.cluster.inner.progress.set_failure(T::KIND, None);
+            self.record_failure(None);
         }
     }
 
-    fn decode(&mut self, raw: &RawValue) -> Result<T, Undecodable> {
-        let outcome = decode::object::<T>(raw, &mut self.interner);
-        match &outcome {
-            Ok(item) if !self.undecodable.is_empty() => self.undecodable.remove(&item.key()),
-            Ok(_) => {}
-            Err(object) => self.undecodable.report(object),
+    fn decode(&mut self, raw: &RawValue) -> Decoded<T> {
+        match decode::object::<T>(raw, &mut self.interner) {
+            Ok(item) if !self.is_in_view(&item) => {
+                self.metrics().out_of_view.increment(1);
+                Decoded::OutOfView(item.resource_version())
+            }
+            Ok(item) => {
+                if !self.undecodable.is_empty() {
+                    self.undecodable.remove(&item.key());
+                }
+                Decoded::InView(item)
+            }
+            Err(object) => match &object.key {
+                Some(key) if !self.covers(&key.namespace) => Decoded::OutOfView(object.resource_version),
+                _ => {
+                    self.undecodable.report(&object);
+                    Decoded::Undecodable(object)
+                }
+            },
         }
-        outcome
     }
+
+    /// Whether the view contains an object. A server that does not know `shardSelector` sends those of other shards too.
+    fn is_in_view(&self, item: &T) -> bool {
+        let is_whole_cluster = self.scope == Scope::All && self.cluster.view().shard().is_none();
+        is_whole_cluster || self.covers(&item.key().namespace)
+    }
+
+    fn covers(&self, namespace: &str) -> bool {
+        self.scope.contains(namespace) && self.cluster.view().contains(T::KIND, namespace)
+    }
+}
+
+/// An object that was received.
+enum Decoded<T> {
+    /// The view contains it.
+    InView(T),
+    /// The view does not contain it. This is its version.
+    OutOfView(ResourceVersion),
+    /// It cannot be decoded.
+    Undecodable(Undecodable),
 }

@@ -14,34 +14,62 @@ use kube_endpoint_core_model::ResourceVersion;
 use tokio::time::Instant;
 
 use crate::error::ListWatchError;
-use crate::{ApiClient, Resource};
+use crate::{ApiClient, Resource, Scope};
 
 /// The most bytes that are read of a body that is not a list or a watch.
 const MAX_BODY: usize = 16 << 20;
 
+/// What a reflector lists and watches.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// Path of the list.
+    path: String,
+    /// The shard that the server is asked to select, as `shardSelector`.
+    pub(crate) shard_selector: Option<String>,
+}
+
+impl Target {
+    /// The objects of a resource in a scope.
+    pub(crate) fn new(resource: &Resource, scope: &Scope) -> Self {
+        Self { path: resource.path_in(scope), shard_selector: None }
+    }
+
+    fn push_shard_selector(&self, path: &mut String, separator: char) {
+        if let Some(selector) = &self.shard_selector {
+            let _ = write!(path, "{separator}shardSelector=");
+            escape(path, selector);
+        }
+    }
+}
+
 /// The path of one page of a list. A `limit` of 0 requests all objects at once. No version is requested, so a list is never
 /// older than what was received before.
-pub(crate) fn list_path(resource: &Resource, limit: u32, token: Option<&str>) -> String {
-    let mut path = resource.path.to_owned();
+pub(crate) fn list_path(target: &Target, limit: u32, token: Option<&str>) -> String {
+    let mut path = target.path.clone();
+    let mut separator = '?';
     if limit > 0 {
         let _ = write!(path, "?limit={limit}");
+        separator = '&';
     }
     if let Some(token) = token {
         path.push_str("&continue=");
         escape(&mut path, token);
     }
+    target.push_shard_selector(&mut path, separator);
     path
 }
 
 /// The path of a watch. Without a version, the watch begins with the complete state.
-pub(crate) fn watch_path(resource: &Resource, from: Option<ResourceVersion>, timeout: Duration) -> String {
+pub(crate) fn watch_path(target: &Target, from: Option<ResourceVersion>, timeout: Duration) -> String {
     let seconds = timeout.as_secs();
-    let path = resource.path;
+    let path = &target.path;
     let from = match from {
         Some(version) => format!("resourceVersion={version}"),
         None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
     };
-    format!("{path}?watch=true&allowWatchBookmarks=true&{from}&timeoutSeconds={seconds}")
+    let mut path = format!("{path}?watch=true&allowWatchBookmarks=true&{from}&timeoutSeconds={seconds}");
+    target.push_shard_selector(&mut path, '&');
+    path
 }
 
 /// Percent-encodes a query value.
@@ -133,7 +161,9 @@ mod tests {
 
     #[test]
     fn paths() {
-        let (pods, slices) = (&Pod::RESOURCE, &EndpointSlice::RESOURCE);
+        let target = |resource, scope: &Scope| Target::new(resource, scope);
+        let (pods, slices) =
+            (&target(&Pod::RESOURCE, &Scope::All), &target(&EndpointSlice::RESOURCE, &Scope::All));
         let check = |path: String, want: &str| assert_eq!(path, want);
         check(list_path(pods, 500, None), "/api/v1/pods?limit=500");
         check(list_path(pods, 0, None), "/api/v1/pods");
@@ -145,6 +175,20 @@ mod tests {
         check(
             watch_path(pods, None, Duration::from_secs(9)),
             "/api/v1/pods?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=9",
+        );
+        let scope = Scope::Namespace("a-b".into());
+        let (mut pods, slices) = (target(&Pod::RESOURCE, &scope), target(&EndpointSlice::RESOURCE, &scope));
+        check(list_path(&pods, 1, None), "/api/v1/namespaces/a-b/pods?limit=1");
+        check(list_path(&slices, 0, None), "/apis/discovery.k8s.io/v1/namespaces/a-b/endpointslices");
+        pods.shard_selector = Some("f(a, '0x0')".to_owned());
+        check(list_path(&pods, 0, None), "/api/v1/namespaces/a-b/pods?shardSelector=f%28a%2C%20%270x0%27%29");
+        check(
+            list_path(&pods, 5, Some("t")),
+            "/api/v1/namespaces/a-b/pods?limit=5&continue=t&shardSelector=f%28a%2C%20%270x0%27%29",
+        );
+        check(
+            watch_path(&pods, Some(ResourceVersion(7)), Duration::from_secs(9)),
+            "/api/v1/namespaces/a-b/pods?watch=true&allowWatchBookmarks=true&resourceVersion=7&timeoutSeconds=9&shardSelector=f%28a%2C%20%270x0%27%29",
         );
     }
 }

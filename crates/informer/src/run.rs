@@ -17,7 +17,8 @@ use crate::{ApiClient, Cluster, Object, ReflectorOptions};
 /// After a watch that lasted this long, the next relist counts as the first of its run again.
 const STABLE_WATCH: Duration = Duration::from_secs(10);
 
-/// Lists and watches one kind, and applies what it receives to a cluster, until `shutdown` completes.
+/// Lists and watches one kind, and applies what it receives to a cluster, until `shutdown` completes. If the cluster's view
+/// is limited to some namespaces, there is one list and watch for each of them; nodes are always listed as a whole.
 ///
 /// It never gives up. While the API server is unreachable or refuses requests, the reflector logs that and retries with
 /// backoff; the cluster keeps its content. A kind that has never been listed stays unsynced.
@@ -28,13 +29,17 @@ pub async fn run<T: Object>(
     shutdown: impl Future<Output = ()>,
 ) {
     let mut shutdown = pin!(shutdown);
-    let mut reflector = Reflector::<T>::new(client, &cluster, options);
-    // Boxed, since the future is large and there is one for each kind.
-    let mut forever = Box::pin(reflector.forever());
+    let scopes = cluster.view().scopes(T::KIND);
+    let reflectors = scopes.into_iter().zip(0..).map(|(scope, number)| {
+        let mut reflector = Reflector::<T>::new(client.clone(), &cluster, scope, number, options);
+        // Boxed, since the future is large and there is at least one for each kind.
+        Box::pin(async move { reflector.forever().await })
+    });
+    let mut all = std::pin::pin!(futures::future::join_all(reflectors));
     tokio::select! {
         biased;
         () = &mut shutdown => {}
-        () = &mut forever => {}
+        _ = &mut all => {}
     }
 }
 
@@ -80,7 +85,12 @@ impl<T: Object> Reflector<'_, T> {
                 };
                 match state.after_end(end, now) {
                     next @ (Next::Resume | Next::Check) => {
-                        tracing::debug!(resource = T::KIND.name(), ?end, "the watch ended");
+                        tracing::debug!(
+                            resource = T::KIND.name(),
+                            namespace = self.scope.namespace(),
+                            ?end,
+                            "the watch ended"
+                        );
                         state.transition(next, self.streaming_list, self.options.page_size)
                     }
                     _ => {
@@ -96,7 +106,7 @@ impl<T: Object> Reflector<'_, T> {
     fn failed(&mut self, state: State<T>, error: &ListWatchError) -> State<T> {
         let next = state.after_error(error, self.failures.count(), Instant::now());
         if matches!(error, ListWatchError::VersionWentBack { .. }) {
-            self.cluster.inner.progress.went_back(T::KIND);
+            self.cluster.inner.progress.went_back(T::KIND, &self.scope);
         }
         let verb = match state {
             State::Streaming { .. } | State::Watching { .. } => ListWatchVerb::Watch,
@@ -107,12 +117,14 @@ impl<T: Object> Reflector<'_, T> {
         }
         let delay = match next {
             Next::Resume | Next::Check => {
-                tracing::debug!(resource = T::KIND.name(), %error, "the watch was interrupted");
+                tracing::debug!(resource = T::KIND.name(), namespace = self.scope.namespace(), %error, "the watch was interrupted");
                 Duration::ZERO
             }
             Next::DisableStreaming => {
                 tracing::info!(
                     resource = T::KIND.name(),
+                namespace = self.scope.namespace(),
+                    namespace = self.scope.namespace(),
                     %error,
                     "the API server does not support streaming lists; listing in pages"
                 );
@@ -135,7 +147,6 @@ impl<T: Object> Reflector<'_, T> {
             self.failing_since = Instant::now();
         }
         let delay = self.failures.next_delay(&mut self.random).max(self.retry_after(error));
-        self.metrics().set_failing(Some(error.reason()));
         let failure = KindFailure {
             verb,
             reason: error.reason(),
@@ -144,9 +155,9 @@ impl<T: Object> Reflector<'_, T> {
             failures: self.failures.count(),
             since: self.failing_since,
         };
-        let is_synced = self.cluster.has_synced_kinds([T::KIND]);
-        failure.log(T::KIND, is_synced, delay);
-        self.cluster.inner.progress.set_failure(T::KIND, Some(failure));
+        let is_synced = self.cluster.inner.progress.is_synced(T::KIND, &self.scope);
+        failure.log(T::KIND, &self.scope, is_synced, delay);
+        self.record_failure(Some(failure));
         delay
     }
 
@@ -171,6 +182,7 @@ impl<T: Object> Reflector<'_, T> {
         if reason != RelistReason::Expired {
             tracing::warn!(
                 resource = T::KIND.name(),
+                namespace = self.scope.namespace(),
                 verb = verb.as_str(),
                 %error,
                 retry_in = ?whole_millis(delay),
@@ -182,7 +194,8 @@ impl<T: Object> Reflector<'_, T> {
     }
 
     fn report_relist(&self, reason: RelistReason) {
-        tracing::info!(resource = T::KIND.name(), reason = reason.as_str(), "listing all objects");
+        let namespace = self.scope.namespace();
+        tracing::info!(resource = T::KIND.name(), namespace, reason = reason.as_str(), "listing all objects");
         self.metrics().relist(reason);
     }
 }

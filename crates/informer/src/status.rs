@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::Kind;
 use crate::metrics::WatchErrorReason;
+use crate::{Kind, Scope};
 
 /// A kind that has not been listed after this many failures, whatever they are, is reported as an error.
 const FAILURES_BEFORE_ERROR: u32 = 3;
@@ -69,21 +69,31 @@ impl KindFailure {
 
     /// Logs the failure: as an error if the server forbade the request, or if the kind has never been listed and the server
     /// refused the list or it failed repeatedly; otherwise as a warning.
-    pub(crate) fn log(&self, kind: Kind, is_synced: bool, delay: Duration) {
+    pub(crate) fn log(&self, kind: Kind, scope: &Scope, is_synced: bool, delay: Duration) {
         let (resource, verb, error) = (kind.name(), self.verb.as_str(), &self.message);
+        let namespace = scope.namespace();
         let retry_in = whole_millis(delay);
         if let Some(missing) = self.missing_permission(kind) {
-            tracing::error!(resource, verb, error, missing, ?retry_in, "a permission is missing (RBAC)");
+            tracing::error!(
+                resource,
+                namespace,
+                verb,
+                error,
+                missing,
+                ?retry_in,
+                "a permission is missing (RBAC)"
+            );
         } else if !is_synced && (self.code.is_some() || self.failures >= FAILURES_BEFORE_ERROR) {
             tracing::error!(
                 resource,
+                namespace,
                 verb,
                 error,
                 ?retry_in,
                 "cannot list this kind; controllers that read it do not start before it is listed"
             );
         } else {
-            tracing::warn!(resource, verb, error, ?retry_in, "trying again");
+            tracing::warn!(resource, namespace, verb, error, ?retry_in, "trying again");
         }
     }
 }

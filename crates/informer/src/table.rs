@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, Text};
 
-use crate::Object;
+use crate::{Object, Scope};
 
 /// An object that is stored in a [`Table`].
 pub(crate) trait Indexed: Object {
-    /// The Service under which the object is indexed, if it is.
+    /// The Service under which the object is indexed, if it is. It is in the object's namespace.
     fn index_key(&self) -> Option<ObjectKey>;
 }
 
@@ -34,21 +34,34 @@ impl Indexed for Node {
 
 #[derive(Debug)]
 pub(crate) struct Table<T> {
-    items: BTreeMap<Text, BTreeMap<Text, Arc<T>>>,
-    /// By the key of the Service, then by name.
-    by_service: BTreeMap<ObjectKey, BTreeMap<Text, Arc<T>>>,
+    /// Without empty ones.
+    namespaces: BTreeMap<Text, Namespace<T>>,
     len: usize,
+}
+
+/// The objects of one namespace.
+#[derive(Debug)]
+struct Namespace<T> {
+    items: BTreeMap<Text, Arc<T>>,
+    /// By the name of the Service, then by name.
+    by_service: BTreeMap<Text, BTreeMap<Text, Arc<T>>>,
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { items: BTreeMap::new(), by_service: BTreeMap::new(), len: 0 }
+        Self { namespaces: BTreeMap::new(), len: 0 }
+    }
+}
+
+impl<T> Default for Namespace<T> {
+    fn default() -> Self {
+        Self { items: BTreeMap::new(), by_service: BTreeMap::new() }
     }
 }
 
 impl<T: Indexed> Table<T> {
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
-        self.items.get(namespace)?.get(name)
+        self.namespaces.get(namespace)?.items.get(name)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -57,13 +70,20 @@ impl<T: Indexed> Table<T> {
 
     /// All objects, sorted by namespace and name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.items.values().flat_map(BTreeMap::values)
+        self.namespaces.values().flat_map(|namespace| namespace.items.values())
+    }
+
+    /// The objects that a list and watch covers, sorted by namespace and name.
+    pub(crate) fn iter_in(&self, scope: &Scope) -> impl Iterator<Item = &Arc<T>> {
+        let one = scope.namespace().and_then(|namespace| self.namespaces.get(namespace));
+        let all = (*scope == Scope::All).then(|| self.iter());
+        all.into_iter().flatten().chain(one.into_iter().flat_map(|namespace| namespace.items.values()))
     }
 
     /// The keys after `after`, sorted, `limit` at most.
     pub(crate) fn keys_after(&self, after: &ObjectKey, limit: usize) -> Vec<ObjectKey> {
-        let namespaces = self.items.range(after.namespace.clone()..);
-        let keys = namespaces.flat_map(|(namespace, items)| {
+        let namespaces = self.namespaces.range(after.namespace.clone()..);
+        let keys = namespaces.flat_map(|(namespace, Namespace { items, .. })| {
             let start = if *namespace == after.namespace {
                 Bound::Excluded(after.name.clone())
             } else {
@@ -77,38 +97,59 @@ impl<T: Indexed> Table<T> {
 
     /// The objects of a Service, sorted by name.
     pub(crate) fn by_service(&self, service: &ObjectKey) -> impl Iterator<Item = &Arc<T>> {
-        self.by_service.get(service).into_iter().flat_map(BTreeMap::values)
+        let namespace = self.namespaces.get(&service.namespace);
+        let items = namespace.and_then(|namespace| namespace.by_service.get(&service.name));
+        items.into_iter().flat_map(BTreeMap::values)
     }
 
     pub(crate) fn put(&mut self, key: ObjectKey, item: Arc<T>) {
+        let namespace = self.namespaces.entry(key.namespace).or_default();
         let service = item.index_key();
-        let before = self.items.entry(key.namespace).or_default().insert(key.name.clone(), Arc::clone(&item));
+        let before = namespace.items.insert(key.name.clone(), Arc::clone(&item));
         match before {
             None => self.len += 1,
-            Some(before) if before.index_key() != service => self.remove_from_service(&before, &key.name),
+            Some(before) if before.index_key() != service => {
+                namespace.remove_from_service(&before, &key.name);
+            }
             Some(_) => {}
         }
         if let Some(service) = service {
-            self.by_service.entry(service).or_default().insert(key.name, item);
+            namespace.by_service.entry(service.name).or_default().insert(key.name, item);
         }
     }
 
     pub(crate) fn remove(&mut self, key: &ObjectKey) {
-        let Some(names) = self.items.get_mut(&key.namespace) else { return };
-        let Some(item) = names.remove(&key.name) else { return };
-        if names.is_empty() {
-            self.items.remove(&key.namespace);
+        let Some(namespace) = self.namespaces.get_mut(&key.namespace) else { return };
+        let Some(item) = namespace.items.remove(&key.name) else { return };
+        namespace.remove_from_service(&item, &key.name);
+        if namespace.items.is_empty() {
+            self.namespaces.remove(&key.namespace);
         }
         self.len -= 1;
-        self.remove_from_service(&item, &key.name);
     }
 
+    /// Replaces the objects that a list and watch covers with those of `now`. Returns the replaced ones, for the caller to
+    /// drop after releasing the lock.
+    pub(crate) fn replace(&mut self, scope: &Scope, mut now: Self) -> Self {
+        let Scope::Namespace(name) = scope else { return std::mem::replace(self, now) };
+        let before = self.namespaces.remove(name);
+        if let Some(namespace) = now.namespaces.remove(name) {
+            self.len += namespace.items.len();
+            self.namespaces.insert(name.clone(), namespace);
+        }
+        let len = before.as_ref().map_or(0, |namespace| namespace.items.len());
+        self.len -= len;
+        Self { namespaces: before.into_iter().map(|namespace| (name.clone(), namespace)).collect(), len }
+    }
+}
+
+impl<T: Indexed> Namespace<T> {
     fn remove_from_service(&mut self, item: &T, name: &str) {
         let Some(service) = item.index_key() else { return };
-        if let Some(names) = self.by_service.get_mut(&service) {
+        if let Some(names) = self.by_service.get_mut(&service.name) {
             names.remove(name);
             if names.is_empty() {
-                self.by_service.remove(&service);
+                self.by_service.remove(&service.name);
             }
         }
     }
@@ -124,6 +165,34 @@ mod tests {
         let labels = [(LABEL_SERVICE_NAME, service)].into_iter().collect();
         let metadata = ObjectMeta { name: name.into(), namespace: "n".into(), labels, ..Default::default() };
         Arc::new(EndpointSlice { metadata, ..Default::default() })
+    }
+
+    #[test]
+    fn the_objects_of_one_namespace_are_replaced_at_once() {
+        let of = |objects: &[(&str, &str)]| {
+            let mut table = Table::default();
+            for (namespace, name) in objects {
+                let mut slice = (*slice(name, "web")).clone();
+                slice.metadata.namespace = (*namespace).into();
+                table.put(slice.key(), Arc::new(slice));
+            }
+            table
+        };
+        let keys = |table: &Table<EndpointSlice>, scope: &Scope| {
+            let keys: Vec<_> = table.iter_in(scope).map(|slice| slice.key().to_string()).collect();
+            keys.join(" ")
+        };
+        let mut table = of(&[("m", "a"), ("n", "a"), ("n", "b")]);
+        let scope = Scope::Namespace("n".into());
+        let before = table.replace(&scope, of(&[("n", "b"), ("n", "c"), ("n", "d")]));
+        assert_eq!((keys(&before, &Scope::All).as_str(), before.len()), ("n/a n/b", 2));
+        assert_eq!((keys(&table, &Scope::All).as_str(), table.len()), ("m/a n/b n/c n/d", 4));
+        assert_eq!(keys(&table, &scope), "n/b n/c n/d");
+        assert_eq!(table.by_service(&ObjectKey::new("n", "web")).count(), 3);
+        let before = table.replace(&scope, Table::default());
+        assert_eq!((before.len(), table.len(), keys(&table, &scope).as_str()), (3, 1, ""));
+        assert_eq!(table.replace(&Scope::All, of(&[("n", "a")])).len(), 1);
+        assert_eq!(keys(&table, &Scope::All), "n/a");
     }
 
     #[test]
@@ -148,10 +217,10 @@ mod tests {
         table.remove(&ObjectKey::new("n", "b"));
         table.remove(&ObjectKey::new("n", "gone"));
         check(&table, "web", "");
-        assert_eq!((table.len(), table.iter().count(), table.by_service.len()), (3, 3, 1));
+        assert_eq!((table.len(), table.iter().count(), table.namespaces["n"].by_service.len()), (3, 3, 1));
         for name in ["a", "c", "d"] {
             table.remove(&ObjectKey::new("n", name));
         }
-        assert!(table.items.is_empty() && table.by_service.is_empty());
+        assert!(table.namespaces.is_empty() && table.len() == 0);
     }
 }

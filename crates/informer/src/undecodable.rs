@@ -28,8 +28,9 @@ impl<'a, T: Object> UndecodableObjects<'a, T> {
     /// Records that an object could not be decoded.
     pub(crate) fn report(&mut self, object: &Undecodable) {
         self.metrics.undecodable.increment(1);
+        let before = self.keys.len();
         let is_known = object.key.as_ref().is_some_and(|key| !self.keys.insert(key.clone()));
-        self.update_gauge();
+        self.update_gauge(before);
         if !is_known {
             let key = object.key.as_ref().map_or_else(|| "(no name)".to_owned(), ToString::to_string);
             tracing::warn!(
@@ -44,18 +45,23 @@ impl<'a, T: Object> UndecodableObjects<'a, T> {
 
     /// Records that an object was decoded or deleted.
     pub(crate) fn remove(&mut self, key: &ObjectKey) {
-        if self.keys.remove(key) {
-            self.update_gauge();
-        }
+        let before = self.keys.len();
+        self.keys.remove(key);
+        self.update_gauge(before);
     }
 
     /// Keeps only objects that are still undecodable in a complete list.
     pub(crate) fn retain(&mut self, listed: &BTreeSet<ObjectKey>) {
+        let before = self.keys.len();
         self.keys.retain(|key| listed.contains(key));
-        self.update_gauge();
+        self.update_gauge(before);
     }
 
-    fn update_gauge(&self) {
-        self.metrics.undecodable_objects.set(self.keys.len() as f64);
+    /// The lists and watches of a kind share the gauge.
+    fn update_gauge(&self, before: usize) {
+        let now = self.keys.len();
+        if now != before {
+            self.metrics.undecodable_objects.increment(now as f64 - before as f64);
+        }
     }
 }

@@ -11,8 +11,8 @@ use kube_endpoint_core_model::ResourceVersion;
 use tokio::time::{Instant, sleep_until};
 
 use crate::error::ListWatchError;
-use crate::request::{get, list_path, read_all};
-use crate::{ApiClient, Cluster, Object, ReflectorOptions, decode};
+use crate::request::{Target, get, list_path, read_all};
+use crate::{ApiClient, Cluster, Object, ReflectorOptions, Scope, decode};
 
 /// The shortest time between two checks on an open watch.
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
@@ -48,13 +48,13 @@ impl VersionChecks {
     pub(crate) async fn next<T: Object>(
         &mut self,
         client: &ApiClient,
-        cluster: &Cluster,
+        (cluster, scope): (&Cluster, &Scope),
         options: &ReflectorOptions,
         silent_since: Instant,
         from: ResourceVersion,
     ) -> Result<(), ListWatchError> {
         let progress = &cluster.inner.progress;
-        if progress.must_list(T::KIND) {
+        if progress.must_list(T::KIND, scope) {
             return Err(ListWatchError::OtherVersionWentBack);
         }
         if self.running.is_none() {
@@ -62,8 +62,8 @@ impl VersionChecks {
                 let since = self.last.map_or(silent_since, |last| last.max(silent_since));
                 tokio::select! {
                     biased;
-                    () = progress.version_check_requested(T::KIND) => {
-                        if progress.must_list(T::KIND) {
+                    () = progress.version_check_requested(T::KIND, scope) => {
+                        if progress.must_list(T::KIND, scope) {
                             return Err(ListWatchError::OtherVersionWentBack);
                         }
                         self.requested = true;
@@ -75,7 +75,8 @@ impl VersionChecks {
                 sleep_until(last + MIN_INTERVAL).await;
             }
             self.last = Some(Instant::now());
-            let answer = server_version::<T>(client.clone(), options.idle_timeout).boxed();
+            let target = Target::new(&T::RESOURCE, scope);
+            let answer = server_version::<T>(client.clone(), target, options.idle_timeout).boxed();
             self.running = Some(Running { from, answer });
         }
         let Some(Running { from, answer }) = &mut self.running else { return Ok(()) };
@@ -124,9 +125,10 @@ impl VersionChecks {
 /// The server's current version of a kind, from a list of at most one object.
 pub(crate) async fn server_version<T: Object>(
     client: ApiClient,
+    target: Target,
     idle_timeout: Duration,
 ) -> Result<ResourceVersion, ListWatchError> {
-    let path = list_path(&T::RESOURCE, 1, None);
+    let path = list_path(&target, 1, None);
     let mut body = get(&client, &path, idle_timeout).await?;
     let text = read_all(&mut body, idle_timeout).await?;
     Ok(decode::page::<T>(&decode::text(&text))?.resource_version)

@@ -7,7 +7,7 @@ use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, Node, NodeLookup, ObjectKey, ObjectMeta, Pod, ResourceVersion, Service,
 };
-use kube_endpoint_informer::{Change, Cluster, Handler, Kind, PodEvent, StreamEvent, feed};
+use kube_endpoint_informer::{Change, Cluster, Handler, Kind, PodEvent, Scope, StreamEvent, feed};
 use parking_lot::Mutex;
 
 const V: fn(u64) -> ResourceVersion = ResourceVersion;
@@ -239,7 +239,7 @@ fn on_relisted_is_called_after_the_changes_of_a_list() {
             self.0.lock().push(change.latest().map_or("-".into(), |slice| slice.metadata.name.to_string()));
         }
 
-        fn on_relisted(&self, kind: Kind) {
+        fn on_relisted(&self, kind: Kind, _: &Scope) {
             self.0.lock().push(kind.name().into());
         }
     }

@@ -6,7 +6,7 @@
 //! included. Upstream compares generations by uid (`endpointslice_tracker.go`), which misses the deletion of a slice by
 //! another client if the controller has not written that slice since it started.
 //!
-//! Versions are compared within an epoch only. When a new epoch begins, writes of earlier ones are no longer waited for, and
+//! Versions are compared within an epoch only. Epochs are counted for each namespace: the cache may list them one by one. When a new epoch begins, writes of earlier ones are no longer waited for, and
 //! an event of an object that was written in an earlier one counts as foreign. Names of unresolved creates are kept.
 //!
 //! Only outstanding writes are held, so nothing is left of objects that no longer exist.
@@ -20,7 +20,7 @@ mod state;
 
 use state::{Object, Seen, State};
 
-/// The position of a cache in the event stream of one kind. If the server's versions go back, as after a restore from a
+/// The position of a cache in the event stream of one kind, or of one kind in one namespace. If the server's versions go back, as after a restore from a
 /// backup, a new epoch begins. Versions of different epochs cannot be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CachePosition {
@@ -65,7 +65,7 @@ impl WriteTracker {
         cached_uids: impl IntoIterator<Item = &'a Text>,
     ) -> bool {
         let mut state = self.state.lock();
-        state.enter(position.epoch);
+        state.enter(&owner.namespace, position.epoch);
         let State { owners, objects, .. } = &mut *state;
         let Some(entry) = owners.get_mut(owner) else { return false };
         entry.written = entry.written.filter(|written| written.is_ahead_of(position));
@@ -97,7 +97,7 @@ impl WriteTracker {
     /// [`Self::deleted`], [`Self::failed`].
     pub fn begin(&self, object: &ObjectKey) {
         let mut state = self.state.lock();
-        let epoch = state.epoch;
+        let epoch = state.epoch(&object.namespace);
         let tracked = state.objects.entry(object.clone()).or_default();
         tracked.in_flight = true;
         if tracked.epoch != epoch {
@@ -127,10 +127,13 @@ impl WriteTracker {
 
     /// Owners of objects that were created but never appeared in the cache, although it has read past their versions: they
     /// were deleted before a relist. The owners must be synced. Call this after each relist, when its changes have been
-    /// observed.
-    pub fn unseen_creates(&self, position: CachePosition) -> Vec<ObjectKey> {
-        let mut state = self.state.lock();
-        state.enter(position.epoch);
+    /// observed, with a function that tells which namespaces were listed and the position after it.
+    pub fn unseen_creates(
+        &self,
+        is_listed: impl Fn(&str) -> bool,
+        position: CachePosition,
+    ) -> Vec<ObjectKey> {
+        let state = self.state.lock();
         let is_unseen = |key: &ObjectKey| {
             let created = state.objects.get(key).filter(|object| object.created).and_then(Object::written);
             created.is_some_and(|created| !created.is_ahead_of(position))
@@ -138,7 +141,7 @@ impl WriteTracker {
         let mut unseen: Vec<ObjectKey> = state
             .owners
             .iter()
-            .filter(|(_, entry)| entry.objects.iter().any(is_unseen))
+            .filter(|(owner, entry)| is_listed(&owner.namespace) && entry.objects.iter().any(is_unseen))
             .map(|(owner, _)| owner.clone())
             .collect();
         unseen.sort();
@@ -155,8 +158,9 @@ impl WriteTracker {
         position: CachePosition,
     ) -> bool {
         let mut state = self.state.lock();
-        state.enter(position.epoch);
-        let State { owners, objects, epoch } = &mut *state;
+        state.enter(&object.namespace, position.epoch);
+        let epoch = state.epoch(&object.namespace);
+        let State { owners, objects, .. } = &mut *state;
         let entry = owners.entry(owner.clone()).or_default();
         entry.unresolved.remove(&object.name);
         let tracked = objects
@@ -174,7 +178,7 @@ impl WriteTracker {
         let echo = Seen::Version { epoch: written.epoch, version };
         let changed_meanwhile = match tracked.seen.take() {
             // A new epoch began while the write was in flight. Whether the write belongs to it is unknown.
-            _ if written.epoch != *epoch => {
+            _ if written.epoch != epoch => {
                 objects.remove(object);
                 entry.objects.remove(object);
                 true
@@ -245,7 +249,7 @@ impl WriteTracker {
         seen: CachePosition,
     ) -> Observation {
         let mut state = self.state.lock();
-        state.enter(seen.epoch);
+        state.enter(&object.namespace, seen.epoch);
         if let Some(owner) = owner
             && let Some(entry) = state.owners.get_mut(owner)
         {

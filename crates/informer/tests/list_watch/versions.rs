@@ -194,7 +194,8 @@ async fn a_relist_that_goes_back_begins_a_new_epoch() {
     play_with(60, in_pages(), script, async |cluster: Cluster| {
         for seconds in [10, 20] {
             tokio::time::sleep(Duration::from_secs(seconds)).await;
-            let position = (cluster.epoch(Kind::Endpoints), cluster.position(Kind::Endpoints).0);
+            let position =
+                (cluster.position_in(Kind::Endpoints, "").epoch, cluster.position(Kind::Endpoints).0);
             epochs.lock().unwrap().push(position);
         }
     })
@@ -214,7 +215,7 @@ async fn suspicious(cluster: Cluster, at: &[u64]) {
         now = *seconds;
         // Writers that meet conflicts at the same time ask at the same time.
         for _ in 0..100 {
-            cluster.request_version_check(Kind::Endpoints);
+            cluster.request_version_check(Kind::Endpoints, "n");
         }
     }
 }

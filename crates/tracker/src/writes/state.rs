@@ -10,8 +10,8 @@ use super::{CachePosition, Observation};
 pub(super) struct State {
     pub(super) owners: HashMap<ObjectKey, Owner>,
     pub(super) objects: HashMap<ObjectKey, Object>,
-    /// The latest epoch that was passed in.
-    pub(super) epoch: u64,
+    /// The latest epoch that was passed in for a namespace, without those that are 0. Namespaces may be listed one by one.
+    epochs: HashMap<Text, u64>,
 }
 
 #[derive(Debug, Default)]
@@ -56,9 +56,16 @@ pub(super) enum Seen {
 }
 
 impl State {
-    /// Takes note of the epoch of the cache.
-    pub(super) fn enter(&mut self, epoch: u64) {
-        self.epoch = self.epoch.max(epoch);
+    /// Takes note of the epoch of the cache in a namespace.
+    pub(super) fn enter(&mut self, namespace: &Text, epoch: u64) {
+        if epoch > self.epoch(namespace) {
+            self.epochs.insert(namespace.clone(), epoch);
+        }
+    }
+
+    /// The latest epoch of a namespace.
+    pub(super) fn epoch(&self, namespace: &Text) -> u64 {
+        self.epochs.get(namespace).copied().unwrap_or_default()
     }
 
     pub(super) fn observe_applied(

@@ -284,12 +284,16 @@ fn creates_that_a_list_does_not_show_are_reported() {
     assert!(!create("a", 10, 0));
     assert!(!create("b", 12, 0));
     fixture.write("c", 11);
-    assert_eq!(fixture.0.unseen_creates(at(9)), []);
-    assert_eq!(fixture.0.unseen_creates(at(10)), [owner()]);
+    assert_eq!(fixture.0.unseen_creates(|_| true, at(9)), []);
+    assert_eq!(fixture.0.unseen_creates(|_| true, at(10)), [owner()]);
     assert_eq!(fixture.sees("a", 10), Own);
-    assert_eq!(fixture.0.unseen_creates(at(11)), [], "one that is shown, and one that was there before");
+    assert_eq!(
+        fixture.0.unseen_creates(|_| true, at(11)),
+        [],
+        "one that is shown, and one that was there before"
+    );
     assert!(!fixture.stale(20, &[]), "a sync sees that it is gone");
-    assert_eq!(fixture.0.unseen_creates(at(20)), []);
+    assert_eq!(fixture.0.unseen_creates(|_| true, at(20)), []);
     assert!(create("d", 30, 31), "the list was there before the answer");
     fixture.0.begin(&slice("e"));
     assert_eq!(fixture.sees("e", 40), InFlight);

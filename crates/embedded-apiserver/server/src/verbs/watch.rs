@@ -206,6 +206,10 @@ impl Watcher {
             self.fail(&status);
             return Step::End;
         }
+        if !self.may_send() {
+            // A fault ends the watch before some of these changes, so no bookmark may say that they were sent.
+            return Step::Go;
+        }
         if self.mark_end {
             self.mark_end = false;
             self.bookmark(true);

@@ -84,7 +84,7 @@ fn names_of_unresolved_creates_outlive_an_epoch() {
     fixture.0.begin(&slice("a"));
     fixture.0.create_unresolved(&owner(), &slice("a"));
     assert!(!fixture.0.is_stale(&owner(), restored(5), []));
-    assert_eq!(fixture.0.unseen_creates(restored(5)), []);
+    assert_eq!(fixture.0.unseen_creates(|_| true, restored(5)), []);
     assert_eq!(fixture.0.take_unresolved(&owner()).as_deref(), Some("a"));
     assert!(fixture.0.is_empty());
 }
@@ -94,8 +94,8 @@ fn a_create_that_a_restore_has_undone_is_reported() {
     let fixture = Fixture::new();
     fixture.0.begin(&slice("a"));
     assert!(!fixture.0.created(&owner(), &slice("a"), ResourceVersion(1000), at(0)));
-    assert_eq!(fixture.0.unseen_creates(at(999)), []);
-    assert_eq!(fixture.0.unseen_creates(restored(5)), [owner()]);
+    assert_eq!(fixture.0.unseen_creates(|_| true, at(999)), []);
+    assert_eq!(fixture.0.unseen_creates(|_| true, restored(5)), [owner()]);
     assert!(!fixture.0.is_stale(&owner(), restored(5), []));
     assert!(fixture.0.is_empty());
 }

@@ -1,0 +1,238 @@
+//! Namespaces that are listed and watched one by one, into the same stores.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube_endpoint_api_client::ApiClient;
+use kube_endpoint_core_model::{EndpointSlice, Node, ObjectKey, ObjectMeta, Pod, ResourceVersion, Service};
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
+use kube_endpoint_informer::{
+    Change, Cluster, Handler, Kind, Object, Position, ReflectorOptions, Scope, StreamEvent, View, run,
+};
+use parking_lot::Mutex;
+use proptest::prelude::*;
+use serde_json::json;
+use tokio::time::sleep;
+
+const V: fn(u64) -> ResourceVersion = ResourceVersion;
+
+fn in_namespace(name: &str) -> Scope {
+    Scope::Namespace(name.into())
+}
+
+fn slice(namespace: &str, name: &str, version: u64) -> EndpointSlice {
+    let (name, namespace) = (name.into(), namespace.into());
+    let metadata = ObjectMeta { name, namespace, resource_version: V(version), ..ObjectMeta::default() };
+    EndpointSlice { metadata, ..EndpointSlice::default() }
+}
+
+fn cluster(kinds: &[Kind]) -> Cluster {
+    Cluster::with_view(
+        kinds.iter().copied().collect::<kube_endpoint_informer::Kinds>(),
+        View::of_namespaces(["a", "b"]),
+    )
+}
+
+#[test]
+fn each_namespace_has_a_position_and_the_kind_has_the_lowest() {
+    let cluster = cluster(&[Kind::EndpointSlices]);
+    let positions = || {
+        let of = |namespace| cluster.position_in(Kind::EndpointSlices, namespace);
+        (of("a"), of("b"), cluster.position(Kind::EndpointSlices).0)
+    };
+    let at = |epoch, version| Position { epoch, version: V(version) };
+    let apply = |namespace: &str, event| cluster.apply_in(&in_namespace(namespace), event);
+    apply("a", StreamEvent::restarted(vec![slice("a", "x", 3)], V(5)));
+    assert_eq!(positions(), (at(0, 5), at(0, 0), 0));
+    assert!(!cluster.has_synced());
+    apply("b", StreamEvent::restarted(vec![slice("b", "x", 2), slice("b", "y", 3)], V(4)));
+    assert_eq!(positions(), (at(0, 5), at(0, 4), 4));
+    assert!(cluster.has_synced());
+    apply("b", StreamEvent::Applied(slice("b", "x", 9)));
+    apply("a", StreamEvent::Bookmark(V(7)));
+    assert_eq!(positions(), (at(0, 7), at(0, 9), 7));
+    // A list of one namespace neither removes objects of the other nor moves its position.
+    apply("b", StreamEvent::restarted(vec![slice("b", "z", 1)], V(2)));
+    assert_eq!(positions(), (at(0, 7), at(1, 2), 2));
+    assert_eq!(cluster.count(Kind::EndpointSlices), 2);
+    assert!(cluster.endpoint_slice(&ObjectKey::new("a", "x")).is_some());
+    assert!(cluster.endpoint_slice(&ObjectKey::new("b", "z")).is_some());
+    assert_eq!(cluster.position_in(Kind::EndpointSlices, "elsewhere"), at(0, 0));
+}
+
+/// What handlers were told of Services, and the scopes of complete lists.
+#[derive(Default)]
+struct Recorded(Mutex<Vec<String>>);
+
+impl Handler for Recorded {
+    fn on_service(&self, change: &Change<Service>) {
+        let sign = if change.new.is_none() { "-" } else { "+" };
+        self.0.lock().extend(change.latest().map(|service| format!("{sign}{}", service.key)));
+    }
+
+    fn on_relisted(&self, kind: Kind, scope: &Scope) {
+        self.0.lock().push(format!("{}@{}", kind.name(), scope.namespace().unwrap_or("*")));
+    }
+}
+
+#[test]
+fn a_relist_reports_the_objects_of_its_namespace_only() {
+    let (cluster, recorded) = (cluster(&[Kind::Services]), Arc::new(Recorded::default()));
+    cluster.add_handler(Arc::clone(&recorded) as _);
+    let service = |namespace: &str, name: &str| Service {
+        key: ObjectKey::new(namespace, name),
+        resource_version: V(1),
+        ..Service::default()
+    };
+    cluster.apply_in(&in_namespace("a"), StreamEvent::restarted(vec![service("a", "s")], V(1)));
+    cluster.apply_in(&in_namespace("b"), StreamEvent::restarted(vec![service("b", "s")], V(1)));
+    cluster.apply_in(&in_namespace("a"), StreamEvent::<Service>::restarted(vec![], V(2)));
+    cluster.apply_in(&in_namespace("b"), StreamEvent::<EndpointSlice>::restarted(vec![], V(2)));
+    cluster.apply(StreamEvent::<Node>::restarted(vec![], V(2)));
+    assert_eq!(recorded.0.lock().join(" "), "+a/s +b/s -a/s endpointslices@b nodes@*");
+}
+
+/// A pod or a Service of a namespace, and whether a list or an event shows it.
+#[derive(Clone, Debug)]
+enum Step {
+    Pods(u8, Vec<(u8, u8, u8)>),
+    Services(u8, Vec<(u8, u8)>),
+    Pod(u8, (u8, u8, u8)),
+    DeletePod(u8, u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let pod = || (0..4u8, 0..3u8, 0..3u8);
+    prop_oneof![
+        (0..2u8, prop::collection::vec(pod(), 0..5)).prop_map(|(space, pods)| Step::Pods(space, pods)),
+        (0..2u8, prop::collection::vec((0..3u8, 0..3u8), 0..4))
+            .prop_map(|(space, all)| Step::Services(space, all)),
+        (0..2u8, pod()).prop_map(|(space, pod)| Step::Pod(space, pod)),
+        (0..2u8, 0..4u8).prop_map(|(space, name)| Step::DeletePod(space, name)),
+    ]
+}
+
+proptest! {
+    /// Stores that are filled namespace by namespace answer as those of two clusters with one namespace each.
+    #[test]
+    fn namespaces_do_not_affect_each_other(steps in prop::collection::vec(step(), 0..30)) {
+        let spaces = ["a", "b"];
+        let together = cluster(&[]);
+        let apart = spaces.map(|_| Cluster::new([]));
+        let mut version = 0;
+        for step in steps {
+            version += 1;
+            let pod = |space: u8, (name, app, node): (u8, u8, u8)| Pod {
+                key: ObjectKey::new(spaces[usize::from(space)], format!("p{name}")),
+                labels: [("app", format!("a{app}"))].into_iter().collect(),
+                node_name: Some(format!("n{node}").into()),
+                resource_version: V(version),
+                ..Pod::default()
+            };
+            match step {
+                Step::Pods(space, mut pods) => {
+                    pods.sort_unstable();
+                    pods.dedup_by_key(|pod| pod.0);
+                    let pods: Vec<_> = pods.into_iter().map(|it| pod(space, it)).collect();
+                    apply(&together, &apart, space, StreamEvent::restarted(pods, V(version)));
+                }
+                Step::Services(space, mut services) => {
+                    services.sort_unstable();
+                    services.dedup_by_key(|service| service.0);
+                    let of = |(name, app): (u8, u8)| Service {
+                        key: ObjectKey::new(spaces[usize::from(space)], format!("s{name}")),
+                        selector: Some([("app", format!("a{app}"))].into_iter().collect()),
+                        ..Service::default()
+                    };
+                    let services: Vec<_> = services.into_iter().map(of).collect();
+                    apply(&together, &apart, space, StreamEvent::restarted(services, V(version)));
+                }
+                Step::Pod(space, it) => apply(&together, &apart, space, StreamEvent::Applied(pod(space, it))),
+                Step::DeletePod(space, name) => {
+                    apply(&together, &apart, space, StreamEvent::Deleted(pod(space, (name, 0, 0))));
+                }
+            }
+        }
+        for kind in [Kind::Pods, Kind::Services] {
+            prop_assert_eq!(together.count(kind), apart.iter().map(|one| one.count(kind)).sum::<usize>());
+        }
+        for node in ["n0", "n1", "n2"] {
+            let both: Vec<_> = apart.iter().flat_map(|one| one.services_on_node(node)).collect();
+            prop_assert_eq!(together.services_on_node(node), both, "{}", node);
+        }
+        let services: Vec<_> = apart.iter().flat_map(Cluster::services).collect();
+        prop_assert_eq!(&together.services(), &services);
+        for (key, one) in services.iter().map(|key| (key, &apart[usize::from(*key.namespace == *"b")])) {
+            prop_assert_eq!(together.pods_of(key), one.pods_of(key));
+        }
+    }
+}
+
+fn apply<T: Object>(together: &Cluster, apart: &[Cluster; 2], space: u8, event: StreamEvent<T>) {
+    together.apply_in(&in_namespace(["a", "b"][usize::from(space)]), event.clone());
+    apart[usize::from(space)].apply(event);
+}
+
+fn pod(namespace: &str, name: &str) -> serde_json::Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}})
+}
+
+fn watch(server: &EmbeddedApiServer, streaming_list: bool) -> Cluster {
+    let cluster = cluster(&[Kind::Pods, Kind::Nodes]);
+    let options = ReflectorOptions::new(0).streaming_list(streaming_list).page_size(2);
+    let client = || ApiClient::for_tests(server.service());
+    tokio::spawn(run::<Pod>(client(), cluster.clone(), options, std::future::pending()));
+    tokio::spawn(run::<Node>(client(), cluster.clone(), options, std::future::pending()));
+    cluster
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_namespaces_are_requested_and_nodes_as_a_whole() {
+    for streaming_list in [true, false] {
+        let server = EmbeddedApiServer::builder().build().unwrap();
+        server.load(["a", "b", "c"].map(|namespace| pod(namespace, "before"))).unwrap();
+        let cluster = watch(&server, streaming_list);
+        sleep(Duration::from_secs(5)).await;
+        server.load(["a", "b", "c"].map(|namespace| pod(namespace, "after"))).unwrap();
+        sleep(Duration::from_secs(5)).await;
+        assert_eq!(cluster.count(Kind::Pods), 4);
+        let mut paths: Vec<_> = server.request_log().into_iter().map(|entry| entry.request.path).collect();
+        paths.sort_unstable();
+        paths.dedup();
+        assert_eq!(paths, ["/api/v1/namespaces/a/pods", "/api/v1/namespaces/b/pods", "/api/v1/nodes"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_kind_is_synced_and_works_again_when_all_its_namespaces_do() {
+    let server = EmbeddedApiServer::builder().build().unwrap();
+    let refused =
+        FaultRule::new(Fault::Refuse { status: 403, retry_after: None }, |request| request.namespace == "b");
+    let fault = server.add_fault(refused);
+    let cluster = watch(&server, true);
+    sleep(Duration::from_secs(60)).await;
+    assert!(cluster.has_synced_kinds([Kind::Nodes]) && !cluster.has_synced_kinds([Kind::Pods]));
+    assert!(cluster.status(Kind::Pods).failure.is_some_and(|failure| failure.code == Some(403)));
+    server.remove_fault(fault);
+    sleep(Duration::from_secs(120)).await;
+    assert!(cluster.has_synced());
+    assert_eq!(cluster.status(Kind::Pods).failure, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restore_all_namespaces_are_listed() {
+    let server = EmbeddedApiServer::builder().build().unwrap();
+    server.load(["a", "b"].map(|namespace| pod(namespace, "kept"))).unwrap();
+    let backup = server.checkpoint();
+    let cluster = watch(&server, true);
+    sleep(Duration::from_secs(5)).await;
+    server.load(["a", "b"].map(|namespace| pod(namespace, "lost"))).unwrap();
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(cluster.count(Kind::Pods), 4);
+    server.restore(&backup);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(cluster.count(Kind::Pods), 2);
+    let epochs = ["a", "b"].map(|namespace| cluster.position_in(Kind::Pods, namespace).epoch);
+    assert_eq!(epochs, [1, 1]);
+}
