@@ -1,0 +1,190 @@
+//! Who sends a request: client certificates and bearer tokens.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, header};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::Instant;
+use tokio_rustls::rustls::pki_types::{CertificateDer, UnixTime};
+use tokio_rustls::rustls::time_provider::TimeProvider;
+
+use crate::cache::Cache;
+use crate::client_ca::ClientCa;
+use crate::error::ServingError;
+use crate::hash::Hasher;
+use crate::reviews::{Reviewer, Unanswered};
+use crate::user::User;
+
+/// Tokens whose users are remembered.
+const REMEMBERED_TOKENS: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
+
+/// How long a verified certificate is not verified again on the same connection.
+const CERTIFICATE_TTL: Duration = Duration::from_secs(10);
+
+/// The request has credentials that are not valid, or could not be checked. The answer is 401 in both cases, as upstream's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unauthorized;
+
+/// The certificates of a connection's client, and the user that was found for them.
+#[derive(Default)]
+pub(crate) struct Peer {
+    chain: Vec<CertificateDer<'static>>,
+    verified: Mutex<Option<Verified>>,
+}
+
+struct Verified {
+    user: Result<Option<User>, Unauthorized>,
+    generation: u64,
+    at: Instant,
+}
+
+impl Peer {
+    pub(crate) fn new(chain: Vec<CertificateDer<'static>>) -> Self {
+        Self { chain, verified: Mutex::default() }
+    }
+}
+
+/// Authenticates requests, as upstream's delegating authentication: first the client certificate, then the bearer token;
+/// without either the user is anonymous. A request with only invalid credentials is unauthorized.
+pub(crate) struct Authentication {
+    client_ca: Arc<ClientCa>,
+    tokens: Option<Tokens>,
+    time: Arc<dyn TimeProvider>,
+}
+
+struct Tokens {
+    reviewer: Arc<Reviewer>,
+    hasher: Hasher,
+    ttl: Duration,
+    cache: Arc<Cache<[u8; 32], Option<User>, Unanswered>>,
+}
+
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+struct TokenStatus {
+    authenticated: bool,
+    user: User,
+    error: String,
+}
+
+impl Authentication {
+    /// Without a reviewer, every token is ignored.
+    pub(crate) fn new(
+        client_ca: Arc<ClientCa>,
+        reviewer: Option<Reviewer>,
+        ttl: Duration,
+        time: Arc<dyn TimeProvider>,
+    ) -> Result<Self, ServingError> {
+        let tokens = match reviewer {
+            Some(reviewer) => Some(Tokens {
+                reviewer: Arc::new(reviewer),
+                hasher: Hasher::new()?,
+                ttl,
+                cache: Cache::new(REMEMBERED_TOKENS),
+            }),
+            None => None,
+        };
+        Ok(Self { client_ca, tokens, time })
+    }
+
+    /// The user of a request with these headers.
+    pub(crate) async fn user(&self, peer: &Peer, headers: &HeaderMap) -> Result<User, Unauthorized> {
+        let certificate = self.user_of_certificate(peer);
+        if let Ok(Some(user)) = certificate {
+            return Ok(user.authenticated());
+        }
+        let token = match (bearer_token(headers)?, &self.tokens) {
+            (Some(token), Some(tokens)) => tokens.user(token).await?,
+            _ => None,
+        };
+        match (token, certificate) {
+            (Some(user), _) => Ok(user.authenticated()),
+            (None, Ok(_)) => Ok(User::anonymous()),
+            (None, Err(unauthorized)) => Err(unauthorized),
+        }
+    }
+
+    fn user_of_certificate(&self, peer: &Peer) -> Result<Option<User>, Unauthorized> {
+        if peer.chain.is_empty() {
+            return Ok(None);
+        }
+        let (generation, now) = (self.client_ca.generation(), Instant::now());
+        let mut verified = peer.verified.lock();
+        if let Some(verified) = &*verified
+            && verified.generation == generation
+            && now < verified.at + CERTIFICATE_TTL
+        {
+            return verified.user.clone();
+        }
+        let today = self.time.current_time().unwrap_or_else(|| UnixTime::since_unix_epoch(Duration::ZERO));
+        let user = self.client_ca.user(&peer.chain, today).map_err(|why| {
+            tracing::debug!("a client certificate was refused: it {why}");
+            Unauthorized
+        });
+        *verified = Some(Verified { user: user.clone(), generation, at: now });
+        user
+    }
+}
+
+impl Tokens {
+    /// The user of a token.
+    async fn user(&self, token: &str) -> Result<Option<User>, Unauthorized> {
+        let key = self.hasher.hash(token.as_bytes());
+        let (reviewer, ttl, token) = (Arc::clone(&self.reviewer), self.ttl, token.to_owned());
+        let ask = || async move {
+            let status: TokenStatus = reviewer.ask(json!({"token": token})).await?;
+            let user = status.authenticated.then_some(status.user);
+            // As upstream: an answer with an error may be another one the next time.
+            let kept = (user.is_some() || status.error.is_empty()).then_some(ttl);
+            Ok((user, kept))
+        };
+        match self.cache.get(key, ask, Unanswered).await {
+            Ok(Some(user)) => Ok(Some(user)),
+            Ok(None) | Err(Unanswered) => Err(Unauthorized),
+        }
+    }
+}
+
+/// The token in the `Authorization` header, by upstream's rules: whatever is no bearer token is ignored.
+///
+/// # Errors
+/// If the header has characters that no token has.
+fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, Unauthorized> {
+    let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
+    let value = value.to_str().map_err(|_| Unauthorized)?;
+    let mut parts = value.trim().splitn(3, ' ');
+    let bearer = parts.next().is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"));
+    Ok(parts.next().filter(|token| bearer && !token.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_bearer_token_is_read_by_upstreams_rules() {
+        let check = |value: &'static [u8], expected: Result<Option<&str>, Unauthorized>| {
+            let headers =
+                HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_bytes(value).unwrap())]);
+            assert_eq!(bearer_token(&headers), expected, "{}", value.escape_ascii());
+        };
+        check(b"Bearer abc", Ok(Some("abc")));
+        check(b"bearer abc", Ok(Some("abc")));
+        check(b"  BEARER abc  ", Ok(Some("abc")));
+        check(b"Bearer abc def", Ok(Some("abc")));
+        check(b"Bearer  abc", Ok(None));
+        check(b"Bearer", Ok(None));
+        check(b"", Ok(None));
+        check(b"Basic YWJj", Ok(None));
+        check(b"Bearerabc", Ok(None));
+        check(b"Bearer \xff", Err(Unauthorized));
+        assert_eq!(bearer_token(&HeaderMap::new()), Ok(None));
+    }
+}

@@ -1,0 +1,91 @@
+//! What a user may read: the API server decides.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::cache::Cache;
+use crate::error::ServingError;
+use crate::hash::Hasher;
+use crate::reviews::{Reviewer, Unanswered};
+use crate::user::User;
+
+/// Decisions that are remembered, as upstream's.
+const REMEMBERED_DECISIONS: NonZeroUsize = NonZeroUsize::new(8192).expect("not zero");
+
+/// Members of this group may do everything: upstream's `AlwaysAllowGroups`.
+const MASTERS: &str = "system:masters";
+
+/// Whether the request is allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Allowed,
+    /// With the reason that the API server gives, which may be empty.
+    Denied(String),
+}
+
+/// Asks the API server whether a user may read a path.
+pub(crate) struct Authorization {
+    reviewer: Option<Arc<Reviewer>>,
+    hasher: Hasher,
+    allowed_ttl: Duration,
+    denied_ttl: Duration,
+    cache: Arc<Cache<[u8; 32], Decision, Unanswered>>,
+}
+
+#[derive(Deserialize)]
+struct AccessStatus {
+    #[serde(default)]
+    allowed: bool,
+    #[serde(default)]
+    denied: bool,
+    #[serde(default)]
+    reason: String,
+}
+
+impl Authorization {
+    /// Without a reviewer, only system:masters may read anything.
+    pub(crate) fn new(
+        reviewer: Option<Reviewer>,
+        allowed_ttl: Duration,
+        denied_ttl: Duration,
+    ) -> Result<Self, ServingError> {
+        let (hasher, cache) = (Hasher::new()?, Cache::new(REMEMBERED_DECISIONS));
+        Ok(Self { reviewer: reviewer.map(Arc::new), hasher, allowed_ttl, denied_ttl, cache })
+    }
+
+    /// Whether `user` may do `verb`, such as `get`, on a decoded path.
+    ///
+    /// # Errors
+    /// If the API server gave no answer.
+    pub(crate) async fn decide(&self, user: &User, verb: &str, path: &str) -> Result<Decision, Unanswered> {
+        if user.groups.iter().any(|group| group == MASTERS) {
+            return Ok(Decision::Allowed);
+        }
+        let Some(reviewer) = self.reviewer.clone() else { return Ok(Decision::Denied(String::new())) };
+        let mut spec = json!(user);
+        spec["nonResourceAttributes"] = json!({"path": path, "verb": verb});
+        let key = self.hasher.hash(spec.to_string().as_bytes());
+        let (allowed_ttl, denied_ttl) = (self.allowed_ttl, self.denied_ttl);
+        let ask = || async move {
+            let status: AccessStatus = reviewer.ask(spec).await?;
+            Ok(match status.allowed && !status.denied {
+                true => (Decision::Allowed, Some(allowed_ttl)),
+                false => (Decision::Denied(shortened(status.reason)), Some(denied_ttl)),
+            })
+        };
+        self.cache.get(key, ask, Unanswered).await
+    }
+}
+
+/// A reason is for people; thousands of long ones would take memory.
+fn shortened(mut reason: String) -> String {
+    const LONGEST: usize = 512;
+    if let Some((end, _)) = reason.char_indices().find(|(at, _)| *at >= LONGEST) {
+        reason.truncate(end);
+    }
+    reason
+}

@@ -1,0 +1,188 @@
+//! A bounded cache of answers, which expire. Concurrent questions for the same answer are asked once.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use lru::LruCache;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// An answer, and how long it may be used again. Without a time it is not kept.
+pub(crate) type Answer<V> = (V, Option<Duration>);
+
+type Asking<V, E> = Shared<BoxFuture<'static, Result<V, E>>>;
+
+struct State<K: Hash + Eq, V, E> {
+    answers: LruCache<K, (V, Instant)>,
+    asking: HashMap<K, Asking<V, E>>,
+}
+
+/// The answers that were given lately. Errors are not kept.
+pub(crate) struct Cache<K: Hash + Eq, V, E>(Mutex<State<K, V, E>>);
+
+impl<K, V, E> Cache<K, V, E>
+where
+    K: Hash + Eq + Clone + Send + 'static,
+    V: Clone + Send + Sync + 'static,
+    E: Clone + Send + Sync + 'static,
+{
+    /// A cache of at most `size` answers. If there is one more, the one that was used least recently is dropped.
+    pub(crate) fn new(size: NonZeroUsize) -> Arc<Self> {
+        // The list grows with its content: an `LruCache` with a capacity allocates all of it.
+        let mut answers = LruCache::unbounded();
+        answers.resize(size);
+        Arc::new(Self(Mutex::new(State { answers, asking: HashMap::new() })))
+    }
+
+    /// The answer for `key`: from the cache, or from a question that is being asked, or from `ask`. The question is asked in
+    /// a task of its own, so that a caller that goes away takes it from no other. `interrupted` is the error of a task that
+    /// did not end.
+    pub(crate) async fn get<F>(self: &Arc<Self>, key: K, ask: impl FnOnce() -> F, interrupted: E) -> Result<V, E>
+    where
+        F: Future<Output = Result<Answer<V>, E>> + Send + 'static,
+    {
+        let asking = {
+            let mut state = self.0.lock();
+            let now = Instant::now();
+            match state.answers.get(&key) {
+                Some((answer, end)) if now < *end => return Ok(answer.clone()),
+                Some(_) => drop(state.answers.pop(&key)),
+                None => {}
+            }
+            match state.asking.get(&key) {
+                Some(asking) => asking.clone(),
+                None => {
+                    let asking = self.start(key.clone(), ask(), interrupted);
+                    state.asking.insert(key, asking.clone());
+                    asking
+                }
+            }
+        };
+        asking.await
+    }
+
+    fn start<F>(self: &Arc<Self>, key: K, question: F, interrupted: E) -> Asking<V, E>
+    where
+        F: Future<Output = Result<Answer<V>, E>> + Send + 'static,
+    {
+        // Removes the question however the task ends.
+        let entry = Entry { cache: Arc::clone(self), key };
+        let task = tokio::spawn(async move {
+            let answer = question.await;
+            if let Ok((value, Some(kept))) = &answer {
+                let end = Instant::now() + *kept;
+                entry.cache.0.lock().answers.put(entry.key.clone(), (value.clone(), end));
+            }
+            drop(entry);
+            answer.map(|(value, _)| value)
+        });
+        async move { task.await.unwrap_or(Err(interrupted)) }.boxed().shared()
+    }
+}
+
+struct Entry<K: Hash + Eq, V, E> {
+    cache: Arc<Cache<K, V, E>>,
+    key: K,
+}
+
+impl<K: Hash + Eq, V, E> Drop for Entry<K, V, E> {
+    fn drop(&mut self) {
+        self.cache.0.lock().asking.remove(&self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    struct Asked(AtomicUsize);
+
+    impl Asked {
+        /// Answers `key * 10` after a second; negative numbers are errors, and zero is not kept.
+        fn ask(self: &Arc<Self>, key: i32) -> impl Future<Output = Result<Answer<i32>, &'static str>> + use<> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            async move {
+                tokio::time::sleep(SECOND).await;
+                match key {
+                    ..0 => Err("negative"),
+                    0 => Ok((0, None)),
+                    1.. => Ok((key * 10, Some(10 * SECOND))),
+                }
+            }
+        }
+
+        fn count(&self) -> usize {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    fn cache(size: usize) -> (Arc<Cache<i32, i32, &'static str>>, Arc<Asked>) {
+        (Cache::new(size.try_into().unwrap()), Arc::new(Asked(AtomicUsize::new(0))))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_used_until_it_expires() {
+        let (cache, asked) = cache(4);
+        for (wait, expected) in [(0, 1), (0, 1), (9, 1), (1, 2), (0, 2)] {
+            tokio::time::sleep(SECOND * wait).await;
+            assert_eq!(cache.get(7, || asked.ask(7), "interrupted").await, Ok(70));
+            assert_eq!(asked.count(), expected);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn errors_and_answers_without_a_time_are_not_kept() {
+        let (cache, asked) = cache(4);
+        for round in 1..=2 {
+            assert_eq!(cache.get(-1, || asked.ask(-1), "interrupted").await, Err("negative"));
+            assert_eq!(cache.get(0, || asked.ask(0), "interrupted").await, Ok(0));
+            assert_eq!(asked.count(), 2 * round);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_same_question_is_asked_once_at_a_time() {
+        let (cache, asked) = cache(4);
+        let all = (0..100).map(|_| cache.get(-7, || asked.ask(-7), "interrupted"));
+        assert!(futures::future::join_all(all).await.iter().all(|answer| *answer == Err("negative")));
+        assert_eq!(asked.count(), 1);
+        assert!(cache.0.lock().asking.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_that_goes_away_takes_the_answer_from_no_other() {
+        let (cache, asked) = cache(4);
+        let first = tokio::time::timeout(SECOND / 2, cache.get(7, || asked.ask(7), "interrupted"));
+        let second = cache.get(7, || asked.ask(7), "interrupted");
+        let (first, second) = tokio::join!(first, second);
+        assert!(first.is_err());
+        assert_eq!((second, asked.count()), (Ok(70), 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_that_panics_is_an_error_and_is_asked_again() {
+        let (cache, asked) = cache(4);
+        let answer = cache.get(7, || async { panic!("on purpose") }, "interrupted").await;
+        assert_eq!(answer, Err("interrupted"));
+        assert_eq!(cache.get(7, || asked.ask(7), "interrupted").await, Ok(70));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_size_is_bounded() {
+        let (cache, asked) = cache(2);
+        for key in [1, 2, 1, 3, 1, 2] {
+            assert_eq!(cache.get(key, || asked.ask(key), "interrupted").await, Ok(key * 10));
+        }
+        // 3 took the place of 2, which was asked again.
+        assert_eq!((asked.count(), cache.0.lock().answers.len()), (4, 2));
+    }
+}

@@ -1,0 +1,251 @@
+//! One connection: the TLS handshake, HTTP/1 or HTTP/2, and the time limits.
+
+use std::collections::BTreeMap;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH};
+use http::{HeaderValue, Method, Request, Response, Version};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::{HttpService, service_fn};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use crate::authentication::Peer;
+use crate::connections::Place;
+use crate::limits::Limits;
+use crate::respond;
+use crate::service::{Answered, Service};
+use crate::timed_io::TimedIo;
+
+/// How long a connection has to end once it has been told to.
+const CLOSING: Duration = Duration::from_secs(5);
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) service: Service,
+    pub(crate) tls: TlsAcceptor,
+    pub(crate) limits: Limits,
+}
+
+/// What the requests of a connection share.
+struct State {
+    shared: Arc<Shared>,
+    peer: Peer,
+    place: Place,
+    requests: Mutex<Requests>,
+    /// Told when the connection is to be closed after its answers.
+    close: Notify,
+}
+
+struct Requests {
+    /// When each request began, by a number that grows.
+    open: BTreeMap<u64, Instant>,
+    next: u64,
+    idle_since: Instant,
+}
+
+impl State {
+    fn begin(self: &Arc<Self>) -> Open {
+        let mut requests = self.requests.lock();
+        let number = requests.next;
+        requests.next += 1;
+        requests.open.insert(number, Instant::now());
+        self.place.request_begins();
+        Open { state: Arc::clone(self), number }
+    }
+
+    /// When the connection must have got on: its oldest request must have ended, or a request must have begun.
+    fn deadline(&self) -> Instant {
+        let (requests, limits) = (self.requests.lock(), &self.shared.limits);
+        match requests.open.first_key_value() {
+            Some((_, begun)) => *begun + limits.request,
+            None => requests.idle_since + limits.idle,
+        }
+    }
+}
+
+/// A request that has begun. Dropping it ends it.
+struct Open {
+    state: Arc<State>,
+    number: u64,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut requests = self.state.requests.lock();
+        requests.open.remove(&self.number);
+        requests.idle_since = Instant::now();
+        self.state.place.request_ends();
+    }
+}
+
+/// The body of an answer. Its request ends when the connection has taken all of it.
+struct Counted {
+    body: Full<Bytes>,
+    _open: Open,
+}
+
+impl Body for Counted {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Serves a connection until it ends. Errors are the client's affair, so they are only logged for debugging.
+pub(crate) async fn serve(stream: TcpStream, shared: Arc<Shared>, place: Place) {
+    // Small answers must not be delayed; a socket without the option still works.
+    let _ = stream.set_nodelay(true);
+    let tls = match timeout(shared.limits.handshake, shared.tls.accept(stream)).await {
+        Ok(Ok(tls)) => tls,
+        Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
+        Err(_) => return tracing::debug!("a TLS handshake took too long"),
+    };
+    let session = tls.get_ref().1;
+    let http2 = session.alpn_protocol() == Some(b"h2");
+    let chain = session.peer_certificates().unwrap_or_default();
+    let state = Arc::new(State {
+        peer: Peer::new(chain.to_vec()),
+        place,
+        requests: Mutex::new(Requests { open: BTreeMap::new(), next: 0, idle_since: Instant::now() }),
+        close: Notify::new(),
+        shared,
+    });
+    let limits = &state.shared.limits;
+    let io = TokioIo::new(TimedIo::new(tls, limits.write));
+    let service = service_fn(|request| answer(Arc::clone(&state), request));
+    let ended = if http2 {
+        let connection = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(limits.streams)
+            .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
+            .max_pending_accept_reset_streams(limits.pending_resets)
+            .max_local_error_reset_streams(limits.pending_resets)
+            .initial_stream_window_size(64 * 1024)
+            .initial_connection_window_size(64 * 1024)
+            .max_send_buf_size(64 * 1024)
+            .serve_connection(io, service);
+        drive(connection, &state).await
+    } else {
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.head)
+            .max_buf_size(limits.head_bytes.max(8192))
+            .max_headers(limits.headers)
+            .serve_connection(io, service);
+        drive(connection, &state).await
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended with an error");
+    }
+}
+
+/// A connection of hyper, of either version.
+trait HttpConnection: Future<Output = hyper::Result<()>> {
+    fn shut_down(self: Pin<&mut Self>);
+}
+
+impl<I, S> HttpConnection for http1::Connection<TokioIo<I>, S>
+where
+    I: AsyncRead + AsyncWrite + Unpin + 'static,
+    S: HttpService<Incoming, ResBody = Counted>,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    fn shut_down(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+impl<I, S> HttpConnection for http2::Connection<TokioIo<I>, S, TokioExecutor>
+where
+    I: AsyncRead + AsyncWrite + Unpin + 'static,
+    S: HttpService<Incoming, ResBody = Counted>,
+    S::Future: Send + 'static,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    fn shut_down(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+/// Runs a connection until it ends, or takes too long.
+async fn drive(connection: impl HttpConnection, state: &State) -> hyper::Result<()> {
+    let mut connection = pin!(connection);
+    let mut closing = None;
+    loop {
+        let deadline = state.deadline().min(closing.unwrap_or_else(|| state.deadline()));
+        tokio::select! {
+            biased;
+            ended = connection.as_mut() => return ended,
+            () = state.close.notified(), if closing.is_none() => {
+                connection.as_mut().shut_down();
+                closing = Some(Instant::now() + CLOSING);
+            }
+            () = sleep_until(deadline) => {
+                let now = Instant::now();
+                if closing.is_some_and(|end| end <= now) || state.deadline() <= now {
+                    tracing::debug!("a connection was closed because its client took too long");
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Response<Counted>, hyper::Error> {
+    let open = state.begin();
+    let (parts, body) = request.into_parts();
+    let answering = state.shared.service.answer(
+        &parts.method,
+        &parts.uri,
+        &parts.headers,
+        !body.is_end_stream(),
+        &state.peer,
+    );
+    // The time limit of the connection is longer, so that the client is told.
+    let answered = timeout(state.shared.limits.request / 2, answering).await;
+    let Answered { answer, authenticated } = answered.unwrap_or_else(|_| Answered {
+        answer: respond::internal_error("the answer took too long"),
+        authenticated: false,
+    });
+    let (mut head, mut body) = answer.into_parts();
+    if authenticated {
+        state.place.authenticated();
+    } else if parts.version == Version::HTTP_2 {
+        // As upstream, against clients that abuse HTTP/2: without credentials there is one request on a connection.
+        state.close.notify_one();
+    } else {
+        head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    if parts.method == Method::HEAD {
+        let length = body.size_hint().exact().unwrap_or_default();
+        head.headers.insert(CONTENT_LENGTH, length.into());
+        body = Full::default();
+    }
+    Ok(Response::from_parts(head, Counted { body, _open: open }))
+}

@@ -1,0 +1,225 @@
+//! The table of open connections, and which one makes room for another.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::task::AbortHandle;
+
+/// What a connection is worth. Those that come first make room first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Worth {
+    /// The client has not authenticated: the handshake is under way, a request is expected, or health is being asked.
+    Unknown,
+    /// The client has authenticated and has no request.
+    Idle,
+    /// A request of an authenticated client is being answered.
+    Busy,
+}
+
+#[derive(Debug)]
+struct Entry {
+    peer: IpAddr,
+    authenticated: bool,
+    requests: usize,
+    /// Set once the task runs.
+    task: Option<AbortHandle>,
+}
+
+impl Entry {
+    fn worth(&self) -> Worth {
+        match (self.authenticated, self.requests) {
+            (false, _) => Worth::Unknown,
+            (true, 0) => Worth::Idle,
+            (true, _) => Worth::Busy,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By a number that grows, so that the oldest is first.
+    entries: BTreeMap<u64, Entry>,
+    next: u64,
+}
+
+/// The open connections, of which there are at most as many as the limit says.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    limit: usize,
+    state: Mutex<State>,
+}
+
+/// A place in the table. Dropping it frees the place.
+#[derive(Debug)]
+pub(crate) struct Place {
+    connections: Arc<Connections>,
+    number: u64,
+}
+
+impl Connections {
+    pub(crate) fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit: limit.max(1), state: Mutex::default() })
+    }
+
+    /// Makes a place for a new connection. If the table is full, another connection is closed: one whose client has not
+    /// authenticated, of the address that has most of them, and there the oldest. A probe takes milliseconds, so it is
+    /// answered before it becomes the oldest; clients that are slow on purpose close each other's connections.
+    pub(crate) fn place(self: &Arc<Self>, peer: IpAddr) -> Place {
+        let mut state = self.state.lock();
+        while state.entries.len() >= self.limit {
+            let Some(victim) = victim(&state.entries) else { break };
+            if let Some(Entry { task: Some(task), .. }) = state.entries.remove(&victim) {
+                task.abort();
+            }
+        }
+        let number = state.next;
+        state.next += 1;
+        state.entries.insert(number, Entry { peer, authenticated: false, requests: 0, task: None });
+        drop(state);
+        Place { connections: Arc::clone(self), number }
+    }
+
+    /// Names the task of a place, so that it can be closed. A task whose place is lost by now is closed.
+    pub(crate) fn started(&self, number: u64, task: AbortHandle) {
+        match self.state.lock().entries.get_mut(&number) {
+            Some(entry) => entry.task = Some(task),
+            None => task.abort(),
+        }
+    }
+
+    /// How many connections are open.
+    pub(crate) fn len(&self) -> usize {
+        self.state.lock().entries.len()
+    }
+}
+
+impl Place {
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Entry)) {
+        if let Some(entry) = self.connections.state.lock().entries.get_mut(&self.number) {
+            change(entry);
+        }
+    }
+
+    /// A request begins.
+    pub(crate) fn request_begins(&self) {
+        self.change(|entry| entry.requests += 1);
+    }
+
+    /// A request ends.
+    pub(crate) fn request_ends(&self) {
+        self.change(|entry| entry.requests = entry.requests.saturating_sub(1));
+    }
+
+    /// The client has authenticated.
+    pub(crate) fn authenticated(&self) {
+        self.change(|entry| entry.authenticated = true);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connections.state.lock().entries.remove(&self.number);
+    }
+}
+
+/// The connection that makes room. It looks at all of them, which are some hundreds.
+fn victim(entries: &BTreeMap<u64, Entry>) -> Option<u64> {
+    let worth = entries.values().map(Entry::worth).min()?;
+    let candidates = || entries.iter().filter(|(_, entry)| entry.worth() == worth);
+    let mut of_peer: HashMap<IpAddr, usize> = HashMap::new();
+    for (_, entry) in candidates() {
+        *of_peer.entry(entry.peer).or_default() += 1;
+    }
+    let most = of_peer.values().copied().max()?;
+    candidates().find(|(_, entry)| of_peer.get(&entry.peer) == Some(&most)).map(|(number, _)| *number)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn peer(number: u8) -> IpAddr {
+        Ipv4Addr::new(192, 0, 2, number).into()
+    }
+
+    /// The numbers of the connections that are left.
+    fn left(connections: &Connections) -> Vec<u64> {
+        connections.state.lock().entries.keys().copied().collect()
+    }
+
+    #[test]
+    fn the_oldest_unknown_client_makes_room() {
+        let connections = Connections::new(3);
+        let places: Vec<Place> = (0..3).map(|_| connections.place(peer(1))).collect();
+        places[0].authenticated();
+        let _new = connections.place(peer(1));
+        assert_eq!(left(&connections), [0, 2, 3]);
+    }
+
+    #[test]
+    fn the_address_with_most_connections_makes_room() {
+        let connections = Connections::new(5);
+        let _places: Vec<Place> =
+            [1, 2, 2, 2, 1].map(|number| connections.place(peer(number))).into_iter().collect();
+        let _probe = connections.place(peer(3));
+        assert_eq!(left(&connections), [0, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn idle_clients_make_room_before_busy_ones() {
+        let connections = Connections::new(3);
+        let places: Vec<Place> = (0..3).map(|_| connections.place(peer(1))).collect();
+        for place in &places {
+            place.authenticated();
+            place.request_begins();
+        }
+        places[1].request_ends();
+        let new = connections.place(peer(1));
+        assert_eq!(left(&connections), [0, 2, 3]);
+        new.authenticated();
+        new.request_begins();
+        let _newer = connections.place(peer(1));
+        assert_eq!(left(&connections), [2, 3, 4]);
+    }
+
+    #[test]
+    fn a_place_that_is_dropped_is_free() {
+        let connections = Connections::new(2);
+        let first = connections.place(peer(1));
+        drop(connections.place(peer(1)));
+        let _third = connections.place(peer(1));
+        assert_eq!(left(&connections), [0, 2]);
+        drop(first);
+        assert_eq!(connections.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_task_of_a_lost_place_is_aborted() {
+        let connections = Connections::new(1);
+        for named_before in [true, false] {
+            let place = connections.place(peer(1));
+            let number = place.number();
+            let task = tokio::spawn(async move {
+                let _place = place;
+                std::future::pending::<()>().await;
+            });
+            if named_before {
+                connections.started(number, task.abort_handle());
+            }
+            let _new = connections.place(peer(1));
+            if !named_before {
+                connections.started(number, task.abort_handle());
+            }
+            assert!(task.await.unwrap_err().is_cancelled());
+            assert_eq!(connections.len(), 1);
+        }
+    }
+}

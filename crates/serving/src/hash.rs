@@ -1,0 +1,22 @@
+//! Keys of caches that do not reveal what they stand for.
+
+use ring::hmac::{HMAC_SHA256, Key, sign};
+use ring::rand::SystemRandom;
+
+use crate::error::ServingError;
+
+/// Hashes secrets and long texts. The key is random, as upstream's: an attacker can neither compute collisions nor find a
+/// token whose hash is known. The system's randomness is used because a seed in the log would reveal the key.
+pub(crate) struct Hasher(Key);
+
+impl Hasher {
+    pub(crate) fn new() -> Result<Self, ServingError> {
+        Key::generate(HMAC_SHA256, &SystemRandom::new()).map(Self).map_err(|_| ServingError::Random)
+    }
+
+    pub(crate) fn hash(&self, text: &[u8]) -> [u8; 32] {
+        let mut hash = [0; 32];
+        hash.copy_from_slice(sign(&self.0, text).as_ref());
+        hash
+    }
+}

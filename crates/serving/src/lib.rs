@@ -1,0 +1,47 @@
+//! Serves a component's health, metrics and status pages over TLS, as Kubernetes' own components do.
+//!
+//! - **Certificates:** from files, or self-signed. Files are read again while the server runs.
+//! - **Health:** `/healthz`, `/livez` and `/readyz` report the checks in [`HealthChecks`], in upstream's format.
+//! - **Authentication:** every other path needs a bearer token, which the API server confirms (`TokenReview`), or a client
+//!   certificate of a known CA. **Authorization:** the API server decides (`SubjectAccessReview`). Its answers are cached
+//!   for ten seconds, as upstream does.
+//! - **Limits:** the number of connections, the size of requests and the time that each step may take are bounded
+//!   ([`Limits`]). If there are too many connections, those that have not authenticated are closed first.
+//!
+//! [`Server::bind`] opens the port and [`Server::run`] serves [`Pages`]. HTTP is hyper's and TLS rustls's.
+//!
+//! Upstream's counterpart is `k8s.io/apiserver/pkg/server` with its delegating authentication and authorization options, as
+//! kube-controller-manager uses it.
+
+mod accept;
+mod authentication;
+mod authorization;
+mod cache;
+mod certificate;
+mod client_ca;
+mod connection;
+mod connections;
+mod error;
+mod hash;
+mod health;
+mod limits;
+mod pages;
+mod path;
+mod respond;
+mod reviews;
+mod self_signed;
+mod server;
+mod service;
+mod subject;
+mod timed_io;
+mod tls;
+mod user;
+
+pub use certificate::CertificateSource;
+pub use error::ServingError;
+pub use health::{CheckResult, HealthChecks, Probe};
+pub use limits::Limits;
+pub use pages::{Page, Pages, StatusPage};
+pub use path::{InvalidOpenPath, OpenPaths};
+pub use server::{ReviewClients, Server, ServingOptions};
+pub use tls::{CipherSuites, InvalidTlsOption, TlsVersion};

@@ -1,0 +1,52 @@
+//! What a client may take.
+
+use std::time::Duration;
+
+/// The limits on connections and requests. Production uses [`Limits::default`]; tests use smaller ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Open connections. When one more arrives, another is closed: see [`Server`](crate::Server).
+    pub connections: usize,
+    /// Time for the TLS handshake.
+    pub handshake: Duration,
+    /// Time for the head of an HTTP/1 request, from when the connection is ready for it. It therefore also limits how
+    /// long an HTTP/1 connection is kept idle, as upstream's `ReadHeaderTimeout` does not; Prometheus connects again.
+    pub head: Duration,
+    /// Time for a request: from its head to the moment when the whole answer has been handed to the connection.
+    pub request: Duration,
+    /// Time in which data that was written must have left the process. It ends connections whose client reads slowly.
+    pub write: Duration,
+    /// An HTTP/2 connection is closed when it has had no request for this long.
+    pub idle: Duration,
+    /// Bytes of the head of a request: request line and headers.
+    pub head_bytes: usize,
+    /// Headers of a request.
+    pub headers: usize,
+    /// Requests at the same time on an HTTP/2 connection.
+    pub streams: u32,
+    /// HTTP/2: streams that a client may reset before they were handled. More end the connection.
+    pub pending_resets: usize,
+    /// Time in which the API server must have answered a review, with all attempts.
+    pub review: Duration,
+    /// How often files with certificates are read again, and the ConfigMap with the client CA.
+    pub reload: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 400,
+            handshake: Duration::from_secs(10),
+            head: Duration::from_secs(32),
+            request: Duration::from_secs(60),
+            write: Duration::from_secs(30),
+            idle: Duration::from_secs(90),
+            head_bytes: 32 * 1024,
+            headers: 64,
+            streams: 32,
+            pending_resets: 20,
+            review: Duration::from_secs(10),
+            reload: Duration::from_secs(30),
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The server: its options, its start and its end.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use kube::client::Body;
+use kube_endpoint_api_client::ApiClient;
+use kube_endpoint_core_model::{Timestamp, causes};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::UnixTime;
+use tokio_rustls::rustls::time_provider::TimeProvider;
+
+use crate::accept::{accept, listen};
+use crate::authentication::Authentication;
+use crate::authorization::Authorization;
+use crate::certificate::{CertificateSource, ServerCertificate};
+use crate::client_ca::ClientCa;
+use crate::connection::Shared;
+use crate::connections::Connections;
+use crate::error::ServingError;
+use crate::limits::Limits;
+use crate::pages::Pages;
+use crate::path::OpenPaths;
+use crate::reviews::Reviewer;
+use crate::service::{Service, WallClock};
+use crate::tls::{CipherSuites, TlsVersion, provider, server_config};
+
+/// The ConfigMap in which kube-apiserver publishes the CA of client certificates, and the key in it.
+const CLIENT_CA_PATH: &str = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+const CLIENT_CA_KEY: &str = "client-ca-file";
+const CLIENT_CA_NAME: &str = "ConfigMap kube-system/extension-apiserver-authentication";
+
+/// A ConfigMap holds at most 1 MiB.
+const LONGEST_CONFIG_MAP: usize = 4 * 1024 * 1024;
+
+/// How the server listens and whom it lets in.
+#[derive(Clone, Debug)]
+pub struct ServingOptions {
+    /// The address and port. An unspecified address means all addresses, IPv4 and IPv6. Port 0 means any free port, for
+    /// tests; `--secure-port=0` means that no server is made.
+    pub address: SocketAddr,
+    /// The server's certificate.
+    pub certificate: CertificateSource,
+    /// The oldest TLS version that clients may speak.
+    pub min_tls_version: TlsVersion,
+    /// The cipher suites that may be used.
+    pub cipher_suites: CipherSuites,
+    /// A file with the CA of client certificates. Without one, the CA comes from the ConfigMap
+    /// `kube-system/extension-apiserver-authentication`.
+    pub client_ca_file: Option<PathBuf>,
+    /// Whether the ConfigMap is looked up if there is no file.
+    pub look_up_client_ca: bool,
+    /// The paths that need no authentication and no authorization.
+    pub open_paths: OpenPaths,
+    /// How long it is remembered who has a token.
+    pub token_ttl: Duration,
+    /// How long it is remembered that something is allowed.
+    pub allowed_ttl: Duration,
+    /// How long it is remembered that something is not allowed.
+    pub denied_ttl: Duration,
+    /// What a client may take.
+    pub limits: Limits,
+}
+
+impl ServingOptions {
+    /// Upstream's defaults.
+    pub fn new(address: SocketAddr) -> Self {
+        let ttl = Duration::from_secs(10);
+        Self {
+            address,
+            certificate: CertificateSource::Memory,
+            min_tls_version: TlsVersion::default(),
+            cipher_suites: CipherSuites::default(),
+            client_ca_file: None,
+            look_up_client_ca: true,
+            open_paths: OpenPaths::default(),
+            token_ttl: ttl,
+            allowed_ttl: ttl,
+            denied_ttl: ttl,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// The clients that ask the API server about requests.
+#[derive(Clone, Debug, Default)]
+pub struct ReviewClients {
+    /// For `TokenReview` and the ConfigMap with the client CA. Without it, tokens are ignored.
+    pub authentication: Option<ApiClient>,
+    /// For `SubjectAccessReview`. Without it, only members of `system:masters` may read the pages that are not open.
+    pub authorization: Option<ApiClient>,
+}
+
+/// A server whose port is open.
+///
+/// # Connections
+///
+/// There are at most [`Limits::connections`]. When one more arrives, it is served, and another is closed: one whose client
+/// has not authenticated, of the client address that has most of them, and there the oldest. So slow clients take the place
+/// of slow clients, and a probe is answered. A client that has not authenticated has one request on a connection.
+pub struct Server {
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    connections: Arc<Connections>,
+    reload: Reload,
+}
+
+/// Reads the current time for TLS.
+struct TlsTime(WallClock);
+
+impl std::fmt::Debug for TlsTime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TlsTime")
+    }
+}
+
+impl TimeProvider for TlsTime {
+    fn current_time(&self) -> Option<UnixTime> {
+        let seconds = u64::try_from((self.0)().as_second()).ok()?;
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(seconds)))
+    }
+}
+
+impl Server {
+    /// Loads the certificates and opens the port. Connections wait until [`run`](Self::run) is called. `clock` reads the
+    /// current time. The API server is not contacted. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// When the address is in use or not available, or a certificate, key or CA cannot be used.
+    pub async fn bind(
+        options: ServingOptions,
+        clients: ReviewClients,
+        pages: Pages,
+        clock: impl Fn() -> Timestamp + Send + Sync + 'static,
+    ) -> Result<Self, ServingError> {
+        let clock: WallClock = Arc::new(clock);
+        let address = options.address;
+        let listener = listen(address).map_err(|why| ServingError::Bind { address, why })?;
+        for name in options.cipher_suites.ignored() {
+            tracing::warn!("--tls-cipher-suites: {name} is insecure and not supported; it is ignored");
+        }
+        let provider = provider(&options.cipher_suites);
+        let client_ca = Arc::new(ClientCa::new(Arc::clone(&provider)));
+        let certificate = {
+            let (source, now) = (options.certificate.clone(), clock());
+            let (client_ca, client_ca_file) = (Arc::clone(&client_ca), options.client_ca_file.clone());
+            let provider = Arc::clone(&provider);
+            let load = move || {
+                if let Some(path) = &client_ca_file {
+                    client_ca.load(path)?;
+                }
+                ServerCertificate::load(&source, address.ip(), provider, now)
+            };
+            let loaded = tokio::task::spawn_blocking(load).await;
+            Arc::new(loaded.map_err(|error| ServingError::SelfSigned(error.to_string()))??)
+        };
+        let time: Arc<dyn TimeProvider> = Arc::new(TlsTime(Arc::clone(&clock)));
+        let tls =
+            server_config(&provider, options.min_tls_version, Arc::clone(&certificate) as _, Arc::clone(&time))?;
+        let limits = options.limits;
+        let reload = Reload {
+            certificate,
+            client_ca: Arc::clone(&client_ca),
+            source: match (options.client_ca_file, &clients.authentication) {
+                (Some(path), _) => ClientCaSource::File(path),
+                (None, Some(client)) if options.look_up_client_ca => {
+                    ClientCaSource::ConfigMap(client.clone(), limits.review)
+                }
+                (None, _) => ClientCaSource::None,
+            },
+            clock: Arc::clone(&clock),
+            interval: limits.reload,
+        };
+        let tokens = clients.authentication.map(|client| Reviewer::of_tokens(client, limits.review));
+        let access = clients.authorization.map(|client| Reviewer::of_access(client, limits.review));
+        let authentication = Authentication::new(client_ca, tokens, options.token_ttl, time)?;
+        let authorization = Authorization::new(access, options.allowed_ttl, options.denied_ttl)?;
+        let service = Service::new(pages, options.open_paths, authentication, authorization, clock);
+        let connections = Connections::new(limits.connections);
+        let shared = Arc::new(Shared { service, tls: TlsAcceptor::from(Arc::new(tls)), limits });
+        Ok(Self { listener, shared, connections, reload })
+    }
+
+    /// The address and port on which the server listens.
+    ///
+    /// # Errors
+    ///
+    /// When the operating system does not say.
+    pub fn local_addr(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until the future is dropped, which closes all connections.
+    pub async fn run(self) {
+        let Self { listener, shared, connections, reload } = self;
+        if let Ok(address) = listener.local_addr() {
+            tracing::info!(%address, "serving securely");
+        }
+        tokio::join!(accept(listener, shared, connections), reload.run());
+    }
+}
+
+enum ClientCaSource {
+    File(PathBuf),
+    /// With the time limit of a request.
+    ConfigMap(ApiClient, Duration),
+    None,
+}
+
+/// Looks for new certificates.
+struct Reload {
+    certificate: Arc<ServerCertificate>,
+    client_ca: Arc<ClientCa>,
+    source: ClientCaSource,
+    clock: WallClock,
+    interval: Duration,
+}
+
+impl Reload {
+    async fn run(self) {
+        let mut ticks = interval(self.interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let file = match &self.source {
+            ClientCaSource::File(path) => Some(path.clone()),
+            _ => None,
+        };
+        loop {
+            ticks.tick().await;
+            let (certificate, client_ca, now) =
+                (Arc::clone(&self.certificate), Arc::clone(&self.client_ca), (self.clock)());
+            let file = file.clone();
+            let read = tokio::task::spawn_blocking(move || {
+                certificate.reload(now);
+                if let Some(path) = &file {
+                    client_ca.reload(path);
+                }
+            });
+            // It only fails when the runtime shuts down.
+            let _ = read.await;
+            if let ClientCaSource::ConfigMap(client, limit) = &self.source {
+                let read = timeout(*limit, client_ca_of(client)).await;
+                match read.unwrap_or_else(|_| Err(format!("was not answered within {limit:?}"))) {
+                    Ok(Some(bundle)) => self.client_ca.update(bundle, &CLIENT_CA_NAME),
+                    // Upstream waits for it too: clusters need not have it.
+                    Ok(None) => tracing::debug!("{CLIENT_CA_NAME} has no {CLIENT_CA_KEY}"),
+                    Err(why) => self.client_ca.problem(&CLIENT_CA_NAME, why),
+                }
+            }
+        }
+    }
+}
+
+/// The client CA in the ConfigMap, if it exists.
+async fn client_ca_of(client: &ApiClient) -> Result<Option<Vec<u8>>, String> {
+    let request = Request::get(CLIENT_CA_PATH).header("accept", "application/json").body(Body::empty());
+    let request = request.map_err(|error| error.to_string())?;
+    let answer =
+        client.send(request).await.map_err(|error| format!("cannot be read: {}", causes(&error)))?;
+    match answer.status() {
+        StatusCode::OK => {}
+        StatusCode::NOT_FOUND => return Ok(None),
+        StatusCode::FORBIDDEN => {
+            return Err(
+                "may not be read; bind the Role kube-system/extension-apiserver-authentication-reader".to_owned()
+            );
+        }
+        status => return Err(format!("cannot be read: HTTP status {status}")),
+    }
+    let body = Limited::new(answer.into_body(), LONGEST_CONFIG_MAP).collect().await;
+    let body = body.map_err(|error| format!("cannot be read: {error}"))?.to_bytes();
+    let map: Value = serde_json::from_slice(&body).map_err(|error| format!("cannot be read: {error}"))?;
+    Ok(map["data"][CLIENT_CA_KEY].as_str().map(|bundle| bundle.as_bytes().to_vec()))
+}

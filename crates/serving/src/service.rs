@@ -1,0 +1,154 @@
+//! One request: may it be answered, and with which page?
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Method, StatusCode, Uri, header};
+use kube_endpoint_core_model::Timestamp;
+use tokio::sync::Semaphore;
+
+use crate::authentication::{Authentication, Peer};
+use crate::authorization::{Authorization, Decision};
+use crate::pages::{Form, Known, Pages, StatusPage, negotiate};
+use crate::path::{OpenPaths, decode};
+use crate::respond::{self, Answer};
+
+/// Reads the current time.
+pub(crate) type WallClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// Pages that are made at the same time. A page of metrics takes a few milliseconds of a processor.
+const PAGES_AT_ONCE: usize = 2;
+
+/// Answers requests.
+pub(crate) struct Service {
+    pub(crate) pages: Pages,
+    pub(crate) open: OpenPaths,
+    pub(crate) authentication: Authentication,
+    pub(crate) authorization: Authorization,
+    pub(crate) clock: WallClock,
+    pub(crate) started: Timestamp,
+    making: Arc<Semaphore>,
+}
+
+/// An answer, and whether the client has authenticated. If it has not, its connection is closed after the answer.
+pub(crate) struct Answered {
+    pub(crate) answer: Answer,
+    pub(crate) authenticated: bool,
+}
+
+impl Service {
+    pub(crate) fn new(
+        pages: Pages,
+        open: OpenPaths,
+        authentication: Authentication,
+        authorization: Authorization,
+        clock: WallClock,
+    ) -> Self {
+        let started = clock();
+        let making = Arc::new(Semaphore::new(PAGES_AT_ONCE));
+        Self { pages, open, authentication, authorization, clock, started, making }
+    }
+
+    /// Answers a request with these parts. `has_body` says whether a body follows.
+    pub(crate) async fn answer(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        has_body: bool,
+        peer: &Peer,
+    ) -> Answered {
+        let refused = |answer| Answered { answer, authenticated: false };
+        let verb = match *method {
+            Method::GET => "get",
+            Method::HEAD => "head",
+            _ => return refused(respond::method_not_allowed()),
+        };
+        if has_body {
+            return refused(respond::unwanted_body());
+        }
+        let Some(path) = decode(uri.path()) else { return refused(respond::invalid_path()) };
+        let query = uri.query().unwrap_or_default();
+        if self.open.contains(&path) {
+            // Credentials are not even looked at: whether this process is healthy must not depend on the API server.
+            return refused(self.page(&path, query, headers).await);
+        }
+        let Ok(user) = self.authentication.user(peer, headers).await else {
+            return refused(respond::unauthorized());
+        };
+        let authenticated = !user.is_anonymous();
+        let forbidden = |reason: &str| respond::forbidden(&user.name, verb, &path, reason);
+        if !authenticated && !self.has_page(&path) {
+            // Nobody can make this process ask the API server about any number of paths.
+            return refused(forbidden(""));
+        }
+        let answer = match self.authorization.decide(&user, verb, &path).await {
+            Ok(Decision::Allowed) => self.page(&path, query, headers).await,
+            Ok(Decision::Denied(reason)) => forbidden(&reason),
+            Err(unanswered) => {
+                respond::internal_error(&format!("cannot find out whether this is allowed: {unanswered}"))
+            }
+        };
+        Answered { answer, authenticated }
+    }
+
+    /// Whether something is served at the path.
+    fn has_page(&self, path: &str) -> bool {
+        Known::of(path).is_some() || self.pages.health.has_page(path)
+    }
+
+    async fn page(&self, path: &str, query: &str, headers: &HeaderMap) -> Answer {
+        if let Some(health) = self.pages.health.page(path, query) {
+            return respond::text(health.status, health.text);
+        }
+        let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+        let pages = &self.pages;
+        match Known::of(path) {
+            Some(Known::Metrics) => self.metrics(pages.metrics.as_ref()).await,
+            Some(Known::Slis) => self.metrics(pages.slis.as_ref()).await,
+            Some(Known::Configz) => respond::json(&pages.configz),
+            Some(Known::Flagz) => match negotiate(accept, "Flagz") {
+                Some(Form::Text) => respond::text(StatusCode::OK, pages.flagz_text()),
+                Some(Form::Json(version)) => respond::json(&pages.flagz_json(version)),
+                None => respond::not_acceptable(),
+            },
+            Some(Known::Statusz) => {
+                let Some(form) = negotiate(accept, "Statusz") else { return respond::not_acceptable() };
+                let status = match &pages.statusz {
+                    Some(page) => self.make(page).await,
+                    None => Some(StatusPage::default()),
+                };
+                let Some(status) = status else { return respond::internal_error("the page was not made") };
+                let (started, now) = (self.started, (self.clock)());
+                match form {
+                    Form::Text => {
+                        respond::text(StatusCode::OK, pages.statusz_text(started, now, &status))
+                    }
+                    Form::Json(version) => {
+                        respond::json(&pages.statusz_json(version, started, now, &status))
+                    }
+                }
+            }
+            None => respond::not_found(),
+        }
+    }
+
+    async fn metrics(&self, page: Option<&crate::Page<String>>) -> Answer {
+        let Some(page) = page else { return respond::not_found() };
+        match self.make(page).await {
+            Some(text) => respond::metrics(text),
+            None => respond::internal_error("the page was not made"),
+        }
+    }
+
+    /// Makes a page on a thread for blocking work, so that the threads of the runtime go on with the controllers' tasks.
+    /// `None` if that panicked, or the runtime is shutting down.
+    async fn make<T: Send + 'static>(&self, page: &crate::Page<T>) -> Option<T> {
+        let (page, permit) = (Arc::clone(page), Arc::clone(&self.making).acquire_owned().await.ok()?);
+        let made = tokio::task::spawn_blocking(move || {
+            let made = page();
+            drop(permit);
+            made
+        });
+        made.await.ok()
+    }
+}
