@@ -70,8 +70,8 @@ impl Authorization {
         spec["nonResourceAttributes"] = json!({"path": path, "verb": verb});
         let key = self.hasher.hash(spec.to_string().as_bytes());
         let (allowed_ttl, denied_ttl) = (self.allowed_ttl, self.denied_ttl);
-        let ask = || async move {
-            let status: AccessStatus = reviewer.ask(spec).await?;
+        let ask = |_| async move {
+            let status: AccessStatus = reviewer.ask(spec, false).await?;
             Ok(match status.allowed && !status.denied {
                 true => (Decision::Allowed, Some(allowed_ttl)),
                 false => (Decision::Denied(shortened(status.reason)), Some(denied_ttl)),

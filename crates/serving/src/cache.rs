@@ -39,25 +39,30 @@ where
         Arc::new(Self(Mutex::new(State { answers, asking: HashMap::new() })))
     }
 
-    /// The answer for `key`: from the cache, or from a question that is being asked, or from `ask`. The question is asked in
-    /// a task of its own, so that a caller that goes away takes it from no other. `interrupted` is the error of a task that
-    /// did not end.
-    pub(crate) async fn get<F>(self: &Arc<Self>, key: K, ask: impl FnOnce() -> F, interrupted: E) -> Result<V, E>
+    /// The answer for `key`: from the cache, or from a question that is being asked, or from `ask`, which is called with
+    /// the last answer if that has expired. The question is asked in a task of its own, so that a caller that goes away
+    /// takes it from no other. `interrupted` is the error of a task that did not end.
+    pub(crate) async fn get<F>(
+        self: &Arc<Self>,
+        key: K,
+        ask: impl FnOnce(Option<V>) -> F,
+        interrupted: E,
+    ) -> Result<V, E>
     where
         F: Future<Output = Result<Answer<V>, E>> + Send + 'static,
     {
         let asking = {
             let mut state = self.0.lock();
             let now = Instant::now();
-            match state.answers.get(&key) {
+            let expired = match state.answers.get(&key) {
                 Some((answer, end)) if now < *end => return Ok(answer.clone()),
-                Some(_) => drop(state.answers.pop(&key)),
-                None => {}
-            }
+                Some((answer, _)) => Some(answer.clone()),
+                None => None,
+            };
             match state.asking.get(&key) {
                 Some(asking) => asking.clone(),
                 None => {
-                    let asking = self.start(key.clone(), ask(), interrupted);
+                    let asking = self.start(key.clone(), ask(expired), interrupted);
                     state.asking.insert(key, asking.clone());
                     asking
                 }
@@ -74,9 +79,13 @@ where
         let entry = Entry { cache: Arc::clone(self), key };
         let task = tokio::spawn(async move {
             let answer = question.await;
-            if let Ok((value, Some(kept))) = &answer {
-                let end = Instant::now() + *kept;
-                entry.cache.0.lock().answers.put(entry.key.clone(), (value.clone(), end));
+            match &answer {
+                Ok((value, Some(kept))) => {
+                    let end = Instant::now() + *kept;
+                    entry.cache.0.lock().answers.put(entry.key.clone(), (value.clone(), end));
+                }
+                Ok((_, None)) => drop(entry.cache.0.lock().answers.pop(&entry.key)),
+                Err(_) => {}
             }
             drop(entry);
             answer.map(|(value, _)| value)
@@ -108,7 +117,10 @@ mod tests {
 
     impl Asked {
         /// Answers `key * 10` after a second; negative numbers are errors, and zero is not kept.
-        fn ask(self: &Arc<Self>, key: i32) -> impl Future<Output = Result<Answer<i32>, &'static str>> + use<> {
+        fn ask(
+            self: &Arc<Self>,
+            key: i32,
+        ) -> impl Future<Output = Result<Answer<i32>, &'static str>> + use<> {
             self.0.fetch_add(1, Ordering::Relaxed);
             async move {
                 tokio::time::sleep(SECOND).await;
@@ -134,8 +146,28 @@ mod tests {
         let (cache, asked) = cache(4);
         for (wait, expected) in [(0, 1), (0, 1), (9, 1), (1, 2), (0, 2)] {
             tokio::time::sleep(SECOND * wait).await;
-            assert_eq!(cache.get(7, || asked.ask(7), "interrupted").await, Ok(70));
+            assert_eq!(cache.get(7, |_| asked.ask(7), "interrupted").await, Ok(70));
             assert_eq!(asked.count(), expected);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_expired_answer_is_known_until_there_is_another() {
+        let (cache, _) = cache(4);
+        let kept = Some(SECOND);
+        for (answer, known) in [
+            (Ok((1, kept)), None),
+            (Err("no answer"), Some(1)),
+            (Ok((2, kept)), Some(1)),
+            (Ok((3, None)), Some(2)),
+            (Ok((4, kept)), None),
+        ] {
+            let ask = |expired: Option<i32>| async move {
+                assert_eq!(expired, known);
+                answer
+            };
+            assert_eq!(cache.get(7, ask, "interrupted").await, answer.map(|(value, _)| value));
+            tokio::time::sleep(SECOND).await;
         }
     }
 
@@ -143,8 +175,8 @@ mod tests {
     async fn errors_and_answers_without_a_time_are_not_kept() {
         let (cache, asked) = cache(4);
         for round in 1..=2 {
-            assert_eq!(cache.get(-1, || asked.ask(-1), "interrupted").await, Err("negative"));
-            assert_eq!(cache.get(0, || asked.ask(0), "interrupted").await, Ok(0));
+            assert_eq!(cache.get(-1, |_| asked.ask(-1), "interrupted").await, Err("negative"));
+            assert_eq!(cache.get(0, |_| asked.ask(0), "interrupted").await, Ok(0));
             assert_eq!(asked.count(), 2 * round);
         }
     }
@@ -152,7 +184,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_same_question_is_asked_once_at_a_time() {
         let (cache, asked) = cache(4);
-        let all = (0..100).map(|_| cache.get(-7, || asked.ask(-7), "interrupted"));
+        let all = (0..100).map(|_| cache.get(-7, |_| asked.ask(-7), "interrupted"));
         assert!(futures::future::join_all(all).await.iter().all(|answer| *answer == Err("negative")));
         assert_eq!(asked.count(), 1);
         assert!(cache.0.lock().asking.is_empty());
@@ -161,8 +193,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_caller_that_goes_away_takes_the_answer_from_no_other() {
         let (cache, asked) = cache(4);
-        let first = tokio::time::timeout(SECOND / 2, cache.get(7, || asked.ask(7), "interrupted"));
-        let second = cache.get(7, || asked.ask(7), "interrupted");
+        let first = tokio::time::timeout(SECOND / 2, cache.get(7, |_| asked.ask(7), "interrupted"));
+        let second = cache.get(7, |_| asked.ask(7), "interrupted");
         let (first, second) = tokio::join!(first, second);
         assert!(first.is_err());
         assert_eq!((second, asked.count()), (Ok(70), 1));
@@ -171,16 +203,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_question_that_panics_is_an_error_and_is_asked_again() {
         let (cache, asked) = cache(4);
-        let answer = cache.get(7, || async { panic!("on purpose") }, "interrupted").await;
+        let answer = cache.get(7, |_| async { panic!("on purpose") }, "interrupted").await;
         assert_eq!(answer, Err("interrupted"));
-        assert_eq!(cache.get(7, || asked.ask(7), "interrupted").await, Ok(70));
+        assert_eq!(cache.get(7, |_| asked.ask(7), "interrupted").await, Ok(70));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_size_is_bounded() {
         let (cache, asked) = cache(2);
         for key in [1, 2, 1, 3, 1, 2] {
-            assert_eq!(cache.get(key, || asked.ask(key), "interrupted").await, Ok(key * 10));
+            assert_eq!(cache.get(key, |_| asked.ask(key), "interrupted").await, Ok(key * 10));
         }
         // 3 took the place of 2, which was asked again.
         assert_eq!((asked.count(), cache.0.lock().answers.len()), (4, 2));

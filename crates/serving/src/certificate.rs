@@ -105,7 +105,8 @@ impl ServerCertificate {
         let Some(files) = &self.files else {
             return self.renew(now);
         };
-        let (found, loaded) = match read(&files.0).and_then(|certificate| Ok((certificate, read(&files.1)?))) {
+        let (found, loaded) = match read(&files.0).and_then(|certificate| Ok((certificate, read(&files.1)?)))
+        {
             Ok((certificate, key)) => {
                 let loaded = certified_key(files, &certificate, &key, &self.provider);
                 (Seen::Content(certificate, key), loaded)

@@ -18,9 +18,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, UnixTime};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use tokio_rustls::rustls::{
-    DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme,
-};
+use tokio_rustls::rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
 
 use crate::error::ServingError;
 use crate::subject::user_of;
@@ -107,9 +105,13 @@ impl ClientCa {
 
     /// Reads the file for the first time.
     pub(crate) fn load(&self, path: &Path) -> Result<(), ServingError> {
-        let content = std::fs::read(path)
-            .map_err(|why| ServingError::File { action: "read", path: path.to_owned(), why })?;
-        self.replace(content, &path.display()).map_err(|why| ServingError::Content { path: path.to_owned(), why })
+        let content = std::fs::read(path).map_err(|why| ServingError::File {
+            action: "read",
+            path: path.to_owned(),
+            why,
+        })?;
+        self.replace(content, &path.display())
+            .map_err(|why| ServingError::Content { path: path.to_owned(), why })
     }
 
     /// Reads the file again. A problem is logged once, and the bundle before stays in use.

@@ -1,6 +1,7 @@
 //! One connection: the TLS handshake, HTTP/1 or HTTP/2, and the time limits.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -196,25 +197,35 @@ where
 /// Runs a connection until it ends, or takes too long.
 async fn drive(connection: impl HttpConnection, state: &State) -> hyper::Result<()> {
     let mut connection = pin!(connection);
-    let mut closing = None;
-    loop {
-        let deadline = state.deadline().min(closing.unwrap_or_else(|| state.deadline()));
-        tokio::select! {
-            biased;
-            ended = connection.as_mut() => return ended,
-            () = state.close.notified(), if closing.is_none() => {
-                connection.as_mut().shut_down();
-                closing = Some(Instant::now() + CLOSING);
+    let mut close = pin!(state.close.notified());
+    let mut closing: Option<Instant> = None;
+    let mut alarm = pin!(sleep_until(state.deadline()));
+    // Requests begin and end while the connection is polled, and each time the deadline is another one.
+    poll_fn(|cx| {
+        if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+            return Poll::Ready(ended);
+        }
+        if closing.is_none() && close.as_mut().poll(cx).is_ready() {
+            connection.as_mut().shut_down();
+            closing = Some(Instant::now() + CLOSING);
+            // It goes on from there.
+            cx.waker().wake_by_ref();
+        }
+        loop {
+            let deadline = closing.map_or_else(|| state.deadline(), |end| end.min(state.deadline()));
+            if deadline != alarm.deadline() {
+                alarm.as_mut().reset(deadline);
             }
-            () = sleep_until(deadline) => {
-                let now = Instant::now();
-                if closing.is_some_and(|end| end <= now) || state.deadline() <= now {
-                    tracing::debug!("a connection was closed because its client took too long");
-                    return Ok(());
-                }
+            if alarm.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            if deadline <= Instant::now() {
+                tracing::debug!("a connection was closed because its client took too long");
+                return Poll::Ready(Ok(()));
             }
         }
-    }
+    })
+    .await
 }
 
 async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Response<Counted>, hyper::Error> {

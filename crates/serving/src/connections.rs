@@ -90,6 +90,7 @@ impl Connections {
     }
 
     /// How many connections are open.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.state.lock().entries.len()
     }

@@ -8,7 +8,9 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum ServingError {
     /// The address or port cannot be used.
-    #[error("cannot serve on {address}: {why}; choose another --bind-address or --secure-port, or turn serving off with --secure-port=0")]
+    #[error(
+        "cannot serve on {address}: {why}; choose another --bind-address or --secure-port, or turn serving off with --secure-port=0"
+    )]
     Bind {
         /// The address and port.
         address: SocketAddr,
@@ -16,7 +18,9 @@ pub enum ServingError {
         why: std::io::Error,
     },
     /// A certificate, key or CA file cannot be read or written.
-    #[error("cannot {action} {path}: {why}; check that the path exists and that this process has the permission")]
+    #[error(
+        "cannot {action} {path}: {why}; check that the path exists and that this process has the permission"
+    )]
     File {
         /// `read` or `write`.
         action: &'static str,
@@ -37,7 +41,9 @@ pub enum ServingError {
     #[error("the TLS options cannot be used together: {0}; change --tls-min-version or --tls-cipher-suites")]
     Tls(String),
     /// No self-signed certificate can be made.
-    #[error("cannot generate a self-signed certificate: {0}; give --tls-cert-file and --tls-private-key-file")]
+    #[error(
+        "cannot generate a self-signed certificate: {0}; give --tls-cert-file and --tls-private-key-file"
+    )]
     SelfSigned(String),
     /// The operating system has no random numbers.
     #[error("cannot get random numbers from the operating system")]

@@ -121,7 +121,8 @@ impl HealthChecks {
     /// Whether [`page`](Self::page) has a page for this path.
     pub(crate) fn has_page(&self, path: &str) -> bool {
         let Some(Target { probe, name, .. }) = target(path) else { return false };
-        let exists = |name| self.0.checks.read().iter().any(|check| check.probe == probe && check.name == name);
+        let exists =
+            |name| self.0.checks.read().iter().any(|check| check.probe == probe && check.name == name);
         name.is_none_or(exists)
     }
 
@@ -255,7 +256,8 @@ mod tests {
             healthy.store(state, Ordering::Relaxed);
             for (path, query) in pages {
                 let Health { status, text } = checks.page(path, query).unwrap();
-                shown += &format!("=== {path}?{query} (workers alive: {state})\n{}\n{text}\n", status.as_u16());
+                shown +=
+                    &format!("=== {path}?{query} (workers alive: {state})\n{}\n{text}\n", status.as_u16());
             }
         }
         insta::assert_snapshot!(shown);
@@ -265,8 +267,16 @@ mod tests {
     fn other_paths_are_no_pages_of_health() {
         let (checks, _) = checks();
         let others = [
-            "/", "", "/health", "/livez/", "/livez/synced", "/readyz/workers", "/livez/ping/", "/livez/workers/x",
-            "//livez", "/livez/../metrics",
+            "/",
+            "",
+            "/health",
+            "/livez/",
+            "/livez/synced",
+            "/readyz/workers",
+            "/livez/ping/",
+            "/livez/workers/x",
+            "//livez",
+            "/livez/../metrics",
         ];
         for path in others {
             assert_eq!(checks.page(path, ""), None, "{path}");

@@ -9,8 +9,8 @@ pub struct Limits {
     pub connections: usize,
     /// Time for the TLS handshake.
     pub handshake: Duration,
-    /// Time for the head of an HTTP/1 request, from when the connection is ready for it. It therefore also limits how
-    /// long an HTTP/1 connection is kept idle, as upstream's `ReadHeaderTimeout` does not; Prometheus connects again.
+    /// Time for the head of an HTTP/1 request, from when the connection is ready for it. So it is also the time for which
+    /// an HTTP/1 connection is kept without a request. Upstream's `ReadHeaderTimeout` of 32 s begins with the first byte.
     pub head: Duration,
     /// Time for a request: from its head to the moment when the whole answer has been handed to the connection.
     pub request: Duration,

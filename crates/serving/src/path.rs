@@ -83,14 +83,16 @@ mod tests {
 
     #[test]
     fn a_path_is_decoded_once() {
-        let check = |path: &str, expected: Option<&str>| assert_eq!(decode(path).as_deref(), expected, "{path}");
+        let check =
+            |path: &str, expected: Option<&str>| assert_eq!(decode(path).as_deref(), expected, "{path}");
         check("/metrics", Some("/metrics"));
         check("/m%65trics", Some("/metrics"));
         check("/livez%2fping", Some("/livez/ping"));
         check("/%252e%252e/metrics", Some("/%2e%2e/metrics"));
         check("/healthz/%2e%2e/metrics", Some("/healthz/../metrics"));
         check("/%C3%A4", Some("/ä"));
-        for invalid in ["", "*", "metrics", "/%", "/%2", "/%zz", "/%+1", "/%ff", "/healthz%00", "/healthz%0a"] {
+        for invalid in ["", "*", "metrics", "/%", "/%2", "/%zz", "/%+1", "/%ff", "/healthz%00", "/healthz%0a"]
+        {
             check(invalid, None);
         }
     }
@@ -100,7 +102,9 @@ mod tests {
         let check = |paths: &[&str], path: &str, expected: bool| {
             assert_eq!(OpenPaths::parse(paths).unwrap().contains(path), expected, "{paths:?} {path}");
         };
-        for closed in ["/", "/healthz/", "//healthz", "/healthz/ping", "/healthzz", "/Healthz", "/metrics", ""] {
+        for closed in
+            ["/", "/healthz/", "//healthz", "/healthz/ping", "/healthzz", "/Healthz", "/metrics", ""]
+        {
             assert!(!OpenPaths::default().contains(closed), "{closed}");
         }
         for open in ["/healthz", "/livez", "/readyz"] {
@@ -114,7 +118,9 @@ mod tests {
         check(&["/"], "/", true);
         check(&["/"], "/metrics", false);
         check(&[], "/healthz", false);
-        for trick in ["/livez/../metrics", "/livez/./metrics", "/livez//metrics", "/livez/..\\metrics", "/livez/"] {
+        for trick in
+            ["/livez/../metrics", "/livez/./metrics", "/livez//metrics", "/livez/..\\metrics", "/livez/"]
+        {
             check(&["/livez/*"], trick, false);
         }
     }

@@ -65,13 +65,13 @@ impl Reviewer {
         Self { client, group, kind, path, limit, timeout, failing: AtomicBool::new(false) }
     }
 
-    /// The status of the review with this `spec`. Answers that ask for another attempt are followed, as long as the time
+    /// The status of the review with this `spec`. A question with `urgent` does not wait for others. Answers that ask for another attempt are followed, as long as the time
     /// limit allows.
     ///
     /// # Errors
     /// If there is no answer within the time limit, or none that can be read. That is logged once, until there is one.
-    pub(crate) async fn ask<T: DeserializeOwned>(&self, spec: Value) -> Result<T, Unanswered> {
-        let answer = timeout(self.timeout, self.attempts(spec)).await;
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, spec: Value, urgent: bool) -> Result<T, Unanswered> {
+        let answer = timeout(self.timeout, self.attempts(spec, urgent)).await;
         let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {:?}", self.timeout)));
         match answer {
             Ok(status) => {
@@ -94,14 +94,16 @@ impl Reviewer {
         }
     }
 
-    async fn attempts<T: DeserializeOwned>(&self, spec: Value) -> Result<T, String> {
+    async fn attempts<T: DeserializeOwned>(&self, spec: Value, urgent: bool) -> Result<T, String> {
         let review = json!({
             "apiVersion": format!("{}/v1", self.group), "kind": self.kind, "metadata": {}, "spec": spec,
         });
         let review = serde_json::to_vec(&review).map_err(|error| error.to_string())?;
         let mut pause = FIRST_PAUSE;
         for attempt in 1.. {
-            sleep(self.limit.reserve()).await;
+            if !urgent {
+                sleep(self.limit.reserve()).await;
+            }
             let status = match self.attempt(&review).await? {
                 Ok(status) => return Ok(status),
                 Err(status) => status,

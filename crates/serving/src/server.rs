@@ -52,6 +52,8 @@ pub struct ServingOptions {
     pub min_tls_version: TlsVersion,
     /// The cipher suites that may be used.
     pub cipher_suites: CipherSuites,
+    /// Whether clients may use HTTP/2.
+    pub http2: bool,
     /// A file with the CA of client certificates. Without one, the CA comes from the ConfigMap
     /// `kube-system/extension-apiserver-authentication`.
     pub client_ca_file: Option<PathBuf>,
@@ -78,6 +80,7 @@ impl ServingOptions {
             certificate: CertificateSource::Memory,
             min_tls_version: TlsVersion::default(),
             cipher_suites: CipherSuites::default(),
+            http2: true,
             client_ca_file: None,
             look_up_client_ca: true,
             open_paths: OpenPaths::default(),
@@ -163,8 +166,15 @@ impl Server {
             Arc::new(loaded.map_err(|error| ServingError::SelfSigned(error.to_string()))??)
         };
         let time: Arc<dyn TimeProvider> = Arc::new(TlsTime(Arc::clone(&clock)));
-        let tls =
-            server_config(&provider, options.min_tls_version, Arc::clone(&certificate) as _, Arc::clone(&time))?;
+        let mut tls = server_config(
+            &provider,
+            options.min_tls_version,
+            Arc::clone(&certificate) as _,
+            Arc::clone(&time),
+        )?;
+        if !options.http2 {
+            tls.alpn_protocols.retain(|protocol| protocol != b"h2");
+        }
         let limits = options.limits;
         let reload = Reload {
             certificate,
@@ -262,14 +272,14 @@ impl Reload {
 async fn client_ca_of(client: &ApiClient) -> Result<Option<Vec<u8>>, String> {
     let request = Request::get(CLIENT_CA_PATH).header("accept", "application/json").body(Body::empty());
     let request = request.map_err(|error| error.to_string())?;
-    let answer =
-        client.send(request).await.map_err(|error| format!("cannot be read: {}", causes(&error)))?;
+    let answer = client.send(request).await.map_err(|error| format!("cannot be read: {}", causes(&error)))?;
     match answer.status() {
         StatusCode::OK => {}
         StatusCode::NOT_FOUND => return Ok(None),
         StatusCode::FORBIDDEN => {
             return Err(
-                "may not be read; bind the Role kube-system/extension-apiserver-authentication-reader".to_owned()
+                "may not be read; bind the Role kube-system/extension-apiserver-authentication-reader"
+                    .to_owned(),
             );
         }
         status => return Err(format!("cannot be read: HTTP status {status}")),

@@ -120,12 +120,8 @@ impl Service {
                 let Some(status) = status else { return respond::internal_error("the page was not made") };
                 let (started, now) = (self.started, (self.clock)());
                 match form {
-                    Form::Text => {
-                        respond::text(StatusCode::OK, pages.statusz_text(started, now, &status))
-                    }
-                    Form::Json(version) => {
-                        respond::json(&pages.statusz_json(version, started, now, &status))
-                    }
+                    Form::Text => respond::text(StatusCode::OK, pages.statusz_text(started, now, &status)),
+                    Form::Json(version) => respond::json(&pages.statusz_json(version, started, now, &status)),
                 }
             }
             None => respond::not_found(),

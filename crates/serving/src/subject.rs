@@ -22,7 +22,8 @@ const USER_ID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.5768
 /// # Errors
 /// If the certificate cannot be decoded, or has an invalid uid. The text says why.
 pub(crate) fn user_of(certificate: &CertificateDer<'_>) -> Result<Option<User>, String> {
-    let decoded = Certificate::from_der(certificate).map_err(|error| format!("cannot be decoded: {error}"))?;
+    let decoded =
+        Certificate::from_der(certificate).map_err(|error| format!("cannot be decoded: {error}"))?;
     let mut user = User::default();
     let mut uids = Vec::new();
     for attribute in decoded.tbs_certificate().subject().iter() {

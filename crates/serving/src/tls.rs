@@ -17,7 +17,9 @@ use crate::error::ServingError;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTlsOption {
     /// The name is not that of a version that can be the minimum.
-    #[error("invalid TLS version {0:?}: it must be VersionTLS12 or VersionTLS13; this program does not speak older versions")]
+    #[error(
+        "invalid TLS version {0:?}: it must be VersionTLS12 or VersionTLS13; this program does not speak older versions"
+    )]
     Version(String),
     /// The name is unknown.
     #[error("unknown cipher suite {name:?}; supported are {}", supported_names().join(", "))]
@@ -73,7 +75,10 @@ const SUPPORTED: [(&str, CipherSuite); 11] = [
     ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
     ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384),
     ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256),
-    ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256),
+    (
+        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+    ),
     ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256),
     ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384),
     ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
@@ -142,7 +147,8 @@ impl CipherSuites {
     }
 
     fn allows(&self, suite: &SupportedCipherSuite) -> bool {
-        suite.tls13().is_some() || self.allowed.as_ref().is_none_or(|allowed| allowed.contains(&suite.suite()))
+        suite.tls13().is_some()
+            || self.allowed.as_ref().is_none_or(|allowed| allowed.contains(&suite.suite()))
     }
 }
 

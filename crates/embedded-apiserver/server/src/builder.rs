@@ -167,6 +167,13 @@ impl Builder {
         self
     }
 
+    /// A token that token reviews accept until `end`.
+    pub fn token_until(mut self, token: impl Into<String>, user: User, end: Timestamp) -> Self {
+        let token = token.into();
+        self.reviews.expiry.insert(token.clone(), end);
+        self.token(token, user)
+    }
+
     /// A rule that allows actions in subject access reviews. Requests to the server itself are not authorized.
     pub fn policy_rule(mut self, rule: PolicyRule) -> Self {
         self.reviews.rules.push(rule);

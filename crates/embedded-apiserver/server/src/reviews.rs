@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 /// A user as a token review shows it.
@@ -35,6 +36,8 @@ pub struct PolicyRule {
 #[derive(Debug, Default)]
 pub(crate) struct Reviews {
     pub(crate) tokens: BTreeMap<String, User>,
+    /// When tokens expire, of those that do. This server's listeners accept them for longer.
+    pub(crate) expiry: BTreeMap<String, Timestamp>,
     pub(crate) rules: Vec<PolicyRule>,
 }
 
@@ -106,8 +109,11 @@ impl Reviews {
         known.map(|(_, user)| user).filter(|_| scheme.eq_ignore_ascii_case("basic"))
     }
 
-    fn token_status(&self, spec: &Value) -> Value {
+    fn token_status(&self, spec: &Value, now: Timestamp) -> Value {
         let token = spec["token"].as_str().unwrap_or_default();
+        if self.expiry.get(token).is_some_and(|end| *end <= now) {
+            return json!({"user": {}, "error": "[invalid bearer token, service account token has expired]"});
+        }
         match self.tokens.get(token) {
             Some(user) => json!({
                 "authenticated": true,
@@ -126,9 +132,9 @@ impl Reviews {
     }
 
     /// The status of a review of `kind`.
-    pub(crate) fn status(&self, kind: &str, spec: &Value) -> Value {
+    pub(crate) fn status(&self, kind: &str, spec: &Value, now: Timestamp) -> Value {
         match kind {
-            "TokenReview" => self.token_status(spec),
+            "TokenReview" => self.token_status(spec, now),
             // The server does not authorize its own requests, so every user may do everything.
             "SelfSubjectAccessReview" => {
                 json!({"allowed": true, "reason": "this server allows every request"})
@@ -155,7 +161,7 @@ mod tests {
     fn a_token_is_a_bearer_token_or_a_password() {
         let user = User { name: "alice".to_owned(), groups: Vec::new() };
         let tokens = ["s3", "s32", "s321"].map(|token| (token.to_owned(), user.clone()));
-        let reviews = Reviews { tokens: BTreeMap::from(tokens), rules: Vec::new() };
+        let reviews = Reviews { tokens: BTreeMap::from(tokens), ..Reviews::default() };
         let known = |header: &&&str| reviews.user_of_header(Some(header)).is_some();
         let good =
             ["Bearer s3", "bearer s32", "Basic dG9rZW46czM=", "Basic dG9rZW46czMy", "basic dG9rZW46czMyMQ=="];
@@ -176,9 +182,27 @@ mod tests {
     }
 
     #[test]
+    fn a_token_is_valid_until_it_expires() {
+        let end: Timestamp = "2026-12-01T00:00:10Z".parse().unwrap();
+        let reviews = Reviews {
+            tokens: BTreeMap::from([(
+                "s3".to_owned(),
+                User { name: "alice".to_owned(), groups: Vec::new() },
+            )]),
+            expiry: BTreeMap::from([("s3".to_owned(), end)]),
+            ..Reviews::default()
+        };
+        let check = |now: &str, expected: bool| {
+            let status = reviews.status("TokenReview", &json!({"token": "s3"}), now.parse().unwrap());
+            assert_eq!(status["authenticated"].as_bool().unwrap_or_default(), expected, "{status}");
+        };
+        check("2026-12-01T00:00:09Z", true);
+        check("2026-12-01T00:00:10Z", false);
+    }
+
+    #[test]
     fn policy_rules_are_matched() {
         let reviews = Reviews {
-            tokens: BTreeMap::new(),
             rules: vec![
                 PolicyRule {
                     subjects: list(&["scrapers"]),
@@ -195,6 +219,7 @@ mod tests {
                     ..PolicyRule::default()
                 },
             ],
+            ..Reviews::default()
         };
         let check = |spec: Value, expected: bool| {
             assert_eq!(reviews.access_status(&spec)["allowed"], expected, "{spec}");

@@ -24,7 +24,7 @@ impl Inner {
         if !call.resource.is_stored() {
             let WithWarnings { object, warnings } = call.decode(body)?;
             let mut object = strategy::before_create(call.resource, object)?.object;
-            object["status"] = self.reviews.status(call.resource.kind, &object["spec"]);
+            object["status"] = self.reviews.status(call.resource.kind, &object["spec"], self.clock.now());
             return Ok(answer::warn(call.value(StatusCode::CREATED, object), &warnings));
         }
         let mut decoded = call.decode(body)?;

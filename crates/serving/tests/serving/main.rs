@@ -1,0 +1,12 @@
+//! The server over real sockets, with the embedded API server behind it.
+
+mod api_server_away;
+mod authentication;
+mod caches;
+mod certificates;
+mod common;
+mod hostile;
+mod http2;
+mod pages;
+mod paths;
+mod secrets;

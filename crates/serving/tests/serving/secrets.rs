@@ -1,0 +1,77 @@
+//! Tokens appear in no log and on no page.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube_endpoint_embedded_apiserver::{Fault, FaultRule, Status};
+use parking_lot::Mutex;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::common::{Client, SCRAPER, TOKENS, WRONG, start};
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().write(buf)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+/// The whole runtime is on this thread, and with it everything that is logged.
+#[tokio::test]
+async fn tokens_appear_in_no_log_and_on_no_page() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.clone());
+    let _logging = tracing::subscriber::set_default(subscriber.finish());
+    let server = start(|options| options.limits.review = Duration::from_millis(200)).await;
+    let mut shown = String::new();
+    let pages = ["/metrics", "/configz", "/flagz", "/statusz", "/livez?verbose", "/livez/ping", "/unknown"];
+    for token in TOKENS {
+        for page in pages {
+            let reply = server.get_with(token, page).await;
+            shown += &format!("{}\n{}\n", reply.head, reply.body);
+        }
+    }
+    // Errors of reviews, and of requests that are no requests.
+    for fault in [
+        Fault::NeverAnswer { applied: false },
+        Fault::LoseRequest,
+        Fault::RefuseWith(Status::new(400, "BadRequest", WRONG)),
+    ] {
+        server.api.add_fault(FaultRule::on(fault, "create", "tokenreviews"));
+        let reply = server.get_with(WRONG, "/metrics").await;
+        assert_eq!(reply.status, 401);
+        shown += &reply.body;
+        server.api.clear_faults();
+    }
+    for request in [
+        format!("GET /metrics HTTP/1.1\r\nAuthorization: Bearer {SCRAPER}\r\nBroken\r\n\r\n"),
+        format!("GET /metrics HTTP/1.1\r\nAuthorization: Bearer {SCRAPER}\0\r\n\r\n"),
+        format!("{SCRAPER}\r\n\r\n"),
+    ] {
+        let reply = Client::default().send(server.address, &request).await.unwrap();
+        shown += &format!("{}\n{}\n", reply.head, reply.body);
+    }
+    let logged = String::from_utf8(log.0.lock().clone()).unwrap();
+    assert!(logged.contains("did not answer a TokenReview"), "{logged}");
+    assert!(shown.contains("workqueue_depth") && shown.contains("Unauthorized"), "{shown}");
+    for token in TOKENS {
+        assert!(!shown.contains(token), "{shown}");
+        let line = logged.lines().find(|line| line.contains(token));
+        assert_eq!(line, None);
+    }
+}
