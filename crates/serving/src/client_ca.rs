@@ -85,7 +85,7 @@ struct State {
     /// Without a CA, client certificates are ignored.
     verifier: Option<Arc<dyn ClientCertVerifier>>,
     /// The bundle that was seen last, in use or refused.
-    bundle: Vec<u8>,
+    bundle: Option<Vec<u8>>,
     /// The error that was logged last.
     error: Option<String>,
     generation: u64,
@@ -144,12 +144,12 @@ impl ClientCa {
     }
 
     fn replace(&self, bundle: Vec<u8>, source: &dyn fmt::Display) -> Result<(), String> {
-        if self.state.read().bundle == bundle {
+        if self.state.read().bundle.as_ref() == Some(&bundle) {
             return Ok(());
         }
         let verifier = verifier(&bundle, &self.provider);
         let mut state = self.state.write();
-        state.bundle = bundle;
+        state.bundle = Some(bundle);
         state.verifier = Some(verifier?);
         state.error = None;
         state.generation += 1;

@@ -43,7 +43,7 @@ impl Default for Limits {
             idle: Duration::from_secs(90),
             head_bytes: 32 * 1024,
             headers: 64,
-            streams: 32,
+            streams: 100,
             pending_resets: 20,
             review: Duration::from_secs(10),
             reload: Duration::from_secs(30),

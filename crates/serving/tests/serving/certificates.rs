@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{Request, Response};
+use http_body_util::BodyExt;
 use kube::client::Body;
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_serving::{
@@ -118,6 +119,7 @@ async fn a_replaced_client_ca_also_applies_to_open_connections() {
     assert_eq!(server.get_as(&alice, "/metrics").await.status, 401);
     use tokio::io::AsyncWriteExt;
     open.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    open.flush().await.unwrap();
     assert_eq!(crate::common::read_reply(&mut open).await.unwrap().status, 401);
     // Both, during a rotation.
     files.write("ca.crt", old.pem() + &new.pem());
@@ -138,7 +140,9 @@ fn with_config_map(
             let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
             if request.uri().path() != path {
                 let answer = service.oneshot(request).await.map_err(tower::BoxError::from)?;
-                return Ok::<_, tower::BoxError>(answer.map(Body::wrap_body));
+                let (head, body) = answer.into_parts();
+                let body = body.collect().await.map_err(tower::BoxError::from)?.to_bytes();
+                return Ok::<_, tower::BoxError>(Response::from_parts(head, Body::from(body)));
             }
             asked.fetch_add(1, Ordering::Relaxed);
             let (status, body) = match &*bundle.lock() {

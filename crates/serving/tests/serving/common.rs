@@ -274,6 +274,7 @@ impl Client<'_> {
     pub async fn send(&self, address: SocketAddr, request: &str) -> std::io::Result<Reply> {
         let mut stream = self.connect(address).await?;
         stream.write_all(request.as_bytes()).await?;
+        stream.flush().await?;
         read_reply(&mut stream).await
     }
 

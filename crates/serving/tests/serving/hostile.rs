@@ -30,6 +30,7 @@ async fn nothing_is_served_in_the_clear() {
     let server = start(|_| {}).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    stream.flush().await.unwrap();
     let (_, sent) = closed(&mut stream).await;
     assert!(!sent.starts_with(b"HTTP"), "{}", sent.escape_ascii());
 }
@@ -59,6 +60,7 @@ async fn tls_1_1_is_refused() {
     record.extend(&message);
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(&record).await.unwrap();
+    stream.flush().await.unwrap();
     let (_, sent) = closed(&mut stream).await;
     // A fatal alert: protocol_version, or handshake_failure.
     assert!(sent.first() == Some(&21) && [Some(&70), Some(&40)].contains(&sent.last()), "{sent:?}");
@@ -70,6 +72,7 @@ async fn an_unfinished_handshake_is_cut_off() {
     for beginning in [&b""[..], &[22, 3, 1, 1, 0, 1]] {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(beginning).await.unwrap();
+        stream.flush().await.unwrap();
         let (time, _) = closed(&mut stream).await;
         assert!(time >= SHORT / 2, "{time:?}");
     }
@@ -102,6 +105,7 @@ async fn a_slow_header_is_cut_off() {
     for beginning in ["", "GET /healthz HTTP/1.1\r\nHost: loc"] {
         let mut stream = Client::default().connect(server.address).await.unwrap();
         stream.write_all(beginning.as_bytes()).await.unwrap();
+        stream.flush().await.unwrap();
         let (time, _) = closed(&mut stream).await;
         assert!(time >= SHORT / 2, "{time:?}");
     }
@@ -124,6 +128,7 @@ async fn a_request_with_a_body_is_refused_before_the_body_arrives() {
         let mut stream = Client::default().connect(server.address).await.unwrap();
         let request = format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\n{header}\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
+        stream.flush().await.unwrap();
         // The body never comes.
         let (_, sent) = closed(&mut stream).await;
         assert!(sent.starts_with(b"HTTP/1.1 413"), "{}", sent.escape_ascii());
@@ -134,7 +139,7 @@ async fn a_request_with_a_body_is_refused_before_the_body_arrives() {
 async fn a_client_that_does_not_read_the_answer_is_cut_off() {
     let server = with_limits(|limits| (limits.write, limits.request) = (SHORT, 20 * SHORT)).await;
     let stream = Client::default().connect(server.address).await.unwrap();
-    let (mut reading, mut writing) = tokio::io::split(stream);
+    let (reading, mut writing) = tokio::io::split(stream);
     let request =
         format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {SCRAPER}\r\n\r\n");
     // Answers pile up until the server cannot write; then it stops reading, and closes the connection.
@@ -144,8 +149,7 @@ async fn a_client_that_does_not_read_the_answer_is_cut_off() {
     };
     let cut_off = tokio::time::timeout(Duration::from_secs(20), writing).await;
     assert!(cut_off.is_ok(), "the connection was not closed");
-    let (mut sent, _) = (Vec::new(), reading.read_to_end(&mut Vec::new()).await);
-    sent.clear();
+    drop(reading);
     assert_eq!(server.get("/healthz").await.status, 200);
 }
 
@@ -157,6 +161,7 @@ async fn an_idle_connection_of_an_authenticated_client_is_closed() {
         format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {SCRAPER}\r\n\r\n");
     for _ in 0..2 {
         stream.write_all(request.as_bytes()).await.unwrap();
+        stream.flush().await.unwrap();
         let mut start = [0; 15];
         stream.read_exact(&mut start).await.unwrap();
         assert_eq!(&start, b"HTTP/1.1 200 OK");
@@ -174,6 +179,7 @@ async fn a_client_without_credentials_has_one_request_on_a_connection() {
     let mut stream = Client::default().connect(server.address).await.unwrap();
     let request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
     stream.write_all(request.repeat(3).as_bytes()).await.unwrap();
+    stream.flush().await.unwrap();
     let (_, sent) = closed(&mut stream).await;
     let sent = String::from_utf8(sent).unwrap();
     assert_eq!(sent.matches("HTTP/1.1 200").count(), 1, "{sent}");
@@ -188,6 +194,7 @@ async fn probes_are_answered_while_slow_clients_hold_every_connection() {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         if number % 3 == 0 {
             stream.write_all(&[22, 3, 1]).await.unwrap();
+            stream.flush().await.unwrap();
         }
         slow.push(stream);
     }
@@ -209,12 +216,14 @@ async fn slow_clients_do_not_close_the_connection_of_an_authenticated_one() {
     let mut stream = Client::default().connect(server.address).await.unwrap();
     let request = format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {SCRAPER}\r\n");
     stream.write_all(format!("{request}\r\n").as_bytes()).await.unwrap();
+    stream.flush().await.unwrap();
     assert_eq!(stream.read_u8().await.unwrap(), b'H');
     let mut slow = Vec::new();
     for _ in 0..100 {
         slow.push(TcpStream::connect(server.address).await.unwrap());
     }
     stream.write_all(format!("{request}Connection: close\r\n\r\n").as_bytes()).await.unwrap();
+    stream.flush().await.unwrap();
     let Reply { head, body, .. } = read_reply(&mut stream).await.unwrap();
     assert!(head.starts_with("TTP/1.1 200") && body.contains("HTTP/1.1 200"), "{head}\n{body}");
 }
