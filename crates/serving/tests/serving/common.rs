@@ -30,24 +30,24 @@ use tokio_rustls::rustls::{
 };
 
 /// May read `/metrics`.
-pub const SCRAPER: &str = "token-of-the-scraper";
+pub(crate) const SCRAPER: &str = "token-of-the-scraper";
 /// May read nothing.
-pub const NOBODY: &str = "token-of-somebody-without-rights";
+pub(crate) const NOBODY: &str = "token-of-somebody-without-rights";
 /// Has expired.
-pub const EXPIRED: &str = "token-that-has-expired";
+pub(crate) const EXPIRED: &str = "token-that-has-expired";
 /// Not known to the API server.
-pub const WRONG: &str = "token-that-nobody-issued";
+pub(crate) const WRONG: &str = "token-that-nobody-issued";
 /// All of these are secrets.
-pub const TOKENS: [&str; 4] = [SCRAPER, NOBODY, EXPIRED, WRONG];
+pub(crate) const TOKENS: [&str; 4] = [SCRAPER, NOBODY, EXPIRED, WRONG];
 
-pub const NOW: &str = "2026-12-01T00:00:00Z";
+pub(crate) const NOW: &str = "2026-12-01T00:00:00Z";
 
-pub fn user(name: &str, groups: &[&str]) -> User {
+pub(crate) fn user(name: &str, groups: &[&str]) -> User {
     User { name: name.to_owned(), groups: groups.iter().map(|group| (*group).to_owned()).collect() }
 }
 
 /// An API server that knows the tokens above, and lets the group `scrapers` and the user `alice` read `/metrics`.
-pub fn api_server() -> EmbeddedApiServer {
+pub(crate) fn api_server() -> EmbeddedApiServer {
     let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
     let now = NOW.parse().unwrap();
     EmbeddedApiServer::builder()
@@ -66,16 +66,16 @@ pub fn api_server() -> EmbeddedApiServer {
 }
 
 /// A certificate and its key, PEM.
-pub struct Identity {
-    pub certificate: String,
-    pub key: String,
+pub(crate) struct Identity {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
 }
 
 /// A certificate authority.
-pub struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -83,12 +83,12 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    pub fn pem(&self) -> String {
+    pub(crate) fn pem(&self) -> String {
         self.0.pem()
     }
 
     /// A certificate for the subject; `change` may change it.
-    pub fn issue(
+    pub(crate) fn issue(
         &self,
         name: &str,
         organization: Option<&str>,
@@ -100,7 +100,7 @@ impl Authority {
 }
 
 /// A certificate that is signed by its own key.
-pub fn self_signed(name: &str) -> Identity {
+pub(crate) fn self_signed(name: &str) -> Identity {
     let (params, key) = params(name, None, |_| {});
     Identity { certificate: params.self_signed(&key).unwrap().pem(), key: key.serialize_pem() }
 }
@@ -124,28 +124,28 @@ fn params(
 }
 
 /// Files that a test replaces.
-pub struct Files(pub TempDir);
+pub(crate) struct Files(pub(crate) TempDir);
 
 impl Files {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         std::fs::write(self.path(name), content).unwrap();
         self.path(name)
     }
 }
 
 /// A server that runs until it is dropped.
-pub struct Running {
-    pub api: EmbeddedApiServer,
-    pub address: SocketAddr,
-    pub health: HealthChecks,
+pub(crate) struct Running {
+    pub(crate) api: EmbeddedApiServer,
+    pub(crate) address: SocketAddr,
+    pub(crate) health: HealthChecks,
     task: JoinHandle<()>,
 }
 
@@ -156,7 +156,7 @@ impl Drop for Running {
 }
 
 /// Starts a server with these changes to the options of most tests.
-pub async fn start(change: impl FnOnce(&mut ServingOptions)) -> Running {
+pub(crate) async fn start(change: impl FnOnce(&mut ServingOptions)) -> Running {
     let api = api_server();
     let client = ApiClient::for_tests(api.service());
     start_with(
@@ -167,7 +167,7 @@ pub async fn start(change: impl FnOnce(&mut ServingOptions)) -> Running {
     .await
 }
 
-pub async fn start_with(
+pub(crate) async fn start_with(
     api: EmbeddedApiServer,
     clients: ReviewClients,
     change: impl FnOnce(&mut ServingOptions),
@@ -183,7 +183,7 @@ pub async fn start_with(
     Running { api, address, health, task }
 }
 
-pub fn pages(health: HealthChecks) -> Pages {
+pub(crate) fn pages(health: HealthChecks) -> Pages {
     Pages {
         component: "kube-endpoint-manager".to_owned(),
         version: "0.1.0".to_owned(),
@@ -240,14 +240,14 @@ impl ServerCertVerifier for AnyServer {
 
 /// How a client connects.
 #[derive(Default)]
-pub struct Client<'a> {
-    pub identity: Option<&'a Identity>,
-    pub versions: Option<&'static SupportedProtocolVersion>,
-    pub protocol: Option<&'static str>,
+pub(crate) struct Client<'a> {
+    pub(crate) identity: Option<&'a Identity>,
+    pub(crate) versions: Option<&'static SupportedProtocolVersion>,
+    pub(crate) protocol: Option<&'static str>,
 }
 
 impl Client<'_> {
-    pub async fn connect(&self, address: SocketAddr) -> std::io::Result<TlsStream<TcpStream>> {
+    pub(crate) async fn connect(&self, address: SocketAddr) -> std::io::Result<TlsStream<TcpStream>> {
         let versions: &[&SupportedProtocolVersion] = match &self.versions {
             Some(version) => &[version],
             None => &[&TLS13, &TLS12],
@@ -271,21 +271,21 @@ impl Client<'_> {
     }
 
     /// Sends a request in plain text and reads the answer until the server closes the connection.
-    pub async fn send(&self, address: SocketAddr, request: &str) -> std::io::Result<Reply> {
+    pub(crate) async fn send(&self, address: SocketAddr, request: &str) -> std::io::Result<Reply> {
         let mut stream = self.connect(address).await?;
         stream.write_all(request.as_bytes()).await?;
         stream.flush().await?;
         read_reply(&mut stream).await
     }
 
-    pub async fn get(&self, address: SocketAddr, target: &str, headers: &str) -> Reply {
+    pub(crate) async fn get(&self, address: SocketAddr, target: &str, headers: &str) -> Reply {
         let request =
             format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n");
         self.send(address, &request).await.unwrap()
     }
 }
 
-pub async fn read_reply(stream: &mut TlsStream<TcpStream>) -> std::io::Result<Reply> {
+pub(crate) async fn read_reply(stream: &mut TlsStream<TcpStream>) -> std::io::Result<Reply> {
     let mut text = Vec::new();
     // A server that closes a connection without a TLS message has sent everything before.
     if let Err(error) = stream.read_to_end(&mut text).await
@@ -301,36 +301,36 @@ pub async fn read_reply(stream: &mut TlsStream<TcpStream>) -> std::io::Result<Re
 
 /// An answer; the status is zero if the connection was closed without one.
 #[derive(Debug)]
-pub struct Reply {
-    pub status: u16,
-    pub head: String,
-    pub body: String,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
 impl Running {
     /// Sends a GET request without credentials.
-    pub async fn get(&self, target: &str) -> Reply {
+    pub(crate) async fn get(&self, target: &str) -> Reply {
         Client::default().get(self.address, target, "").await
     }
 
     /// Sends a GET request with a token.
-    pub async fn get_with(&self, token: &str, target: &str) -> Reply {
+    pub(crate) async fn get_with(&self, token: &str, target: &str) -> Reply {
         Client::default().get(self.address, target, &format!("Authorization: Bearer {token}\r\n")).await
     }
 
     /// Sends a GET request with a client certificate.
-    pub async fn get_as(&self, identity: &Identity, target: &str) -> Reply {
+    pub(crate) async fn get_as(&self, identity: &Identity, target: &str) -> Reply {
         Client { identity: Some(identity), ..Client::default() }.get(self.address, target, "").await
     }
 
     /// How many reviews of a kind the API server was asked.
-    pub fn reviews(&self, plural: &str) -> usize {
+    pub(crate) fn reviews(&self, plural: &str) -> usize {
         self.api.request_log().iter().filter(|entry| entry.request.path.ends_with(plural)).count()
     }
 }
 
 /// Waits until a condition holds.
-pub async fn until(what: &str, condition: impl AsyncFn() -> bool) {
+pub(crate) async fn until(what: &str, condition: impl AsyncFn() -> bool) {
     for _ in 0..500 {
         if condition().await {
             return;

@@ -1,5 +1,7 @@
 //! The server over real sockets, with the embedded API server behind it.
 
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 mod api_server_away;
 mod authentication;
 mod caches;
