@@ -52,6 +52,9 @@ pub fn resources(group: &str, version: &str) -> Option<Value> {
         if !resource.categories.is_empty() {
             entry["categories"] = json!(resource.categories);
         }
+        if let Some(hash) = resource.storage_version_hash() {
+            entry["storageVersionHash"] = json!(hash);
+        }
         entries.push(entry);
         if resource.has_status() {
             entries.push(json!({

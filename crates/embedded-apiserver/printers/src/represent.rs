@@ -41,18 +41,21 @@ pub enum Representation {
 pub enum Encoding {
     /// `application/json`
     Json,
+    /// `application/yaml`, not for watches
+    Yaml,
     /// `application/vnd.kubernetes.protobuf`
     Protobuf,
 }
 
 impl Encoding {
     /// In the order in which a wildcard selects them.
-    const ALL: [Self; 2] = [Self::Json, Self::Protobuf];
+    const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
 
     /// The media type.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
+            Self::Yaml => "application/yaml",
             Self::Protobuf => "application/vnd.kubernetes.protobuf",
         }
     }
@@ -60,7 +63,7 @@ impl Encoding {
     /// The media type of a stream of watch events.
     pub fn watch_media_type(self) -> &'static str {
         match self {
-            Self::Json => "application/json",
+            Self::Json | Self::Yaml => "application/json",
             Self::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
         }
     }
@@ -75,7 +78,9 @@ pub fn negotiate(accept: &str, watch: bool) -> Result<(Encoding, Representation)
     if accept.trim().is_empty() {
         return Ok((Encoding::Json, Representation::Object));
     }
-    for (range, encoding) in acceptable(accept) {
+    let possible =
+        acceptable(accept).into_iter().filter(|(_, encoding)| !watch || *encoding != Encoding::Yaml);
+    for (range, encoding) in possible {
         let version = match (range.parameter("g"), range.parameter("v")) {
             (Some("meta.k8s.io"), Some("v1")) => Some(MetaVersion::V1),
             (Some("meta.k8s.io"), Some("v1beta1")) => Some(MetaVersion::V1Beta1),
@@ -83,7 +88,7 @@ pub fn negotiate(accept: &str, watch: bool) -> Result<(Encoding, Representation)
         };
         match (range.parameter("as"), version) {
             (None, _) => return Ok((encoding, Representation::Object)),
-            (Some("Table"), Some(version)) if encoding == Encoding::Json => {
+            (Some("Table"), Some(version)) if encoding != Encoding::Protobuf => {
                 return Ok((encoding, Representation::Table(version)));
             }
             (Some("PartialObjectMetadata"), Some(version)) => {
@@ -96,7 +101,10 @@ pub fn negotiate(accept: &str, watch: bool) -> Result<(Encoding, Representation)
         }
     }
     let stream = if watch { ";stream=watch" } else { "" };
-    let accepted = Encoding::ALL.map(|encoding| format!("{}{stream}", encoding.media_type())).join(", ");
+    let encodings = Encoding::ALL.into_iter().filter(|encoding| !watch || *encoding != Encoding::Yaml);
+    let accepted: Vec<String> =
+        encodings.map(|encoding| format!("{}{stream}", encoding.media_type())).collect();
+    let accepted = accepted.join(", ");
     let message = format!("only the following media types are accepted: {accepted}");
     Err(Status::new(406, "NotAcceptable", message))
 }
@@ -219,6 +227,7 @@ mod tests {
         check("application/json,application/vnd.kubernetes.protobuf", (Json, Object), Json);
         check("*/*, application/vnd.kubernetes.protobuf;stream=watch", (Protobuf, Object), Protobuf);
         check("application/vnd.kubernetes.protobuf;q=0.5, application/json", (Json, Object), Json);
+        assert_eq!(negotiate("application/yaml", false), Ok((Encoding::Yaml, Object)));
         check(
             "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
             (Protobuf, Metadata(MetaVersion::V1)),
@@ -240,14 +249,16 @@ mod tests {
     #[test]
     fn unsupported_media_types_are_refused() {
         for accept in [
-            "application/yaml",
+            "text/yaml",
             "application/json;as=Table;v=v1;g=x",
             "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1",
             "application/json;stream=other",
         ] {
             assert_eq!(negotiate(accept, false).unwrap_err().code, 406, "{accept}");
-            assert_eq!(negotiate_error("application/yaml"), Encoding::Json, "{accept}");
+            assert_eq!(negotiate_error("text/yaml"), Encoding::Json, "{accept}");
         }
+        assert_eq!(negotiate("application/yaml", true).unwrap_err().code, 406);
+        assert_eq!(negotiate_error("application/yaml"), Encoding::Yaml);
         assert_eq!(
             negotiate("text/html", true).unwrap_err().message,
             "only the following media types are accepted: application/json;stream=watch, \

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::resource::Resource;
 use crate::status::{Details, Status};
+use crate::strategy::parse::{Guide, parse};
 use crate::value::json_type;
 
 /// The maximum number of operations in one JSON patch, as upstream's.
@@ -47,7 +48,8 @@ impl PatchType {
     }
 }
 
-/// Applies `patch` to `current`. Both `current` and the result are JSON objects as sent to clients.
+/// Applies `patch` to `current`. Both `current` and the result are JSON objects as sent to clients. The second result names
+/// the keys that occur twice in the patch, as strict decoding does.
 ///
 /// Errors: 400 for a malformed patch, 422 for a JSON patch that cannot be applied (or whose `test` fails), 413 for
 /// more than 10,000 operations. The result is not yet decoded, defaulted or validated.
@@ -56,32 +58,34 @@ pub fn apply(
     current: &Value,
     patch_type: PatchType,
     patch: &[u8],
-) -> Result<Value, Status> {
+) -> Result<(Value, Vec<String>), Status> {
     match patch_type {
         PatchType::Json => json_patch(current, patch),
         PatchType::Merge => {
-            let patch =
+            let (patch, duplicates) =
                 object(patch).map_err(|why| Status::bad_request(format!("error decoding patch: {why}")))?;
             let mut patched = current.clone();
             json_patch::merge(&mut patched, &Value::Object(patch));
-            Ok(patched)
+            Ok((patched, duplicates))
         }
         PatchType::Strategic => {
-            let patch = object(patch).map_err(Status::bad_request)?;
+            let (patch, duplicates) = object(patch).map_err(Status::bad_request)?;
             let current = match current {
                 Value::Object(current) => current.clone(),
                 _ => serde_json::Map::new(),
             };
-            strategic::merge(current, patch, resource.patch_schema).map(Value::Object).map_err(Status::from)
+            let merged = strategic::merge(current, patch, resource.patch_schema)?;
+            Ok((Value::Object(merged), duplicates))
         }
     }
 }
 
-/// Parses a patch that must be an object; the error is Go's.
-fn object(patch: &[u8]) -> Result<serde_json::Map<String, Value>, String> {
-    match serde_json::from_slice(patch).map_err(|error| error.to_string())? {
-        Value::Object(patch) => Ok(patch),
-        Value::Null => Ok(serde_json::Map::new()),
+/// Parses a patch that must be an object, and names the keys that occur twice; the error is Go's.
+fn object(patch: &[u8]) -> Result<(serde_json::Map<String, Value>, Vec<String>), String> {
+    let parsed = parse(Guide::Any, patch).map_err(|error| error.to_string())?;
+    match parsed.value {
+        Value::Object(patch) => Ok((patch, parsed.strict)),
+        Value::Null => Ok((serde_json::Map::new(), parsed.strict)),
         other => Err(format!(
             "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
             json_type(&other)
@@ -89,9 +93,13 @@ fn object(patch: &[u8]) -> Result<serde_json::Map<String, Value>, String> {
     }
 }
 
-fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, Status> {
-    let operations: Vec<Value> = serde_json::from_slice(patch)
-        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+fn json_patch(current: &Value, patch: &[u8]) -> Result<(Value, Vec<String>), Status> {
+    let not_decoded = |why: String| Status::bad_request(format!("error decoding patch: {why}"));
+    let parsed = parse(Guide::Any, patch).map_err(|error| not_decoded(error.to_string()))?;
+    let Value::Array(operations) = parsed.value else {
+        let why = format!("{} into Go value of type []handlers.jsonPatchOp", json_type(&parsed.value));
+        return Err(not_decoded(format!("json: cannot unmarshal {why}")));
+    };
     if operations.len() > MAX_JSON_PATCH_OPERATIONS {
         return Err(Status::new(
             413,
@@ -110,7 +118,8 @@ fn json_patch(current: &Value, patch: &[u8]) -> Result<Value, Status> {
     }
     let mut patched = current.clone();
     jsonpatch::apply(&mut patched, &operations).map_err(|_| unprocessable())?;
-    Ok(patched)
+    let duplicates = parsed.strict.iter().map(|text| format!("json patch {text}")).collect();
+    Ok((patched, duplicates))
 }
 
 /// Checks the types of one operation; the error is Go's.
@@ -161,7 +170,7 @@ mod tests {
 
     fn patched(patch_type: PatchType, current: &Value, patch: &str) -> Result<Value, Status> {
         let services = by_path("", "v1", "services").unwrap();
-        apply(services, current, patch_type, patch.as_bytes())
+        apply(services, current, patch_type, patch.as_bytes()).map(|(patched, _)| patched)
     }
 
     #[test]

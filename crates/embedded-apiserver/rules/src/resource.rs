@@ -11,7 +11,9 @@ use crate::strategy::lease::LeaseStrategy;
 use crate::strategy::namespace::{NamespaceStatusStrategy, NamespaceStrategy};
 use crate::strategy::node::{NodeStatusStrategy, NodeStrategy};
 use crate::strategy::pod::{PodStatusStrategy, PodStrategy};
-use crate::strategy::review::{AccessReviewStrategy, RequiredFieldStrategy};
+use crate::strategy::review::{
+    AccessReviewStrategy, LocalAccessReviewStrategy, RequiredFieldStrategy, SelfReviewStrategy,
+};
 use crate::strategy::service::{ServiceStatusStrategy, ServiceStrategy};
 
 /// One resource of one API group and version.
@@ -87,6 +89,7 @@ const fn review(
 /// Namespaces.
 pub static NAMESPACES: Resource = Resource {
     namespaced: false,
+    verbs: &["create", "delete", "get", "list", "patch", "update", "watch"],
     patch_schema: &patch::NAMESPACE,
     status_strategy: Some(&NamespaceStatusStrategy),
     ..stored("Namespace", "namespaces", "namespace", &["ns"], &core::Namespace, &NamespaceStrategy)
@@ -162,6 +165,25 @@ static SUBJECT_ACCESS_REVIEWS: Resource = review(
     &AccessReviewStrategy { names_subject: true },
 );
 
+static LOCAL_SUBJECT_ACCESS_REVIEWS: Resource = Resource {
+    namespaced: true,
+    ..review(
+        "authorization.k8s.io",
+        "localsubjectaccessreviews",
+        "localsubjectaccessreview",
+        &other::LocalSubjectAccessReview,
+        &LocalAccessReviewStrategy,
+    )
+};
+
+static SELF_SUBJECT_REVIEWS: Resource = review(
+    "authentication.k8s.io",
+    "selfsubjectreviews",
+    "selfsubjectreview",
+    &other::SelfSubjectReview,
+    &SelfReviewStrategy,
+);
+
 static SELF_SUBJECT_ACCESS_REVIEWS: Resource = review(
     "authorization.k8s.io",
     "selfsubjectaccessreviews",
@@ -178,7 +200,7 @@ static SELF_SUBJECT_RULES_REVIEWS: Resource = review(
     &RequiredFieldStrategy { field: "namespace", message: "no namespace on request" },
 );
 
-static RESOURCES: [&Resource; 13] = [
+static RESOURCES: [&Resource; 15] = [
     &NAMESPACES,
     &NODES,
     &PODS,
@@ -189,7 +211,9 @@ static RESOURCES: [&Resource; 13] = [
     &ENDPOINT_SLICES,
     &LEASES,
     &TOKEN_REVIEWS,
+    &SELF_SUBJECT_REVIEWS,
     &SUBJECT_ACCESS_REVIEWS,
+    &LOCAL_SUBJECT_ACCESS_REVIEWS,
     &SELF_SUBJECT_ACCESS_REVIEWS,
     &SELF_SUBJECT_RULES_REVIEWS,
 ];
@@ -225,6 +249,22 @@ impl Resource {
     /// The resource in whose version objects are stored: core v1 for the events of both groups.
     pub fn storage_resource(&self) -> &Self {
         if *self == EVENTS_V1 { &EVENTS } else { self }
+    }
+
+    /// The hash of the group, version and kind in which objects are stored, as discovery shows it; none if none are stored.
+    pub fn storage_version_hash(&self) -> Option<&'static str> {
+        // The real server's values: the first eight bytes of the SHA-256 sum of `GROUP/VERSION/KIND`, in base64.
+        Some(match self.storage {
+            "namespaces" => "Q3oi5N2YM8M=",
+            "nodes" => "XwShjMxG9Fs=",
+            "pods" => "xPOwRZ+Yhw8=",
+            "services" => "0/CO1lhkEBI=",
+            "endpoints" => "fWeeMqaN/OA=",
+            "events" => "r2yiGXH7wu8=",
+            "endpointslices" => "qgS0xkrxYAI=",
+            "leases" => "gqkMMb/YqFM=",
+            _ => return None,
+        })
     }
 
     /// `services` or `endpointslices.discovery.k8s.io`, as in the texts of Status errors.
@@ -270,6 +310,7 @@ mod tests {
         for resource in all() {
             assert_eq!(by_path(resource.group, resource.version, resource.plural), Some(resource));
             assert_eq!(by_kind(&resource.api_version(), resource.kind), Some(resource));
+            assert_eq!(resource.storage_version_hash().is_some(), resource.is_stored());
         }
         assert_eq!(by_path("", "v2", "pods"), None);
         assert_eq!(by_kind("v1", "Deployment"), None);

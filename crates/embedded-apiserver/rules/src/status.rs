@@ -121,15 +121,16 @@ impl Status {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
-        let kind = if resource.group.is_empty() {
-            resource.kind.to_owned()
-        } else {
-            format!("{}.{}", resource.kind, resource.group)
+        // The real server has lost the kind of a review by then.
+        let kind = if resource.is_stored() { resource.kind } else { "" };
+        let qualified = match resource.group {
+            "" => kind.to_owned(),
+            group => format!("{kind}.{group}"),
         };
-        let mut status =
-            Self::new(422, "Invalid", format!("{kind} {name:?} is invalid: {listed}")).about(resource, name);
+        let mut status = Self::new(422, "Invalid", format!("{qualified} {name:?} is invalid: {listed}"))
+            .about(resource, name);
         if let Some(details) = &mut status.details {
-            details.kind = resource.kind.to_owned();
+            details.kind = kind.to_owned();
             details.causes = causes;
         }
         status

@@ -12,6 +12,7 @@ pub(crate) mod event;
 pub(crate) mod lease;
 pub(crate) mod namespace;
 pub(crate) mod node;
+pub(crate) mod parse;
 pub(crate) mod pod;
 mod pod_defaults;
 mod ranges;
@@ -28,6 +29,7 @@ use crate::validation::{Errors, metadata};
 use crate::value::Fields;
 
 pub use cluster_ips::ClusterIps;
+pub use parse::Parsed;
 pub use ranges::RangeError;
 
 /// What is particular to one resource, after upstream's `RESTCreateStrategy`, `RESTUpdateStrategy` and the hooks of its
@@ -123,6 +125,14 @@ pub struct WithWarnings {
 /// 400 BadRequest for a wrong type of a field, another kind or another version.
 pub fn decode(resource: &Resource, body: Value) -> Result<WithWarnings, Status> {
     decode::decode(resource, body)
+}
+
+/// Parses a JSON body of `resource`'s kind; the result is for [`decode`].
+///
+/// # Errors
+/// If the text is not JSON, or if a known field nests deeper than 127 levels.
+pub fn parse(resource: &Resource, text: &[u8]) -> serde_json::Result<Parsed> {
+    parse::parse(parse::Guide::Struct(resource.go_type), text)
 }
 
 /// The error that `fieldValidation=Strict` makes of the warnings of [`decode`]; None if there are none.

@@ -93,7 +93,7 @@
 //!
 //! # What it does not have
 //!
-//! Server-side apply, protobuf for discovery and tables, YAML bodies, compression, custom resources, admission beyond
+//! Server-side apply, protobuf for discovery and tables, compression, custom resources, admission beyond
 //! namespaces, authorization of its own requests (a SelfSubjectAccessReview always allows), TLS, and everything that
 //! needs a kubelet or a scheduler: logs, exec, port-forward, binding, eviction. Volumes of pods are stored as given. The response names what is not
 //! supported. managedFields are stored and returned, but not tracked.
@@ -129,6 +129,7 @@ mod service;
 mod store;
 mod verbs;
 mod watches;
+mod yaml;
 
 pub use body::{Body, ConnectionReset};
 pub use builder::{BuildError, Builder};

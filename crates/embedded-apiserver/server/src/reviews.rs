@@ -1,5 +1,5 @@
-//! Reviews: `TokenReview` and `SubjectAccessReview` are answered from a table of tokens and rules;
-//! `SelfSubjectAccessReview` and `SelfSubjectRulesReview` allow everything.
+//! Reviews: `TokenReview`, `SelfSubjectReview`, `SubjectAccessReview` and `LocalSubjectAccessReview` are answered from a table
+//! of tokens and rules; `SelfSubjectAccessReview` and `SelfSubjectRulesReview` allow everything.
 
 use std::collections::BTreeMap;
 
@@ -131,10 +131,17 @@ impl Reviews {
         }
     }
 
-    /// The status of a review of `kind`.
-    pub(crate) fn status(&self, kind: &str, spec: &Value, now: Timestamp) -> Value {
+    /// The status of a review of `kind` that `user` sent; an empty name is that of a client without a known token.
+    pub(crate) fn status(&self, kind: &str, spec: &Value, user: &str, now: Timestamp) -> Value {
         match kind {
             "TokenReview" => self.token_status(spec, now),
+            "SelfSubjectReview" => {
+                let info = match self.tokens.values().find(|known| known.name == user) {
+                    Some(known) => json!({"username": known.name, "groups": known.groups}),
+                    None => json!({"username": "system:anonymous", "groups": ["system:unauthenticated"]}),
+                };
+                json!({"userInfo": info})
+            }
             // The server does not authorize its own requests, so every user may do everything.
             "SelfSubjectAccessReview" => {
                 json!({"allowed": true, "reason": "this server allows every request"})
@@ -193,7 +200,7 @@ mod tests {
             ..Reviews::default()
         };
         let check = |now: &str, expected: bool| {
-            let status = reviews.status("TokenReview", &json!({"token": "s3"}), now.parse().unwrap());
+            let status = reviews.status("TokenReview", &json!({"token": "s3"}), "", now.parse().unwrap());
             assert_eq!(status["authenticated"].as_bool().unwrap_or_default(), expected, "{status}");
         };
         check("2026-12-01T00:00:09Z", true);

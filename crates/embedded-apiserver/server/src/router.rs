@@ -101,6 +101,7 @@ async fn resource_request(
         Ok(answer) => answer,
         Err(status) => answer::error(encoding, &status),
     };
+    let answer = answer::to_yaml(answer).await?;
     let deprecation = strategy::deprecation_warning(resource).map(str::to_owned);
     Ok(answer::warn_first(answer, deprecation.as_slice()))
 }

@@ -55,7 +55,8 @@ fn group(name: &str) -> Value {
 }
 
 fn entry(resource: &Resource) -> Value {
-    let kind = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
+    // The real server names the group and version only where they are not those of the list.
+    let kind = json!({"group": "", "version": "", "kind": resource.kind});
     let mut entry = json!({
         "resource": resource.plural,
         "responseKind": kind,

@@ -2,6 +2,7 @@
 //! strategic merge patch.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
@@ -20,6 +21,19 @@ const META: [&str; 6] = [
     "ObjectMeta",
     "OwnerReference",
 ];
+
+/// The descriptions of types and fields, by `TYPE` and `TYPE.FIELD`.
+static DESCRIPTIONS: LazyLock<BTreeMap<&'static str, &'static str>> = LazyLock::new(|| {
+    let lines = include_str!("descriptions.txt").lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(|line| line.split_once(": ")).collect()
+});
+
+/// Adds the description of a type or field, if there is one.
+fn describe(definition: &mut Value, of: &str) {
+    if let Some(text) = DESCRIPTIONS.get(of) {
+        definition["description"] = json!(text);
+    }
+}
 
 /// The definitions of all kinds and of the types in them, by name, such as `io.k8s.api.core.v1.Pod`. References start
 /// with `#/definitions/`. No field is marked as required; validation reports missing fields.
@@ -68,9 +82,12 @@ impl Walk {
                     property["x-kubernetes-patch-merge-key"] = json!(key);
                 }
             }
+            describe(&mut property, &format!("{}.{}", go_type.name, field.name));
             properties.insert(field.name.to_owned(), property);
         }
-        self.definitions.insert(name.clone(), json!({"type": "object", "properties": properties}));
+        let mut definition = json!({"type": "object", "properties": properties});
+        describe(&mut definition, go_type.name);
+        self.definitions.insert(name.clone(), definition);
         name
     }
 
@@ -115,6 +132,25 @@ mod tests {
     }
 
     #[test]
+    fn every_description_is_one_sentence_about_something_that_exists() {
+        let definitions = definitions();
+        let has = |of: &str| {
+            let (type_name, field) =
+                of.split_once('.').map_or((of, None), |(name, field)| (name, Some(field)));
+            definitions.iter().any(|(name, definition)| {
+                name.rsplit('.').next() == Some(type_name)
+                    && field.is_none_or(|field| definition["properties"].get(field).is_some())
+            })
+        };
+        let lines = include_str!("descriptions.txt").lines().filter(|line| !line.starts_with('#'));
+        assert_eq!(lines.count(), DESCRIPTIONS.len(), "each line is one entry, and none occurs twice");
+        for (of, text) in &*DESCRIPTIONS {
+            assert!(has(of), "{of}");
+            assert!(text.ends_with('.') && !text.contains(". "), "{of}: {text}");
+        }
+    }
+
+    #[test]
     fn definitions_have_merge_keys() {
         let definitions = definitions();
         let property = |definition: &str, field: &str| definitions[definition]["properties"][field].clone();
@@ -129,6 +165,7 @@ mod tests {
             @r##"
         [
           {
+            "description": "The ports of the Service; several need names.",
             "items": {
               "$ref": "#/definitions/io.k8s.api.core.v1.ServicePort"
             },
@@ -137,6 +174,7 @@ mod tests {
             "x-kubernetes-patch-strategy": "merge"
           },
           {
+            "description": "Names of those who must agree before the object disappears.",
             "items": {
               "type": "string"
             },
@@ -152,13 +190,15 @@ mod tests {
             "x-kubernetes-patch-strategy": "merge"
           },
           {
+            "description": "The endpoints of the slice, at most 1000.",
             "items": {
               "$ref": "#/definitions/io.k8s.api.discovery.v1.Endpoint"
             },
             "type": "array"
           },
           {
-            "$ref": "#/definitions/io.k8s.api.core.v1.ObjectReference"
+            "$ref": "#/definitions/io.k8s.api.core.v1.ObjectReference",
+            "description": "The object that the event is about."
           }
         ]
         "##

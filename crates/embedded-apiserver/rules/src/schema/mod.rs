@@ -184,8 +184,10 @@ mod tests {
         check::<discovery::v1::EndpointSlice>("discovery.k8s.io/v1", "EndpointSlice");
         check::<coordination::v1::Lease>("coordination.k8s.io/v1", "Lease");
         check::<authentication::v1::TokenReview>("authentication.k8s.io/v1", "TokenReview");
+        check::<authentication::v1::SelfSubjectReview>("authentication.k8s.io/v1", "SelfSubjectReview");
         let group_version = "authorization.k8s.io/v1";
         check::<authorization::v1::SubjectAccessReview>(group_version, "SubjectAccessReview");
+        check::<authorization::v1::LocalSubjectAccessReview>(group_version, "LocalSubjectAccessReview");
         check::<authorization::v1::SelfSubjectAccessReview>(group_version, "SelfSubjectAccessReview");
         check::<authorization::v1::SelfSubjectRulesReview>(group_version, "SelfSubjectRulesReview");
     }

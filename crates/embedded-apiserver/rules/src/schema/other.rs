@@ -111,6 +111,22 @@ go_types! {
         "spec" keep Object(&SubjectAccessReviewSpec),
         "status" keep Object(&SubjectAccessReviewStatus),
     }
+    LocalSubjectAccessReview {
+        "apiVersion" omit Text("string"),
+        "kind" omit Text("string"),
+        "metadata" keep Object(&ObjectMeta),
+        "spec" keep Object(&SubjectAccessReviewSpec),
+        "status" keep Object(&SubjectAccessReviewStatus),
+    }
+    SelfSubjectReviewStatus {
+        "userInfo" omit Object(&UserInfo),
+    }
+    SelfSubjectReview {
+        "apiVersion" omit Text("string"),
+        "kind" omit Text("string"),
+        "metadata" keep Object(&ObjectMeta),
+        "status" omit Object(&SelfSubjectReviewStatus),
+    }
     SelfSubjectAccessReviewSpec {
         "nonResourceAttributes" opt Object(&NonResourceAttributes),
         "resourceAttributes" opt Object(&ResourceAttributes),

@@ -174,7 +174,7 @@ fn invalid_reviews_are_rejected() {
     assert_eq!(status.code, 422);
     assert_eq!(
         status.message,
-        "SubjectAccessReview.authorization.k8s.io \"\" is invalid: [spec.resourceAttributes: Invalid value: null: \
+        ".authorization.k8s.io \"\" is invalid: [spec.resourceAttributes: Invalid value: null: \
          exactly one of nonResourceAttributes or resourceAttributes must be specified, spec.user: Invalid value: \"\": \
          at least one of user or group must be specified]"
     );

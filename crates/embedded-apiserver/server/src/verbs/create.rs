@@ -20,11 +20,13 @@ impl Inner {
     /// Handles a create request.
     pub(crate) fn post(&self, call: &Call<'_>) -> Result<Answer, Status> {
         let dry_run = call.query.write_options("CreateOptions")?;
-        let body = call.json()?;
+        let body = call.body()?;
         if !call.resource.is_stored() {
-            let WithWarnings { object, warnings } = call.decode(body)?;
+            let WithWarnings { mut object, warnings } = call.decode(body)?;
+            check_namespace(call.resource, &call.info.namespace, &mut object)?;
             let mut object = strategy::before_create(call.resource, object)?.object;
-            object["status"] = self.reviews.status(call.resource.kind, &object["spec"], self.clock.now());
+            let (spec, user) = (&object["spec"], &call.info.user);
+            object["status"] = self.reviews.status(call.resource.kind, spec, user, self.clock.now());
             return Ok(answer::warn(call.value(StatusCode::CREATED, object), &warnings));
         }
         let mut decoded = call.decode(body)?;

@@ -36,7 +36,7 @@ pub(crate) struct DeleteOptions {
 impl DeleteOptions {
     /// Reads the options from the body or, if there is none, from the query; returns whether it is a dry run as well.
     pub(super) fn read(call: &Call<'_>) -> Result<(Self, bool), Status> {
-        let given = if call.body.is_empty() { of_query(&call.query)? } else { call.json()? };
+        let given = if call.body.is_empty() { of_query(&call.query)? } else { call.options()? };
         check_types(&given)?;
         let text_of = |value: &Value| value.as_str().map(str::to_owned);
         let (policy, orphan) = (given["propagationPolicy"].as_str(), given["orphanDependents"].as_bool());

@@ -212,7 +212,7 @@ pub(crate) fn encode(
     };
     let first = chunks.next().unwrap_or_default();
     Ok(if chunks.done {
-        answer::json_bytes(http::StatusCode::OK, first)
+        answer::encoded(form.encoding, http::StatusCode::OK, first)
     } else {
         let all = std::iter::once(first).chain(chunks);
         answer::stream(form.encoding.media_type(), Body::stream(futures::stream::iter(all.map(Ok))))

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::status::Status;
-use kube_endpoint_apiserver_rules::strategy::{self, WithWarnings};
+use kube_endpoint_apiserver_rules::strategy::{self, Parsed, WithWarnings};
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -30,6 +30,7 @@ use crate::protobuf;
 use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::store::Stored;
+use crate::yaml;
 
 /// One request, as the handlers of verbs get it.
 pub(crate) struct Call<'a> {
@@ -74,22 +75,36 @@ pub(crate) struct Done {
 }
 
 impl Call<'_> {
-    /// The body as JSON, converted if it is protobuf.
-    pub(crate) fn json(&self) -> Result<Value, Status> {
-        if self.content_type == protobuf::CONTENT_TYPE {
-            return protobuf::to_json(&self.body, self.resource);
+    /// The body as a value, converted if it is protobuf or YAML.
+    pub(crate) fn body(&self) -> Result<Parsed, Status> {
+        match self.content_type.as_str() {
+            protobuf::CONTENT_TYPE => {
+                let value = protobuf::to_json(&self.body, self.resource)?;
+                Ok(Parsed { value, strict: Vec::new() })
+            }
+            yaml::CONTENT_TYPE => yaml::parse(&self.body, self.resource.kind),
+            "" | "application/json" | "text/json" => {
+                strategy::parse(self.resource, &self.body).map_err(|error| not_json(&error))
+            }
+            other => Err(unsupported_media_type(other)),
         }
-        if !matches!(self.content_type.as_str(), "" | "application/json" | "text/json") {
-            let accepted = "application/json, application/vnd.kubernetes.protobuf";
-            return Err(unsupported_media_type(&self.content_type, accepted));
-        }
-        parse_json(&self.body)
     }
 
-    /// Decodes an object of the request's resource. Unknown fields are rejected, warned of or ignored, as
-    /// `fieldValidation` says.
-    pub(crate) fn decode(&self, body: Value) -> Result<WithWarnings, Status> {
-        let mut decoded = strategy::decode(self.resource, body)?;
+    /// The options in the body as a value, converted if they are protobuf or YAML.
+    pub(crate) fn options(&self) -> Result<Value, Status> {
+        match self.content_type.as_str() {
+            "" | "application/json" | "text/json" => {
+                serde_json::from_slice(&self.body).map_err(|error| not_json(&error))
+            }
+            _ => self.body().map(|parsed| parsed.value),
+        }
+    }
+
+    /// Decodes an object of the request's resource. Unknown fields and keys that occur twice are rejected, warned of or
+    /// ignored, as `fieldValidation` says.
+    pub(crate) fn decode(&self, body: Parsed) -> Result<WithWarnings, Status> {
+        let mut decoded = strategy::decode(self.resource, body.value)?;
+        decoded.warnings.splice(..0, body.strict);
         // Upstream does not look for unknown fields in protobuf.
         let ignored = self.content_type == protobuf::CONTENT_TYPE;
         match self.query.get("fieldValidation") {
@@ -148,14 +163,14 @@ impl Call<'_> {
     }
 }
 
-/// Parses a request's body; the error is upstream's.
-fn parse_json(body: &[u8]) -> Result<Value, Status> {
-    serde_json::from_slice(body)
-        .map_err(|error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}")))
+/// 400 for a body that is not JSON, with upstream's words.
+fn not_json(error: &serde_json::Error) -> Status {
+    Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
 }
 
 /// 415, listing the accepted types.
-fn unsupported_media_type(given: &str, accepted: &str) -> Status {
+fn unsupported_media_type(given: &str) -> Status {
+    let accepted = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
     Status::new(
         415,
         "UnsupportedMediaType",

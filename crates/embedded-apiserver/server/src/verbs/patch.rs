@@ -2,7 +2,7 @@
 
 use kube_endpoint_apiserver_rules::patch::{self, PatchType};
 use kube_endpoint_apiserver_rules::status::{Details, Status};
-use kube_endpoint_apiserver_rules::strategy::WithWarnings;
+use kube_endpoint_apiserver_rules::strategy::{Parsed, WithWarnings};
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -39,9 +39,10 @@ impl Inner {
         let mut done = self.update(&update, |current| {
             // A patch never creates an object.
             let current = current.ok_or_else(|| Status::not_found(call.resource, name))?;
-            let patched = patch::apply(call.resource, current, patch_type, &call.body)?;
-            let WithWarnings { mut object, warnings: found } =
-                call.decode(patched.clone()).map_err(|status| not_decodable(&patched, &status))?;
+            let (patched, strict) = patch::apply(call.resource, current, patch_type, &call.body)?;
+            let WithWarnings { mut object, warnings: found } = call
+                .decode(Parsed { value: patched.clone(), strict })
+                .map_err(|status| not_decodable(&patched, &status))?;
             *warnings.lock() = found;
             check_namespace(call.resource, &call.info.namespace, &mut object)?;
             check_name(&object, name)?;
@@ -60,7 +61,7 @@ fn not_decodable(patched: &Value, status: &Status) -> Status {
         status.message.split_once(" cannot be handled as a ").and_then(|(_, rest)| rest.split_once(": "));
     let why = why.map_or(status.message.as_str(), |(_, why)| why);
     let cause = invalid("patch", &patched.to_string(), why);
-    let mut status = Status::new(422, "Invalid", format!("\"\" is invalid: patch: {}", cause.message));
+    let mut status = Status::new(422, "Invalid", format!(" \"\" is invalid: patch: {}", cause.message));
     status.details = Some(Box::new(Details { causes: vec![cause], ..Details::default() }));
     status
 }

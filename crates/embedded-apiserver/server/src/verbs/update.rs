@@ -4,7 +4,7 @@
 use kube_endpoint_apiserver_rules::resource::{self, Resource};
 use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_apiserver_rules::strategy::{self, Subresource, WithWarnings};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::create::check_namespace;
 use super::{Call, Done, Outcome};
@@ -59,7 +59,7 @@ impl Inner {
     pub(crate) fn put(&self, call: &Call<'_>) -> Result<Answer, Status> {
         let subresource = subresource(call)?;
         let dry_run = call.query.write_options("UpdateOptions")?;
-        let WithWarnings { mut object, mut warnings } = call.decode(call.json()?)?;
+        let WithWarnings { mut object, mut warnings } = call.decode(call.body()?)?;
         let name = &call.info.name;
         check_namespace(call.resource, &call.info.namespace, &mut object)?;
         check_name(&object, name)?;
@@ -170,8 +170,16 @@ fn check_version(update: &Update<'_>, old: &Value, new: &Value) -> Result<(), St
     }
 }
 
-/// Restores fields that a writer may omit and cannot change.
+/// Restores fields that a writer may omit and cannot change. managedFields without an entry mean those of the old object;
+/// one empty entry removes them.
 fn keep_system_fields(resource: &Resource, old: &Value, new: &mut Value) {
+    let kept = &old["metadata"]["managedFields"];
+    let given = &new["metadata"]["managedFields"];
+    if is_empty(given) && !is_empty(kept) {
+        set(new, "managedFields", kept.clone());
+    } else if *given == json!([{}]) {
+        unset(new, "managedFields");
+    }
     let given = !matches!(text(new, "resourceVersion"), "" | "0");
     if given || strategy::allow_unconditional_update(resource) {
         set(new, "resourceVersion", text(old, "resourceVersion"));

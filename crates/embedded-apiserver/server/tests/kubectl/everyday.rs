@@ -12,7 +12,11 @@ fn discovery_commands() {
     contains(&resources, &["endpointslices", "discovery.k8s.io/v1", "svc", "leases"]);
     contains(&kubectl.ok("api-versions"), &["coordination.k8s.io/v1", "events.k8s.io/v1"]);
     contains(&kubectl.ok("get namespaces"), &["kube-system", "Active"]);
-    contains(&kubectl.ok("explain service.spec.ports"), &["targetPort", "nodePort"]);
+    contains(
+        &kubectl.ok("explain service.spec.ports"),
+        &["targetPort", "nodePort", "The port at which the Service is reached."],
+    );
+    contains(&kubectl.ok("auth whoami"), &["Username"]);
     contains(&kubectl.ok("get --raw /readyz"), &["ok"]);
     contains(&kubectl.fails("get deployments"), &["the server doesn't have a resource type"]);
 }

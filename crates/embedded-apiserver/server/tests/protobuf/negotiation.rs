@@ -25,23 +25,24 @@ async fn the_first_element_that_can_be_served_is_chosen() {
     check(&format!("{PROTOBUF},{JSON}"), PROTOBUF).await;
     check(&format!("{PROTOBUF}, */*"), PROTOBUF).await;
     check(&format!("{JSON},{PROTOBUF}"), JSON).await;
-    check(&format!("application/yaml,{PROTOBUF}"), PROTOBUF).await;
+    check(&format!("text/yaml,{PROTOBUF}"), PROTOBUF).await;
+    check(&format!("application/yaml,{PROTOBUF}"), "application/yaml").await;
     check(&format!("{PROTOBUF};{TABLE},{PROTOBUF}"), PROTOBUF).await;
     check(&format!("{PROTOBUF};{TABLE},{JSON}"), JSON).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn tables_are_json_only() {
+async fn tables_are_not_in_protobuf() {
     let (_server, client) = start(EmbeddedApiServer::builder());
     client.create(PODS, &pod("a")).await;
     let reply = client.get(PODS, &format!("{PROTOBUF};{TABLE},{JSON};{TABLE},{JSON}")).await;
     assert_eq!(reply.json()["kind"], "Table");
     let reply = client.get(PODS, &format!("{PROTOBUF};{TABLE}")).await;
     assert_eq!((reply.status, reply.content_type()), (406, JSON));
-    let message =
-        "only the following media types are accepted: application/json, application/vnd.kubernetes.protobuf";
+    let message = "only the following media types are accepted: application/json, application/yaml, \
+                   application/vnd.kubernetes.protobuf";
     assert_eq!(reply.json()["message"], message);
-    let reply = client.get(&format!("{PODS}?watch=1"), "application/yaml").await;
+    let reply = client.get(&format!("{PODS}?watch=1"), "text/yaml").await;
     let message = "only the following media types are accepted: application/json;stream=watch, \
                    application/vnd.kubernetes.protobuf;stream=watch";
     assert_eq!((reply.status, &reply.json()["message"]), (406, &json!(message)));

@@ -164,8 +164,8 @@ async fn lists_as_metadata_and_as_tables() {
     assert!(list["metadata"]["continue"].is_string());
     let whole = raw.get_as(&format!("{PODS}/pod-000?includeObject=Object"), table).await.expect(200);
     assert_eq!(whole["rows"][0]["object"]["kind"], "Pod");
-    raw.get_as(PODS, "application/yaml").await.refused(406, "NotAcceptable");
-    raw.get_as(PODS, "application/yaml,application/json").await.expect(200);
+    raw.get_as(PODS, "text/yaml").await.refused(406, "NotAcceptable");
+    raw.get_as(PODS, "text/yaml,application/json").await.expect(200);
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,6 +14,7 @@ mod listener;
 mod load;
 mod namespaces;
 mod recorded_answers;
+mod recorded_bodies;
 mod restore;
 mod reviews;
 mod watch;

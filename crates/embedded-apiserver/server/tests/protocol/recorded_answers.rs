@@ -307,7 +307,7 @@ async fn a_patch_whose_result_cannot_be_decoded_is_422() {
     let reply = raw.send("PATCH", &format!("{ENDPOINTS}/b"), "application/json-patch+json", patch).await;
     let message = reply.refused(422, "Invalid");
     assert!(
-        message.starts_with("\"\" is invalid: patch: Invalid value: \"{\\\"apiVersion\\\":\\\"v1\\\""),
+        message.starts_with(" \"\" is invalid: patch: Invalid value: \"{\\\"apiVersion\\\":\\\"v1\\\""),
         "{message}"
     );
     let why = "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type map[string]string";

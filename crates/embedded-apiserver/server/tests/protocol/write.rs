@@ -65,7 +65,7 @@ async fn malformed_bodies_are_rejected() {
     let (_server, raw) = started();
     raw.send("POST", PODS, "application/json", "{").await.refused(400, "BadRequest");
     raw.send("POST", PODS, "application/json", "[]").await.refused(400, "BadRequest");
-    raw.send("POST", PODS, "application/yaml", "kind: Pod").await.refused(415, "UnsupportedMediaType");
+    raw.send("POST", PODS, "text/yaml", "kind: Pod").await.refused(415, "UnsupportedMediaType");
     let large = Bytes::from(vec![b' '; 3 * 1024 * 1024 + 1]);
     raw.send("POST", PODS, "application/json", large).await.refused(413, "RequestEntityTooLarge");
     let uri = format!("{PODS}/a");

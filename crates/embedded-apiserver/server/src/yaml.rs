@@ -1,0 +1,85 @@
+//! Bodies in YAML.
+
+use kube_endpoint_apiserver_rules::status::Status;
+use kube_endpoint_apiserver_rules::strategy::Parsed;
+use serde_json::Value;
+use serde_saphyr::options::DuplicateKeyPolicy;
+
+/// The media type of YAML.
+pub(crate) const CONTENT_TYPE: &str = "application/yaml";
+
+/// Parses a request's body of one document. The first key that occurs twice is
+/// reported; the last value of each counts, as upstream.
+pub(crate) fn parse(body: &[u8], kind: &str) -> Result<Parsed, Status> {
+    let refused = |why: String| {
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): yaml: {why}"
+        ))
+    };
+    match document(body, DuplicateKeyPolicy::Error) {
+        Ok(value) => Ok(Parsed { value, strict: Vec::new() }),
+        Err(error) => {
+            if let serde_saphyr::Error::DuplicateMappingKey { key, location } = error.without_snippet()
+                && let Ok(value) = document(body, DuplicateKeyPolicy::LastWins)
+            {
+                let key = key.as_deref().unwrap_or_default();
+                let twice = format!("line {}: key {key:?} already set in map", location.line());
+                return Ok(Parsed { value, strict: vec![twice] });
+            }
+            // An excerpt of the text follows.
+            let why = error.to_string();
+            Err(refused(why.lines().next().unwrap_or_default().to_owned()))
+        }
+    }
+}
+
+/// Encodes an answer.
+pub(crate) fn encode(json: &[u8]) -> Result<String, String> {
+    let value: Value = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+    serde_saphyr::to_string(&value).map_err(|error| error.to_string())
+}
+
+fn document(body: &[u8], duplicate_keys: DuplicateKeyPolicy) -> Result<Value, serde_saphyr::Error> {
+    let options = serde_saphyr::options! { duplicate_keys: duplicate_keys };
+    serde_saphyr::from_slice_with_options(body, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_last_value_of_a_key_counts() {
+        let parsed = parse(b"metadata: {name: a}\nsubsets: [1]\nsubsets: []\n", "Endpoints").unwrap();
+        assert_eq!(parsed.value, json!({"metadata": {"name": "a"}, "subsets": []}));
+        // The real server's words.
+        assert_eq!(parsed.strict, [r#"line 3: key "subsets" already set in map"#]);
+    }
+
+    #[test]
+    fn malformed_text_is_refused() {
+        let message = parse(b"metadata: {name: [}", "Endpoints").unwrap_err().message;
+        let expected = "the object provided is unrecognized (must be of type Endpoints): yaml: error: line 1 column 18: \
+                        mismatched bracket '[' closed by '}'";
+        assert_eq!(message, expected);
+    }
+
+    #[test]
+    fn an_answer_is_encoded() {
+        let labels = json!({"a": "1", "b": "no", "c": "x y"});
+        let json = json!({"kind": "Endpoints", "metadata": {"labels": labels}, "subsets": [{"ports": [{"port": 80}]}]});
+        insta::assert_snapshot!(encode(json.to_string().as_bytes()).unwrap(), @r#"
+        kind: Endpoints
+        metadata:
+          labels:
+            a: "1"
+            b: "no"
+            c: x y
+        subsets:
+        - ports:
+          - port: 80
+        "#);
+    }
+}
