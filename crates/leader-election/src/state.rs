@@ -107,7 +107,8 @@ pub(crate) struct Election {
     /// When the Lease was free for the last attempt that found it free.
     tried: Option<Instant>,
     observed: Observation,
-    /// The last writes that the Lease showed when this candidate last tried to acquire it.
+    /// The last writes that the Lease showed when this candidate last tried to acquire it. If an earlier try is the one that
+    /// was carried out, the Lease showed the same then: each try has the version of the Lease as its precondition.
     inherited: Option<LastWrites>,
     /// Whether such a try may have been carried out although no answer said so.
     may_hold: bool,
@@ -372,10 +373,8 @@ impl Election {
                 self.step = Step::Waiting(now);
             }
             Phase::Standby => {
-                // A Lease that was acquired by a lost answer does not tell any more what it showed before.
-                let last_writes = self.inherited.take().filter(|_| !self.may_hold);
                 self.may_hold = false;
-                self.phase = Phase::Leading { until, last_writes };
+                self.phase = Phase::Leading { until, last_writes: self.inherited.take() };
             }
             Phase::Stopping { .. } | Phase::Over(_) => {}
         }
@@ -416,3 +415,6 @@ impl Election {
         self.phase = Phase::Over(ended);
     }
 }
+
+#[cfg(test)]
+mod model;
