@@ -418,3 +418,5 @@ impl Election {
 
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+//! What operators see: metrics, and the liveness check.
+
+use std::future::pending;
+use std::pin::pin;
+use std::time::Duration;
+
+use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
+use kube_endpoint_leader_election::{MASTER_STATUS, SLOWPATH};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+
+use crate::bed::*;
+
+#[tokio::test(start_paused = true)]
+async fn metrics_are_client_gos() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _current = metrics::set_default_local_recorder(&recorder);
+    // A snapshot takes the value of a counter.
+    let values = || {
+        let mut found = (None, 0);
+        for (key, _, _, value) in snapshotter.snapshot().into_vec() {
+            let labels: Vec<_> = key.key().labels().map(|label| (label.key(), label.value())).collect();
+            assert_eq!(labels, [("name", "l")]);
+            match (key.key().name(), value) {
+                (MASTER_STATUS, DebugValue::Gauge(value)) => found.0 = Some(value.into_inner()),
+                (SLOWPATH, DebugValue::Counter(value)) => found.1 = value,
+                other => panic!("{other:?}"),
+            }
+        }
+        found
+    };
+    let server = server();
+    let (elector, mut leadership) = elector(&server, "a");
+    assert_eq!(values(), (Some(0.0), 0));
+    let (stop, stopped) = tokio::sync::oneshot::channel();
+    let task = tokio::spawn(elector.run(async { stopped.await.unwrap() }));
+    leadership.changed().await.unwrap();
+    pass(11).await;
+    assert_eq!(values(), (Some(1.0), 0));
+    server.add_fault(
+        FaultRule::on(Fault::Refuse { status: 409, retry_after: None }, "update", "leases").times(1),
+    );
+    pass(2).await;
+    assert_eq!(values(), (Some(1.0), 1));
+    stop.send(None).unwrap();
+    task.await.unwrap().unwrap();
+    assert_eq!(values(), (Some(0.0), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_not_scheduled_any_more_is_not_alive() {
+    let server = server();
+    let (elector, leadership) = elector(&server, "a");
+    let health = elector.health();
+    {
+        let mut run = pin!(elector.run(pending()));
+        tokio::select! {
+            _ = &mut run => panic!("the election ended"),
+            () = pass(5) => {}
+        }
+        // The future exists, but nothing polls it.
+        tokio::time::advance(Duration::from_secs(33)).await;
+        assert_eq!(health.check(), Ok(()));
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert!(health.check().is_err());
+        assert!(health.overdue().is_some_and(|overdue| overdue > Duration::from_secs(20)));
+        let _ = tokio::time::timeout(Duration::ZERO, &mut run).await;
+    }
+    // When it is scheduled again, it is lost.
+    assert_eq!(*leadership.borrow(), kube_endpoint_leader_election::Leadership::Lost);
+    assert_eq!(health.check(), Ok(()));
+}

@@ -1,0 +1,100 @@
+//! Who leads after the leader was released or killed.
+
+use std::time::Duration;
+
+use kube_endpoint_core_model::ResourceVersion;
+use kube_endpoint_leader_election::{Ended, LAST_WRITES_ANNOTATION, LastWrites, Leadership};
+
+use crate::bed::*;
+
+fn writes(version: u64) -> LastWrites {
+    [("endpointslices", ResourceVersion(version))].into_iter().collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_lease_is_taken_within_milliseconds_with_the_last_writes() {
+    let server = server();
+    let mut a = start(&server, "a");
+    assert!(a.until_it_leads().await.0 < Duration::from_millis(10));
+    let mut b = start(&server, "b");
+    pass(31).await;
+    assert_eq!(*b.leadership.borrow(), Leadership::Standby { leader: Some("a".into()) });
+    a.stop(Some(writes(42)));
+    let (took, last_writes) = b.until_it_leads().await;
+    assert!(took < Duration::from_millis(10), "{took:?}");
+    assert_eq!(last_writes, Some(writes(42)));
+    assert_eq!(a.ended().await, Ok(Ended::Released));
+    assert_eq!(*a.leadership.borrow(), Leadership::Standby { leader: None });
+    let lease = lease(&server);
+    assert_eq!(lease["spec"]["holderIdentity"], "b");
+    assert_eq!(lease["spec"]["leaseTransitions"], 1);
+    assert!(lease["metadata"]["annotations"][LAST_WRITES_ANNOTATION].is_null(), "{lease}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_does_not_know_its_last_writes_leaves_none() {
+    let server = server();
+    let mut a = start(&server, "a");
+    a.until_it_leads().await;
+    a.stop(Some(writes(1)));
+    a.ended().await.unwrap();
+    let mut b = start(&server, "b");
+    assert_eq!(b.until_it_leads().await.1, Some(writes(1)));
+    b.stop(None);
+    b.ended().await.unwrap();
+    let mut c = start(&server, "c");
+    assert_eq!(c.until_it_leads().await.1, None);
+    // A killed leader leaves none either.
+    c.kill().await;
+    let mut d = start(&server, "d");
+    assert_eq!(d.until_it_leads().await.1, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_killed_leader_is_replaced_when_its_lease_expires_whatever_the_clocks_say() {
+    // The clocks of a, b and c are an hour apart, in both orders.
+    for (first, second) in [("a", "b"), ("c", "b")] {
+        let server = server();
+        let mut leader = start(&server, first);
+        leader.until_it_leads().await;
+        let mut standby = start(&server, second);
+        pass(61).await;
+        leader.kill().await;
+        let (took, last_writes) = standby.until_it_leads().await;
+        assert!((13_000..15_100).contains(&took.as_millis()), "{took:?}");
+        assert_eq!(last_writes, None);
+        assert_eq!(lease(&server)["spec"]["leaseTransitions"], 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_candidates_that_start_together_and_end_one_after_the_other_never_lead_together() {
+    let server = server();
+    let mut candidates: Vec<Candidate> = ["a", "b", "c"].map(|name| start(&server, name)).into();
+    while !candidates.is_empty() {
+        let all: Vec<&Candidate> = candidates.iter().collect();
+        let leaders = leaders_within(Duration::from_secs(40), &all).await;
+        assert_eq!(leaders.len(), 1, "{leaders:?}");
+        let mut leader = candidates.remove(*leaders.first().unwrap());
+        assert!(leader.leads());
+        if candidates.len() == 1 {
+            leader.kill().await;
+        } else {
+            leader.stop(Some(writes(1)));
+            assert_eq!(leader.ended().await, Ok(Ended::Released));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_that_stops_does_not_touch_the_lease() {
+    let server = server();
+    let mut a = start(&server, "a");
+    a.until_it_leads().await;
+    let mut b = start(&server, "b");
+    pass(1).await;
+    let before = lease(&server);
+    b.stop(Some(writes(1)));
+    assert_eq!(b.ended().await, Ok(Ended::Standby));
+    assert_eq!(lease(&server), before);
+}
