@@ -92,11 +92,11 @@ async fn edits_in_a_loop_do_not_make_the_candidates_loop() {
             .await;
         edits += 1;
         assert!(!(a.leads() && b.leads()));
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let requests =
         |name: &str| server.request_log().iter().filter(|logged| logged.request.user_agent == name).count();
-    assert!(edits > 1000, "{edits}");
+    assert!(edits > 900, "{edits}");
     // The limiter of a candidate lets 5 requests pass in a second, after a burst of 10.
     assert!((20..=115).contains(&requests("a")), "{}", requests("a"));
     assert!((5..=115).contains(&requests("b")), "{}", requests("b"));

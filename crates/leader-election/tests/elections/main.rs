@@ -1,5 +1,7 @@
 //! Electors on the embedded API server, under a paused clock.
 
+#![allow(clippy::unwrap_used, reason = "the helpers of these tests are no test functions")]
+
 mod bed;
 mod edits;
 mod faults;
