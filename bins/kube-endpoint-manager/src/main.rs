@@ -1,33 +1,46 @@
 //! Kubernetes' endpoints, EndpointSlice and EndpointSlice-mirroring controllers in one binary: parses the options, builds a
 //! manager and runs it until SIGTERM or SIGINT.
 
+mod completion;
 mod run;
 mod signals;
 
+use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
-use kube_endpoint_manager_core::{Options, Settings, log_to_stderr};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use kube_endpoint_manager_core::command_line::command;
+use kube_endpoint_manager_core::{CommandLine, CommandLineError, LoggingFormat, Settings, log_to_stderr};
 
 /// Exit code for invalid input. Nothing has been started.
 const INVALID_INPUT: u8 = 2;
 
+/// The version, and the commit that the binary was built from.
+const VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("KUBE_ENDPOINT_MANAGER_COMMIT"), ")");
+
 fn main() -> ExitCode {
-    let options = match Options::try_parse() {
-        Ok(options) => options,
-        Err(error) if error.use_stderr() => {
-            print_error(&on_one_line(&error.to_string()));
-            return ExitCode::from(INVALID_INPUT);
-        }
-        Err(help) => help.exit(),
+    let command = command().version(VERSION).after_help(completion::USAGE);
+    let words: Vec<_> = std::env::args_os().collect();
+    match completion::requested(&words) {
+        Ok(None) => {}
+        Ok(Some(script)) => return print(&script),
+        Err(error) => return refuse_arguments(&error),
+    }
+    let command_line = match CommandLine::read_with(command, words, std::env::vars_os()) {
+        Ok(command_line) => command_line,
+        Err(CommandLineError::Arguments(error)) => return refuse_arguments(&error),
+        Err(error) => return refuse(&error.to_string()),
     };
-    log_to_stderr(options.log_level());
-    let settings = match Settings::try_from(&options) {
+    let options = &command_line.options;
+    match LoggingFormat::new(&options.logging) {
+        Ok(format) => log_to_stderr(options.log_level(), format),
+        Err(error) => return refuse(&command_line.locate(&error)),
+    }
+    command_line.log_warnings();
+    let settings = match Settings::try_from(options) {
         Ok(settings) => settings,
-        Err(error) => {
-            print_error(&error.to_string());
-            return ExitCode::from(INVALID_INPUT);
-        }
+        Err(error) => return refuse(&command_line.locate(&error)),
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -36,16 +49,38 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(run::run(&options, &settings)) {
+    match runtime.block_on(run::run(options, &settings)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(run::RunError::InvalidInput(error)) => {
-            print_error(&format!("{error}"));
-            ExitCode::from(INVALID_INPUT)
-        }
+        Err(run::RunError::InvalidInput(error)) => refuse(&format!("{error}")),
         Err(run::RunError::Failed(error)) => {
             print_error(&format!("{error}"));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Reports an error of clap's, or prints the help text or the version, which it takes for errors too.
+fn refuse_arguments(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        return match error.print() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
+    let word = error.get(ContextKind::InvalidArg);
+    if let (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) = (error.kind(), word)
+        && !word.starts_with('-')
+    {
+        return refuse(&format!("unexpected word '{word}'; write values as --flag=value (see --help)"));
+    }
+    refuse(&on_one_line(&error.to_string()))
+}
+
+/// Prints to standard output.
+fn print(text: &[u8]) -> ExitCode {
+    match std::io::stdout().write_all(text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
     }
 }
 
@@ -60,6 +95,11 @@ fn on_one_line(explanation: &str) -> String {
         Some(tip) if !tip.contains("'-- ") => format!("{error}; {tip} (see --help)"),
         _ => format!("{error} (see --help)"),
     }
+}
+
+fn refuse(error: &str) -> ExitCode {
+    print_error(error);
+    ExitCode::from(INVALID_INPUT)
 }
 
 #[expect(clippy::print_stderr, reason = "a command-line tool reports its errors on standard error")]

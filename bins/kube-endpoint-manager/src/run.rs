@@ -35,7 +35,7 @@ pub(crate) async fn run(options: &Options, settings: &Settings) -> Result<(), Ru
         biased;
         // A credential plugin may take long.
         () = &mut shutdown => return Ok(()),
-        client = connect(options.api_server.kubeconfig.as_deref()) => client.map_err(invalid_input)?,
+        client = connect(options.api_server.kubeconfig.as_deref(), settings.master.as_deref()) => client.map_err(invalid_input)?,
     };
     let manager = Manager::new(client, settings, now, seed).map_err(invalid_input)?;
     tracing::info!(controllers = %names(settings), seed, "starting");

@@ -27,6 +27,11 @@ pub enum ConnectError {
     /// No client can be made from the configuration.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// The URL of `--master` is malformed.
+    #[error(
+        "invalid value {0:?} for --master: write the URL of an API server, such as https://10.0.0.1:6443"
+    )]
+    Master(String),
     /// The API server's URL has a scheme other than `https` and `http`.
     #[error("invalid API server address {0}: it must begin with https:// or http://")]
     Scheme(String),
@@ -34,13 +39,28 @@ pub enum ConnectError {
 
 /// Makes a client that sends each request once. The caller of a request decides whether to retry it.
 ///
+/// `master` overrides the server's URL of the kubeconfig or of the service account, as in kube-controller-manager. Where
+/// there is neither, it is used without credentials.
+///
 /// # Errors
 ///
 /// When there is no configuration or it is invalid. The server is not contacted.
-pub async fn connect(kubeconfig: Option<&Path>) -> Result<ApiClient, ConnectError> {
-    let config = match kubeconfig {
-        Some(path) => read(path).await?,
-        None => infer().await.map_err(ConnectError::NotFound)?,
+pub async fn connect(kubeconfig: Option<&Path>, master: Option<&str>) -> Result<ApiClient, ConnectError> {
+    let master = master.map(url_of).transpose()?;
+    let found = match kubeconfig {
+        Some(path) => Ok(read(path).await?),
+        None => infer().await,
+    };
+    let config = match (found, master) {
+        (Ok(config), None) => config,
+        (Ok(mut config), Some(master)) => {
+            config.cluster_url = master;
+            // client-go: the name belongs to the server of the kubeconfig.
+            config.tls_server_name = None;
+            config
+        }
+        (Err(_), Some(master)) => Config::new(master),
+        (Err(error), None) => return Err(ConnectError::NotFound(error)),
     };
     if !matches!(config.cluster_url.scheme_str(), Some("https" | "http")) {
         return Err(ConnectError::Scheme(without_credentials(&config.cluster_url)));
@@ -49,6 +69,14 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<ApiClient, ConnectErro
     let client = client_from_config(config).await?;
     tracing::info!(server, "using API server");
     Ok(client)
+}
+
+/// Parses the value of `--master`. client-go takes an address without a scheme to be served without TLS.
+fn url_of(master: &str) -> Result<http::Uri, ConnectError> {
+    let invalid = || ConnectError::Master(master.to_owned());
+    let url = if master.contains("://") { master.to_owned() } else { format!("http://{master}") };
+    let url: http::Uri = url.parse().map_err(|_| invalid())?;
+    if url.host().is_none_or(str::is_empty) { Err(invalid()) } else { Ok(url) }
 }
 
 async fn infer() -> Result<Config, InferConfigError> {
@@ -87,13 +115,27 @@ mod tests {
     async fn error_of(content: &str) -> String {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(content.as_bytes()).unwrap();
-        let error = connect(Some(file.path())).await.err().map(|error| error.to_string()).unwrap_or_default();
+        let error =
+            connect(Some(file.path()), None).await.err().map(|error| error.to_string()).unwrap_or_default();
         error.replace(file.path().to_str().unwrap(), "FILE")
+    }
+
+    #[test]
+    fn the_url_of_master_may_lack_a_scheme() {
+        let check = |master: &str, want: Option<&str>| {
+            let got = url_of(master).ok().map(|url| url.to_string());
+            assert_eq!(got.as_deref(), want, "{master}");
+        };
+        check("https://10.0.0.1:6443", Some("https://10.0.0.1:6443/"));
+        check("10.0.0.1:8080", Some("http://10.0.0.1:8080/"));
+        check("[::1]:8080", Some("http://[::1]:8080/"));
+        check("https://", None);
+        check("a b", None);
     }
 
     #[tokio::test]
     async fn an_invalid_kubeconfig_is_reported_on_one_line() {
-        let missing = connect(Some(Path::new("/no/such/file"))).await.err().unwrap().to_string();
+        let missing = connect(Some(Path::new("/no/such/file")), None).await.err().unwrap().to_string();
         let no_context = error_of(r#"{"clusters":[],"contexts":[],"users":[],"current-context":"x"}"#).await;
         let elsewhere = error_of(
             r#"{"clusters":[{"name":"c","cluster":{"server":"ftp://127.0.0.1"}}],"current-context":"c",

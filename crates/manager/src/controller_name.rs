@@ -65,7 +65,7 @@ impl ControllerName {
         };
         let mut chosen: [Option<bool>; 3] = [None; 3];
         let mut star = false;
-        for word in words {
+        for word in words.iter().filter(|word| !word.is_empty()) {
             let (on, name) = match word.strip_prefix('-') {
                 Some(name) => (false, name),
                 None => (true, word.as_str()),
@@ -123,6 +123,7 @@ mod tests {
         check(&["-*"], &[]);
         check(&["-*", "endpointslicemirroring"], &[EndpointSliceMirroring]);
         check(&[], &[]);
+        check(&[""], &[]);
     }
 
     #[test]

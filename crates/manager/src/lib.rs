@@ -27,6 +27,7 @@
 //! }
 //! ```
 
+pub mod command_line;
 mod connect;
 mod controller_name;
 #[cfg(feature = "embedded")]
@@ -38,10 +39,11 @@ mod manager;
 mod metrics;
 pub mod options;
 mod settings;
+mod similar;
 mod telemetry;
-mod upstream_gates;
 mod write_log;
 
+pub use command_line::{CommandLine, CommandLineError, ConfigFileError};
 pub use connect::{ConnectError, connect};
 pub use controller_name::ControllerName;
 pub use gates::{Gate, Gates};

@@ -25,6 +25,9 @@ fn invalid_input_is_reported_on_one_line_and_starts_nothing() {
         "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 0}]}\n",
     )
     .unwrap();
+    let head = "apiVersion: kube-endpoint-manager.config/v1alpha1\nkind: KubeEndpointManagerConfiguration\n";
+    fs::write(folder.path().join("misspelt.yaml"), format!("{head}leaderElekt: false\n")).unwrap();
+    fs::write(folder.path().join("invalid.yaml"), format!("{head}maxEndpointsPerSlice: 0\n")).unwrap();
     let inputs: &[&[&str]] = &[
         &["--no-such-flag"],
         &["--embeded"],
@@ -38,6 +41,15 @@ fn invalid_input_is_reported_on_one_line_and_starts_nothing() {
         &["--feature-gates=Nope=true"],
         &["--compatibility=1.20"],
         &["--leader-elect=maybe"],
+        &["--leader-elect", "false"],
+        &["--cluster-cidr"],
+        &["--feature-gates=SliceCompactoin=true"],
+        &["--config=no-such-file"],
+        &["--config=misspelt.yaml"],
+        &["--config=invalid.yaml"],
+        &["--master=a b"],
+        &["completion"],
+        &["completion", "tcsh"],
         &["--leader-elect-lease-duration=5s"],
         &["--tls-cert-file=no-such-file"],
         &["--bind-address=localhost"],

@@ -2,6 +2,7 @@
 #![cfg(all(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "embedded"))]
 #![allow(clippy::unwrap_used)]
 
+mod command_line;
 mod common;
 mod invalid_input;
 mod process;

@@ -59,6 +59,10 @@ pub struct ControllerOptions {
     #[arg(long, value_name = "DURATION", default_value = "12h0m0s", value_parser = go_duration::parse)]
     pub min_resync_period: Duration,
 
+    /// How long outstanding work may take after SIGTERM before it is abandoned
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = go_duration::parse)]
+    pub controller_shutdown_timeout: Duration,
+
     /// Feature gates, as Name=true|false,…: behaviour that differs from kube-controller-manager's
     #[arg(
         long, value_name = "LIST", value_delimiter = ',',

@@ -4,13 +4,16 @@ mod api_server;
 mod controllers;
 #[cfg(feature = "embedded")]
 mod embedded;
+mod ignored;
 mod leader_election;
 mod logging;
 mod selection;
 mod serving;
 mod values;
 
-use clap::Parser;
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Command, Parser};
 use tracing_subscriber::filter::LevelFilter;
 
 pub use api_server::ApiServerOptions;
@@ -29,6 +32,13 @@ const SECURE_PORT: u16 = 10270;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "kube-endpoint-manager", version, max_term_width = 110, args_override_self = true)]
 pub struct Options {
+    /// File (YAML) with flags as fields, such as leaderElect: false; flags and KEM_* environment variables override it
+    #[arg(
+        long,
+        value_name = "FILE",
+        long_help = "File (YAML) with flags as fields, in camel case:\n\n    apiVersion: kube-endpoint-manager.config/v1alpha1\n    kind: KubeEndpointManagerConfiguration\n    leaderElect: false\n    featureGates: {SliceCompaction: true}\n\nAn environment variable such as KEM_LEADER_ELECT=false overrides the file, and a flag overrides both."
+    )]
+    pub config: Option<PathBuf>,
     /// The connection to the API server.
     #[command(flatten)]
     pub api_server: ApiServerOptions,
@@ -54,6 +64,16 @@ pub struct Options {
     #[cfg(feature = "embedded")]
     #[command(flatten)]
     pub embedded: EmbeddedOptions,
+}
+
+/// Adds the flags of kube-controller-manager that change nothing here.
+pub(crate) fn add_ignored_flags(command: Command) -> Command {
+    ignored::add_to(command)
+}
+
+/// Those of these flags that were given, with the reason why they change nothing.
+pub(crate) fn ignored_flags(matches: &ArgMatches) -> impl Iterator<Item = (&'static str, &'static str)> {
+    ignored::given(matches)
 }
 
 impl Options {

@@ -68,6 +68,8 @@ pub struct Settings {
     pub min_resync_period: Duration,
     /// With the gate `TopologyNodeTolerance`: the share of nodes, 0 to 1, that may lack a zone.
     pub topology_node_tolerance: f64,
+    /// How long outstanding work may take after the shutdown before it is abandoned.
+    pub shutdown_timeout: Duration,
     /// The URL of the API server, if it is not that of the kubeconfig or the service account.
     pub master: Option<String>,
     /// Leader election among replicas; none if this process is the only one.
@@ -109,6 +111,7 @@ impl Default for Settings {
             mirroring_batch_period: Duration::ZERO,
             min_resync_period: Duration::from_secs(12 * 3600),
             topology_node_tolerance: 0.1,
+            shutdown_timeout: Duration::from_secs(10),
             master: None,
             leader_election: None,
             serving: None,
@@ -191,6 +194,7 @@ impl TryFrom<&Options> for Settings {
             endpoints_batch_period: controllers.endpoint_updates_batch_period,
             mirroring_batch_period: controllers.mirroring_endpointslice_updates_batch_period,
             min_resync_period: controllers.min_resync_period,
+            shutdown_timeout: controllers.controller_shutdown_timeout,
             master: options.api_server.master.clone().filter(|master| !master.is_empty()),
             leader_election: options.elects_leader().then_some(leader_election),
             serving: (options.port() != 0).then_some(serving),

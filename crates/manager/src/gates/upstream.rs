@@ -5,28 +5,34 @@
 
 /// The gates that kube-controller-manager 1.36 registers, one in a line: those of `pkg/features`, of the API server, of
 /// client-go and of component-base.
-const NAMES: &str = include_str!("upstream_gates.txt");
+const NAMES: &str = include_str!("upstream.txt");
 
 /// What a gate of kube-controller-manager does here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum UpstreamGate {
+pub(super) enum UpstreamGate {
     /// Upstream locks it to this value, and the controllers behave that way.
     Locked(bool),
     /// `WatchListClient`: whether informers stream the first list.
     WatchListClient,
+    /// `AllAlpha`: all alpha gates that are not named.
+    AllAlpha,
+    /// `AllBeta`: all beta gates that are not named.
+    AllBeta,
     /// It changes nothing here.
     Ignored,
 }
 
 impl UpstreamGate {
     /// Finds a gate by name.
-    pub(crate) fn find(name: &str) -> Option<Self> {
+    pub(super) fn find(name: &str) -> Option<Self> {
         NAMES.lines().any(|known| known == name).then_some(match name {
             // Read by `pkg/controller/endpointslice`: whether PreferSameZone and PreferSameNode count.
             "PreferSameTrafficDistribution" => Self::Locked(true),
             // Read by client-go's informers: whether handlers see the changes of all objects in one order.
             "InOrderInformers" => Self::Locked(true),
             "WatchListClient" => Self::WatchListClient,
+            "AllAlpha" => Self::AllAlpha,
+            "AllBeta" => Self::AllBeta,
             _ => Self::Ignored,
         })
     }
@@ -51,7 +57,8 @@ mod tests {
         check("PreferSameTrafficDistribution", Some(UpstreamGate::Locked(true)));
         check("InOrderInformers", Some(UpstreamGate::Locked(true)));
         check("WatchListClient", Some(UpstreamGate::WatchListClient));
-        check("AllAlpha", Some(UpstreamGate::Ignored));
+        check("AllAlpha", Some(UpstreamGate::AllAlpha));
+        check("AllBeta", Some(UpstreamGate::AllBeta));
         check("DynamicResourceAllocation", Some(UpstreamGate::Ignored));
         check("", None);
         check("EndpointsRepair", None);

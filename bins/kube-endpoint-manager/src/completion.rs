@@ -1,0 +1,55 @@
+//! `completion bash|zsh|fish`: prints a script that completes flags in a shell.
+
+use std::ffi::OsString;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Command, CommandFactory};
+use clap_complete::Shell;
+use kube_endpoint_manager_core::Options;
+
+const PROGRAM: &str = "kube-endpoint-manager";
+const NAME: &str = "completion";
+
+/// What the help text of the program says about completions.
+pub(crate) const USAGE: &str =
+    "kube-endpoint-manager completion bash|zsh|fish prints a script that completes flags in a shell.";
+
+/// The subcommand. It is not part of the command that runs the controllers: that would take each misplaced word for the
+/// name of a subcommand.
+fn subcommand() -> Command {
+    let shell = Arg::new("shell")
+        .required(true)
+        .value_name("SHELL")
+        .help("The shell")
+        .value_parser(PossibleValuesParser::new(["bash", "zsh", "fish"]));
+    Command::new(NAME)
+        .about("Print a script that completes flags in bash, zsh or fish")
+        .after_help(
+            "bash: source <(kube-endpoint-manager completion bash)\n\
+             zsh:  source <(kube-endpoint-manager completion zsh)\n\
+             fish: kube-endpoint-manager completion fish | source",
+        )
+        .arg(shell)
+}
+
+/// The script, if the command line asks for one.
+///
+/// # Errors
+///
+/// When the shell is missing or not supported, and when help is asked for.
+pub(crate) fn requested(words: &[OsString]) -> Result<Option<Vec<u8>>, clap::Error> {
+    if words.get(1).is_none_or(|word| word != NAME) {
+        return Ok(None);
+    }
+    let matches = subcommand().bin_name(format!("{PROGRAM} {NAME}")).try_get_matches_from(&words[1..])?;
+    let shell = match matches.get_one::<String>("shell").map(String::as_str) {
+        Some("zsh") => Shell::Zsh,
+        Some("fish") => Shell::Fish,
+        _ => Shell::Bash,
+    };
+    let mut script = Vec::new();
+    // The flags of kube-controller-manager that change nothing are not completed.
+    let mut command = Options::command().subcommand(subcommand());
+    clap_complete::generate(shell, &mut command, PROGRAM, &mut script);
+    Ok(Some(script))
+}

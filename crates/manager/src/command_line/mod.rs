@@ -1,0 +1,220 @@
+//! Reads options from the command line, the environment and a file.
+//!
+//! A flag of the command line wins over the environment variable of the same name, and that over the field of the file of
+//! `--config`. What is found in the environment and in the file is turned into words of a command line, so that all three
+//! are parsed by the same rules.
+
+mod environment;
+mod fields;
+mod file;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::builder::Resettable;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
+
+use crate::options::{Options, add_ignored_flags, ignored_flags};
+use crate::settings::InvalidOption;
+
+pub use file::ConfigFileError;
+
+/// The options, and where they come from.
+#[derive(Clone, Debug)]
+pub struct CommandLine {
+    /// The options.
+    pub options: Options,
+    origins: BTreeMap<String, Origin>,
+    ignored: Vec<(&'static str, &'static str)>,
+    unknown_variables: Vec<String>,
+}
+
+/// Where a value comes from that is not on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Origin {
+    /// An environment variable.
+    Variable(String),
+    /// A field of the file of `--config`.
+    File { path: PathBuf, line: u64, field: String },
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Variable(name) => write!(f, "environment variable {name}"),
+            Self::File { path, line, field } => write!(f, "{}: line {line}: field {field}", path.display()),
+        }
+    }
+}
+
+/// Why options cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandLineError {
+    /// The command line is invalid, or it asks for the help text or the version.
+    #[error(transparent)]
+    Arguments(#[from] clap::Error),
+    /// The file of `--config` cannot be read or is invalid.
+    #[error(transparent)]
+    File(#[from] ConfigFileError),
+    /// A value of the environment or of the file is invalid, or does not go together with others.
+    #[error("{0}")]
+    Value(String),
+}
+
+/// The command, with the flags of kube-controller-manager that change nothing here.
+pub fn command() -> Command {
+    add_ignored_flags(Options::command())
+}
+
+impl CommandLine {
+    /// Reads the options of matches of [`command`], of the environment variables that begin with `KEM_`, and of the file
+    /// that `--config` or `KEM_CONFIG` names.
+    ///
+    /// `words` are those of the command line, with the name of the program first; `variables` are those of the environment.
+    ///
+    /// # Errors
+    ///
+    /// When any of them is invalid, or when the command line asks for the help text or the version.
+    pub fn read(
+        words: impl IntoIterator<Item = OsString>,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Self, CommandLineError> {
+        Self::read_with(command(), words, variables)
+    }
+
+    /// As [`Self::read`], with a command to which the caller has added to [`command`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub fn read_with(
+        command: Command,
+        words: impl IntoIterator<Item = OsString>,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Self, CommandLineError> {
+        let mut words: Vec<OsString> = words.into_iter().map(with_dashes).collect();
+        // Whether flags go together is decided when all are known.
+        let alone = command.clone().mut_args(without_relations);
+        let given = alone.clone().try_get_matches_from(&words)?;
+        let ignored = ignored_flags(&given).collect();
+        let environment = environment::read(&command, variables);
+        let mut origins = BTreeMap::new();
+        let mut added = Vec::new();
+        for (arg, name, value) in environment.values {
+            if !is_given(&given, arg.get_id().as_str()) {
+                let origin = Origin::Variable(name);
+                let value = fields::switch(&arg, value).map_err(|why| invalid(&origin, &why))?;
+                add(&arg, value, origin, &mut added, &mut origins)?;
+            }
+        }
+        let with_environment = alone.try_get_matches_from(after_name(&words, &added))?;
+        if let Some(path) = with_environment.get_one::<PathBuf>("config") {
+            for field in file::read(path, &command)? {
+                let id = field.arg.get_id().as_str();
+                if is_given(&given, id) || origins.contains_key(&flag(&field.arg)) {
+                    continue;
+                }
+                let origin = Origin::File { path: path.clone(), line: field.line, field: field.name };
+                add(&field.arg, field.values, origin, &mut added, &mut origins)?;
+            }
+        }
+        words = after_name(&words, &added);
+        let matches = command.try_get_matches_from(words).map_err(|error| explain(error, &origins))?;
+        let options = Options::from_arg_matches(&matches)?;
+        Ok(Self { options, origins, ignored, unknown_variables: environment.unknown })
+    }
+
+    /// Logs warnings about what was given and changes nothing.
+    pub fn log_warnings(&self) {
+        for (flag, reason) in &self.ignored {
+            tracing::warn!("--{flag} of kube-controller-manager is ignored: {reason}");
+        }
+        for variable in &self.unknown_variables {
+            tracing::warn!("the environment variable {variable} is ignored: no flag has this name");
+        }
+    }
+
+    /// The error with the place that the value comes from, unless that is the command line.
+    pub fn locate(&self, error: &InvalidOption) -> String {
+        match self.origins.get(&error.option) {
+            Some(origin) => format!("{origin}: invalid value {:?}: {}", error.value, error.why),
+            None => error.to_string(),
+        }
+    }
+}
+
+fn flag(arg: &Arg) -> String {
+    format!("--{}", arg.get_long().unwrap_or_default())
+}
+
+fn is_given(matches: &ArgMatches, id: &str) -> bool {
+    matches.value_source(id) == Some(ValueSource::CommandLine)
+}
+
+fn invalid(origin: &Origin, why: &str) -> CommandLineError {
+    CommandLineError::Value(format!("{origin}: {why}"))
+}
+
+/// The words with others inserted after the name of the program.
+fn after_name(words: &[OsString], added: &[OsString]) -> Vec<OsString> {
+    let (name, rest) = words.split_at(words.len().min(1));
+    [name, added, rest].concat()
+}
+
+/// Checks the values of one flag and adds them as words.
+fn add(
+    arg: &Arg,
+    values: Vec<OsString>,
+    origin: Origin,
+    added: &mut Vec<OsString>,
+    origins: &mut BTreeMap<String, Origin>,
+) -> Result<(), CommandLineError> {
+    let flag = flag(arg);
+    let alone = Command::new("x").arg(without_relations(arg.clone()));
+    for value in values {
+        let word = fields::word(arg, &flag, &value);
+        if let Err(error) = alone.clone().try_get_matches_from([OsStr::new("x"), &word]) {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            let why = first.rsplit_once(&format!("'{flag}")).and_then(|(_, rest)| rest.split_once("': "));
+            let why = why.map_or(first.trim_start_matches("error: "), |(_, why)| why);
+            return Err(invalid(&origin, &format!("invalid value {:?}: {why}", value.display().to_string())));
+        }
+        added.push(word);
+    }
+    origins.insert(flag, origin);
+    Ok(())
+}
+
+fn without_relations(arg: Arg) -> Arg {
+    arg.requires(Resettable::Reset).conflicts_with(Resettable::Reset)
+}
+
+/// Flags that do not go together may come from different places: names the places.
+fn explain(error: clap::Error, origins: &BTreeMap<String, Origin>) -> CommandLineError {
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    let named = |flag: &str| first.split(['\'', ' ', '=', '[']).any(|word| word == flag);
+    let places: Vec<String> = origins
+        .iter()
+        .filter(|(flag, _)| named(flag))
+        .map(|(flag, origin)| format!("{flag} comes from {origin}"))
+        .collect();
+    if places.is_empty() {
+        return error.into();
+    }
+    CommandLineError::Value(format!("{first}; {}", places.join(", ")))
+}
+
+/// kube-controller-manager takes `_` for `-` in the names of flags.
+fn with_dashes(word: OsString) -> OsString {
+    let Some(text) = word.to_str().filter(|text| text.starts_with("--")) else { return word };
+    let (name, value) = text.split_at(text.find('=').unwrap_or(text.len()));
+    (name.replace('_', "-") + value).into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+use std::io::Write;
+
+use clap::CommandFactory;
+
+use super::*;
+use crate::settings::Settings;
+
+/// Reads options of a file with these lines after `apiVersion` and `kind`, of variables (`NAME=value`) and of words.
+fn read(file: Option<&str>, variables: &[&str], words: &[&str]) -> Result<CommandLine, String> {
+    let mut config = tempfile::NamedTempFile::new().unwrap();
+    let head = "apiVersion: kube-endpoint-manager.config/v1alpha1\nkind: KubeEndpointManagerConfiguration\n";
+    config.write_all(format!("{head}{}", file.unwrap_or_default()).as_bytes()).unwrap();
+    let path = config.path().to_str().unwrap().to_owned();
+    let config = file.map(|_| format!("--config={path}"));
+    let words = ["x".to_owned()].into_iter().chain(config).chain(words.iter().map(ToString::to_string));
+    let variables = variables.iter().map(|variable| {
+        let (name, value) = variable.split_once('=').unwrap();
+        (name.into(), value.into())
+    });
+    CommandLine::read(words.map(OsString::from), variables).map_err(|error| {
+        let text = error.to_string();
+        text.lines().next().unwrap().replace(&path, "config.yaml")
+    })
+}
+
+#[test]
+fn a_flag_wins_over_the_environment_and_that_over_the_file() {
+    let check = |file: &str, variables: &[&str], words: &[&str], want: &str| {
+        let got = read(Some(file), variables, words).unwrap_or_else(|error| panic!("{error}")).options;
+        let got = format!(
+            "{:?} {} {} {:?} {}",
+            got.leader_election.leader_elect,
+            got.controllers.max_endpoints_per_slice,
+            got.controllers.controllers.join("+"),
+            got.controllers.min_resync_period,
+            got.api_server.kube_api_qps,
+        );
+        assert_eq!(got, want, "{file:?} {variables:?} {words:?}");
+    };
+    check("", &[], &[], "None 100 * 43200s 20");
+    check("leaderElect: false", &[], &[], "Some(false) 100 * 43200s 20");
+    check("leaderElect: false", &["KEM_LEADER_ELECT=true"], &[], "Some(true) 100 * 43200s 20");
+    check(
+        "leaderElect: false",
+        &["KEM_LEADER_ELECT=true"],
+        &["--leader-elect=false"],
+        "Some(false) 100 * 43200s 20",
+    );
+    check("leaderElect: false", &[], &["--leader-elect"], "Some(true) 100 * 43200s 20");
+    check("maxEndpointsPerSlice: 5", &["KEM_MAX_ENDPOINTS_PER_SLICE=6"], &[], "None 6 * 43200s 20");
+    check("maxEndpointsPerSlice: 5", &["KEM_MAX_ENDPOINTS_PER_SLICE="], &[], "None 5 * 43200s 20");
+    // A list of one source replaces that of another.
+    check(
+        "controllers: [endpoint]",
+        &[],
+        &["--controllers=endpointslice,-endpoint"],
+        "None 100 endpointslice+-endpoint 43200s 20",
+    );
+    check("controllers: [endpoint, endpointslice]", &[], &[], "None 100 endpoint+endpointslice 43200s 20");
+    check(
+        "controllers: [endpoint]",
+        &["KEM_CONTROLLERS=-*,endpointslice"],
+        &[],
+        "None 100 -*+endpointslice 43200s 20",
+    );
+    check("controllers: []", &[], &[], "None 100  43200s 20");
+    // A default on the command line is still a flag.
+    check("minResyncPeriod: 1h", &[], &["--min-resync-period=12h"], "None 100 * 43200s 20");
+    check("minResyncPeriod: 1h\nkubeApiQps: 50", &["KEM_KUBE_API_QPS=-1"], &[], "None 100 * 3600s -1");
+    check("kubeApiQps: 0.5", &[], &["--min_resync_period", "1m"], "None 100 * 60s 0.5");
+}
+
+#[test]
+fn the_file_may_map_gates_and_turn_on_what_takes_no_value() {
+    let got = read(Some("featureGates: {SliceCompaction: true, AllBeta: false}\nv: 4"), &[], &[]).unwrap();
+    assert_eq!(got.options.controllers.feature_gates, ["SliceCompaction=true", "AllBeta=false"]);
+    assert_eq!(got.options.logging.verbosity, 4);
+    #[cfg(feature = "embedded")]
+    {
+        let got =
+            read(Some("embedded: true\nembeddedLoad: [a.yaml, b.yaml]"), &["KEM_EMBEDDED_NO_AUTH=1"], &[])
+                .unwrap();
+        assert!(got.options.is_embedded() && got.options.embedded.embedded_no_auth);
+        assert_eq!(got.options.embedded.embedded_load.len(), 2);
+        assert!(!read(Some("embedded: false"), &[], &[]).unwrap().options.is_embedded());
+        // The words of the command line may depend on what is set elsewhere.
+        assert!(read(None, &["KEM_EMBEDDED=true"], &["--embedded-empty"]).unwrap().options.is_embedded());
+    }
+}
+
+#[test]
+fn errors_name_the_place_and_what_is_valid() {
+    let error = |file: Option<&str>, variables: &[&str], words: &[&str]| {
+        let line = match read(file, variables, words) {
+            Err(error) => error,
+            Ok(command_line) => {
+                let Err(error) = Settings::try_from(&command_line.options) else {
+                    panic!("valid: {file:?} {variables:?} {words:?}");
+                };
+                let path = command_line.options.config.as_ref().map(|path| path.display().to_string());
+                command_line.locate(&error).replace(&path.unwrap_or("-".into()), "config.yaml")
+            }
+        };
+        format!("{file:?} {variables:?} {words:?}\n  {line}")
+    };
+    let errors = [
+        error(Some("leaderElekt: false"), &[], &[]),
+        error(Some("leaderElect: false\nleaderElect: true"), &[], &[]),
+        error(Some("leaderElect: maybe"), &[], &[]),
+        error(Some("maxEndpointsPerSlice: many"), &[], &[]),
+        error(Some("maxEndpointsPerSlice: -1"), &[], &[]),
+        error(Some("maxEndpointsPerSlice: 0"), &[], &[]),
+        error(Some("minResyncPeriod: 5"), &[], &[]),
+        error(Some("minResyncPeriod: \"5\""), &[], &[]),
+        error(Some("kubeApiQps: fast"), &[], &[]),
+        error(Some("controllers: endpoint"), &[], &[]),
+        error(Some("controllers:\n- endpoint\n- 5"), &[], &[]),
+        error(Some("controllers: [deployment]"), &[], &[]),
+        error(Some("featureGates: {SliceCompaction: maybe}"), &[], &[]),
+        error(Some("featureGates: {Nope: true}"), &[], &[]),
+        error(Some("compatibility: 1.36"), &[], &[]),
+        error(Some("seed:"), &[], &[]),
+        error(Some("config: other.yaml"), &[], &[]),
+        error(Some("help: true"), &[], &[]),
+        error(Some("kind: Pod"), &[], &[]),
+        error(Some("a: ["), &[], &[]),
+        error(Some("a: b: c"), &[], &[]),
+        error(None, &["KEM_MAX_ENDPOINTS_PER_SLICE=many"], &[]),
+        error(None, &["KEM_MAX_ENDPOINTS_PER_SLICE=0"], &[]),
+        error(None, &["KEM_LEADER_ELECT=maybe"], &[]),
+        error(None, &["KEM_CONFIG=no-such-file"], &[]),
+        error(None, &[], &["--config=no-such-file"]),
+        error(None, &[], &["--leader-elect", "false"]),
+        error(None, &[], &["--leader-elekt"]),
+        error(None, &[], &["--cluster-cidr"]),
+        #[cfg(feature = "embedded")]
+        error(Some("embedded: true"), &["KEM_KUBECONFIG=file"], &[]),
+        #[cfg(feature = "embedded")]
+        error(None, &["KEM_EMBEDDED=maybe"], &[]),
+    ];
+    insta::assert_snapshot!(errors.join("\n"));
+}
+
+#[test]
+fn a_file_needs_its_version_and_kind() {
+    let error = |content: &str| {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(content.as_bytes()).unwrap();
+        let path = file.path().to_str().unwrap();
+        let words = ["x", "--config", path].map(OsString::from);
+        let error = CommandLine::read(words, []).err().map(|error| error.to_string());
+        error.unwrap_or_default().replace(path, "config.yaml")
+    };
+    let errors =
+        ["", "leaderElect: true", "apiVersion: v1", "kind: KubeEndpointManagerConfiguration", "- a", "5"]
+            .map(error);
+    insta::assert_snapshot!(errors.join("\n"));
+}
+
+#[test]
+fn flags_of_kube_controller_manager_are_accepted_and_named() {
+    let got = read(
+        None,
+        &["KEM_PORT=tcp://10.0.0.1:80"],
+        &[
+            "--allocate-node-cidrs=true",
+            "--cluster-cidr",
+            "10.0.0.0/8",
+            "--root-ca-file=/ca",
+            "--profiling",
+            "--vmodule=-1",
+        ],
+    );
+    let got = got.unwrap();
+    let ignored: Vec<&str> = got.ignored.iter().map(|(name, _)| *name).collect();
+    assert_eq!(ignored, ["allocate-node-cidrs", "cluster-cidr", "profiling", "root-ca-file", "vmodule"]);
+    assert_eq!(got.unknown_variables, ["KEM_PORT"]);
+}
+
+/// The flags of the static pod that kubeadm makes for kube-controller-manager.
+#[test]
+fn the_command_line_that_kubeadm_writes_is_accepted() {
+    let words = [
+        "--allocate-node-cidrs=true",
+        "--authentication-kubeconfig=/etc/kubernetes/controller-manager.conf",
+        "--authorization-kubeconfig=/etc/kubernetes/controller-manager.conf",
+        "--bind-address=127.0.0.1",
+        "--client-ca-file=/etc/kubernetes/pki/ca.crt",
+        "--cluster-cidr=10.244.0.0/16",
+        "--cluster-name=kubernetes",
+        "--cluster-signing-cert-file=/etc/kubernetes/pki/ca.crt",
+        "--cluster-signing-key-file=/etc/kubernetes/pki/ca.key",
+        "--controllers=endpoint,endpointslice",
+        "--kubeconfig=/etc/kubernetes/controller-manager.conf",
+        "--leader-elect=true",
+        "--requestheader-client-ca-file=/etc/kubernetes/pki/front-proxy-ca.crt",
+        "--root-ca-file=/etc/kubernetes/pki/ca.crt",
+        "--service-account-private-key-file=/etc/kubernetes/pki/sa.key",
+        "--service-cluster-ip-range=10.96.0.0/12",
+        "--use-service-account-credentials=true",
+    ];
+    let got = read(None, &[], &words).unwrap();
+    assert_eq!(got.ignored.len(), 10);
+    let settings = Settings::try_from(&got.options).unwrap();
+    assert_eq!(settings.serving.unwrap().bind_address, std::net::Ipv4Addr::LOCALHOST);
+}
+
+#[test]
+fn each_flag_has_a_field_and_a_variable_of_its_own() {
+    let command = Options::command();
+    let mut names: Vec<String> = fields::settable(&command).map(fields::field_name).collect();
+    let mut variables: Vec<String> = fields::settable(&command).map(environment::variable).collect();
+    assert!(names.contains(&"leaderElectLeaseDuration".to_owned()) && names.contains(&"v".to_owned()));
+    assert!(variables.contains(&"KEM_KUBE_API_QPS".to_owned()));
+    for list in [&mut names, &mut variables] {
+        let before = list.len();
+        list.sort();
+        list.dedup();
+        assert_eq!(list.len(), before);
+    }
+}

@@ -1,0 +1,163 @@
+//! The table of feature gates.
+
+/// How far a gate has come, as in Kubernetes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// New, off by default, may change or go. `AllAlpha` sets these.
+    Alpha,
+    /// Settled, on by default. `AllBeta` sets these.
+    Beta,
+    /// Kept for those who depend on it; off by default.
+    Deprecated,
+}
+
+impl Stage {
+    /// The name in the help text.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Alpha => "ALPHA",
+            Self::Beta => "BETA",
+            Self::Deprecated => "DEPRECATED",
+        }
+    }
+
+    /// Whether gates of this stage are on by default.
+    pub(super) fn is_on(self) -> bool {
+        self == Self::Beta
+    }
+}
+
+/// A feature gate: one deviation from kube-controller-manager's behaviour, or something new that is not settled yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Gate {
+    /// Repairs Endpoints of a Service with a selector immediately after an edit by another client.
+    EndpointsRepair,
+    /// Skips the write of a truncated Endpoints object that has not changed. Upstream rewrites it at every sync.
+    EndpointsKeepTruncated,
+    /// Skips the write of Endpoints that differ only in a reserved label of the Service. Upstream rewrites them at every
+    /// sync.
+    EndpointsIgnoreReservedLabels,
+    /// Honours the deprecated Service annotation `service.alpha.kubernetes.io/tolerate-unready-endpoints`.
+    TolerateUnreadyAnnotation,
+    /// Deletes the slices that the endpointslice controller leaves behind when a Service loses its selector.
+    OrphanedSliceCleanup,
+    /// Syncs Services with endpoints on a node when its zone label appears or changes.
+    NodeZoneResync,
+    /// Syncs Services that skipped pods on an unknown node when the node appears.
+    MissingNodeResync,
+    /// Creates a slice first where updates alone would remove a ready pod for a moment.
+    SafeWriteOrder,
+    /// Still removes endpoints and makes them unready when a slice of the same sync cannot be created.
+    WritesAfterFailedCreate,
+    /// Merges sparse slices in syncs that write anyway.
+    SliceCompaction,
+    /// Never drops a Service whose writes fail: it is retried slowly, and synced when writes succeed again after an outage.
+    SlowRetries,
+    /// Corrects changes by another client after a second at the earliest, and more slowly while they keep coming back.
+    ForeignWriteBackoff,
+    /// Keeps topology hints when a share of nodes lacks a zone (`--topology-node-tolerance`).
+    TopologyNodeTolerance,
+    /// Lists and watches only the objects of this manager's shard, where the API server offers that (KEP-5866).
+    ShardedWatch,
+}
+
+/// A row of the table.
+pub(super) struct GateSpec {
+    pub(super) gate: Gate,
+    pub(super) name: &'static str,
+    pub(super) stage: Stage,
+    /// What it does when it is on.
+    pub(super) meaning: &'static str,
+}
+
+const fn spec(gate: Gate, name: &'static str, stage: Stage, meaning: &'static str) -> GateSpec {
+    GateSpec { gate, name, stage, meaning }
+}
+
+/// All gates, in the order of [`Gate`].
+pub(super) const TABLE: [GateSpec; 14] = [
+    spec(
+        Gate::EndpointsRepair,
+        "EndpointsRepair",
+        Stage::Beta,
+        "repair edited Endpoints of Services with a selector immediately",
+    ),
+    spec(
+        Gate::EndpointsKeepTruncated,
+        "EndpointsKeepTruncated",
+        Stage::Beta,
+        "do not rewrite truncated Endpoints that have not changed",
+    ),
+    spec(
+        Gate::EndpointsIgnoreReservedLabels,
+        "EndpointsIgnoreReservedLabels",
+        Stage::Beta,
+        "do not rewrite Endpoints because the Service carries a reserved label",
+    ),
+    spec(
+        Gate::TolerateUnreadyAnnotation,
+        "TolerateUnreadyAnnotation",
+        Stage::Deprecated,
+        "honour the Service annotation service.alpha.kubernetes.io/tolerate-unready-endpoints",
+    ),
+    spec(
+        Gate::OrphanedSliceCleanup,
+        "OrphanedSliceCleanup",
+        Stage::Beta,
+        "delete slices made from pods once mirrored slices have replaced them",
+    ),
+    spec(
+        Gate::NodeZoneResync,
+        "NodeZoneResync",
+        Stage::Beta,
+        "sync Services when the zone of a node with their endpoints changes",
+    ),
+    spec(
+        Gate::MissingNodeResync,
+        "MissingNodeResync",
+        Stage::Beta,
+        "sync Services that skipped pods on an unknown node when the node appears",
+    ),
+    spec(
+        Gate::SafeWriteOrder,
+        "SafeWriteOrder",
+        Stage::Beta,
+        "create a slice first where updates alone would remove a ready pod for a moment",
+    ),
+    spec(
+        Gate::WritesAfterFailedCreate,
+        "WritesAfterFailedCreate",
+        Stage::Beta,
+        "still remove endpoints and make them unready when a slice cannot be created",
+    ),
+    spec(
+        Gate::SliceCompaction,
+        "SliceCompaction",
+        Stage::Alpha,
+        "merge sparse slices in syncs that write anyway",
+    ),
+    spec(
+        Gate::SlowRetries,
+        "SlowRetries",
+        Stage::Beta,
+        "retry a Service whose writes fail for as long as they fail, instead of dropping it after 15 retries",
+    ),
+    spec(
+        Gate::ForeignWriteBackoff,
+        "ForeignWriteBackoff",
+        Stage::Beta,
+        "wait longer before each correction of a change that another client keeps repeating",
+    ),
+    spec(
+        Gate::TopologyNodeTolerance,
+        "TopologyNodeTolerance",
+        Stage::Alpha,
+        "ignore a share of nodes without a zone instead of removing all topology hints",
+    ),
+    spec(
+        Gate::ShardedWatch,
+        "ShardedWatch",
+        Stage::Alpha,
+        "list and watch only the objects of this shard, where the API server offers that",
+    ),
+];

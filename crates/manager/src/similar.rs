@@ -1,0 +1,50 @@
+//! Finds the name that a misspelt one was meant to be.
+
+/// The known name that is closest to a misspelt one: the fewest letters inserted, removed or replaced, at most a third of
+/// them, or one.
+pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    let letters = name.chars().count();
+    let most = (letters / 3).max(1).min(letters.saturating_sub(1));
+    let distances = known.into_iter().map(|known| (distance(&name, &known.to_lowercase()), known));
+    distances
+        .filter(|(distance, _)| *distance <= most)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
+}
+
+/// The Levenshtein distance.
+fn distance(one: &str, two: &str) -> usize {
+    let two: Vec<char> = two.chars().collect();
+    let mut row: Vec<usize> = (0..=two.len()).collect();
+    for (above, left) in one.chars().enumerate() {
+        let mut diagonal = above;
+        row[0] = above + 1;
+        for (at, other) in two.iter().enumerate() {
+            let replaced = diagonal + usize::from(left != *other);
+            diagonal = row[at + 1];
+            row[at + 1] = replaced.min(row[at] + 1).min(diagonal + 1);
+        }
+    }
+    row[two.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_closest_name_is_found() {
+        let check = |name: &str, want: Option<&str>| {
+            assert_eq!(similar(name, ["leaderElect", "leaderElectIdentity", "v", "dryRun"]), want, "{name}");
+        };
+        check("leaderElect", Some("leaderElect"));
+        check("leaderelekt", Some("leaderElect"));
+        check("leadrElectIdentiti", Some("leaderElectIdentity"));
+        check("dry-run", Some("dryRun"));
+        check("vv", Some("v"));
+        check("", None);
+        check("w", None);
+        check("controllers", None);
+    }
+}
