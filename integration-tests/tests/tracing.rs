@@ -1,5 +1,5 @@
-//! Traces: with an OpenTelemetry provider and propagator installed, each sync is a span, and each write carries its
-//! context.
+//! Traces: with an OpenTelemetry provider and propagator installed, each sync is a span, each of its requests is a child,
+//! and each write carries the child's context.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn attribute(span: &SpanData, key: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_write_carries_the_trace_context_of_its_sync() {
+async fn a_sync_is_a_span_and_its_writes_are_children_that_the_server_is_told_of() {
     let spans = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder().with_simple_exporter(spans.clone()).build();
     global::set_tracer_provider(provider.clone());
@@ -50,10 +50,32 @@ async fn each_write_carries_the_trace_context_of_its_sync() {
     provider.force_flush().unwrap();
 
     let spans = spans.get_finished_spans().unwrap();
-    let [sync] = spans.as_slice() else { panic!("{spans:#?}") };
-    assert_eq!((&*sync.name, &*attribute(sync, "queue")), ("sync", "endpoint_slice"));
+    // A span is finished before its parent.
+    let [create, sync] = spans.as_slice() else { panic!("{spans:#?}") };
+    assert_eq!((&*sync.name, &*create.name), ("sync", "POST"));
     assert!(attribute(sync, "key").contains("web"));
-    let context = &sync.span_context;
+    let sync_attributes = [
+        ("queue", "endpoint_slice"),
+        ("cause", "[\"service\"]"),
+        ("outcome", "done"),
+        ("pods", "0"),
+        ("outputs", "0"),
+        ("endpoints", "0"),
+        ("plan.creates", "1"),
+        ("plan.updates", "0"),
+        ("plan.deletes", "0"),
+    ];
+    for (name, value) in sync_attributes {
+        assert_eq!(attribute(sync, name), value, "{name}");
+    }
+    let path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    assert_eq!(
+        (&*attribute(create, "url.path"), &*attribute(create, "http.response.status_code")),
+        (path, "201")
+    );
+    assert_eq!(create.parent_span_id, sync.span_context.span_id());
+    let context = &create.span_context;
+    assert_eq!(context.trace_id(), sync.span_context.trace_id());
     let parent = format!("00-{}-{}-01", context.trace_id(), context.span_id());
     assert_eq!(*parents.lock().unwrap(), [Some(parent)]);
 }

@@ -1,6 +1,8 @@
 //! The client that reflectors and API writers take.
 
 use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 use http::uri::Authority;
 use http::{Request, Response, Uri};
@@ -10,12 +12,13 @@ use kube::{Client, Config};
 use tower::{BoxError, Service, ServiceBuilder};
 
 use crate::error::ClientError;
-use crate::metrics::CountRequests;
+use crate::metrics::{CountRequests, record_rate_limiter};
 use crate::plugin::limited;
 use crate::sessions::Sessions;
 use crate::sources::Sources;
 use crate::timeouts::Timeouts;
 use crate::transport::Transport;
+use crate::warnings::Warnings;
 
 /// A [`kube::Client`] that sends each request exactly once and returns every answer, errors included, to the caller.
 ///
@@ -24,7 +27,12 @@ use crate::transport::Transport;
 /// repeated, so the caller decides. Because this is a type of its own, a client with a retry layer cannot be passed by
 /// mistake: [`client_from_config`] and [`ApiClient::for_tests`] are the only ways to make one.
 #[derive(Clone)]
-pub struct ApiClient(Client);
+pub struct ApiClient {
+    client: Client,
+    /// Host and port of the server, as metrics have them.
+    host: Arc<str>,
+    warnings: Arc<Warnings>,
+}
 
 impl ApiClient {
     /// A client of any tower service, such as the embedded API server's. Its requests are neither counted nor timed.
@@ -39,20 +47,32 @@ impl ApiClient {
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        Self(Client::new(service, "default"))
+        Self::new(Client::new(service, "default"), "".into())
+    }
+
+    fn new(client: Client, host: Arc<str>) -> Self {
+        Self { client, host, warnings: Arc::default() }
     }
 
     /// The kube client, for requests that this project's crates do not make.
     pub fn kube(&self) -> &Client {
-        &self.0
+        &self.client
     }
 
-    /// Sends one request once. The answer may have any status.
+    /// Sends one request once. The answer may have any status. Each text in a `Warning` header is logged once.
     ///
     /// # Errors
     /// If no answer arrives: the connection failed, or credentials could not be obtained.
     pub async fn send(&self, request: Request<Body>) -> kube::Result<Response<Body>> {
-        self.0.send(request).await
+        let path = request.uri().clone();
+        let answer = self.client.send(request).await?;
+        self.warnings.log(answer.headers(), path.path());
+        Ok(answer)
+    }
+
+    /// Records that a request waited for a rate limiter for so long before it was sent.
+    pub fn waited_for_rate_limiter(&self, verb: &str, waited: Duration) {
+        record_rate_limiter(verb, &self.host, waited);
     }
 }
 
@@ -89,10 +109,10 @@ pub(crate) async fn client(config: Config, limits: Timeouts) -> Result<ApiClient
         .layer(headers)
         .map_err(BoxError::from)
         .service(transport);
-    let host = host_and_port(&config.cluster_url);
+    let host: Arc<str> = host_and_port(&config.cluster_url).into();
     let builder = ClientBuilder::new(service, config.default_namespace)
-        .with_layer(&CountRequests::new(host.to_owned()));
-    Ok(ApiClient(builder.build()))
+        .with_layer(&CountRequests::new(Arc::clone(&host)));
+    Ok(ApiClient::new(builder.build(), host))
 }
 
 /// The host and port of a URL.

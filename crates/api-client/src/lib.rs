@@ -8,7 +8,8 @@
 //!   their files change (looked at once a minute); a credential plugin runs again when its credential is about to expire.
 //!   After 401 and after a failed connection both happen at once. No request in progress is interrupted, and no restart
 //!   is needed.
-//! - **Requests** are sent once: [`ApiClient`] has no retry layer. They are counted and timed ([`CountRequests`]).
+//! - **Requests** are sent once: [`ApiClient`] has no retry layer. They are counted and timed ([`CountRequests`]), and each
+//!   warning of the server is logged once.
 //!
 //! Everything else (kubeconfigs, TLS, in-cluster configuration, proxies, impersonation) is kube's, rustls's and hyper's.
 
@@ -22,6 +23,7 @@ mod sessions;
 mod sources;
 mod timeouts;
 mod transport;
+mod warnings;
 
 #[cfg(test)]
 mod tests;
@@ -29,5 +31,5 @@ mod tests;
 pub use client::{ApiClient, client_from_config, without_credentials};
 pub use error::ClientError;
 pub use kubeconfig::watch_files;
-pub use metrics::{CountRequests, Counted, REQUEST_DURATION, REQUEST_DURATION_BUCKETS, REQUESTS};
+pub use metrics::{CountRequests, Counted, CountedBody, buckets};
 pub use plugin::PluginError;

@@ -5,24 +5,49 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::{Request, Response};
-use metrics::{Unit, counter, describe_counter, describe_histogram, histogram};
+use http::{Method, Request, Response, Uri};
+use http_body::{Body, Frame};
+use http_body_util::BodyExt;
+use http_body_util::combinators::MapFrame;
+use metrics::{Histogram, Unit, counter, describe_counter, describe_histogram, histogram};
 use tokio::time::Instant;
 use tower::{Layer, Service};
 
 /// Requests by `code` (`<error>` if no response arrived), `method` and `host`.
-pub const REQUESTS: &str = "rest_client_requests_total";
+const REQUESTS: &str = "rest_client_requests_total";
 /// Seconds until the response headers arrived, by `verb` and `host`. For a watch, that is when it opens.
-pub const REQUEST_DURATION: &str = "rest_client_request_duration_seconds";
+const REQUEST_DURATION: &str = "rest_client_request_duration_seconds";
+/// Bytes of the request bodies, by `verb` and `host`.
+const REQUEST_SIZE: &str = "rest_client_request_size_bytes";
+/// Bytes of the response bodies as far as they were read, by `verb` and `host`. Watches do not count.
+const RESPONSE_SIZE: &str = "rest_client_response_size_bytes";
+/// Seconds that requests waited for the client-side rate limiter, by `verb` and `host`.
+const RATE_LIMITER_DURATION: &str = "rest_client_rate_limiter_duration_seconds";
 
-/// Upstream's buckets for [`REQUEST_DURATION`], in seconds.
-pub const REQUEST_DURATION_BUCKETS: [f64; 12] =
-    [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
+/// Upstream's buckets of durations, in seconds.
+const DURATIONS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
+/// Upstream's buckets of sizes, in bytes.
+const SIZES: [f64; 11] =
+    [64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262_144.0, 1_048_576.0, 4_194_304.0, 16_777_216.0];
 
-/// Counts and times the requests of a client.
+/// The names of the histograms of this crate with their buckets, which are upstream's.
+pub fn buckets() -> Vec<(&'static str, Vec<f64>)> {
+    let mut buckets = vec![
+        (REQUEST_DURATION, DURATIONS.to_vec()),
+        (RATE_LIMITER_DURATION, DURATIONS.to_vec()),
+        (REQUEST_SIZE, SIZES.to_vec()),
+        (RESPONSE_SIZE, SIZES.to_vec()),
+    ];
+    buckets.extend(crate::plugin::buckets());
+    buckets
+}
+
+/// Counts, times and measures the requests of a client.
 #[derive(Clone, Debug)]
 pub struct CountRequests {
     host: Arc<str>,
@@ -33,8 +58,23 @@ impl CountRequests {
     pub fn new(host: impl Into<Arc<str>>) -> Self {
         describe_counter!(REQUESTS, "Number of HTTP requests, by status code, method and host");
         describe_histogram!(REQUEST_DURATION, Unit::Seconds, "Request latency in seconds, by verb and host");
+        describe_histogram!(REQUEST_SIZE, Unit::Bytes, "Request size in bytes, by verb and host");
+        describe_histogram!(RESPONSE_SIZE, Unit::Bytes, "Response size in bytes, by verb and host");
+        describe_histogram!(
+            RATE_LIMITER_DURATION,
+            Unit::Seconds,
+            "Client-side rate limiter latency in seconds, by verb and host"
+        );
         Self { host: host.into() }
     }
+}
+
+pub(crate) fn record_rate_limiter(verb: &str, host: &str, waited: Duration) {
+    by_verb(RATE_LIMITER_DURATION, verb, host).record(waited.as_secs_f64());
+}
+
+fn by_verb(name: &'static str, verb: &str, host: &str) -> Histogram {
+    histogram!(name, "verb" => verb.to_owned(), "host" => host.to_owned())
 }
 
 impl<S> Layer<S> for CountRequests {
@@ -45,67 +85,131 @@ impl<S> Layer<S> for CountRequests {
     }
 }
 
-/// A service whose requests are counted and timed.
+/// A service whose requests are counted, timed and measured.
 #[derive(Clone, Debug)]
 pub struct Counted<S> {
     inner: S,
     host: Arc<str>,
 }
 
+/// A response body whose size is recorded when it ends or is dropped.
+pub type CountedBody<B> = MapFrame<B, Box<dyn FnMut(Frame<Bytes>) -> Frame<Bytes> + Send>>;
+
 impl<S, A, B> Service<Request<A>> for Counted<S>
 where
     S: Service<Request<A>, Response = Response<B>>,
     S::Future: Send + 'static,
+    A: Body,
+    B: Body<Data = Bytes>,
 {
-    type Response = S::Response;
+    type Response = Response<CountedBody<B>>;
     type Error = S::Error;
-    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
+    type Future = BoxFuture<'static, Result<Self::Response, S::Error>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
-        let host = Arc::clone(&self.host);
-        let method = request.method().clone();
-        let asked = Instant::now();
-        let answered = move |answer: &Result<Response<B>, S::Error>| {
-            let code = answer
-                .as_ref()
-                .map_or_else(|_| "<error>".to_owned(), |answer| answer.status().as_str().to_owned());
-            let (method, host) = (method.as_str().to_owned(), host.to_string());
-            histogram!(REQUEST_DURATION, "verb" => method.clone(), "host" => host.clone())
-                .record(asked.elapsed().as_secs_f64());
-            counter!(REQUESTS, "code" => code, "method" => method, "host" => host).increment(1);
-        };
-        self.inner.call(request).inspect(answered).boxed()
+        let call =
+            Call { host: Arc::clone(&self.host), method: request.method().clone(), asked: Instant::now() };
+        if let Some(size) = request.body().size_hint().exact() {
+            by_verb(REQUEST_SIZE, call.method.as_str(), &call.host).record(size as f64);
+        }
+        let is_watch = is_watch(request.uri());
+        self.inner
+            .call(request)
+            .map(move |answer| {
+                call.answered(&answer);
+                answer.map(|answer| answer.map(|body| call.measure(body, is_watch)))
+            })
+            .boxed()
     }
+}
+
+/// One request.
+struct Call {
+    host: Arc<str>,
+    method: Method,
+    asked: Instant,
+}
+
+impl Call {
+    fn answered<B, E>(&self, answer: &Result<Response<B>, E>) {
+        let code = answer
+            .as_ref()
+            .map_or_else(|_| "<error>".to_owned(), |answer| answer.status().as_str().to_owned());
+        let (method, host) = (self.method.as_str().to_owned(), self.host.to_string());
+        by_verb(REQUEST_DURATION, &method, &host).record(self.asked.elapsed().as_secs_f64());
+        counter!(REQUESTS, "code" => code, "method" => method, "host" => host).increment(1);
+    }
+
+    fn measure<B: Body<Data = Bytes>>(self, body: B, is_watch: bool) -> CountedBody<B> {
+        if is_watch {
+            return body.map_frame(Box::new(|frame| frame));
+        }
+        let mut size =
+            Size { bytes: 0, recorded_in: by_verb(RESPONSE_SIZE, self.method.as_str(), &self.host) };
+        body.map_frame(Box::new(move |frame| size.count(frame)))
+    }
+}
+
+/// The size of a body, which is recorded when the body is dropped.
+struct Size {
+    bytes: u64,
+    recorded_in: Histogram,
+}
+
+impl Size {
+    fn count(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+        frame
+    }
+}
+
+impl Drop for Size {
+    fn drop(&mut self) {
+        self.recorded_in.record(self.bytes as f64);
+    }
+}
+
+fn is_watch(uri: &Uri) -> bool {
+    uri.query().is_some_and(|query| query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1")))
 }
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::Full;
     use metrics_util::debugging::{DebugValue, DebuggingRecorder};
     use tower::{ServiceExt, service_fn};
 
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn each_request_is_counted_by_its_outcome() {
+    async fn each_request_is_counted_timed_and_measured() {
         let recorder = DebuggingRecorder::new();
         let snapshotter = recorder.snapshotter();
         let _current = metrics::set_default_local_recorder(&recorder);
-        let answer = |request: Request<&'static str>| async move {
+        let answer = |request: Request<Full<Bytes>>| async move {
             tokio::time::sleep(std::time::Duration::from_secs(3)).await;
-            match request.into_body() {
-                "lost" => Err("lost"),
-                _ => Ok(Response::builder().status(409).body(()).unwrap_or_default()),
+            match &*request.into_body().collect().await.unwrap().to_bytes() {
+                b"lost" => Err("lost"),
+                _ => Ok(Response::builder().status(409).body(Full::from("answer")).unwrap_or_default()),
             }
         };
         let service = CountRequests::new("10.0.0.1:6443").layer(service_fn(answer));
-        for body in ["kept", "lost", "kept"] {
-            let request = Request::post("/api/v1/pods").body(body).unwrap();
-            let _ = service.clone().oneshot(request).await;
+        for (path, body) in [
+            ("/api/v1/pods", "kept"),
+            ("/api/v1/pods", "lost"),
+            ("/api/v1/pods", "kept longer"),
+            ("/api/v1/pods?limit=1&watch=true", ""),
+        ] {
+            let request = Request::post(path).body(Full::from(body)).unwrap();
+            if let Ok(answer) = service.clone().oneshot(request).await {
+                let _ = answer.into_body().collect().await;
+            }
         }
+        record_rate_limiter("PUT", "10.0.0.1:6443", Duration::from_secs(2));
         let mut lines: Vec<String> = snapshotter
             .snapshot()
             .into_vec()
@@ -125,9 +229,12 @@ mod tests {
             .collect();
         lines.sort();
         insta::assert_snapshot!(lines.join("\n"), @r"
-        rest_client_request_duration_seconds{verb=POST,host=10.0.0.1:6443} [3.0, 3.0, 3.0]
-        rest_client_requests_total{code=409,method=POST,host=10.0.0.1:6443} 2
+        rest_client_rate_limiter_duration_seconds{verb=PUT,host=10.0.0.1:6443} [2.0]
+        rest_client_request_duration_seconds{verb=POST,host=10.0.0.1:6443} [3.0, 3.0, 3.0, 3.0]
+        rest_client_request_size_bytes{verb=POST,host=10.0.0.1:6443} [4.0, 4.0, 11.0, 0.0]
+        rest_client_requests_total{code=409,method=POST,host=10.0.0.1:6443} 3
         rest_client_requests_total{code=<error>,method=POST,host=10.0.0.1:6443} 1
+        rest_client_response_size_bytes{verb=POST,host=10.0.0.1:6443} [6.0, 6.0]
         ");
     }
 }

@@ -59,6 +59,12 @@ impl Sessions {
     /// # Errors
     /// If the session has expired and the last renewal failed.
     pub(crate) async fn current(self: &Arc<Self>) -> Outcome {
+        let session = self.usable().await?;
+        self.sources.record_use(&session);
+        Ok(session)
+    }
+
+    async fn usable(self: &Arc<Self>) -> Outcome {
         let (session, usable, renewal, started) = {
             let mut state = self.state.lock();
             let now = Instant::now();

@@ -11,10 +11,11 @@ use kube::config::ExecConfig;
 use kube_endpoint_core_model::causes;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
+use tokio::time::Instant;
 
 use crate::connector::{Pool, pool};
 use crate::error::ClientError;
-use crate::plugin::{self, PluginCredential, Validity};
+use crate::plugin::{self, PluginCredential, PluginMetrics, Validity};
 use crate::timeouts::Timeouts;
 
 const CA: &str = "CA bundle";
@@ -30,6 +31,7 @@ pub(crate) struct Sources {
     key: Option<PathBuf>,
     token: Option<PathBuf>,
     plugin: Option<ExecConfig>,
+    metrics: PluginMetrics,
     limits: Timeouts,
 }
 
@@ -41,6 +43,8 @@ pub(crate) struct Session {
     tls: TlsMaterial,
     token: Option<Vec<u8>>,
     plugin: Option<Arc<PluginCredential>>,
+    /// When the plugin first gave the certificate.
+    identity_since: Instant,
 }
 
 /// The files a pool was made with, as they were read.
@@ -73,7 +77,7 @@ impl Sources {
         let key = user.client_key.as_ref().filter(|_| user.client_key_data.is_none());
         let (certificate, key) = (certificate.map(PathBuf::from), key.map(PathBuf::from));
         let ca = config.root_cert_file.take().filter(|_| !config.accept_invalid_certs);
-        Self { config, ca, certificate, key, token, plugin, limits }
+        Self { config, ca, certificate, key, token, plugin, metrics: PluginMetrics::register(), limits }
     }
 
     /// The configuration for what does not change: address, headers, static credentials.
@@ -135,7 +139,23 @@ impl Sources {
             Some(session) => self.next_pool(session, tls, plugin.as_deref())?,
             None => (self.pool(&tls, plugin.as_deref())?, tls),
         };
-        Ok(Arc::new(Session { authorization, pool, tls, token, plugin }))
+        let identity = |plugin: &Option<Arc<PluginCredential>>| plugin.as_ref()?.identity.clone();
+        let identity_since = match previous {
+            Some(session) if identity(&session.plugin) == identity(&plugin) => session.identity_since,
+            Some(session) if session.plugin.as_ref().is_some_and(|plugin| plugin.identity.is_some()) => {
+                self.metrics.rotated(session.identity_since);
+                Instant::now()
+            }
+            _ => Instant::now(),
+        };
+        Ok(Arc::new(Session { authorization, pool, tls, token, plugin, identity_since }))
+    }
+
+    /// Records for how long the credential of a session is valid.
+    pub(crate) fn record_use(&self, session: &Session) {
+        if let Some(credential) = &session.plugin {
+            self.metrics.uses(credential);
+        }
     }
 
     /// The pool after `session`, and the files it was made with: the same pool if the certificates are the same.

@@ -58,6 +58,19 @@ pub enum WriteError {
 }
 
 impl WriteError {
+    /// The HTTP status of the answer; none if there was no valid answer.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::NamespaceTerminating(_) => Some(403),
+            Self::AlreadyExists(_) | Self::Conflict(_) => Some(409),
+            Self::NotFound(_) | Self::CacheBehind(_) => Some(404),
+            Self::Busy { code, .. } | Self::Refused { code, .. } | Self::Failed { code, .. } => {
+                (*code != 0).then_some(*code)
+            }
+            Self::Unknown(_) => None,
+        }
+    }
+
     /// Whether the write certainly did not happen.
     pub fn is_refusal(&self) -> bool {
         match self {

@@ -8,6 +8,9 @@ pub mod error;
 pub mod events;
 pub mod limiter;
 pub mod name_generator;
+pub mod observer;
+mod request_span;
+pub mod sync_context;
 pub mod tracked;
 pub mod writer;
 
@@ -15,5 +18,7 @@ pub use clock::Clock;
 pub use error::WriteError;
 pub use events::{EventRecorder, EventSubject};
 pub use limiter::RequestLimiter;
+pub use observer::{WriteObserver, WriteRecord};
+pub use sync_context::{SyncContext, SyncDetails};
 pub use tracked::{Carried, Deleted, FailedWrite, Operation, TrackedWriter};
 pub use writer::{ApiWriter, Writable, Written};

@@ -1,6 +1,7 @@
 //! The client-side rate limit, as `--kube-api-qps` and `--kube-api-burst` set it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube_endpoint_workqueue::{InvalidRate, TokenBucket};
 
@@ -28,21 +29,19 @@ impl RequestLimiter {
         Self::default()
     }
 
-    /// Waits until the next request may be sent.
-    pub async fn acquire(&self) {
-        if let Some(bucket) = &self.bucket {
-            let delay = bucket.reserve();
-            if !delay.is_zero() {
-                tokio::time::sleep(delay).await;
-            }
+    /// Waits until the next request may be sent. Returns how long that took.
+    pub async fn acquire(&self) -> Duration {
+        let delay = self.bucket.as_ref().map_or(Duration::ZERO, |bucket| bucket.reserve());
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
         }
+        delay
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
     use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]

@@ -142,8 +142,7 @@ impl TrackedWriter {
             }
         }
         for object in &delete {
-            let metadata = object.metadata();
-            match self.delete::<T>(owner, &metadata.key(), &metadata.uid).await {
+            match self.delete::<T>(owner, object.metadata()).await {
                 Ok(deleted) => {
                     carried.cache_behind |= deleted == Deleted::Before;
                     done(Operation::Delete);
@@ -289,7 +288,7 @@ impl TrackedWriter {
         Err(FailedWrite { operation: Operation::Update, object: key, error })
     }
 
-    /// Deletes an object.
+    /// Deletes the object with the uid in this metadata.
     ///
     /// # Errors
     ///
@@ -297,12 +296,12 @@ impl TrackedWriter {
     pub async fn delete<T: Writable>(
         &self,
         owner: &ObjectKey,
-        key: &ObjectKey,
-        uid: &Text,
+        seen: &ObjectMeta,
     ) -> Result<Deleted, FailedWrite> {
-        self.tracker.begin(key);
-        let answer = self.writer.delete::<T>(key, Some(uid)).await;
-        self.conclude_delete::<T>(owner, key, uid, answer, true).await
+        let key = seen.key();
+        self.tracker.begin(&key);
+        let answer = self.writer.delete_seen::<T>(seen).await;
+        self.conclude_delete::<T>(owner, &key, &seen.uid, answer, true).await
     }
 
     /// Deletes an object if its uid and version are still those in its metadata.

@@ -65,9 +65,9 @@ impl<R: Reconciler> Controller<R> {
             runtime.queue.clone(),
             RetryPolicy { then, ..RetryPolicy::default() },
             config.workers,
-            move |key| {
+            move |key, causes| {
                 let runtime = Arc::clone(&syncing);
-                async move { runtime.sync(&key).await }
+                async move { runtime.sync_observed(&key, causes).await }
             },
             move |attempt| {
                 observing.settled(attempt.key, attempt.disposition);

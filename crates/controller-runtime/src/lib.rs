@@ -10,6 +10,7 @@
 //! by the object that was written, which may no longer name the key that it was written for. They remove themselves when
 //! the cache shows them. [`Runtime::forget`] drops both.
 
+mod cause;
 mod conflicts;
 mod controller;
 mod failing;
@@ -17,12 +18,14 @@ mod foreign;
 mod handler;
 mod key_state;
 mod metrics;
+mod observe;
 mod options;
 mod output;
 mod reconciler;
 mod resync;
 mod runtime;
 
+pub use cause::Cause;
 pub use controller::Controller;
 pub use failing::SlowRetry;
 pub use key_state::StateCounts;

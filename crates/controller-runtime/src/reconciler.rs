@@ -136,6 +136,17 @@ pub enum Outcome {
     Paused,
 }
 
+impl Outcome {
+    /// The name in traces.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Stale => "stale",
+            Self::Paused => "paused",
+        }
+    }
+}
+
 impl SyncOutcome for Outcome {
     fn is_success(&self) -> bool {
         *self == Self::Done

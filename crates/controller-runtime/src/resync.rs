@@ -9,7 +9,7 @@ use kube_endpoint_informer::Kind;
 use tokio::time::{Instant, sleep};
 
 use crate::failing::STEP;
-use crate::{Reconciler, Runtime};
+use crate::{Cause, Reconciler, Runtime};
 
 /// A resync takes so many steps, of one second each: ten minutes.
 const RESYNC_STEPS: usize = 600;
@@ -54,7 +54,7 @@ impl<R: Reconciler> Runtime<R> {
     async fn resync_keys(&self, keys: Vec<ObjectKey>) {
         self.metrics.resynced_keys.increment(keys.len() as u64);
         for key in keys {
-            self.queue.add(key);
+            self.add(key, Cause::Resync);
         }
         sleep(RESYNC_STEP).await;
     }
@@ -66,7 +66,7 @@ impl<R: Reconciler> Runtime<R> {
             while let Some(keys) = self.failing.next_to_wake(Instant::now()) {
                 self.metrics.woken_keys.increment(keys.len() as u64);
                 for (key, delay) in keys {
-                    self.queue.add_after(key, delay);
+                    self.add_after(key, delay, Cause::OutageEnded);
                 }
                 sleep(STEP).await;
             }

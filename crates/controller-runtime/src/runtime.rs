@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::failing::FailingKeys;
 use crate::key_state::KeyStates;
 use crate::metrics::Metrics;
-use crate::{ForeignWrite, Outcome, Output, Reconciler, RuntimeOptions, StateCounts, SyncError};
+use crate::{Cause, ForeignWrite, Outcome, Output, Reconciler, RuntimeOptions, StateCounts, SyncError};
 
 /// How long a sync waits for the cache at most: the event that it waits for may have come already, or may never come.
 const STALE_RETRY: Duration = Duration::from_secs(1);
@@ -104,7 +104,17 @@ impl<R: Reconciler> Runtime<R> {
         self.cluster.has_synced_kinds(R::kinds())
     }
 
-    /// The queue, to start syncs.
+    /// Starts a sync.
+    pub fn add(&self, key: ObjectKey, cause: Cause) {
+        self.queue.add_for(key, cause.into());
+    }
+
+    /// Starts a sync after a delay.
+    pub fn add_after(&self, key: ObjectKey, delay: Duration, cause: Cause) {
+        self.queue.add_after_for(key, delay, cause.into());
+    }
+
+    /// The queue.
     pub fn queue(&self) -> &WorkQueue<ObjectKey> {
         &self.queue
     }
@@ -112,7 +122,7 @@ impl<R: Reconciler> Runtime<R> {
     /// Starts syncs of the Services that a change of a pod concerns, after a delay in which more may come.
     pub fn add_services_of(&self, event: &PodEvent, delay: Duration) {
         for service in event.services_to_sync() {
-            self.queue.add_after(service.clone(), delay);
+            self.add_after(service.clone(), delay, Cause::Pod);
         }
     }
 
@@ -144,6 +154,7 @@ impl<R: Reconciler> Runtime<R> {
             return Err(Outcome::Paused);
         }
         let (outputs, stale) = self.outputs(key);
+        self.note(|details| details.outputs = Some(outputs.len()));
         if stale {
             self.check_long_wait(key);
             return Err(self.defer(key));
@@ -194,21 +205,21 @@ impl<R: Reconciler> Runtime<R> {
     /// Repeats the sync when the cache shows a change of the key's outputs, after a second at the latest.
     pub fn defer(&self, key: &ObjectKey) -> Outcome {
         self.keys.with(key, |state| state.deferred = true);
-        self.queue.add_after(key.clone(), STALE_RETRY);
+        self.add_after(key.clone(), STALE_RETRY, Cause::StaleCache);
         Outcome::Stale
     }
 
     /// Starts a sync that was deferred: the cache shows a change of the key's outputs.
     pub(crate) fn resume(&self, key: &ObjectKey) {
         if self.keys.with(key, |state| std::mem::take(&mut state.deferred)) {
-            self.queue.add(key.clone());
+            self.add(key.clone(), Cause::StaleCache);
         }
     }
 
     fn pause(&self, key: &ObjectKey, retry_after: Duration) -> Outcome {
         let pause = self.jittered(retry_after.min(LONGEST_PAUSE), 0.1);
         self.keys.with(key, |state| state.paused_until = Some(Instant::now() + pause));
-        self.queue.add_after(key.clone(), pause);
+        self.add_after(key.clone(), pause, Cause::RetryAfter);
         Outcome::Paused
     }
 
@@ -228,7 +239,7 @@ impl<R: Reconciler> Runtime<R> {
             Some(left)
         });
         if let Some(left) = left {
-            self.queue.add_after(key.clone(), left);
+            self.add_after(key.clone(), left, Cause::RetryAfter);
         }
         left.is_some()
     }
@@ -239,6 +250,10 @@ impl<R: Reconciler> Runtime<R> {
         let mut state = self.keys.with(&service.key, |state| std::mem::take(&mut state.trigger_time));
         let trigger_time = state.compute(service, pods);
         self.keys.with(&service.key, |kept| kept.trigger_time = state);
+        self.note(|details| {
+            details.pods = Some(pods.len());
+            details.trigger_time = trigger_time;
+        });
         trigger_time
     }
 
@@ -257,8 +272,12 @@ impl<R: Reconciler> Runtime<R> {
         progress: impl Fn(Progress) + Send + Sync,
     ) -> Result<Completion, Vec<FailedWrite>> {
         let mut failures = Vec::new();
-        let mut answered = false;
+        let (mut answered, mut busy) = (false, false);
         for (index, writes) in sub_plans.into_iter().enumerate() {
+            self.note(|details| details.plans(&writes));
+            if busy {
+                continue;
+            }
             if !(answered || writes.is_empty()) {
                 // Before the first write: another client may be faster than its answer.
                 self.keys.with(key, |state| state.foreign.answered(Instant::now()));
@@ -292,11 +311,8 @@ impl<R: Reconciler> Runtime<R> {
             if failed.iter().any(|failed| matches!(failed.error, WriteError::NamespaceTerminating(_))) {
                 return Ok(Completion::NamespaceTerminating);
             }
-            let busy = failed.iter().any(|failed| matches!(failed.error, WriteError::Busy { .. }));
+            busy = failed.iter().any(|failed| matches!(failed.error, WriteError::Busy { .. }));
             failures.extend(failed);
-            if busy {
-                break;
-            }
         }
         self.count_conflicts(key, &failures);
         if failures.is_empty() {
@@ -340,7 +356,7 @@ impl<R: Reconciler> Runtime<R> {
     pub(crate) fn on_foreign_write(&self, key: &ObjectKey, write: ForeignWrite, outputs: &[&R::Output]) {
         let Some(delay) = self.reconciler.foreign_write_delay(self, write) else { return };
         if !self.options.foreign_write_backoff || !self.has_synced() {
-            self.queue.add_after(key.clone(), delay);
+            self.add_after(key.clone(), delay, Cause::ForeignWrite);
             return;
         }
         let mut hasher = DefaultHasher::new();
@@ -359,7 +375,7 @@ impl<R: Reconciler> Runtime<R> {
         if answer.report {
             self.report_conflict(key, delay);
         }
-        self.queue.add_after(key.clone(), delay);
+        self.add_after(key.clone(), delay, Cause::ForeignWrite);
     }
 
     fn report_conflict(&self, key: &ObjectKey, delay: Duration) {

@@ -7,7 +7,7 @@ mod sync;
 use std::time::Duration;
 
 use kube_endpoint_controller_runtime::{
-    Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, SyncError,
+    Cause, Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, SyncError,
 };
 use kube_endpoint_core_model::well_known::ANNOTATION_LEADER;
 use kube_endpoint_core_model::{Endpoints, ObjectKey, Service};
@@ -68,7 +68,7 @@ impl Reconciler for EndpointsReconciler {
             let is_lock = endpoints.metadata.annotations.contains_key(ANNOTATION_LEADER);
             if cluster.service(&key).is_none() && !is_lock {
                 runtime.with_state(&key, |state| state.deleted = true);
-                runtime.queue().add(key);
+                runtime.add(key, Cause::Leftover);
             }
         }
     }
@@ -78,7 +78,7 @@ impl Reconciler for EndpointsReconciler {
         if change.new.is_none() {
             runtime.with_state(&service.key, |state| state.deleted = true);
         }
-        runtime.queue().add(service.key.clone());
+        runtime.add(service.key.clone(), Cause::Service);
     }
 
     fn on_pod(&self, runtime: &Runtime<Self>, event: &PodEvent) {

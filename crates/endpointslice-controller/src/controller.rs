@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_controller_runtime::{
-    Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, SyncError,
+    Cause, Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, SyncError,
 };
 use kube_endpoint_core_model::{EndpointSlice, Node, ObjectKey, Service};
 use kube_endpoint_informer::{Change, Kind, Kinds, PodEvent};
@@ -90,7 +90,7 @@ impl Reconciler for EndpointSliceReconciler {
 
     fn on_service(&self, runtime: &Runtime<Self>, change: &Change<Service>) {
         if let Some(service) = change.latest() {
-            runtime.queue().add(service.key.clone());
+            runtime.add(service.key.clone(), Cause::Service);
         }
     }
 

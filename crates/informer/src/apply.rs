@@ -71,7 +71,8 @@ impl Cluster {
         event: StreamEvent<T>,
         call: impl Fn(&dyn Handler, &Change<T>),
     ) {
-        store.queue.run((scope, event), |(scope, event)| {
+        let metrics = |_: &_| self.metrics(T::KIND);
+        store.queue.run_measured((scope, event), metrics, |(scope, event)| {
             let handlers = self.handlers();
             let is_relist = matches!(event, StreamEvent::Restarted { .. });
             self.store_one(store, &scope, event, &mut |change| {
@@ -154,7 +155,7 @@ impl Cluster {
         metrics.objects.set(self.count(T::KIND) as f64);
         // The lowest position of several changes with bookmarks, often enough.
         if *scope == Scope::All {
-            metrics.position.set(self.inner.progress.position(T::KIND, scope).version.0 as f64);
+            metrics.set_store_resource_version(self.inner.progress.position(T::KIND, scope).version);
         }
     }
 
@@ -168,7 +169,7 @@ impl Cluster {
     }
 
     pub(crate) fn record_lowest_position<T: Object>(&self) {
-        self.metrics(T::KIND).position.set(self.position(T::KIND).0 as f64);
+        self.metrics(T::KIND).set_store_resource_version(self.position(T::KIND));
     }
 
     /// Records that a complete list was applied and that handlers were called for its objects.

@@ -8,7 +8,7 @@ use kube_endpoint_core_model::{ObjectKey, Pod, ResourceVersion, Service};
 
 use crate::apply::Update;
 use crate::cluster::PodServiceEvent;
-use crate::{Change, Cluster, Object, PodEvent, Scope, StreamEvent};
+use crate::{Change, Cluster, Kind, Object, PodEvent, Scope, StreamEvent};
 
 /// The change of a pod that was created or deleted.
 const EVERYTHING: PodChange = PodChange::EVERYTHING;
@@ -23,7 +23,11 @@ impl Cluster {
     }
 
     fn pod_service_event(&self, event: PodServiceEvent) {
-        self.inner.pod_service_queue.run(event, |event| match event {
+        let metrics = |event: &PodServiceEvent| match event {
+            PodServiceEvent::Pod(..) => self.metrics(Kind::Pods),
+            PodServiceEvent::Service(..) => self.metrics(Kind::Services),
+        };
+        self.inner.pod_service_queue.run_measured(event, metrics, |event| match event {
             PodServiceEvent::Pod(scope, event) => self.apply_pod_event(&scope, event),
             PodServiceEvent::Service(scope, event) => self.apply_service_event(&scope, event),
         });

@@ -117,6 +117,15 @@ impl Cluster {
         }
     }
 
+    /// Sets the gauges that change with time alone ([`LAG`](crate::metrics::LAG)). Call it before the metrics are read.
+    pub fn update_metrics(&self) {
+        for kind in Kind::ALL {
+            if let Some(lag) = self.inner.progress.lag(kind) {
+                self.metrics(kind).lag.set(lag.as_secs_f64());
+            }
+        }
+    }
+
     /// A pod.
     pub fn pod(&self, key: &ObjectKey) -> Option<Arc<Pod>> {
         self.inner.index.read().pod(key).cloned()

@@ -3,7 +3,11 @@
 //! Handles are registered once, by [`Cluster::new`](crate::Cluster::new): install the recorder before, or create the cluster
 //! inside `metrics::with_local_recorder`.
 
-use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
+use kube_endpoint_core_model::ResourceVersion;
+use metrics::{
+    Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
+    histogram,
+};
 
 use crate::Kind;
 
@@ -21,13 +25,27 @@ pub const RELISTS: &str = "informer_relists_total";
 pub const WATCH_ERRORS: &str = "informer_watch_errors_total";
 /// Objects in a store, by `kind`.
 pub const OBJECTS: &str = "informer_objects";
-/// The resource version up to which a store shows the cluster, by `kind`.
-pub const POSITION: &str = "informer_position";
+/// The last 15 digits of the resource version up to which a store shows the cluster. This and the next two are client-go's
+/// (`cache.InformerMetricsProvider`), by `name`, `group`, `version` and `resource`.
+pub const STORE_RESOURCE_VERSION: &str = "informer_store_resource_version";
+/// Events that wait until those before them have been applied.
+pub const QUEUED_ITEMS: &str = "informer_queued_items";
+/// Seconds from taking an event until the handlers have returned.
+pub const PROCESSING_LATENCY: &str = "informer_processing_latency_seconds";
+/// Seconds since the server last sent something about a kind that has been listed: an object, a bookmark or a list. The
+/// store may be behind by so much. By `kind`.
+pub const LAG: &str = "informer_lag_seconds";
+/// client-go's buckets of [`PROCESSING_LATENCY`], in seconds.
+pub const PROCESSING_LATENCY_BUCKETS: [f64; 12] =
+    [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 /// Whether a store has been filled by a complete list, by `kind`.
 pub const SYNCED: &str = "informer_synced";
 /// 1 for the reason why the last list or watch of a kind failed, until one succeeds; otherwise 0. By `kind` and `reason` (see
 /// [`WatchErrorReason`]).
 pub const FAILING: &str = "informer_failing";
+
+/// The label `name` of client-go's metrics.
+const INFORMER_NAME: &str = "kube-endpoint-manager";
 
 /// Why a kind is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +138,10 @@ pub(crate) struct KindMetrics {
     pub(crate) undecodable_objects: Gauge,
     pub(crate) out_of_view: Counter,
     pub(crate) objects: Gauge,
-    pub(crate) position: Gauge,
+    store_resource_version: Gauge,
+    pub(crate) queued_items: Gauge,
+    pub(crate) processing_latency: Histogram,
+    pub(crate) lag: Gauge,
     pub(crate) synced: Gauge,
     relists: [Counter; RelistReason::ALL.len()],
     watch_errors: [Counter; WatchErrorReason::ALL.len()],
@@ -129,6 +150,12 @@ pub(crate) struct KindMetrics {
 
 impl KindMetrics {
     pub(crate) fn new(kind: Kind) -> Self {
+        let upstream = [
+            ("name", INFORMER_NAME),
+            ("group", kind.api_group()),
+            ("version", "v1"),
+            ("resource", kind.name()),
+        ];
         let kind = kind.name();
         let events = |what: &'static str| counter!(EVENTS, "kind" => kind, "type" => what);
         Self {
@@ -140,7 +167,10 @@ impl KindMetrics {
             undecodable_objects: gauge!(UNDECODABLE_OBJECTS, "kind" => kind),
             out_of_view: counter!(OUT_OF_VIEW, "kind" => kind),
             objects: gauge!(OBJECTS, "kind" => kind),
-            position: gauge!(POSITION, "kind" => kind),
+            store_resource_version: gauge!(STORE_RESOURCE_VERSION, &upstream),
+            queued_items: gauge!(QUEUED_ITEMS, &upstream),
+            processing_latency: histogram!(PROCESSING_LATENCY, &upstream),
+            lag: gauge!(LAG, "kind" => kind),
             synced: gauge!(SYNCED, "kind" => kind),
             relists: RelistReason::ALL
                 .map(|reason| counter!(RELISTS, "kind" => kind, "reason" => reason.as_str())),
@@ -149,6 +179,11 @@ impl KindMetrics {
             failing: WatchErrorReason::ALL
                 .map(|reason| gauge!(FAILING, "kind" => kind, "reason" => reason.as_str())),
         }
+    }
+
+    pub(crate) fn set_store_resource_version(&self, version: ResourceVersion) {
+        // A gauge is a floating-point number, which holds so many digits exactly.
+        self.store_resource_version.set((version.0 % 1_000_000_000_000_000) as f64);
     }
 
     pub(crate) fn relist(&self, reason: RelistReason) {
@@ -180,7 +215,21 @@ pub(crate) fn describe() {
     describe_counter!(RELISTS, "Complete lists that were begun, by reason.");
     describe_counter!(WATCH_ERRORS, "Lists and watches that failed, by reason.");
     describe_gauge!(OBJECTS, "Objects in the store of a kind.");
-    describe_gauge!(POSITION, "The resource version up to which the store of a kind shows the cluster.");
+    describe_gauge!(
+        STORE_RESOURCE_VERSION,
+        "[ALPHA] The 15 least significant digits of the resource version of the store."
+    );
+    describe_gauge!(QUEUED_ITEMS, "[ALPHA] Number of items currently queued in the FIFO.");
+    describe_histogram!(
+        PROCESSING_LATENCY,
+        Unit::Seconds,
+        "[ALPHA] Time taken to process events after popping from the queue."
+    );
+    describe_gauge!(
+        LAG,
+        Unit::Seconds,
+        "Time since the API server last sent an object, a bookmark or a list of a kind"
+    );
     describe_gauge!(
         FAILING,
         "1 for the reason why the last list or watch of a kind failed, until one succeeds; otherwise 0."

@@ -3,11 +3,14 @@
 //! A kind has one list and watch, or one for each namespace. Each of these has a position of its own: what one of them has
 //! read says nothing about the namespaces of the others.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use futures::FutureExt;
 use kube_endpoint_core_model::{ResourceVersion, Text};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use crate::status::KindFailure;
 use crate::{Kind, Kinds, Scope, View};
@@ -52,6 +55,8 @@ struct StreamProgress {
 #[derive(Clone, Copy, Debug, Default)]
 struct StreamState {
     position: Position,
+    /// When the server last sent something; none before the first list.
+    received: Option<Instant>,
     /// Whether a complete list was applied and handlers were called for it.
     synced: bool,
     /// The server's versions went back, and there was no list since.
@@ -123,6 +128,16 @@ impl Progress {
         versions.min().unwrap_or_default()
     }
 
+    /// How long ago the server last sent something to the list and watch of a kind that has waited the longest; none before
+    /// the kind is synced.
+    pub(crate) fn lag(&self, kind: Kind) -> Option<Duration> {
+        if !self.synced.borrow().contains(kind) {
+            return None;
+        }
+        let received = self.of(kind).streams().filter_map(|stream| stream.state.lock().received);
+        received.min().map(|received| received.elapsed())
+    }
+
     /// The position of the list and watch that covers a namespace; the start if none does.
     pub(crate) fn position_in(&self, kind: Kind, namespace: &str) -> Position {
         self.of(kind)
@@ -139,6 +154,7 @@ impl Progress {
     pub(crate) fn advance(&self, kind: Kind, scope: &Scope, version: ResourceVersion) {
         let Some(stream) = self.stream(kind, scope) else { return };
         let mut state = stream.state.lock();
+        state.received = Some(Instant::now());
         state.position.version = state.position.version.max(version);
     }
 
@@ -147,6 +163,7 @@ impl Progress {
     pub(crate) fn restart(&self, kind: Kind, scope: &Scope, version: ResourceVersion) {
         let Some(stream) = self.stream(kind, scope) else { return };
         let mut state = stream.state.lock();
+        state.received = Some(Instant::now());
         if std::mem::take(&mut state.begins_epoch) || version < state.position.version {
             state.position.epoch += 1;
         }

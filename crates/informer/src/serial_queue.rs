@@ -3,6 +3,9 @@
 use std::collections::VecDeque;
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::metrics::KindMetrics;
 
 /// A caller that finds the queue idle drains it; other callers enqueue and return. So no caller ever waits, the lock covers
 /// only the queue itself, and the draining thread is the only writer of the state that it processes items into.
@@ -48,6 +51,23 @@ impl<T> SerialQueue<T> {
         }
         // `next` has marked the queue idle, and another thread may be draining it by now.
         std::mem::forget(guard);
+    }
+
+    /// As [`run`](Self::run), and records how many items wait and how long each takes.
+    pub(crate) fn run_measured<'a>(
+        &self,
+        item: T,
+        metrics: impl Fn(&T) -> &'a KindMetrics,
+        mut process: impl FnMut(T),
+    ) {
+        metrics(&item).queued_items.increment(1.0);
+        self.run(item, |item| {
+            let metrics = metrics(&item);
+            metrics.queued_items.decrement(1.0);
+            let started = Instant::now();
+            process(item);
+            metrics.processing_latency.record(started.elapsed().as_secs_f64());
+        });
     }
 
     /// The next item. Marks the queue idle under the same lock if there is none, so that no item is left behind.

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, Node, NodeLookup, ObjectKey, ObjectMeta, Pod, ResourceVersion, Service,
 };
 use kube_endpoint_informer::{Change, Cluster, Handler, Kind, PodEvent, Scope, StreamEvent, feed};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use parking_lot::Mutex;
 
 const V: fn(u64) -> ResourceVersion = ResourceVersion;
@@ -313,4 +315,31 @@ fn a_list_becomes_visible_atomically() {
         }
         done.store(true, Ordering::SeqCst);
     });
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lag_of_a_kind_is_the_time_since_the_server_last_sent_something_about_it() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let cluster = metrics::with_local_recorder(&recorder, || Cluster::new([Kind::Pods, Kind::Nodes]));
+    let lags = || {
+        cluster.update_metrics();
+        let gauges = snapshotter.snapshot().into_vec().into_iter().filter_map(|(key, _, _, value)| {
+            let is_lag = key.key().name() == kube_endpoint_informer::metrics::LAG;
+            let kind = key.key().labels().next()?.value().to_owned();
+            match value {
+                DebugValue::Gauge(seconds) if is_lag && seconds.0 > 0.0 => Some(format!("{kind} {seconds}")),
+                _ => None,
+            }
+        });
+        gauges.collect::<Vec<_>>().join(", ")
+    };
+    tokio::time::advance(Duration::from_secs(5)).await;
+    assert_eq!(lags(), "", "nothing has been listed");
+    cluster.apply_nodes(StreamEvent::Restarted { items: vec![], undecodable: vec![], resource_version: V(3) });
+    tokio::time::advance(Duration::from_secs(7)).await;
+    assert_eq!(lags(), "nodes 7");
+    cluster.apply_nodes(StreamEvent::Bookmark(V(4)));
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert_eq!(lags(), "nodes 2");
 }

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use kube_endpoint_controller_runtime::{
-    Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, SyncError,
+    Cause, Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, SyncError,
 };
 use kube_endpoint_core_model::well_known::MIRRORING_CONTROLLER;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, ResourceVersion, Service};
@@ -87,7 +87,7 @@ impl Reconciler for MirroringReconciler {
             _ => old.or(new).is_some_and(lacks_selector),
         };
         if matters && let Some(service) = change.latest() {
-            runtime.queue().add(service.key.clone());
+            runtime.add(service.key.clone(), Cause::Service);
         }
     }
 
@@ -95,7 +95,7 @@ impl Reconciler for MirroringReconciler {
         // Endpoints that are not mirrored, and were not before, do not matter: slices that are left of them start a sync.
         let matters = [&change.old, &change.new].into_iter().flatten().any(|it| mirrorable(it).is_ok());
         if matters && let Some(endpoints) = change.latest() {
-            runtime.queue().add(endpoints.key());
+            runtime.add(endpoints.key(), Cause::Endpoints);
         }
     }
 
@@ -106,7 +106,7 @@ impl Reconciler for MirroringReconciler {
             && orphans::is_made_of_pods(slice)
             && runtime.cluster().service(&owner).is_some_and(|service| service.selector.is_none())
         {
-            runtime.queue().add_after(owner, self.options.batch_period);
+            runtime.add_after(owner, self.options.batch_period, Cause::EndpointSlice);
         }
     }
 

@@ -28,6 +28,7 @@
 //! # }
 //! ```
 
+mod causes;
 mod limiter;
 mod metrics;
 mod queue;
@@ -37,6 +38,7 @@ mod token_bucket;
 mod waiting;
 mod worker;
 
+pub use causes::Causes;
 pub use limiter::{
     ItemExponentialFailureRateLimiter, MaxOfRateLimiter, RateLimiter, controller_rate_limiter,
     default_controller_rate_limiter, endpoint_slice_mirroring_rate_limiter, endpoint_slice_rate_limiter,

@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use crate::RateLimiter;
 use crate::metrics::QueueMetrics;
 use crate::state::{Next, State, Wake};
+use crate::{Causes, RateLimiter};
 
 /// A key that can be queued. Queue the keys of objects, not the objects.
 pub trait Key: Clone + Eq + Hash + Debug + Send + Sync + 'static {}
@@ -82,14 +82,24 @@ impl<K: Key> WorkQueue<K> {
     /// A key that is queued already stays where it is. A key that is being processed is queued again, once, when it is done.
     /// A delayed key is queued now and stays delayed as well. After a shutdown, the call is a no-op.
     pub fn add(&self, key: K) {
-        self.step(|state, now| state.add(key, now));
+        self.add_for(key, Causes::NONE);
+    }
+
+    /// As [`add`](Self::add), and tells the worker why.
+    pub fn add_for(&self, key: K, causes: Causes) {
+        self.step(|state, now| state.add(key, causes, now));
     }
 
     /// Adds a key after a delay.
     ///
     /// If the key is delayed already, the earlier time applies. After a shutdown, the call is a no-op.
     pub fn add_after(&self, key: K, delay: Duration) {
-        self.step(|state, now| state.add_after(key, delay, now));
+        self.add_after_for(key, delay, Causes::NONE);
+    }
+
+    /// As [`add_after`](Self::add_after), and tells the worker why.
+    pub fn add_after_for(&self, key: K, delay: Duration, causes: Causes) {
+        self.step(|state, now| state.add_after(key, causes, delay, now));
     }
 
     /// Counts a failure of a key and adds the key after the delay that the limiter returns.
@@ -100,7 +110,7 @@ impl<K: Key> WorkQueue<K> {
     /// As [`add_rate_limited`](Self::add_rate_limited), but with a delay of `longest` at most.
     pub(crate) fn add_rate_limited_within(&self, key: K, longest: Duration) {
         let delay = self.inner.limiter.when(&key).min(longest);
-        self.add_after(key, delay);
+        self.add_after_for(key, delay, Causes::RETRY);
     }
 
     /// Resets the failures of a key, so that its next failure is delayed as the first one.
@@ -123,12 +133,17 @@ impl<K: Key> WorkQueue<K> {
     ///
     /// No key is lost if the future is dropped.
     pub async fn get(&self) -> Option<K> {
+        self.get_with_causes().await.map(|(key, _)| key)
+    }
+
+    /// As [`get`](Self::get), with the causes of the adds that this call answers.
+    pub async fn get_with_causes(&self) -> Option<(K, Causes)> {
         loop {
             // Registered before the state is read, so that no change in between is missed.
             let mut notified = pin!(self.inner.ready.notified());
             notified.as_mut().enable();
             match self.step(State::next) {
-                Next::Work(key) => return Some(key),
+                Next::Work(key, causes) => return Some((key, causes)),
                 Next::ShutDown => return None,
                 Next::Wait(None) => notified.await,
                 Next::Wait(Some(ready_at)) => tokio::select! {

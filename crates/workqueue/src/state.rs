@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::Key;
 use crate::metrics::QueueMetrics;
 use crate::waiting::Waiting;
+use crate::{Causes, Key};
 
 /// Which callers to wake once the lock is released.
 #[derive(Debug, Default)]
@@ -28,8 +28,8 @@ pub(crate) struct Wake {
 /// What a getter does next.
 #[derive(Debug)]
 pub(crate) enum Next<K> {
-    /// Return this key.
-    Work(K),
+    /// Return this key, with the causes of its adds.
+    Work(K, Causes),
     /// Wait until woken, or until this time.
     Wait(Option<Instant>),
     /// Return none: the queue is shut down and empty.
@@ -40,8 +40,8 @@ pub(crate) enum Next<K> {
 pub(crate) struct State<K> {
     /// Keys that can be taken, in order. All are in `dirty`, none in `in_flight`.
     queue: VecDeque<K>,
-    /// Keys to be processed, with the time at which they were added.
-    dirty: HashMap<K, Instant>,
+    /// Keys to be processed, with the time at which they were added and the causes.
+    dirty: HashMap<K, (Instant, Causes)>,
     /// Keys being processed, with the time at which they were taken. Those that are also dirty are queued again by `done`.
     in_flight: HashMap<K, Instant>,
     waiting: Waiting<K>,
@@ -67,16 +67,20 @@ impl<K: Key> State<K> {
 
     /// Queues the keys whose delay has ended, as added at the time at which it ended.
     pub(crate) fn promote(&mut self, now: Instant) {
-        while let Some((ready_at, key)) = self.waiting.pop_ready(now) {
-            self.add(key, ready_at);
+        while let Some((ready_at, key, causes)) = self.waiting.pop_ready(now) {
+            self.add(key, causes, ready_at);
         }
     }
 
-    pub(crate) fn add(&mut self, key: K, now: Instant) {
-        if self.shutting_down || self.dirty.contains_key(&key) {
+    pub(crate) fn add(&mut self, key: K, causes: Causes, now: Instant) {
+        if self.shutting_down {
             return;
         }
-        self.dirty.insert(key.clone(), now);
+        if let Some((_, earlier)) = self.dirty.get_mut(&key) {
+            *earlier = earlier.and(causes);
+            return;
+        }
+        self.dirty.insert(key.clone(), (now, causes));
         self.metrics.adds.increment(1);
         self.update_depth();
         if !self.in_flight.contains_key(&key) {
@@ -84,14 +88,14 @@ impl<K: Key> State<K> {
         }
     }
 
-    pub(crate) fn add_after(&mut self, key: K, delay: Duration, now: Instant) {
+    pub(crate) fn add_after(&mut self, key: K, causes: Causes, delay: Duration, now: Instant) {
         if self.shutting_down {
             return;
         }
         self.metrics.retries.increment(1);
         if delay.is_zero() {
-            self.add(key, now);
-        } else if self.waiting.insert(key, later(now, delay)) {
+            self.add(key, causes, now);
+        } else if self.waiting.insert(key, later(now, delay), causes) {
             self.wake.all = true;
         }
     }
@@ -100,13 +104,15 @@ impl<K: Key> State<K> {
         let Some(key) = self.queue.pop_front() else {
             return if self.shutting_down { Next::ShutDown } else { Next::Wait(self.waiting.next_ready()) };
         };
-        if let Some(since) = self.dirty.remove(&key) {
+        let mut causes = Causes::NONE;
+        if let Some((since, given)) = self.dirty.remove(&key) {
             self.metrics.queue_duration.record(now.saturating_duration_since(since));
+            causes = given;
         }
         self.update_depth();
         self.wake.started |= self.in_flight.is_empty();
         self.in_flight.insert(key.clone(), now);
-        Next::Work(key)
+        Next::Work(key, causes)
     }
 
     pub(crate) fn done(&mut self, key: &K, now: Instant) {

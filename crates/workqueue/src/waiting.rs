@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use tokio::time::Instant;
 
-use crate::Key;
+use crate::{Causes, Key};
 
 /// When an entry is ready. The sequence number orders the entries of one time by call.
 type Place = (Instant, u64);
@@ -15,7 +15,7 @@ type Place = (Instant, u64);
 pub(crate) struct Waiting<K> {
     by_place: BTreeMap<Place, K>,
     // Never iterated: its order is random.
-    place_of: HashMap<K, Place>,
+    place_of: HashMap<K, (Place, Causes)>,
     next_sequence: u64,
 }
 
@@ -24,11 +24,13 @@ impl<K: Key> Waiting<K> {
         Self { by_place: BTreeMap::new(), place_of: HashMap::new(), next_sequence: 0 }
     }
 
-    /// Delays a key until `ready_at`, unless it has an earlier entry. Returns whether the key is now the first to become
-    /// ready.
-    pub(crate) fn insert(&mut self, key: K, ready_at: Instant) -> bool {
-        if let Some(place) = self.place_of.get(&key) {
+    /// Delays a key until `ready_at`, unless it has an earlier entry, and adds the causes to its entry. Returns whether the
+    /// key is now the first to become ready.
+    pub(crate) fn insert(&mut self, key: K, ready_at: Instant, mut causes: Causes) -> bool {
+        if let Some((place, earlier)) = self.place_of.get_mut(&key) {
+            causes = causes.and(*earlier);
             if place.0 <= ready_at {
+                *earlier = causes;
                 return false;
             }
             self.by_place.remove(place);
@@ -37,20 +39,20 @@ impl<K: Key> Waiting<K> {
         let place = (ready_at, self.next_sequence);
         self.next_sequence += 1;
         self.by_place.insert(place, key.clone());
-        self.place_of.insert(key, place);
+        self.place_of.insert(key, (place, causes));
         first
     }
 
-    /// Removes the first key that is ready by `now`. Returns it with the time at which it became ready.
-    pub(crate) fn pop_ready(&mut self, now: Instant) -> Option<(Instant, K)> {
+    /// Removes the first key that is ready by `now`. Returns it with the time at which it became ready, and its causes.
+    pub(crate) fn pop_ready(&mut self, now: Instant) -> Option<(Instant, K, Causes)> {
         let first = self.by_place.first_entry()?;
         let (ready_at, _) = *first.key();
         if ready_at > now {
             return None;
         }
         let key = first.remove();
-        self.place_of.remove(&key);
-        Some((ready_at, key))
+        let causes = self.place_of.remove(&key).map_or(Causes::NONE, |(_, causes)| causes);
+        Some((ready_at, key, causes))
     }
 
     /// The time at which the next key becomes ready.
@@ -80,12 +82,12 @@ mod tests {
         let start = Instant::now();
         let mut waiting = Waiting::new();
         for (key, millis) in inserts {
-            waiting.insert(*key, start + Duration::from_millis(*millis));
+            waiting.insert(*key, start + Duration::from_millis(*millis), Causes::NONE);
         }
         assert_eq!(waiting.by_place.len(), waiting.place_of.len());
         let end = start + Duration::from_secs(3600);
         let mut found = Vec::new();
-        while let Some((ready_at, key)) = waiting.pop_ready(end) {
+        while let Some((ready_at, key, _)) = waiting.pop_ready(end) {
             found.push((key, u64::try_from((ready_at - start).as_millis()).unwrap()));
         }
         assert_eq!(found, expected);
@@ -117,7 +119,7 @@ mod tests {
         let start = Instant::now();
         let mut waiting = Waiting::new();
         for millis in (1..=1000).rev() {
-            assert!(waiting.insert("a", start + Duration::from_millis(millis)));
+            assert!(waiting.insert("a", start + Duration::from_millis(millis), Causes::NONE));
             assert_eq!((waiting.by_place.len(), waiting.place_of.len()), (1, 1));
         }
     }
@@ -127,11 +129,23 @@ mod tests {
         let start = Instant::now();
         let at = |millis| start + Duration::from_millis(millis);
         let mut waiting = Waiting::new();
-        assert!(waiting.insert("a", at(20)), "the first one");
-        assert!(!waiting.insert("b", at(30)), "a later one");
-        assert!(!waiting.insert("c", at(20)), "one of the same time");
-        assert!(waiting.insert("b", at(10)), "one that overtakes");
+        assert!(waiting.insert("a", at(20), Causes::NONE), "the first one");
+        assert!(!waiting.insert("b", at(30), Causes::NONE), "a later one");
+        assert!(!waiting.insert("c", at(20), Causes::NONE), "one of the same time");
+        assert!(waiting.insert("b", at(10), Causes::NONE), "one that overtakes");
         assert_eq!(waiting.next_ready(), Some(at(10)));
         assert!(waiting.pop_ready(at(9)).is_none());
+    }
+
+    #[test]
+    fn a_key_keeps_all_its_causes() {
+        let start = Instant::now();
+        let at = |millis| start + Duration::from_millis(millis);
+        let mut waiting = Waiting::new();
+        for (millis, cause) in [(20, 1), (30, 2), (10, 3)] {
+            waiting.insert("a", at(millis), Causes::number(cause));
+        }
+        let all = [1, 2, 3].map(Causes::number).into_iter().fold(Causes::NONE, Causes::and);
+        assert_eq!(waiting.pop_ready(at(40)), Some((at(10), "a", all)));
     }
 }

@@ -15,7 +15,7 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::span::{self, SyncTracer};
-use crate::{Key, WorkQueue};
+use crate::{Causes, Key, WorkQueue};
 
 /// How often the worker loop updates the metrics of unfinished work.
 pub const UPDATE_PERIOD: Duration = Duration::from_millis(500);
@@ -106,13 +106,13 @@ pub async fn run_workers<K, T, E, F, Fut>(
     F: Fn(K) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<T, E>> + Send + 'static,
 {
-    run_workers_observed(queue, policy, concurrency, sync, |_| {}).await;
+    run_workers_observed(queue, policy, concurrency, move |key, _| sync(key), |_| {}).await;
 }
 
 /// Processes the queue with `concurrency` workers (at least one), each in its own task, until the queue is shut down and
 /// empty.
 ///
-/// If `sync` succeeds, the key's failures are forgotten. If it fails, the key is added again with the delay of the queue's
+/// `sync` is called with a key and the causes of its adds. If it succeeds, the key's failures are forgotten. If it fails, the key is added again with the delay of the queue's
 /// rate limiter, at most `policy.max_retries` times; then the key is dropped, logged as an error and counted in
 /// `workqueue_dropped_total`. `observe` is called with every result before the key is done.
 ///
@@ -129,7 +129,7 @@ pub async fn run_workers_observed<K, T, E, F, Fut, O>(
     K: Key,
     T: SyncOutcome + 'static,
     E: Display + 'static,
-    F: Fn(K) -> Fut + Send + Sync + 'static,
+    F: Fn(K, Causes) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<T, E>> + Send + 'static,
     O: Fn(Attempt<'_, K, T, E>) + Send + Sync + 'static,
 {
@@ -145,8 +145,8 @@ pub async fn run_workers_observed<K, T, E, F, Fut, O>(
     for _ in 0..concurrency.max(1) {
         let job = Arc::clone(&job);
         workers.spawn(async move {
-            while let Some(key) = job.queue.get().await {
-                job.work(key).await;
+            while let Some((key, causes)) = job.queue.get_with_causes().await {
+                job.work(key, causes).await;
             }
         });
     }
@@ -190,11 +190,11 @@ struct Job<K, F, O> {
 }
 
 impl<K: Key, F, O> Job<K, F, O> {
-    async fn work<T, E, Fut>(&self, key: K)
+    async fn work<T, E, Fut>(&self, key: K, causes: Causes)
     where
         T: SyncOutcome,
         E: Display,
-        F: Fn(K) -> Fut,
+        F: Fn(K, Causes) -> Fut,
         Fut: Future<Output = Result<T, E>>,
         O: Fn(Attempt<'_, K, T, E>),
     {
@@ -205,7 +205,7 @@ impl<K: Key, F, O> Job<K, F, O> {
         let start = Instant::now();
         let requeues = self.queue.num_requeues(&in_flight.key);
         let context = self.tracer.begin(self.queue.name(), &in_flight.key, requeues);
-        let result = (self.sync)(in_flight.key.clone()).with_context(context.clone()).await;
+        let result = (self.sync)(in_flight.key.clone(), causes).with_context(context.clone()).await;
         span::end(&context, result.as_ref().err());
         let disposition = self.settle(&in_flight.key, &result);
         (self.observe)(Attempt {
@@ -236,7 +236,7 @@ impl<K: Key, F, O> Job<K, F, O> {
             Disposition::Retried { requeues }
         } else if let Some(slow) = &self.slow {
             tracing::info!(queue, ?key, requeues, %error, "sync failed, the key will be retried slowly");
-            self.queue.add_after(key.clone(), slow.delay());
+            self.queue.add_after_for(key.clone(), slow.delay(), Causes::RETRY);
             Disposition::RetriedSlowly
         } else {
             tracing::error!(queue, ?key, requeues, %error, "sync failed after all retries, the key is dropped");

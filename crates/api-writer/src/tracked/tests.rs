@@ -232,14 +232,14 @@ async fn after_a_404_to_an_update_the_object_shows_whether_the_cache_is_behind()
 
 #[tokio::test]
 async fn deleting_a_missing_object_succeeds() {
-    let key = slice("c").key();
+    let metadata = ObjectMeta { uid: "u".into(), ..slice("c").metadata };
     const OURS: (u16, &str) = (200, r#"{"metadata":{"uid":"u"}}"#);
     const THEIRS: (u16, &str) = (200, r#"{"metadata":{"uid":"v"}}"#);
     let check = |answers: &'static [(u16, &'static str)], gone: bool| {
-        let key = key.clone();
+        let metadata = metadata.clone();
         async move {
             let (writer, _) = answering(answers);
-            let deleted = writer.delete::<EndpointSlice>(&owner(), &key, &"u".into()).await;
+            let deleted = writer.delete::<EndpointSlice>(&owner(), &metadata).await;
             assert_eq!(deleted.is_ok(), gone, "{answers:?}");
             let waits = writer.tracker().is_stale(&owner(), position(9), [&"u".into()]);
             assert_eq!(waits, gone, "for the cache: {answers:?}");

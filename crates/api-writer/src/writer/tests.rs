@@ -1,5 +1,5 @@
 use super::*;
-use http::Response;
+use http::{HeaderValue, Response};
 use std::sync::Mutex;
 
 type Seen = Arc<Mutex<Vec<(String, String, serde_json::Value)>>>;
@@ -118,6 +118,55 @@ fn retry_after_counts_as_whole_seconds_above_zero_only() {
         check(none, None);
     }
     assert_eq!(retry_after(&HeaderMap::new()), None);
+}
+
+/// Keeps a line about each write.
+#[derive(Default)]
+struct Lines(Mutex<Vec<String>>);
+
+impl WriteObserver for Lines {
+    fn wrote(&self, write: &WriteRecord<'_>) {
+        let WriteRecord { kind, object, code, .. } = write;
+        let version = |version: Option<ResourceVersion>| version.map_or("-".to_owned(), |it| it.to_string());
+        let (before, after) = (version(write.version_before), version(write.version_after));
+        let operation = write.operation.as_str();
+        let causes = write.sync.map_or_else(Vec::new, |sync| sync.causes.clone());
+        let error = write.error.map(ToString::to_string).unwrap_or_default();
+        let line = format!("{operation} {kind} {object} {before} {after} {code:?} {causes:?} {error}");
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+#[tokio::test]
+async fn an_observer_is_told_of_each_write_and_of_the_sync_that_made_it() {
+    let lines = Arc::new(Lines::default());
+    let observed = |code, body| {
+        let (writer, _) = answering(code, body);
+        writer.with_observer(Some(Arc::clone(&lines) as _))
+    };
+    let context =
+        SyncContext::new("endpoint_slice".into(), ObjectKey::new("shop", "web"), vec!["pod", "retry"]);
+    context
+        .scope(async {
+            let _ = observed(201, r#"{"metadata":{"resourceVersion":"12"}}"#).create(&slice()).await;
+            let _ = observed(409, r#"{"message":"it changed"}"#).update(&slice()).await;
+        })
+        .await;
+    let writer = observed(200, r#"{"metadata":{"resourceVersion":"13"}}"#);
+    let _ = writer.update(&slice()).await;
+    let _ = writer.delete_seen::<EndpointSlice>(&slice().metadata).await;
+    let _ = writer.delete_unchanged(&slice()).await;
+    let _ = writer.delete::<EndpointSlice>(&slice().key(), None).await;
+    // Reads are no writes.
+    let _ = writer.get::<EndpointSlice>(&slice().key()).await;
+    insta::assert_snapshot!(lines.0.lock().unwrap().join("\n"), @r#"
+    create EndpointSlice shop/web-abc - 12 Some(201) ["pod", "retry"] 
+    update EndpointSlice shop/web-abc 4 - Some(409) ["pod", "retry"] it changed
+    update EndpointSlice shop/web-abc 4 13 Some(200) [] 
+    delete EndpointSlice shop/web-abc 4 - Some(200) [] 
+    delete EndpointSlice shop/web-abc 4 - Some(200) [] 
+    delete EndpointSlice shop/web-abc - - Some(200) [] 
+    "#);
 }
 
 #[tokio::test]

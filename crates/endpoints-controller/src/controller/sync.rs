@@ -55,6 +55,7 @@ impl EndpointsReconciler {
         if let Some(warning) = &plan.warning {
             runtime.warn_once(service, warning);
         }
+        runtime.note(|details| details.endpoints = Some(plan.ready + plan.not_ready));
         let Some(subject) = plan.writes.create.first().or(plan.writes.update.first()).map(EventSubject::from)
         else {
             return Ok(Outcome::Done);
@@ -103,7 +104,7 @@ impl EndpointsReconciler {
         }
         match existing {
             Some(endpoints) => {
-                if writer.delete::<Endpoints>(key, key, &endpoints.metadata.uid).await? == Deleted::Before {
+                if writer.delete::<Endpoints>(key, &endpoints.metadata).await? == Deleted::Before {
                     runtime.wait_for_deletion(key);
                 }
                 runtime.wrote(Operation::Delete);

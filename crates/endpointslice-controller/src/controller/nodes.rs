@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kube_endpoint_controller_runtime::Runtime;
+use kube_endpoint_controller_runtime::{Cause, Runtime};
 use kube_endpoint_core_model::{Node, ObjectKey};
 
 use super::EndpointSliceReconciler;
@@ -37,7 +37,7 @@ impl EndpointSliceReconciler {
         };
         if resync {
             for service in runtime.cluster().services_on_node(&new.name) {
-                runtime.queue().add_after(service, self.options.batch_period);
+                runtime.add_after(service, self.options.batch_period, Cause::Node);
             }
         }
     }
@@ -66,7 +66,7 @@ impl EndpointSliceReconciler {
         let misfits = runtime.keys_matching(|state| self.no_longer_fits(&state.hinted, &topology));
         for service in misfits {
             tracing::info!(%service, "hints no longer fit the zones' share of CPU, the Service will be synced");
-            runtime.queue().add(service);
+            runtime.add(service, Cause::Topology);
         }
     }
 
@@ -85,7 +85,7 @@ impl EndpointSliceReconciler {
         runtime.with_state(service, |state| state.hinted = hinted.clone());
         let now = Arc::clone(&self.topology.read());
         if !Arc::ptr_eq(planned_for, &now) && self.no_longer_fits(&hinted, &now) {
-            runtime.queue().add(service.clone());
+            runtime.add(service.clone(), Cause::Topology);
         }
     }
 }

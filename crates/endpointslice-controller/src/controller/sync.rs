@@ -73,6 +73,8 @@ impl EndpointSliceReconciler {
         let before = runtime.with_state(key, |state| state.share.replace(share.clone()));
         self.metrics.replace(before, Some(share));
         let wants_writes = !plan.is_empty();
+        let endpoints = plan.endpoints();
+        runtime.note(|details| details.endpoints = Some(endpoints));
         let (writes, stats): (Vec<_>, Vec<_>) =
             std::mem::take(&mut plan.sub_plans).into_iter().map(|one| (one.writes, one.stats)).unzip();
         let plan_stats = &plan.stats;

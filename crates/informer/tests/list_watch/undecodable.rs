@@ -182,7 +182,6 @@ fn an_undecodable_object_is_counted_each_time_and_logged_once() {
     insta::assert_snapshot!(counted.join("\n"), @"
     informer_events_total endpoints bookmark 3
     informer_events_total endpoints restarted 2
-    informer_position endpoints 15
     informer_relists_total endpoints expired 1
     informer_relists_total endpoints start 1
     informer_synced endpoints 1

@@ -36,6 +36,7 @@ impl MirroringReconciler {
             let events = std::mem::take(&mut plan.events);
             runtime.record_events(key, &**endpoints, events, !plan.is_empty(), is_new);
         }
+        runtime.note(|details| details.endpoints = Some(plan.stats.endpoints_desired));
         let share = if let Some(reason) = plan.not_mirrored {
             tracing::debug!(endpoints = %key, %reason, slices = plan.writes.delete.len(), "not mirrored");
             self.metrics.replace(runtime.forget(key).share, None);

@@ -1,5 +1,6 @@
 //! The guarantees of the queue, its limiters and its worker loop. Each has a test of its name.
 
+mod causes;
 mod delay;
 mod limiters;
 mod metrics;

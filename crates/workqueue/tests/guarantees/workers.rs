@@ -27,7 +27,7 @@ where
         queue.clone(),
         RetryPolicy::default(),
         1,
-        move |_| {
+        move |_, _| {
             let fails = fails(count.fetch_add(1, Ordering::SeqCst));
             async move { if fails { Err("no") } else { Ok(()) } }
         },
@@ -117,7 +117,7 @@ async fn a_key_that_is_never_dropped_is_retried_slowly_for_as_long_as_it_fails()
         let policy =
             RetryPolicy { max_retries: 3, then: AfterRetries::RetrySlowly { period: secs(300), seed } };
         let workers =
-            tokio::spawn(run_workers_observed(queue.clone(), policy, 1, |_| async { Err("no") }, observe));
+            tokio::spawn(run_workers_observed(queue.clone(), policy, 1, |_, _| async { Err("no") }, observe));
         queue.add("a");
         sleep(secs(24 * 3600)).await;
         queue.shut_down();
@@ -148,7 +148,7 @@ async fn no_retry_waits_longer_than_a_slow_one() {
     let policy =
         RetryPolicy { max_retries: 15, then: AfterRetries::RetrySlowly { period: secs(300), seed: 1 } };
     let workers =
-        tokio::spawn(run_workers_observed(queue.clone(), policy, 1, |_| async { Err("no") }, observe));
+        tokio::spawn(run_workers_observed(queue.clone(), policy, 1, |_, _| async { Err("no") }, observe));
     queue.add("a");
     sleep(secs(4 * 3600)).await;
     queue.shut_down();
@@ -177,7 +177,7 @@ async fn a_sync_that_is_put_off_keeps_the_failures() {
         move |attempt: Attempt<'_, _, PutOff, _>| seen.lock().push(attempt.disposition)
     };
     let again = queue.clone();
-    let sync = move |key| {
+    let sync = move |key, _| {
         let puts_off = count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2);
         if puts_off {
             again.add_after(key, secs(1));
@@ -211,7 +211,7 @@ async fn without_retries_the_first_failure_drops_the_key() {
         move |attempt: Attempt<'_, _, (), _>| seen.lock().push(attempt.disposition)
     };
     let policy = RetryPolicy { max_retries: 0, ..RetryPolicy::default() };
-    run_workers_observed(queue, policy, 1, |_| async { Err("no") }, observe).await;
+    run_workers_observed(queue, policy, 1, |_, _| async { Err("no") }, observe).await;
     assert_eq!(*seen.lock(), [Disposition::Dropped]);
 }
 
@@ -226,7 +226,7 @@ async fn the_observer_sees_key_result_and_time_before_the_key_is_done() {
         queue.clone(),
         RetryPolicy::default(),
         1,
-        |key| async move {
+        |key, _| async move {
             sleep(millis(20)).await;
             if key == "good" { Ok(()) } else { Err("broken") }
         },

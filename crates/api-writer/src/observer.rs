@@ -1,0 +1,35 @@
+//! A record of each write of an output object.
+
+use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
+
+use crate::error::WriteError;
+use crate::sync_context::SyncContext;
+use crate::tracked::Operation;
+
+/// One write that was sent, and how it ended.
+#[derive(Debug)]
+pub struct WriteRecord<'a> {
+    /// The kind of write.
+    pub operation: Operation,
+    /// Kind of the object.
+    pub kind: &'static str,
+    /// The object; for a create, under the name that was sent.
+    pub object: &'a ObjectKey,
+    /// The version that the writer saw before. None for a create, and for a delete of an object that no cache showed.
+    pub version_before: Option<ResourceVersion>,
+    /// The version that the server answered. None for a delete and for a write that failed.
+    pub version_after: Option<ResourceVersion>,
+    /// The HTTP status; none if no answer arrived.
+    pub code: Option<u16>,
+    /// The error, if the write failed.
+    pub error: Option<&'a WriteError>,
+    /// The sync that wrote.
+    pub sync: Option<&'a SyncContext>,
+}
+
+/// Is told of every write of an EndpointSlice or Endpoints object, when its answer has arrived or will not arrive any more.
+/// Events are not reported. It is called in the task of the sync, so it must not wait.
+pub trait WriteObserver: Send + Sync {
+    /// A write has ended.
+    fn wrote(&self, write: &WriteRecord<'_>);
+}

@@ -1,0 +1,109 @@
+//! What starts a sync.
+
+use kube_endpoint_workqueue::Causes;
+
+/// What starts a sync, for traces and the audit log. A sync that several changes have started has several causes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The last sync of the key failed.
+    Retry = 0,
+    /// A pod changed.
+    Pod = 1,
+    /// The Service changed.
+    Service = 2,
+    /// A node changed.
+    Node = 3,
+    /// An EndpointSlice changed that the controller does not write.
+    EndpointSlice = 4,
+    /// An Endpoints object changed that the controller does not write.
+    Endpoints = 5,
+    /// Another client changed or deleted an output.
+    ForeignWrite = 6,
+    /// The periodic resync.
+    Resync = 7,
+    /// Writes succeed again after an outage.
+    OutageEnded = 8,
+    /// The last sync was put off because the cache did not show the controller's own writes.
+    StaleCache = 9,
+    /// The API server had asked for a pause.
+    RetryAfter = 10,
+    /// The share of CPU of the zones changed while the Service was synced, or since.
+    Topology = 11,
+    /// Outputs were left over from an earlier process.
+    Leftover = 12,
+    /// The process took over from another leader.
+    Takeover = 13,
+}
+
+impl Cause {
+    const ALL: [Self; 14] = [
+        Self::Retry,
+        Self::Pod,
+        Self::Service,
+        Self::Node,
+        Self::EndpointSlice,
+        Self::Endpoints,
+        Self::ForeignWrite,
+        Self::Resync,
+        Self::OutageEnded,
+        Self::StaleCache,
+        Self::RetryAfter,
+        Self::Topology,
+        Self::Leftover,
+        Self::Takeover,
+    ];
+
+    /// The name in traces and in the audit log.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Retry => "retry",
+            Self::Pod => "pod",
+            Self::Service => "service",
+            Self::Node => "node",
+            Self::EndpointSlice => "slice",
+            Self::Endpoints => "endpoints",
+            Self::ForeignWrite => "foreign_write",
+            Self::Resync => "resync",
+            Self::OutageEnded => "outage_ended",
+            Self::StaleCache => "stale_cache",
+            Self::RetryAfter => "retry_after",
+            Self::Topology => "topology",
+            Self::Leftover => "leftover",
+            Self::Takeover => "takeover",
+        }
+    }
+
+    /// The names of a set, in the order of the enum.
+    pub fn names(causes: Causes) -> Vec<&'static str> {
+        let given = Self::ALL.into_iter().filter(|cause| causes.contains((*cause).into()));
+        given.map(Self::as_str).collect()
+    }
+}
+
+impl From<Cause> for Causes {
+    fn from(cause: Cause) -> Self {
+        Self::number(cause as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_has_a_number_and_a_name_of_its_own() {
+        let mut all = Causes::NONE;
+        for (number, cause) in Cause::ALL.into_iter().enumerate() {
+            assert_eq!(cause as usize, number);
+            assert_eq!(Cause::names(cause.into()), [cause.as_str()]);
+            all = all.and(cause.into());
+        }
+        let mut names = Cause::names(all);
+        names.dedup();
+        assert_eq!(names.len(), Cause::ALL.len());
+        assert_eq!(Cause::names(Causes::RETRY), ["retry"]);
+        assert!(Cause::names(Causes::NONE).is_empty());
+    }
+}

@@ -1,0 +1,52 @@
+//! What is recorded of a sync while it is traced or its writes are observed.
+
+use std::sync::Arc;
+
+use kube_endpoint_api_writer::{SyncContext, SyncDetails};
+use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_core_model::time::rfc3339;
+use kube_endpoint_workqueue::Causes;
+use opentelemetry::trace::get_active_span;
+use opentelemetry::{Array, KeyValue, StringValue, Value};
+
+use crate::{Cause, Outcome, Reconciler, Runtime, SyncError};
+
+impl<R: Reconciler> Runtime<R> {
+    /// One sync. If it is traced or its writes are observed, it runs in a [`SyncContext`], and what it found out is added to
+    /// its span.
+    pub(crate) async fn sync_observed(&self, key: &ObjectKey, causes: Causes) -> Result<Outcome, SyncError> {
+        let is_traced = get_active_span(|span| span.is_recording());
+        if !is_traced && !self.writer.writer().has_observer() {
+            return self.sync(key).await;
+        }
+        let context = SyncContext::new(self.queue.name().into(), key.clone(), Cause::names(causes));
+        let result = context.scope(self.sync(key)).await;
+        if is_traced {
+            get_active_span(|span| span.set_attributes(attributes(&context, &result)));
+        }
+        result
+    }
+
+    /// Adds to what is recorded of the current sync, if anything is.
+    pub fn note(&self, change: impl FnOnce(&mut SyncDetails)) {
+        SyncContext::note(change);
+    }
+}
+
+fn attributes(context: &Arc<SyncContext>, result: &Result<Outcome, SyncError>) -> Vec<KeyValue> {
+    let SyncDetails { trigger_time, pods, outputs, endpoints, creates, updates, deletes } = context.details();
+    let causes = context.causes.iter().map(|cause| StringValue::from(*cause)).collect();
+    let outcome = result.as_ref().map_or("error", |outcome| outcome.as_str());
+    let number = |name, count: usize| KeyValue::new(name, i64::try_from(count).unwrap_or(i64::MAX));
+    let mut attributes = vec![
+        KeyValue::new("cause", Value::Array(Array::String(causes))),
+        KeyValue::new("outcome", outcome),
+        number("plan.creates", creates),
+        number("plan.updates", updates),
+        number("plan.deletes", deletes),
+    ];
+    let sizes = [("pods", pods), ("outputs", outputs), ("endpoints", endpoints)];
+    attributes.extend(sizes.into_iter().filter_map(|(name, count)| Some(number(name, count?))));
+    attributes.extend(trigger_time.map(|time| KeyValue::new("trigger_time", rfc3339(time))));
+    attributes
+}

@@ -1,0 +1,106 @@
+//! The file of the audit log.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Mode of a file that is created.
+const MODE: u32 = 0o600;
+
+/// Where the lines go.
+pub(super) struct Output {
+    path: PathBuf,
+    sink: Sink,
+    /// Whether the last line was written in part, so that the next one begins with a line end.
+    is_torn: bool,
+}
+
+enum Sink {
+    Stdout,
+    File {
+        file: File,
+        id: FileId,
+    },
+    /// It could not be opened again after a rotation.
+    Closed,
+}
+
+/// Device and inode: two paths with the same ones name the same file.
+#[derive(PartialEq, Eq)]
+struct FileId(u64, u64);
+
+impl FileId {
+    fn of(metadata: &Metadata) -> Self {
+        Self(metadata.dev(), metadata.ino())
+    }
+}
+
+impl Output {
+    /// Opens a file to append to it; `-` is standard output.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let sink = if path == Path::new("-") { Sink::Stdout } else { open(path)? };
+        Ok(Self { path: path.to_owned(), sink, is_torn: false })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends a line, which has its line end. Opens the path again if it names another file than the open one, or none.
+    pub(super) fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        let is_current = match &self.sink {
+            Sink::Stdout => true,
+            Sink::File { id, .. } => std::fs::metadata(&self.path).is_ok_and(|it| FileId::of(&it) == *id),
+            Sink::Closed => false,
+        };
+        if !is_current {
+            self.sink = Sink::Closed;
+            self.is_torn = false;
+            self.sink = open(&self.path)?;
+        }
+        if self.is_torn {
+            self.write(b"\n")?;
+            self.is_torn = false;
+        }
+        self.write(line)
+    }
+
+    /// Writes a part of a line, as a disk does that becomes full.
+    #[cfg(test)]
+    pub(super) fn tear(&mut self, part: &[u8]) {
+        self.write(part).unwrap();
+        self.is_torn = true;
+    }
+
+    fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let written = match &mut self.sink {
+                Sink::Stdout => io::stdout().lock().write(bytes),
+                Sink::File { file, .. } => file.write(bytes),
+                Sink::Closed => Err(ErrorKind::NotFound.into()),
+            };
+            match written {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    bytes = bytes.get(count..).unwrap_or_default();
+                    self.is_torn = true;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.is_torn = false;
+        match &self.sink {
+            // Standard output is buffered by line, so this finds nothing to do unless it failed before.
+            Sink::Stdout => io::stdout().flush(),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<Sink> {
+    let file = OpenOptions::new().append(true).create(true).mode(MODE).open(path)?;
+    let id = FileId::of(&file.metadata()?);
+    Ok(Sink::File { file, id })
+}

@@ -1,0 +1,233 @@
+//! Traces over OTLP: spans are sent to a collector in the background.
+//!
+//! The protocol is OTLP over gRPC without TLS, as Kubernetes' `TracingConfiguration` has it, so that an endpoint that works
+//! for kube-apiserver works here. The connection is opened with the first span.
+//!
+//! A span that ends is put into a queue of 2048; a task takes up to 512 at a time and sends them. A collector that is slow or
+//! cannot be reached costs spans, never time or more memory: what finds the queue full or cannot be sent is dropped and
+//! counted (`trace_spans_dropped_total`), with one warning for each outage.
+
+use std::time::Duration;
+
+use kube_endpoint_core_model::causes;
+use metrics::{Counter, counter, describe_counter};
+use opentelemetry::{KeyValue, global};
+use opentelemetry_otlp::{WithExportConfig, WithTonicConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, Span, SpanData, SpanExporter, SpanProcessor};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+/// Spans that wait to be sent.
+const QUEUE_CAPACITY: usize = 2048;
+/// Spans of one request.
+const BATCH: usize = 512;
+/// How long the first span of a batch waits for others.
+const BATCH_DELAY: Duration = Duration::from_secs(1);
+/// Time limit of one request.
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Counter: spans that the collector took.
+const EXPORTED: &str = "trace_spans_exported_total";
+/// Counter: spans that were dropped, by `reason` (`queue_full`, `export_failed`).
+const DROPPED: &str = "trace_spans_dropped_total";
+
+/// The endpoint of the collector cannot be used. Nothing has been started.
+#[derive(Debug, thiserror::Error)]
+#[error("invalid tracing endpoint {endpoint:?}: {why}; give HOST:PORT of a collector that speaks OTLP over gRPC, such as localhost:4317")]
+pub struct TracingError {
+    endpoint: String,
+    why: String,
+}
+
+/// The tracer provider, and the task that sends its spans.
+#[derive(Debug)]
+pub struct Traces {
+    provider: SdkTracerProvider,
+    stop: oneshot::Sender<()>,
+    sending: JoinHandle<()>,
+}
+
+impl Traces {
+    /// Starts to send spans to `endpoint`: `HOST:PORT`, or a URL with the scheme `http`. `samples` of a million syncs are
+    /// traced. Whether a collector answers is not tried. Must be called within a tokio runtime; metrics are registered with
+    /// the current recorder.
+    ///
+    /// The standard variables `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_EXPORTER_OTLP_HEADERS` are read.
+    ///
+    /// # Errors
+    ///
+    /// When the endpoint is invalid.
+    pub fn start(endpoint: &str, samples: u32) -> Result<Self, TracingError> {
+        let failed = |why: String| TracingError { endpoint: endpoint.to_owned(), why };
+        let url = match endpoint.split_once("://") {
+            None => format!("http://{endpoint}"),
+            Some(("http", _)) => endpoint.to_owned(),
+            Some((scheme, _)) => return Err(failed(format!("the scheme {scheme} is not supported"))),
+        };
+        let uri: http::Uri = url.parse().map_err(|error| failed(format!("{error}")))?;
+        if uri.port().is_none() || uri.host().is_none_or(str::is_empty) {
+            return Err(failed("it must have a host and a port".to_owned()));
+        }
+        let exporter = opentelemetry_otlp::SpanExporter::builder()
+            .with_tonic()
+            .with_endpoint(url)
+            .with_timeout(SEND_TIMEOUT)
+            .build()
+            .map_err(|error| failed(causes(&error)))?;
+        Ok(Self::with_exporter(exporter, samples))
+    }
+
+    /// As [`start`](Self::start), with an exporter of the caller's.
+    fn with_exporter(mut exporter: impl SpanExporter + 'static, samples: u32) -> Self {
+        describe_counter!(EXPORTED, "Number of spans that the tracing endpoint accepted");
+        describe_counter!(DROPPED, "Number of spans that were dropped, by reason");
+        let resource = Resource::builder()
+            .with_service_name("kube-endpoint-manager")
+            .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+            .build();
+        exporter.set_resource(&resource);
+        let (spans, received) = mpsc::channel(QUEUE_CAPACITY);
+        let (stop, stopped) = oneshot::channel();
+        let queue = SpanQueue { spans, dropped: counter!(DROPPED, "reason" => "queue_full") };
+        let sampler = Sampler::TraceIdRatioBased(f64::from(samples) / 1e6);
+        let provider = SdkTracerProvider::builder()
+            .with_sampler(Sampler::ParentBased(Box::new(sampler)))
+            .with_resource(resource)
+            .with_span_processor(queue)
+            .build();
+        let sender = Sender {
+            exporter,
+            exported: counter!(EXPORTED),
+            failed: counter!(DROPPED, "reason" => "export_failed"),
+            is_failing: false,
+        };
+        let sending = tokio::spawn(sender.run(received, stopped));
+        Self { provider, stop, sending }
+    }
+
+    /// Makes these the traces of the process. Controllers that are built from now on use them, and requests carry the trace
+    /// context in the header `traceparent`.
+    pub fn install(&self) {
+        global::set_tracer_provider(self.provider.clone());
+        global::set_text_map_propagator(TraceContextPropagator::new());
+    }
+
+    /// Sends the spans that have ended, for `timeout` at most.
+    pub async fn shut_down(self, timeout: Duration) {
+        // The receiver is gone only if the task is.
+        let _ = self.stop.send(());
+        let mut sending = self.sending;
+        if tokio::time::timeout(timeout, &mut sending).await.is_err() {
+            sending.abort();
+            tracing::warn!("the last spans were not sent within {timeout:?} and are lost");
+        }
+    }
+}
+
+/// Where spans go when they end.
+#[derive(Debug)]
+struct SpanQueue {
+    spans: mpsc::Sender<SpanData>,
+    dropped: Counter,
+}
+
+impl SpanProcessor for SpanQueue {
+    fn on_start(&self, _: &mut Span, _: &opentelemetry::Context) {}
+
+    fn on_end(&self, span: SpanData) {
+        if span.span_context.is_sampled() && self.spans.try_send(span).is_err() {
+            self.dropped.increment(1);
+        }
+    }
+
+    /// Does nothing: [`Traces::shut_down`] sends what is queued, without blocking a thread.
+    fn force_flush(&self) -> OTelSdkResult {
+        Ok(())
+    }
+
+    fn shutdown_with_timeout(&self, _: Duration) -> OTelSdkResult {
+        Ok(())
+    }
+}
+
+/// Sends batches, one at a time.
+struct Sender<E> {
+    exporter: E,
+    exported: Counter,
+    failed: Counter,
+    /// Whether the last batch could not be sent.
+    is_failing: bool,
+}
+
+impl<E: SpanExporter> Sender<E> {
+    /// Runs until it is told to stop or the queue is closed, and sends what is queued then.
+    async fn run(mut self, mut spans: mpsc::Receiver<SpanData>, mut stopped: oneshot::Receiver<()>) {
+        let mut batch = Vec::new();
+        loop {
+            tokio::select! {
+                biased;
+                _ = &mut stopped => break,
+                received = spans.recv() => match received {
+                    Some(span) => batch.push(span),
+                    None => return,
+                },
+            }
+            // A queue that can fill a batch need not wait for it.
+            if spans.len() + 1 < BATCH {
+                tokio::select! {
+                    biased;
+                    _ = &mut stopped => break,
+                    () = tokio::time::sleep(BATCH_DELAY) => {}
+                }
+            }
+            self.send_queued(&mut spans, std::mem::take(&mut batch)).await;
+        }
+        spans.close();
+        loop {
+            self.send_queued(&mut spans, std::mem::take(&mut batch)).await;
+            if spans.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Sends a batch, filled up from the queue.
+    async fn send_queued(&mut self, spans: &mut mpsc::Receiver<SpanData>, mut batch: Vec<SpanData>) {
+        while batch.len() < BATCH
+            && let Ok(span) = spans.try_recv()
+        {
+            batch.push(span);
+        }
+        if !batch.is_empty() {
+            self.send(batch).await;
+        }
+    }
+
+    async fn send(&mut self, batch: Vec<SpanData>) {
+        let count = batch.len() as u64;
+        let sent = tokio::time::timeout(SEND_TIMEOUT, self.exporter.export(batch)).await;
+        match sent.unwrap_or(Err(OTelSdkError::Timeout(SEND_TIMEOUT))) {
+            Ok(()) => {
+                self.exported.increment(count);
+                if std::mem::take(&mut self.is_failing) {
+                    tracing::info!("the tracing endpoint accepts spans again");
+                }
+            }
+            Err(error) => {
+                self.failed.increment(count);
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    tracing::warn!(
+                        %error,
+                        "the tracing endpoint accepts no spans; they are dropped until it does (trace_spans_dropped_total)"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,35 @@
+//! Why a key was added.
+
+/// Why a key was added: a set of up to 16 causes. [`Causes::RETRY`] is the queue's own; the others are the caller's, by
+/// number. The queue keeps the causes of a key beside its entry and merges those of adds that it merges, so that the worker
+/// that takes the key learns all of them. They affect neither order nor delay.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Causes(u16);
+
+impl Causes {
+    /// No cause was given.
+    pub const NONE: Self = Self(0);
+    /// The last sync failed.
+    pub const RETRY: Self = Self(1);
+
+    /// The cause of a number from 1 to 15. 0 is [`Causes::RETRY`]; higher numbers are [`Causes::NONE`].
+    pub const fn number(number: u8) -> Self {
+        if number < 16 { Self(1 << number) } else { Self::NONE }
+    }
+
+    /// The causes in either set.
+    #[must_use]
+    pub const fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    /// Whether any of `others` is in this set.
+    pub const fn contains(self, others: Self) -> bool {
+        self.0 & others.0 != 0
+    }
+
+    /// Whether no cause was given.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
