@@ -336,7 +336,11 @@ async fn the_lag_of_a_kind_is_the_time_since_the_server_last_sent_something_abou
     };
     tokio::time::advance(Duration::from_secs(5)).await;
     assert_eq!(lags(), "", "nothing has been listed");
-    cluster.apply_nodes(StreamEvent::Restarted { items: vec![], undecodable: vec![], resource_version: V(3) });
+    cluster.apply_nodes(StreamEvent::Restarted {
+        items: vec![],
+        undecodable: vec![],
+        resource_version: V(3),
+    });
     tokio::time::advance(Duration::from_secs(7)).await;
     assert_eq!(lags(), "nodes 7");
     cluster.apply_nodes(StreamEvent::Bookmark(V(4)));

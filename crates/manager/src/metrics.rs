@@ -21,11 +21,14 @@ pub fn metrics_recorder() -> Result<PrometheusRecorder, BuildError> {
 
 /// The names and buckets of the histograms of this build.
 fn histograms() -> Vec<(&'static str, Vec<f64>)> {
+    use kube_endpoint_informer::metrics::{PROCESSING_LATENCY, PROCESSING_LATENCY_BUCKETS};
+
     let queues = kube_endpoint_workqueue::HISTOGRAM_NAMES
         .map(|name| (name, kube_endpoint_workqueue::HISTOGRAM_BUCKETS.to_vec()));
     [
         queues.to_vec(),
         kube_endpoint_api_client::buckets(),
+        vec![(PROCESSING_LATENCY, PROCESSING_LATENCY_BUCKETS.to_vec())],
         #[cfg(feature = "endpointslice")]
         kube_endpoint_endpointslice_controller::buckets(),
         #[cfg(feature = "mirroring")]
