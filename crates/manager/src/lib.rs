@@ -54,8 +54,8 @@ pub use manager::{Manager, ManagerError, RunningControllers};
 pub use metrics::metrics_recorder;
 pub use options::Options;
 pub use settings::{
-    InvalidOption, LeaderElectionSettings, LoggingFormat, ServingSettings, Settings, TlsVersion,
-    TracingSettings,
+    CipherSuites, InvalidOption, LeaderElectionSettings, LoggingFormat, OpenPaths, ServingSettings, Settings,
+    TlsVersion, TracingSettings,
 };
 pub use telemetry::log_to_stderr;
 pub use write_log::print_writes;

@@ -31,6 +31,13 @@ fn is_plain(path: &str) -> bool {
 #[error("invalid path {0:?}: `*` is allowed only at the end, as in /healthz/*")]
 pub struct InvalidOpenPath(String);
 
+impl InvalidOpenPath {
+    /// The path.
+    pub fn path(&self) -> &str {
+        &self.0
+    }
+}
+
 /// The paths that anybody may read: `--authorization-always-allow-paths`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenPaths {
@@ -67,6 +74,12 @@ impl OpenPaths {
             if is_prefix { &mut prefixes } else { &mut exact }.push(start.to_owned());
         }
         Ok(Self { exact, prefixes })
+    }
+
+    /// The paths, with a slash at the beginning of each.
+    pub fn paths(&self) -> Vec<String> {
+        let exact = self.exact.iter().map(|path| format!("/{path}"));
+        exact.chain(self.prefixes.iter().map(|prefix| format!("/{prefix}*"))).collect()
     }
 
     /// Whether anybody may read this decoded path.

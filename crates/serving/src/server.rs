@@ -147,9 +147,6 @@ impl Server {
         let clock: WallClock = Arc::new(clock);
         let address = options.address;
         let listener = listen(address).map_err(|why| ServingError::Bind { address, why })?;
-        for name in options.cipher_suites.ignored() {
-            tracing::warn!("--tls-cipher-suites: {name} is insecure and not supported; it is ignored");
-        }
         let provider = provider(&options.cipher_suites);
         let client_ca = Arc::new(ClientCa::new(Arc::clone(&provider)));
         let certificate = {

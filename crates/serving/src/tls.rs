@@ -1,6 +1,5 @@
 //! TLS versions and cipher suites by Go's names, and the TLS configuration.
 
-use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -22,13 +21,13 @@ pub enum InvalidTlsOption {
     )]
     Version(String),
     /// The name is unknown.
-    #[error("unknown cipher suite {name:?}; supported are {}", supported_names().join(", "))]
+    #[error("unknown cipher suite {name:?}; the suites are {}", CipherSuites::supported().join(", "))]
     UnknownSuite {
         /// The name.
         name: String,
     },
-    /// All names are known, but none is supported.
-    #[error("none of the cipher suites {names} is supported; supported are {}", supported_names().join(", "))]
+    /// All names are known, but none is available.
+    #[error("none of {names} is available; the suites are {}", CipherSuites::supported().join(", "))]
     NoSuite {
         /// The names.
         names: String,
@@ -40,9 +39,9 @@ pub enum InvalidTlsOption {
 pub enum TlsVersion {
     /// TLS 1.2, the default.
     #[default]
-    Tls12,
+    V12,
     /// TLS 1.3.
-    Tls13,
+    V13,
 }
 
 impl FromStr for TlsVersion {
@@ -51,19 +50,20 @@ impl FromStr for TlsVersion {
     /// Parses Go's name of the version; the empty string is the default.
     fn from_str(name: &str) -> Result<Self, InvalidTlsOption> {
         match name {
-            "" | "VersionTLS12" => Ok(Self::Tls12),
-            "VersionTLS13" => Ok(Self::Tls13),
+            "" | "VersionTLS12" => Ok(Self::V12),
+            "VersionTLS13" => Ok(Self::V13),
             _ => Err(InvalidTlsOption::Version(name.to_owned())),
         }
     }
 }
 
-impl fmt::Display for TlsVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Tls12 => "VersionTLS12",
-            Self::Tls13 => "VersionTLS13",
-        })
+impl TlsVersion {
+    /// Go's name of the version.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V12 => "VersionTLS12",
+            Self::V13 => "VersionTLS13",
+        }
     }
 }
 
@@ -105,10 +105,6 @@ const ONLY_IN_GO: [&str; 16] = [
     "TLS_RSA_WITH_RC4_128_SHA",
 ];
 
-fn supported_names() -> Vec<&'static str> {
-    SUPPORTED.iter().map(|(name, _)| *name).collect()
-}
-
 /// The cipher suites that may be used. The default is every suite that rustls supports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CipherSuites {
@@ -141,6 +137,17 @@ impl CipherSuites {
         }
     }
 
+    /// Go's names of the suites that are available.
+    pub fn supported() -> Vec<&'static str> {
+        SUPPORTED.iter().map(|(name, _)| *name).collect()
+    }
+
+    /// Go's names of the suites that are allowed, besides those of TLS 1.3. None if all are.
+    pub fn allowed(&self) -> Option<Vec<&'static str>> {
+        let name = |suite| SUPPORTED.iter().find(|(_, supported)| *supported == suite).map(|(name, _)| *name);
+        Some(self.allowed.as_ref()?.iter().filter_map(|suite| name(*suite)).collect())
+    }
+
     /// The names that Go knows and this program does not support. They have no effect; a caller should warn.
     pub fn ignored(&self) -> &[String] {
         &self.ignored
@@ -170,11 +177,11 @@ pub(crate) fn server_config(
     time: Arc<dyn TimeProvider>,
 ) -> Result<ServerConfig, ServingError> {
     let versions: &[&SupportedProtocolVersion] = match minimum {
-        TlsVersion::Tls12 if provider.cipher_suites.iter().any(|suite| suite.tls13().is_none()) => {
+        TlsVersion::V12 if provider.cipher_suites.iter().any(|suite| suite.tls13().is_none()) => {
             &[&TLS13, &TLS12]
         }
         // If only suites of TLS 1.3 were named, TLS 1.2 has none.
-        TlsVersion::Tls12 | TlsVersion::Tls13 => &[&TLS13],
+        TlsVersion::V12 | TlsVersion::V13 => &[&TLS13],
     };
     let mut config = ServerConfig::builder_with_details(Arc::clone(provider), time)
         .with_protocol_versions(versions)
@@ -194,10 +201,10 @@ mod tests {
 
     #[test]
     fn versions_have_gos_names() {
-        for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
-            assert_eq!(version.to_string().parse(), Ok(version));
+        for version in [TlsVersion::V12, TlsVersion::V13] {
+            assert_eq!(version.as_str().parse(), Ok(version));
         }
-        assert_eq!("".parse(), Ok(TlsVersion::Tls12));
+        assert_eq!("".parse(), Ok(TlsVersion::V12));
         for name in ["VersionTLS10", "VersionTLS11", "VersionTLS14", "1.2", "versiontls12"] {
             let error = name.parse::<TlsVersion>().unwrap_err().to_string();
             assert!(error.contains("VersionTLS12 or VersionTLS13"), "{error}");

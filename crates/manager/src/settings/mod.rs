@@ -18,9 +18,10 @@ use crate::options::Options;
 pub use self::tracing::{LoggingFormat, TracingSettings};
 pub use error::InvalidOption;
 use error::in_range;
+pub use kube_endpoint_serving::{CipherSuites, OpenPaths, TlsVersion};
 pub use leader_election::LeaderElectionSettings;
 use rate::request_rate;
-pub use serving::{ServingSettings, TlsVersion};
+pub use serving::ServingSettings;
 
 /// The most workers of the endpointslice and of the mirroring controller (upstream
 /// `maxConcurrentServiceEndpointSyncs`, `mirroringMaxConcurrentServiceEndpointSyncs`).
@@ -282,8 +283,13 @@ mod tests {
         want.cert_file = Some("crt".into());
         want.key_file = Some("key".into());
         want.min_tls_version = TlsVersion::V13;
-        want.cipher_suites = vec!["TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"];
-        want.always_allow_paths = vec!["/healthz".into(), "/metrics*".into()];
+        let suites = [
+            "TLS_AES_128_GCM_SHA256",
+            "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+            "TLS_RSA_WITH_AES_256_CBC_SHA",
+        ];
+        want.cipher_suites = CipherSuites::parse(&suites).unwrap();
+        want.always_allow_paths = OpenPaths::parse(&["/healthz", "/metrics*"]).unwrap();
         want.http2_max_streams_per_connection = Some(7);
         assert_eq!(got.unwrap().serving, Some(want));
     }

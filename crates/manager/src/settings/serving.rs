@@ -4,61 +4,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kube_endpoint_serving::{CipherSuites, InvalidTlsOption, OpenPaths, TlsVersion};
+
 use super::error::InvalidOption;
 use crate::options::{AuthOptions, ServingOptions};
-
-/// A version of TLS.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TlsVersion {
-    /// TLS 1.2.
-    #[default]
-    V12,
-    /// TLS 1.3.
-    V13,
-}
-
-impl TlsVersion {
-    /// The name in `--tls-min-version`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::V12 => "VersionTLS12",
-            Self::V13 => "VersionTLS13",
-        }
-    }
-}
-
-/// Cipher suites that can be selected, by their names in Go. Those of TLS 1.3 are always on, as in Go.
-const CIPHER_SUITES: [&str; 6] = [
-    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-];
-
-/// Cipher suites of TLS 1.3.
-const TLS13_CIPHER_SUITES: [&str; 3] =
-    ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"];
-
-/// Cipher suites that kube-controller-manager accepts and this program does not have: they use CBC, RC4, 3DES, or a key
-/// exchange without forward secrecy.
-const WEAK_CIPHER_SUITES: [&str; 14] = [
-    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
-    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
-    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
-    "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",
-    "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
-    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
-    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
-    "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
-    "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
-    "TLS_RSA_WITH_AES_128_CBC_SHA",
-    "TLS_RSA_WITH_AES_128_CBC_SHA256",
-    "TLS_RSA_WITH_AES_128_GCM_SHA256",
-    "TLS_RSA_WITH_AES_256_CBC_SHA",
-];
 
 /// What is served over HTTPS, and to whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,16 +25,16 @@ pub struct ServingSettings {
     pub cert_dir: Option<PathBuf>,
     /// The lowest TLS version that clients may use.
     pub min_tls_version: TlsVersion,
-    /// The cipher suites of TLS 1.2 that clients may use, by their names in Go. Empty stands for all.
-    pub cipher_suites: Vec<&'static str>,
+    /// The cipher suites of TLS 1.2 that clients may use.
+    pub cipher_suites: CipherSuites,
     /// Whether clients may use HTTP/2.
     pub http2: bool,
     /// Maximum number of concurrent requests on one HTTP/2 connection; none stands for the default.
     pub http2_max_streams_per_connection: Option<u32>,
-    /// Authorities of client certificates, besides those that the cluster publishes.
+    /// Authorities of client certificates, instead of those that the cluster publishes.
     pub client_ca_file: Option<PathBuf>,
-    /// Paths that anyone may read. One that ends in `*` stands for all paths that begin with the rest.
-    pub always_allow_paths: Vec<String>,
+    /// Paths that anyone may read.
+    pub always_allow_paths: OpenPaths,
     /// The kubeconfig for TokenReviews. None stands for the connection of the controllers.
     pub authentication_kubeconfig: Option<PathBuf>,
     /// Whether the cluster's client authorities (ConfigMap `kube-system/extension-apiserver-authentication`) are not used.
@@ -112,11 +61,11 @@ impl ServingSettings {
             key_file: None,
             cert_dir: None,
             min_tls_version: TlsVersion::default(),
-            cipher_suites: Vec::new(),
+            cipher_suites: CipherSuites::default(),
             http2: true,
             http2_max_streams_per_connection: None,
             client_ca_file: None,
-            always_allow_paths: ["/healthz", "/readyz", "/livez"].map(str::to_owned).to_vec(),
+            always_allow_paths: OpenPaths::default(),
             authentication_kubeconfig: None,
             authentication_skip_lookup: false,
             authentication_tolerate_lookup_failure: false,
@@ -144,11 +93,6 @@ impl ServingSettings {
             }
             (Some(_), Some(_)) | (None, None) => {}
         }
-        let paths = &auth.authorization_always_allow_paths;
-        if let Some(path) = paths.iter().find(|path| path.trim_end_matches('*').contains('*')) {
-            let why = "only the last character of a path may be *";
-            return Err(InvalidOption::new("--authorization-always-allow-paths", path, why));
-        }
         let streams = options.http2_max_streams_per_connection;
         Ok(Self {
             bind_address: options.bind_address,
@@ -160,12 +104,7 @@ impl ServingSettings {
             http2: !options.disable_http2_serving,
             http2_max_streams_per_connection: (streams > 0).then_some(streams),
             client_ca_file: auth.client_ca_file.clone(),
-            // A leading slash is optional upstream.
-            always_allow_paths: paths
-                .iter()
-                .filter(|path| !path.is_empty())
-                .map(|path| format!("/{}", path.trim_start_matches('/')))
-                .collect(),
+            always_allow_paths: open_paths(&auth.authorization_always_allow_paths)?,
             authentication_kubeconfig: auth.authentication_kubeconfig.clone(),
             authentication_skip_lookup: auth.authentication_skip_lookup,
             authentication_tolerate_lookup_failure: auth.authentication_tolerate_lookup_failure,
@@ -179,46 +118,38 @@ impl ServingSettings {
 }
 
 fn min_tls_version(name: &str) -> Result<TlsVersion, InvalidOption> {
-    match name {
-        "" | "VersionTLS12" => Ok(TlsVersion::V12),
-        "VersionTLS13" => Ok(TlsVersion::V13),
-        "VersionTLS10" | "VersionTLS11" => {
-            tracing::warn!(
-                version = name,
-                "--tls-min-version is ignored: the lowest TLS version of this program is VersionTLS12"
-            );
-            Ok(TlsVersion::V12)
-        }
-        other => {
-            let why = "write VersionTLS12 or VersionTLS13";
-            Err(InvalidOption::new("--tls-min-version", other, why))
-        }
+    if let "VersionTLS10" | "VersionTLS11" = name {
+        tracing::warn!(
+            version = name,
+            "--tls-min-version is ignored: the lowest TLS version of this program is VersionTLS12"
+        );
+        return Ok(TlsVersion::V12);
     }
+    let why = "write VersionTLS12 or VersionTLS13";
+    name.parse().map_err(|_| InvalidOption::new("--tls-min-version", name, why))
 }
 
-fn cipher_suites(names: &[String]) -> Result<Vec<&'static str>, InvalidOption> {
-    let option = "--tls-cipher-suites";
-    let mut suites = Vec::new();
-    for name in names.iter().filter(|name| !name.is_empty()) {
-        // Go has these two under a second name, without the hash.
-        let full = match name.strip_suffix("_CHACHA20_POLY1305") {
-            Some(_) => format!("{name}_SHA256"),
-            None => name.clone(),
+fn cipher_suites(names: &[String]) -> Result<CipherSuites, InvalidOption> {
+    let names: Vec<&String> = names.iter().filter(|name| !name.is_empty()).collect();
+    let suites = CipherSuites::parse(&names).map_err(|error| {
+        let (value, what) = match error {
+            InvalidTlsOption::NoSuite { names } => (names, "none of these is available"),
+            InvalidTlsOption::UnknownSuite { name } | InvalidTlsOption::Version(name) => {
+                (name, "unknown cipher suite")
+            }
         };
-        if let Some(known) = CIPHER_SUITES.iter().find(|known| **known == full) {
-            suites.push(*known);
-        } else if WEAK_CIPHER_SUITES.contains(&&*full) {
-            tracing::warn!(suite = name, "a cipher suite is ignored: this program does not have it");
-        } else if !TLS13_CIPHER_SUITES.contains(&&*full) {
-            let why = format!("unknown cipher suite; the suites are {}", CIPHER_SUITES.join(", "));
-            return Err(InvalidOption::new(option, name, why));
-        }
-    }
-    if suites.is_empty()
-        && !names.iter().all(|name| TLS13_CIPHER_SUITES.contains(&&**name) || name.is_empty())
-    {
-        let why = format!("none of these is available; the suites are {}", CIPHER_SUITES.join(", "));
-        return Err(InvalidOption::new(option, names.join(","), why));
+        let why = format!("{what}; the suites are {}", CipherSuites::supported().join(", "));
+        InvalidOption::new("--tls-cipher-suites", value, why)
+    })?;
+    for suite in suites.ignored() {
+        tracing::warn!(suite, "a cipher suite is ignored: this program does not have it");
     }
     Ok(suites)
+}
+
+fn open_paths(paths: &[String]) -> Result<OpenPaths, InvalidOption> {
+    let paths: Vec<&String> = paths.iter().filter(|path| !path.is_empty()).collect();
+    let why = "only the last character of a path may be *";
+    OpenPaths::parse(&paths)
+        .map_err(|invalid| InvalidOption::new("--authorization-always-allow-paths", invalid.path(), why))
 }
