@@ -45,6 +45,21 @@ impl Default for Timeouts {
     }
 }
 
+impl Timeouts {
+    /// The defaults, but a silent connection is closed within `limit`. The least limit is 4 s.
+    pub(crate) fn silence(limit: Duration) -> Self {
+        // The kernel counts in whole seconds.
+        let half = Duration::from_secs((limit.as_secs() / 2).max(2));
+        Self {
+            probe_after: half,
+            ping_answer: half,
+            keepalive_interval: Duration::from_secs(1),
+            tcp_user_timeout: 2 * half,
+            ..Self::default()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +73,24 @@ mod tests {
         // The kernel looks at the user timeout when a probe is due, so a probe has to be due at that moment.
         let after_first_probe = limits.tcp_user_timeout - limits.probe_after;
         assert_eq!(after_first_probe.as_secs() % limits.keepalive_interval.as_secs(), 0);
+    }
+
+    #[test]
+    fn a_silent_connection_is_given_up_within_a_shorter_limit() {
+        let check = |limit: u64, want: u64| {
+            let limits = Timeouts::silence(Duration::from_secs(limit));
+            assert_eq!(limits.probe_after + limits.ping_answer, Duration::from_secs(want));
+            assert_eq!(limits.tcp_user_timeout, Duration::from_secs(want));
+            assert_eq!(
+                (limits.tcp_user_timeout - limits.probe_after).as_secs()
+                    % limits.keepalive_interval.as_secs(),
+                0
+            );
+            assert_eq!(limits.plugin, Timeouts::default().plugin);
+        };
+        check(5, 4);
+        check(30, 30);
+        check(0, 4);
     }
 
     #[test]

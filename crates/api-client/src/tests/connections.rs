@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::{Authority, Credentials, Server, config, get, limits};
-use crate::client::client;
+use crate::client::{client, client_with_silence_limit};
 use crate::timeouts::Timeouts;
 
 /// A TCP proxy. Once told to stop, it forwards nothing on the connections that it has, and keeps them open: no FIN, no
@@ -92,6 +92,27 @@ async fn a_watch_over_http2_ends_when_its_peer_falls_silent() {
 
     let answer = timeout(Duration::from_secs(20), client.send(get("/after"))).await.unwrap().unwrap();
     assert_eq!(answer.status(), 200, "the next request takes a new connection");
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_request_on_a_dead_connection_fails_within_the_silence_limit() {
+    let authority = Authority::new();
+    let server = Server::start(&authority).await;
+    let proxy = Proxy::start(server.port).await;
+    let files = Credentials::new();
+    files.write("ca.crt", authority.pem());
+    let mut config = config(&server, &files.path("ca.crt"));
+    config.cluster_url = format!("https://127.0.0.1:{}", proxy.port).parse().unwrap();
+    let client = client_with_silence_limit(config, Duration::from_secs(4)).await.unwrap();
+    assert_eq!(client.send(get("/")).await.unwrap().status(), 200);
+    proxy.stop();
+    // The default limits would take 40 s.
+    let failed =
+        timeout(Duration::from_secs(20), client.send(get("/"))).await.expect("the silence was not noticed");
+    assert!(failed.is_err());
+    let answer = timeout(Duration::from_secs(20), client.send(get("/after"))).await.unwrap().unwrap();
+    assert_eq!(answer.status(), 200);
     assert_eq!(server.connections(), 2);
 }
 
