@@ -46,6 +46,15 @@ pub enum ConnectError {
 ///
 /// When there is no configuration or it is invalid. The server is not contacted.
 pub async fn connect(kubeconfig: Option<&Path>, master: Option<&str>) -> Result<ApiClient, ConnectError> {
+    let config = config(kubeconfig, master).await?;
+    let server = without_credentials(&config.cluster_url);
+    let client = client_from_config(config).await?;
+    tracing::info!(server, "using API server");
+    Ok(client)
+}
+
+/// The configuration of a client, with an URL that can be used.
+pub(crate) async fn config(kubeconfig: Option<&Path>, master: Option<&str>) -> Result<Config, ConnectError> {
     let master = master.map(url_of).transpose()?;
     let found = match kubeconfig {
         Some(path) => Ok(read(path).await?),
@@ -65,10 +74,7 @@ pub async fn connect(kubeconfig: Option<&Path>, master: Option<&str>) -> Result<
     if !matches!(config.cluster_url.scheme_str(), Some("https" | "http")) {
         return Err(ConnectError::Scheme(without_credentials(&config.cluster_url)));
     }
-    let server = without_credentials(&config.cluster_url);
-    let client = client_from_config(config).await?;
-    tracing::info!(server, "using API server");
-    Ok(client)
+    Ok(config)
 }
 
 /// Parses the value of `--master`. client-go takes an address without a scheme to be served without TLS.

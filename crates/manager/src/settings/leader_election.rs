@@ -63,14 +63,14 @@ impl TryFrom<&LeaderElectionOptions> for LeaderElectionSettings {
             );
             return Err(invalid("--leader-elect-renew-deadline", renew, why));
         }
-        if lease <= renew {
+        // The Lease stores whole seconds, so a fraction does not count.
+        if Duration::from_secs(lease.as_secs()) <= renew {
             let why = format!(
-                "it must be greater than --leader-elect-renew-deadline, which is {}",
+                "it must be greater, in whole seconds, than --leader-elect-renew-deadline, which is {}",
                 go_duration::format(renew)
             );
             return Err(invalid("--leader-elect-lease-duration", lease, why));
         }
-        // The Lease stores whole seconds.
         if lease.as_secs() > i32::MAX as u64 {
             return Err(invalid("--leader-elect-lease-duration", lease, "it is too long".into()));
         }
