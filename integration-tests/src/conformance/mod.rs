@@ -26,4 +26,4 @@ pub use play::{Failure, play};
 pub use scenario::{Compare, Repeated, Scenario, Step, recordings, recordings_folder};
 pub use settle::{Pace, settle};
 pub use snapshot::Snapshot;
-pub use test_bed::TestBed;
+pub use test_bed::{CONTROLLERS_USER, TestBed};

@@ -2,17 +2,37 @@
 
 use std::path::Path;
 
+use http::Request;
+use http::header::{AUTHORIZATION, HeaderValue};
 use jiff::Timestamp;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, User};
 use kube_endpoint_manager_core::{ApiClient, Settings};
+use serde_json::Value;
+use tower::ServiceExt;
 
 use super::{ConformanceError, Controllers, Pace, Parts, start_controllers_with, upstream_settings};
 
 /// The time on an in-process server's clock when it starts, in Unix seconds: after the timestamps that recordings give to
 /// existing pods, and before those that they set later.
 const START: i64 = 1_767_225_600;
+
+/// The user of the controllers in the request log of a server in this process. Requests of scenarios have none.
+pub const CONTROLLERS_USER: &str = "controllers";
+
+/// The token of [`CONTROLLERS_USER`].
+const CONTROLLERS_TOKEN: &str = "token-of-the-controllers";
+
+/// A client whose requests carry the token of [`CONTROLLERS_USER`].
+fn controllers_client(server: &EmbeddedApiServer) -> ApiClient {
+    let bearer = format!("Bearer {CONTROLLERS_TOKEN}");
+    let bearer = HeaderValue::try_from(bearer).ok();
+    ApiClient::for_tests(server.service().map_request(move |mut request: Request<kube::client::Body>| {
+        request.headers_mut().extend(bearer.clone().map(|bearer| (AUTHORIZATION, bearer)));
+        request
+    }))
+}
 
 /// A server and the controllers that run on it. Dropping it stops those in this process.
 pub struct TestBed {
@@ -39,22 +59,31 @@ impl TestBed {
     ///
     /// When the server or a controller does not start.
     pub async fn in_process_with(settings: &Settings) -> Result<Self, ConformanceError> {
+        Self::in_process_on([], settings).await
+    }
+
+    /// Starts a server in this process that has `objects`, and then controllers with `settings`.
+    ///
+    /// # Errors
+    ///
+    /// When the server or a controller does not start.
+    pub async fn in_process_on(
+        objects: impl IntoIterator<Item = Value>,
+        settings: &Settings,
+    ) -> Result<Self, ConformanceError> {
         let server = EmbeddedApiServer::builder()
             .start_time(Timestamp::from_second(START).unwrap_or_default())
+            .load(objects)
+            .token(CONTROLLERS_TOKEN, User { name: CONTROLLERS_USER.to_owned(), groups: Vec::new() })
             .build()
             .map_err(|error| ConformanceError::NotStarted {
                 what: "the server",
                 reason: error.to_string(),
             })?;
-        let client = ApiClient::for_tests(server.service());
-        let controllers = start_controllers_with(client.clone(), settings, server.now()).await?;
+        let controllers = start_controllers_with(controllers_client(&server), settings, server.now()).await?;
+        let client = Client::new(server.service(), "default");
         let embedded = Some((server, controllers));
-        Ok(Self {
-            client: client.kube().clone(),
-            pace: Pace::IN_PROCESS,
-            outlives_scenarios: false,
-            embedded,
-        })
+        Ok(Self { client, pace: Pace::IN_PROCESS, outlives_scenarios: false, embedded })
     }
 
     /// The cluster of a kubeconfig's current context, on which the controllers already run.

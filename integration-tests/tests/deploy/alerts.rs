@@ -1,0 +1,72 @@
+//! The alert rules: their expressions name existing metrics, and each has a section in docs/operations.md.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::manifests::{only, rendered};
+use crate::metrics_page::METRICS_PAGE;
+use crate::operations::anchors;
+use crate::queries::{check, referenced};
+
+/// The page that has a section for each alert.
+const RUNBOOK: &str =
+    "https://github.com/kube-endpoint-manager/kube-endpoint-manager/blob/main/docs/operations.md#";
+
+/// The alerting rules of all groups.
+fn alerts() -> Vec<Value> {
+    let objects = rendered("deploy/overlays/monitored");
+    let groups = only(&objects, "PrometheusRule", "")["spec"]["groups"].as_array().unwrap().clone();
+    let names: BTreeSet<&str> = groups.iter().map(|group| group["name"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), groups.len(), "two groups have one name");
+    groups.iter().flat_map(|group| group["rules"].as_array().unwrap().clone()).collect()
+}
+
+/// Whether Prometheus accepts a duration such as `5m`.
+fn is_duration(text: &str) -> bool {
+    let digits = text.trim_end_matches(['s', 'm', 'h']);
+    text.len() == digits.len() + 1 && digits.parse::<u32>().is_ok()
+}
+
+#[test]
+fn every_expression_names_metrics_that_exist() {
+    let alerts = alerts();
+    assert!(alerts.len() > 10);
+    for alert in &alerts {
+        let labels = check(alert["expr"].as_str().unwrap(), &METRICS_PAGE);
+        let labels = labels.unwrap_or_else(|error| panic!("{}: {error}", alert["alert"]));
+        for text in ["summary", "description"] {
+            for name in referenced(alert["annotations"][text].as_str().unwrap()) {
+                assert!(labels.contains(&name), "{} has no label {name}", alert["alert"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_alert_has_a_severity_and_texts_and_nothing_unknown() {
+    let mut names = BTreeSet::new();
+    for alert in alerts() {
+        let name = alert["alert"].as_str().unwrap();
+        assert!(names.insert(name.to_owned()), "two alerts have the name {name}");
+        assert!(name.starts_with("KubeEndpointManager"), "{name}");
+        let keys: BTreeSet<&str> = alert.as_object().unwrap().keys().map(String::as_str).collect();
+        let known = BTreeSet::from(["alert", "annotations", "expr", "for", "labels"]);
+        assert!(keys.is_subset(&known), "{name}: {keys:?}");
+        assert!(alert["for"].is_null() || is_duration(alert["for"].as_str().unwrap()), "{name}");
+        assert!(["critical", "warning"].contains(&alert["labels"]["severity"].as_str().unwrap()), "{name}");
+        let annotations: Vec<&String> = alert["annotations"].as_object().unwrap().keys().collect();
+        assert_eq!(annotations, ["description", "runbook_url", "summary"], "{name}");
+    }
+}
+
+#[test]
+fn every_alert_has_a_section_that_says_what_to_do() {
+    let anchors = anchors();
+    for alert in alerts() {
+        let url = alert["annotations"]["runbook_url"].as_str().unwrap();
+        let anchor = url.strip_prefix(RUNBOOK).unwrap_or_else(|| panic!("{url}"));
+        assert_eq!(anchor, alert["alert"].as_str().unwrap().to_lowercase());
+        assert!(anchors.contains(anchor), "docs/operations.md has no section {anchor}");
+    }
+}

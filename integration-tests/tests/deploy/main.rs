@@ -1,0 +1,16 @@
+//! What is in `deploy/` and `docs/operations.md`, compared with the program: permissions, flags, probes, metrics.
+#![allow(clippy::unwrap_used)]
+
+mod alerts;
+mod cluster_role;
+mod dashboard;
+mod image;
+mod manifests;
+mod metrics_page;
+mod objects;
+mod operations;
+mod pods;
+mod queries;
+mod rbac;
+mod turned_off;
+mod webhook;

@@ -1,0 +1,52 @@
+//! Renders the kustomizations in `deploy/` with kubectl.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The kustomizations whose objects are applied to a cluster.
+pub(crate) const KUSTOMIZATIONS: [&str; 4] =
+    ["deploy/base", "deploy/overlays/kubeadm", "deploy/overlays/k3s", "deploy/overlays/monitored"];
+
+/// The kustomization of the static pod, which is given to the kubelet.
+pub(crate) const STATIC_POD: &str = "deploy/overlays/kubeadm/static-pod";
+
+/// The objects of a kustomization.
+#[track_caller]
+pub(crate) fn rendered(kustomization: &str) -> Vec<Value> {
+    let kubectl = std::env::var_os("KUBECTL").unwrap_or_else(|| "kubectl".into());
+    let output = Command::new(kubectl).arg("kustomize").arg(root().join(kustomization)).output();
+    let output = output.unwrap_or_else(|error| {
+        panic!("kubectl cannot be started ({error}): install it, or set KUBECTL to the path of one")
+    });
+    let (text, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "kubectl kustomize {kustomization}: {errors}\nkubectl 1.27 or later is needed."
+    );
+    assert!(!errors.contains("deprecated"), "kubectl kustomize {kustomization}: {errors}");
+    documents(&text)
+}
+
+/// The documents of a YAML text.
+#[track_caller]
+pub(crate) fn documents(text: &str) -> Vec<Value> {
+    serde_saphyr::from_multiple(text).unwrap()
+}
+
+/// The only object of a kind and, unless it is empty, a name.
+#[track_caller]
+pub(crate) fn only<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
+    let mut found = objects
+        .iter()
+        .filter(|object| object["kind"] == kind && (name.is_empty() || object["metadata"]["name"] == name));
+    let object = found.next().unwrap_or_else(|| panic!("no {kind} {name}"));
+    assert!(found.next().is_none(), "more than one {kind} {name}");
+    object
+}

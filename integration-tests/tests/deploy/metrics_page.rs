@@ -1,0 +1,74 @@
+//! The metrics page of a running manager: the names of its series, and the values of their labels.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::read_to_string;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use kube_endpoint_api_client::{ApiClient, CountRequests};
+use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use kube_endpoint_manager_core::{Manager, Settings, metrics_recorder};
+use tower::Layer;
+
+use crate::manifests::root;
+
+/// The values of the labels of one series name.
+pub(crate) type Labels = BTreeMap<String, BTreeSet<String>>;
+
+/// The names of the series on a metrics page (those of histograms end in `_bucket`, `_sum` and `_count`) with their labels.
+#[derive(Debug)]
+pub(crate) struct MetricsPage {
+    pub(crate) series: BTreeMap<String, Labels>,
+    /// The names in the TYPE lines: one for each metric.
+    pub(crate) metrics: BTreeSet<String>,
+}
+
+impl MetricsPage {
+    pub(crate) fn parse(page: &str) -> Self {
+        let mut series: BTreeMap<String, Labels> = BTreeMap::new();
+        let types = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+        let metrics = types.map(str::to_owned).collect();
+        for line in page.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let (key, _) = line.rsplit_once(' ').unwrap();
+            let (name, labels) = key.split_once('{').unwrap_or((key, ""));
+            let all = series.entry(name.to_owned()).or_default();
+            // No label of ours has a value with a comma or an escaped character.
+            for (label, value) in labels.trim_end_matches('}').split(',').filter_map(|it| it.split_once('='))
+            {
+                all.entry(label.to_owned()).or_default().insert(value.trim_matches('"').to_owned());
+            }
+        }
+        Self { series, metrics }
+    }
+}
+
+/// The metrics page after a manager has run on the sample cluster for ten seconds.
+pub(crate) static METRICS_PAGE: LazyLock<MetricsPage> = LazyLock::new(|| {
+    let sample = read_to_string(root().join("crates/manager/sample/shop.json")).unwrap();
+    let sample: serde_json::Value = serde_json::from_str(&sample).unwrap();
+    let recorder = metrics_recorder().unwrap();
+    let _current = metrics::set_default_local_recorder(&recorder);
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let server = EmbeddedApiServer::builder().load([sample]).build().unwrap();
+        let counted = CountRequests::new("192.0.2.1:6443").layer(server.service());
+        let manager =
+            Manager::new(ApiClient::for_tests(counted), &Settings::default(), server.now(), 1).unwrap();
+        manager.run(tokio::time::sleep(Duration::from_secs(10))).await.unwrap();
+    });
+    recorder.handle().run_upkeep();
+    MetricsPage::parse(&recorder.handle().render())
+});
+
+#[test]
+fn a_page_is_read() {
+    let page = MetricsPage::parse(
+        "# HELP a b\n# TYPE a counter\na{x=\"1\",y=\"z\"} 3\na{x=\"2\",y=\"z\"} 0\n\nb 1\n",
+    );
+    let values = |values: &[&str]| values.iter().map(|it| (*it).to_owned()).collect::<BTreeSet<_>>();
+    assert_eq!(page.series["a"]["x"], values(&["1", "2"]));
+    assert_eq!(page.series["a"]["y"], values(&["z"]));
+    assert!(page.series["b"].is_empty());
+    assert_eq!(page.metrics, values(&["a"]));
+}

@@ -1,0 +1,291 @@
+//! Roles and bindings read from manifests, and whether they allow a request: the rules of Kubernetes' RBAC authorizer.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// `rbac.authorization.k8s.io/v1` PolicyRule.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Rule {
+    pub(crate) verbs: Vec<String>,
+    pub(crate) api_groups: Vec<String>,
+    pub(crate) resources: Vec<String>,
+    pub(crate) resource_names: Vec<String>,
+    #[serde(rename = "nonResourceURLs")]
+    pub(crate) non_resource_urls: Vec<String>,
+}
+
+/// What a request asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Attributes {
+    pub(crate) verb: String,
+    pub(crate) group: String,
+    /// The plural name, and the subresource after a slash. Empty for a request of no resource.
+    pub(crate) resource: String,
+    /// Empty for all namespaces and for cluster-scoped resources.
+    pub(crate) namespace: String,
+    /// Empty for none.
+    pub(crate) name: String,
+    pub(crate) path: String,
+}
+
+impl Attributes {
+    /// What a request asks for, as kube-apiserver reads it from the request's method, path and query.
+    pub(crate) fn of(method: &str, path: &str, query: &str) -> Self {
+        let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let (group, rest) = match segments.as_slice() {
+            ["api", _, rest @ ..] if !rest.is_empty() => ("", rest),
+            ["apis", group, _, rest @ ..] if !rest.is_empty() => (*group, rest),
+            _ => {
+                let verb = method.to_ascii_lowercase();
+                return Self { verb, path: path.to_owned(), ..Self::default() };
+            }
+        };
+        let (namespace, rest) = match rest {
+            ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (*namespace, rest),
+            rest => ("", rest),
+        };
+        let parameters: Vec<(&str, &str)> =
+            query.split('&').filter_map(|parameter| parameter.split_once('=')).collect();
+        let parameter = |name: &str| parameters.iter().find(|(it, _)| *it == name).map(|(_, value)| *value);
+        // A list or watch of one object by its name counts as a request for that name.
+        let selector = parameter("fieldSelector").map(|it| it.replace("%3D", "=")).unwrap_or_default();
+        let selected =
+            selector.strip_prefix("metadata.name=").map(|it| it.trim_start_matches('=').to_owned());
+        let named = rest.get(1).map(|name| (*name).to_owned());
+        let verb = match (method, &named) {
+            ("GET", Some(_)) => "get",
+            ("GET", None) if matches!(parameter("watch"), Some("1" | "true")) => "watch",
+            ("GET", None) => "list",
+            ("POST", _) => "create",
+            ("PUT", _) => "update",
+            ("PATCH", _) => "patch",
+            ("DELETE", Some(_)) => "delete",
+            ("DELETE", None) => "deletecollection",
+            _ => method,
+        };
+        let subresource = rest.get(2).map(|subresource| format!("/{subresource}")).unwrap_or_default();
+        Self {
+            verb: verb.to_owned(),
+            group: group.to_owned(),
+            resource: format!("{}{subresource}", rest[0]),
+            namespace: namespace.to_owned(),
+            name: named.or(selected).unwrap_or_default(),
+            path: String::new(),
+        }
+    }
+}
+
+impl Rule {
+    /// Whether the rule allows a request in a namespace that it applies to.
+    pub(crate) fn allows(&self, request: &Attributes) -> bool {
+        let has = |list: &[String], wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
+        if !has(&self.verbs, &request.verb) {
+            return false;
+        }
+        if request.resource.is_empty() {
+            return self.non_resource_urls.iter().any(|url| match url.strip_suffix('*') {
+                Some(start) => request.path.starts_with(start),
+                None => *url == request.path,
+            });
+        }
+        let any_with_subresource = request.resource.split_once('/').map(|(_, sub)| format!("*/{sub}"));
+        has(&self.api_groups, &request.group)
+            && (has(&self.resources, &request.resource)
+                || any_with_subresource.is_some_and(|any| self.resources.contains(&any)))
+            && (self.resource_names.is_empty() || self.resource_names.contains(&request.name))
+    }
+
+    /// The rules that each allow one verb on one resource of one group, or on one path, and together what this one does.
+    pub(crate) fn parts(&self) -> Vec<Self> {
+        let mut parts = Vec::new();
+        for verb in &self.verbs {
+            let of_verb = Self { verbs: vec![verb.clone()], ..Self::default() };
+            for group in &self.api_groups {
+                parts.extend(self.resources.iter().map(|resource| Self {
+                    api_groups: vec![group.clone()],
+                    resources: vec![resource.clone()],
+                    resource_names: self.resource_names.clone(),
+                    ..of_verb.clone()
+                }));
+            }
+            parts.extend(
+                self.non_resource_urls
+                    .iter()
+                    .map(|url| Self { non_resource_urls: vec![url.clone()], ..of_verb.clone() }),
+            );
+        }
+        parts
+    }
+}
+
+/// A rule and the only namespace in which it holds; `None` for all.
+pub(crate) type Granted = (Option<String>, Rule);
+
+/// The rules that `objects` grant to a subject. `subject` is the kind and the name, and for a ServiceAccount the namespace.
+/// `existing` has the rules of Roles that a binding refers to and that are in every cluster.
+#[track_caller]
+pub(crate) fn granted(
+    objects: &[Value],
+    existing: &[(&str, Rule)],
+    subject: (&str, &str, Option<&str>),
+) -> Vec<Granted> {
+    let mut granted = Vec::new();
+    for binding in objects {
+        let namespace = match binding["kind"].as_str() {
+            Some("ClusterRoleBinding") => None,
+            Some("RoleBinding") => Some(binding["metadata"]["namespace"].as_str().unwrap().to_owned()),
+            _ => continue,
+        };
+        let is_subject = |it: &Value| {
+            it["kind"] == subject.0 && it["name"] == subject.1 && it["namespace"].as_str() == subject.2
+        };
+        if !binding["subjects"].as_array().unwrap().iter().any(is_subject) {
+            continue;
+        }
+        let reference = &binding["roleRef"];
+        let is_role = |object: &&Value| {
+            let in_namespace = reference["kind"] == "ClusterRole"
+                || object["metadata"]["namespace"].as_str() == namespace.as_deref();
+            object["kind"] == reference["kind"]
+                && object["metadata"]["name"] == reference["name"]
+                && in_namespace
+        };
+        let rules: Vec<Rule> = match objects.iter().find(is_role) {
+            Some(role) => serde_json::from_value(role["rules"].clone()).unwrap(),
+            None => existing
+                .iter()
+                .filter(|(name, _)| reference["name"] == *name)
+                .map(|(_, rule)| rule.clone())
+                .collect(),
+        };
+        assert!(!rules.is_empty(), "no rules for {reference}");
+        granted.extend(rules.into_iter().map(|rule| (namespace.clone(), rule)));
+    }
+    granted
+}
+
+/// Whether one of the rules allows the request.
+pub(crate) fn allowed(granted: &[Granted], request: &Attributes) -> bool {
+    granted.iter().any(|(namespace, rule)| {
+        namespace.as_ref().is_none_or(|namespace| *namespace == request.namespace) && rule.allows(request)
+    })
+}
+
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn request(text: &str) -> Attributes {
+        let mut words = text.split(' ').map(str::to_owned);
+        let mut next = || words.next().unwrap_or_default();
+        let (verb, target) = (next(), next());
+        if target.starts_with('/') {
+            return Attributes { verb, path: target, ..Attributes::default() };
+        }
+        let (group, resource) = target.split_once(':').unwrap();
+        let (group, resource) = (group.to_owned(), resource.to_owned());
+        Attributes { verb, group, resource, namespace: next(), name: next(), path: String::new() }
+    }
+
+    fn objects() -> Vec<Value> {
+        let subjects = json!([{"kind": "ServiceAccount", "name": "it", "namespace": "home"}]);
+        vec![
+            json!({"kind": "ClusterRole", "metadata": {"name": "wide"}, "rules": [
+                {"apiGroups": [""], "resources": ["pods", "services/status"], "verbs": ["list", "get"]},
+                {"apiGroups": ["apps"], "resources": ["*/scale"], "verbs": ["*"]},
+                {"nonResourceURLs": ["/metrics", "/debug/*"], "verbs": ["get"]},
+            ]}),
+            json!({"kind": "Role", "metadata": {"name": "narrow", "namespace": "home"}, "rules": [
+                {"apiGroups": ["g"], "resources": ["leases"], "resourceNames": ["mine"], "verbs": ["update"]},
+            ]}),
+            json!({"kind": "Role", "metadata": {"name": "narrow", "namespace": "abroad"}, "rules": [
+                {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+            ]}),
+            json!({"kind": "ClusterRoleBinding", "roleRef": {"kind": "ClusterRole", "name": "wide"}, "subjects": subjects}),
+            json!({"kind": "RoleBinding", "metadata": {"namespace": "home"}, "roleRef": {"kind": "Role", "name": "narrow"},
+                "subjects": subjects}),
+            json!({"kind": "RoleBinding", "metadata": {"namespace": "abroad"}, "roleRef": {"kind": "Role", "name": "narrow"},
+                "subjects": [{"kind": "User", "name": "it"}]}),
+        ]
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: bool) {
+        let granted = granted(&objects(), &[], ("ServiceAccount", "it", Some("home")));
+        assert_eq!(allowed(&granted, &request(text)), expected, "{text}");
+    }
+
+    #[test]
+    fn attributes_follow_from_method_path_and_query() {
+        let check = |method, path, query, expected: &str| {
+            assert_eq!(Attributes::of(method, path, query), request(expected), "{method} {path} {query}");
+        };
+        check("GET", "/api/v1/pods", "watch=1", "watch :pods");
+        check("GET", "/api/v1/pods", "limit=500", "list :pods");
+        check("GET", "/api/v1/namespaces/a/services/b", "", "get :services a b");
+        check("PUT", "/api/v1/namespaces/a/services/b/status", "", "update :services/status a b");
+        check(
+            "POST",
+            "/apis/authentication.k8s.io/v1/tokenreviews",
+            "",
+            "create authentication.k8s.io:tokenreviews",
+        );
+        check("DELETE", "/apis/g/v1/namespaces/a/leases/b", "", "delete g:leases a b");
+        check("GET", "/api/v1/namespaces/a", "", "get :namespaces  a");
+        check(
+            "GET",
+            "/apis/g/v1/namespaces/a/leases",
+            "watch=true&fieldSelector=metadata.name%3Db",
+            "watch g:leases a b",
+        );
+        check("GET", "/apis/discovery.k8s.io/v1", "", "get /apis/discovery.k8s.io/v1");
+        check("GET", "/version", "", "get /version");
+    }
+
+    #[test]
+    fn a_request_is_allowed_by_one_rule_with_its_verb_group_resource_and_name() {
+        check("list :pods", true);
+        check("list :pods anywhere", true);
+        check("watch :pods", false);
+        check("list apps:pods", false);
+        check("get :services/status a b", true);
+        check("get :services a b", false);
+        check("get :pods/status a b", false);
+        check("patch apps:deployments/scale a b", true);
+        check("patch apps:deployments a b", false);
+    }
+
+    #[test]
+    fn a_role_holds_in_its_namespace_for_its_names() {
+        check("update g:leases home mine", true);
+        check("update g:leases home", false);
+        check("update g:leases home yours", false);
+        check("update g:leases abroad mine", false);
+    }
+
+    #[test]
+    fn paths_are_matched_as_a_whole_or_by_their_beginning() {
+        check("get /metrics", true);
+        check("get /metrics/slis", false);
+        check("get /debug/flags/v", true);
+        check("post /metrics", false);
+    }
+
+    #[test]
+    fn a_binding_grants_to_its_subjects_only() {
+        assert_eq!(granted(&objects(), &[], ("User", "other", None)), []);
+        let user = granted(&objects(), &[], ("User", "it", None));
+        assert!(allowed(&user, &request("delete :nodes abroad")));
+        assert!(!allowed(&user, &request("delete :nodes")));
+    }
+
+    #[test]
+    fn parts_of_a_rule_have_one_verb_and_one_target() {
+        let role = &objects()[0];
+        let rules: Vec<Rule> = serde_json::from_value(role["rules"].clone()).unwrap();
+        let counts: Vec<usize> = rules.iter().map(|rule| rule.parts().len()).collect();
+        assert_eq!(counts, [4, 1, 2]);
+    }
+}
