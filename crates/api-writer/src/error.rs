@@ -51,6 +51,10 @@ pub enum WriteError {
         /// The server's message.
         message: String,
     },
+    /// The write was not begun, because the process does not hold the lease, or is about to release it. The next leader
+    /// syncs all keys.
+    #[error("this process does not hold the lease, so it writes nothing")]
+    Fenced,
     /// There was no valid answer: the connection broke, or the answer was late or invalid. It is unknown whether the write
     /// was carried out.
     #[error("{0}")]
@@ -67,7 +71,7 @@ impl WriteError {
             Self::Busy { code, .. } | Self::Refused { code, .. } | Self::Failed { code, .. } => {
                 (*code != 0).then_some(*code)
             }
-            Self::Unknown(_) => None,
+            Self::Unknown(_) | Self::Fenced => None,
         }
     }
 
@@ -90,12 +94,13 @@ impl WriteError {
     }
 
     /// Whether a plan cannot go on after a create that failed like this: the server wants a pause, the namespace takes no
-    /// objects, or the plan was made from a cache that is out of date.
+    /// objects, the plan was made from a cache that is out of date, or the process may not write.
     pub(crate) fn ends_a_plan(&self) -> bool {
         match self {
             Self::NamespaceTerminating(_)
             | Self::AlreadyExists(_)
             | Self::CacheBehind(_)
+            | Self::Fenced
             | Self::Busy { .. } => true,
             Self::Conflict(_)
             | Self::NotFound(_)
@@ -105,9 +110,10 @@ impl WriteError {
         }
     }
 
-    /// Whether further deletes are not tried after one that failed like this: the server wants a pause or does not answer.
+    /// Whether further deletes are not tried after one that failed like this: the server wants a pause or does not
+    /// answer, or the process may not write.
     pub fn ends_deletes(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::Unknown(_))
+        matches!(self, Self::Busy { .. } | Self::Unknown(_) | Self::Fenced)
     }
 
     /// The error that a response other than a success describes.
@@ -230,5 +236,6 @@ mod tests {
         assert!(busy(429).is_refusal() && busy(429).is_common());
         assert!(!busy(503).is_refusal() && busy(503).is_common());
         assert!(WriteError::Unknown("the connection broke".into()).is_common());
+        assert!(WriteError::Fenced.is_refusal() && !WriteError::Fenced.is_common());
     }
 }

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::{Endpoints, EventType, PlannedEvent, ResourceVersion, Service, Text};
 use serde::Serialize;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Notify, mpsc};
 
 use crate::clock::Clock;
 use crate::writer::ApiWriter;
@@ -89,12 +90,13 @@ struct Recorded {
 pub struct EventRecorder {
     component: Arc<str>,
     queue: mpsc::Sender<Recorded>,
+    stopped: Arc<Notify>,
     clock: Clock,
 }
 
 impl EventRecorder {
-    /// A recorder, and the task that sends its events. The task ends when the last recorder is dropped and every event is
-    /// sent.
+    /// A recorder, and the task that sends its events. The task ends when every event is sent after [`Self::shut_down`], or
+    /// after the last recorder was dropped.
     pub fn new(
         component: &str,
         writer: ApiWriter,
@@ -104,7 +106,14 @@ impl EventRecorder {
         let (sender, receiver) = mpsc::channel(LONGEST_QUEUE);
         let component: Arc<str> = component.into();
         let sink = sink::Sink::new(Arc::clone(&component), writer, clock, seed);
-        (Self { component, queue: sender, clock }, sink.run(receiver))
+        let stopped = Arc::new(Notify::new());
+        let task = sink.run(receiver, Arc::clone(&stopped));
+        (Self { component, queue: sender, stopped, clock }, task)
+    }
+
+    /// Takes no more events. The task ends when those that wait are sent.
+    pub fn shut_down(&self) {
+        self.stopped.notify_one();
     }
 
     /// Records an event without waiting. If too many events wait to be sent, it is dropped with a warning in the log.
@@ -116,8 +125,14 @@ impl EventRecorder {
             message: event.message.clone(),
             at: self.clock.now(),
         };
-        if self.queue.try_send(recorded).is_err() {
-            tracing::warn!(component = &*self.component, %event, "event dropped: too many are waiting to be sent");
+        match self.queue.try_send(recorded) {
+            Ok(()) => {}
+            Err(TrySendError::Closed(_)) => {
+                tracing::debug!(component = &*self.component, %event, "event dropped: shutting down");
+            }
+            Err(TrySendError::Full(_)) => {
+                tracing::warn!(component = &*self.component, %event, "event dropped: too many are waiting to be sent");
+            }
         }
     }
 }

@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod error;
 pub mod events;
+pub mod fence;
 pub mod limiter;
 pub mod name_generator;
 pub mod observer;
@@ -17,6 +18,7 @@ pub mod writer;
 pub use clock::Clock;
 pub use error::WriteError;
 pub use events::{EventRecorder, EventSubject};
+pub use fence::{LastWrites, WriteFence};
 pub use limiter::RequestLimiter;
 pub use observer::{WriteObserver, WriteRecord};
 pub use sync_context::{SyncContext, SyncDetails};

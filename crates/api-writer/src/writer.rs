@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::WriteError;
+use crate::fence::{WriteFence, WriteInFlight};
 use crate::limiter::RequestLimiter;
 use crate::observer::{WriteObserver, WriteRecord};
 use crate::request_span::RequestSpan;
@@ -22,6 +23,9 @@ use crate::tracked::Operation;
 
 /// Time limit for an answer. Upstream's clients have none, so a hanging request blocks its key.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Asks for the metadata of a list's objects only.
+const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// An object that can be written.
 pub trait Writable: Serialize + Send + Sync {
@@ -80,6 +84,12 @@ pub struct Written {
     pub metadata: ObjectMeta,
 }
 
+/// A list of metadata.
+#[derive(Deserialize)]
+struct WrittenList {
+    items: Vec<Written>,
+}
+
 impl Written {
     /// The resource version.
     pub fn version(&self) -> ResourceVersion {
@@ -92,6 +102,7 @@ impl Written {
 pub struct ApiWriter {
     client: ApiClient,
     limiter: RequestLimiter,
+    fence: WriteFence,
     user_agent: Arc<str>,
     observer: Option<Arc<dyn WriteObserver>>,
 }
@@ -114,7 +125,19 @@ struct Typed<'a, T> {
 impl ApiWriter {
     /// A writer. The user agent identifies the controller in the server's audit log and managedFields, as upstream's does.
     pub fn new(client: ApiClient, limiter: RequestLimiter, user_agent: impl Into<Arc<str>>) -> Self {
-        Self { client, limiter, user_agent: user_agent.into(), observer: None }
+        Self { client, limiter, fence: WriteFence::default(), user_agent: user_agent.into(), observer: None }
+    }
+
+    /// The same, with a fence that decides whether writes are begun. By default it is always open.
+    #[must_use]
+    pub fn with_fence(mut self, fence: WriteFence) -> Self {
+        self.fence = fence;
+        self
+    }
+
+    /// The fence that decides whether writes are begun. Reads do not depend on it.
+    pub fn fence(&self) -> &WriteFence {
+        &self.fence
     }
 
     /// The same, with an observer that is told of each write of an output object.
@@ -136,7 +159,7 @@ impl ApiWriter {
     /// Any [`WriteError`]. Unless [`WriteError::is_refusal`], the object may exist. `NotFound` if the namespace does not.
     pub async fn create<T: Writable>(&self, object: &T) -> Result<Written, WriteError> {
         let metadata = object.metadata();
-        let answer = self.stored(Method::POST, T::collection_path(&metadata.namespace), Some(object)).await;
+        let answer = self.store(Method::POST, T::collection_path(&metadata.namespace), object).await;
         self.observe::<T>(Operation::Create, &metadata.key(), None, &answer);
         Ok(answer?.0)
     }
@@ -149,7 +172,7 @@ impl ApiWriter {
     pub async fn update<T: Writable>(&self, object: &T) -> Result<Written, WriteError> {
         let metadata = object.metadata();
         let key = metadata.key();
-        let answer = self.stored(Method::PUT, object_path::<T>(&key), Some(object)).await;
+        let answer = self.store(Method::PUT, object_path::<T>(&key), object).await;
         self.observe::<T>(Operation::Update, &key, Some(metadata.resource_version), &answer);
         Ok(answer?.0)
     }
@@ -160,7 +183,8 @@ impl ApiWriter {
     ///
     /// Any [`WriteError`]; `NotFound` if the object does not exist.
     pub async fn get<T: Writable>(&self, key: &ObjectKey) -> Result<Written, WriteError> {
-        Ok(self.stored::<T>(Method::GET, object_path::<T>(key), None).await?.0)
+        let path = object_path::<T>(key);
+        serde_json::from_slice(&self.read(&path).await?).map_err(|error| unreadable(&path, &error))
     }
 
     /// Deletes the object with this uid. If another object has its name, the server answers `Conflict`. Without a uid, the
@@ -205,10 +229,24 @@ impl ApiWriter {
             options["preconditions"] = preconditions;
         }
         let body = serde_json::to_vec(&options).map_err(|error| WriteError::Unknown(error.to_string()))?;
-        let answer = self.send(Method::DELETE, &object_path::<T>(key), "application/json", body).await;
-        let answer = answer.map(|(code, _)| (Written::default(), code));
+        let answer = self.delete_path::<T>(&object_path::<T>(key), body).await;
+        let answer = answer.map(|code| (Written::default(), code));
         self.observe::<T>(Operation::Delete, key, version, &answer);
         answer.map(drop)
+    }
+
+    async fn delete_path<T: Writable>(&self, path: &str, body: Vec<u8>) -> Result<u16, WriteError> {
+        let (write, waited) = self.begin(&Method::DELETE, Some(T::PLURAL)).await?;
+        match self.send_write(Method::DELETE, path, "application/json", body, waited).await {
+            Ok((code, _)) => {
+                write.wrote_without_version();
+                Ok(code)
+            }
+            Err(error) => {
+                write.failed(&error);
+                Err(error)
+            }
+        }
     }
 
     /// Tells the observer how a write ended.
@@ -242,14 +280,26 @@ impl ApiWriter {
     /// Any [`WriteError`] except `NotFound`.
     pub async fn service(&self, key: &ObjectKey) -> Result<Option<Service>, WriteError> {
         let path = format!("/api/v1/namespaces/{}/services/{}", key.namespace, key.name);
-        let answer = match self.send(Method::GET, &path, "application/json", Vec::new()).await {
-            Ok((_, answer)) => answer,
-            Err(WriteError::NotFound(_)) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let read = serde_json::from_slice(&answer);
-        read.map(Some)
-            .map_err(|error| WriteError::Unknown(format!("the answer to {path} cannot be read: {error}")))
+        self.read_json(&path).await
+    }
+
+    /// Lists the metadata of the objects of a kind that a selector selects: `labelSelector=` or `fieldSelector=` and the
+    /// percent-encoded selector. The list is consistent: it shows all writes that were answered before. It does not wait for
+    /// the rate limiter, which limits what is written.
+    ///
+    /// # Errors
+    ///
+    /// Any [`WriteError`].
+    pub async fn list_metadata<T: Writable>(
+        &self,
+        namespace: &str,
+        selector: &str,
+    ) -> Result<Vec<Written>, WriteError> {
+        let path = format!("{}?{selector}", T::collection_path(namespace));
+        let formats = ("application/json", METADATA_ONLY);
+        let (_, answer) = self.send(Method::GET, &path, formats, Vec::new(), Duration::ZERO).await?;
+        let list: WrittenList = serde_json::from_slice(&answer).map_err(|error| unreadable(&path, &error))?;
+        Ok(list.items)
     }
 
     /// Reads an object from the server in a form of the caller's. Returns none if it does not exist.
@@ -262,14 +312,7 @@ impl ApiWriter {
         key: &ObjectKey,
     ) -> Result<Option<D>, WriteError> {
         let path = object_path::<T>(key);
-        let answer = match self.send(Method::GET, &path, "application/json", Vec::new()).await {
-            Ok((_, answer)) => answer,
-            Err(WriteError::NotFound(_)) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let read = serde_json::from_slice(&answer);
-        read.map(Some)
-            .map_err(|error| WriteError::Unknown(format!("the answer to {path} cannot be read: {error}")))
+        self.read_json(&path).await
     }
 
     /// The name under which the server records the writes in managedFields: the user agent up to its version.
@@ -277,42 +320,106 @@ impl ApiWriter {
         self.user_agent.split('/').next().unwrap_or_default()
     }
 
-    async fn stored<T: Writable>(
+    async fn read_json<D: DeserializeOwned>(&self, path: &str) -> Result<Option<D>, WriteError> {
+        let answer = match self.read(path).await {
+            Ok(answer) => answer,
+            Err(WriteError::NotFound(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        serde_json::from_slice(&answer).map(Some).map_err(|error| unreadable(path, &error))
+    }
+
+    /// Waits for the rate limiter and sends a request that reads.
+    async fn read(&self, path: &str) -> Result<bytes::Bytes, WriteError> {
+        let waited = self.limiter.acquire().await;
+        self.client.waited_for_rate_limiter(Method::GET.as_str(), waited);
+        let formats = ("application/json", "application/json");
+        let (_, answer) = self.send(Method::GET, path, formats, Vec::new(), waited).await?;
+        Ok(answer)
+    }
+
+    /// Creates or replaces an object. Returns its metadata and the status of the answer.
+    async fn store<T: Writable>(
         &self,
         method: Method,
         path: String,
-        object: Option<&T>,
+        object: &T,
     ) -> Result<(Written, u16), WriteError> {
-        let body = match object {
-            Some(object) => {
-                serde_json::to_vec(&Typed { api_version: T::API_VERSION, kind: T::KIND, object }).map_err(
-                    |error| WriteError::Refused { code: 0, message: format!("cannot be encoded: {error}") },
-                )?
+        let body = serde_json::to_vec(&Typed { api_version: T::API_VERSION, kind: T::KIND, object });
+        let unencodable =
+            |error| WriteError::Refused { code: 0, message: format!("cannot be encoded: {error}") };
+        let body = body.map_err(unencodable)?;
+        let (write, waited) = self.begin(&method, Some(T::PLURAL)).await?;
+        let answer = self.send_write(method, &path, "application/json", body, waited).await;
+        let stored = answer.and_then(|(code, answer)| {
+            let written: Written =
+                serde_json::from_slice(&answer).map_err(|error| unreadable(&path, &error))?;
+            Ok((written, code))
+        });
+        match &stored {
+            Ok((written, _)) if written.version() == ResourceVersion::default() => {
+                write.wrote_without_version()
             }
-            None => Vec::new(),
-        };
-        let (code, answer) = self.send(method, &path, "application/json", body).await?;
-        serde_json::from_slice(&answer)
-            .map(|written| (written, code))
-            .map_err(|error| WriteError::Unknown(format!("the answer to {path} cannot be read: {error}")))
+            Ok((written, _)) => write.wrote(written.version()),
+            Err(error) => write.failed(error),
+        }
+        stored
     }
 
-    /// Waits for the rate limiter, sends one request and reads the whole answer. Returns the status and the body.
-    pub(crate) async fn send(
+    /// Creates or changes an event.
+    pub(crate) async fn send_event(
         &self,
         method: Method,
         path: &str,
         content_type: &'static str,
         body: Vec<u8>,
+    ) -> Result<(), WriteError> {
+        let (_write, waited) = self.begin(&method, None).await?;
+        self.send_write(method, path, content_type, body, waited).await.map(drop)
+    }
+
+    /// Waits for the rate limiter, then begins a write. Returns how long it waited.
+    async fn begin(
+        &self,
+        method: &Method,
+        kind: Option<&'static str>,
+    ) -> Result<(WriteInFlight, Duration), WriteError> {
+        let begun = self.fence.begin(kind, self.limiter.acquire()).await?;
+        self.client.waited_for_rate_limiter(method.as_str(), begun.1);
+        Ok(begun)
+    }
+
+    /// Sends a request that writes, and abandons it at the time limit of the fence.
+    async fn send_write(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: Vec<u8>,
+        waited: Duration,
     ) -> Result<(u16, bytes::Bytes), WriteError> {
-        let waited = self.limiter.acquire().await;
-        self.client.waited_for_rate_limiter(method.as_str(), waited);
+        let late = format!("{method} {path}: no answer before the lease had to be renewed");
+        let request = self.send(method, path, (content_type, "application/json"), body, waited);
+        self.fence.within_limit(request).await.unwrap_or(Err(WriteError::Unknown(late)))
+    }
+
+    /// Sends one request and reads the whole answer. `formats` are the types of the body and of the answer; `waited` is how
+    /// long the request has waited for the rate limiter. Returns the status and the body.
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        formats: (&'static str, &'static str),
+        body: Vec<u8>,
+        waited: Duration,
+    ) -> Result<(u16, bytes::Bytes), WriteError> {
+        let (content_type, accept) = formats;
         let span = RequestSpan::begin(&method, path, waited);
         let mut request = Request::builder()
             .method(&method)
             .uri(path)
             .header(header::CONTENT_TYPE, content_type)
-            .header(header::ACCEPT, "application/json")
+            .header(header::ACCEPT, accept)
             .header(header::USER_AGENT, &*self.user_agent)
             .body(Body::from(body))
             .map_err(|error| WriteError::Refused { code: 0, message: format!("{path}: {error}") })?;
@@ -343,6 +450,10 @@ impl ApiWriter {
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     (seconds > 0).then(|| Duration::from_secs(seconds))
+}
+
+fn unreadable(path: &str, error: &serde_json::Error) -> WriteError {
+    WriteError::Unknown(format!("the answer to {path} cannot be read: {error}"))
 }
 
 fn uid_precondition(uid: Option<&Text>) -> Option<serde_json::Value> {

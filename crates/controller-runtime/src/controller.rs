@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder};
-use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
 use kube_endpoint_informer::Cluster;
 use kube_endpoint_workqueue::{AfterRetries, RetryPolicy, run_workers_observed};
 
@@ -40,20 +40,44 @@ impl<R: Reconciler> Controller<R> {
         Self { runtime }
     }
 
-    /// Waits until the caches of the kinds that it reads are synced, then syncs keys until [`Self::shut_down`], and after it the keys that are queued
-    /// already, as upstream. Delayed keys are left to the next process.
+    /// Waits until the caches of the kinds that it reads are synced, then syncs keys until [`Self::shut_down`], and after it
+    /// the keys that are queued already, as upstream. Delayed keys are left to the next process.
+    ///
+    /// With [`RuntimeOptions::standby`](crate::RuntimeOptions::standby) it begins with all keys.
     ///
     /// # Panics
     ///
     /// When a sync panics: a controller must not run on with fewer workers.
     pub async fn run(self) {
+        self.run_after(None).await;
+    }
+
+    /// As [`Self::run`], for a process that takes over from another one. `unread` is a version that the API server had when
+    /// the lease was taken. Until the cache of the outputs has read as far, the outputs of a key are compared with the
+    /// server's before anything is written for it, since they may have been written by the process before.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::run`].
+    pub async fn take_over(self, unread: ResourceVersion) {
+        self.run_after(Some(unread)).await;
+    }
+
+    async fn run_after(self, unread: Option<ResourceVersion>) {
         let runtime = self.runtime;
         tokio::select! {
             biased;
             () = runtime.stopped.notified() => return,
             () = runtime.cluster().synced_kinds(R::kinds()) => {}
         }
+        if let Some(unread) = unread {
+            runtime.expect_unread(unread);
+        }
+        let was_standby = runtime.end_standby();
         runtime.reconciler.start(&runtime);
+        if was_standby {
+            runtime.queue_all_keys().await;
+        }
         let (syncing, observing) = (Arc::clone(&runtime), Arc::clone(&runtime));
         let config = runtime.reconciler.config();
         let then = if config.options.slow_retries {
@@ -80,6 +104,7 @@ impl<R: Reconciler> Controller<R> {
             () = runtime.reconciler.background(&runtime) => {}
             () = runtime.wake_after_outages() => {}
             () = runtime.resync_periodically() => {}
+            () = runtime.finish_take_over() => {}
         }
     }
 

@@ -11,28 +11,46 @@ use crate::{ForeignWrite, Output, Reconciler, Runtime};
 
 impl<R: Reconciler> Handler for Runtime<R> {
     fn on_pod(&self, event: &PodEvent) {
+        if self.is_standby() {
+            return;
+        }
         self.reconciler.on_pod(self, event);
     }
 
     fn on_service(&self, change: &Change<Service>) {
+        if self.is_standby() {
+            return;
+        }
         self.reconciler.on_service(self, change);
     }
 
     fn on_node(&self, change: &Change<Node>) {
+        if self.is_standby() {
+            return;
+        }
         self.reconciler.on_node(self, change);
     }
 
     fn on_endpoint_slice(&self, change: &Change<EndpointSlice>) {
+        if self.is_standby() {
+            return;
+        }
         self.observe_if_output(change);
         self.reconciler.on_endpoint_slice(self, change);
     }
 
     fn on_endpoints(&self, change: &Change<Endpoints>) {
+        if self.is_standby() {
+            return;
+        }
         self.observe_if_output(change);
         self.reconciler.on_endpoints(self, change);
     }
 
     fn on_relisted(&self, kind: Kind, scope: &Scope) {
+        if self.is_standby() {
+            return;
+        }
         if kind == R::Output::INFORMER_KIND {
             // All namespaces have the same position if they are listed together.
             let position = self.position(scope.namespace().unwrap_or_default());

@@ -10,6 +10,7 @@
 //! by the object that was written, which may no longer name the key that it was written for. They remove themselves when
 //! the cache shows them. [`Runtime::forget`] drops both.
 
+mod all_keys;
 mod cause;
 mod conflicts;
 mod controller;
@@ -24,6 +25,7 @@ mod output;
 mod reconciler;
 mod resync;
 mod runtime;
+mod take_over;
 
 pub use cause::Cause;
 pub use controller::Controller;

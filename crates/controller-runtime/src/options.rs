@@ -15,15 +15,19 @@ pub struct RuntimeOptions {
     /// The shortest time between two resyncs (`--min-resync-period`). Each resync waits up to twice as long. Zero turns
     /// them off.
     pub min_resync_period: Duration,
+    /// Whether another process may write the outputs until [`Controller::run`](crate::Controller::run) is called. Until then
+    /// changes are not looked at; the controller begins with a sync of all keys.
+    pub standby: bool,
 }
 
 impl Default for RuntimeOptions {
-    /// Both gates on, and upstream's resync period of twelve hours.
+    /// Both gates on, upstream's resync period of twelve hours, and no standby.
     fn default() -> Self {
         Self {
             slow_retries: true,
             foreign_write_backoff: true,
             min_resync_period: Duration::from_secs(12 * 3600),
+            standby: false,
         }
     }
 }

@@ -32,6 +32,10 @@ pub trait Output: Writable + Clone + 'static {
     /// The cached objects of an owner, of all managers.
     fn of_owner(cluster: &Cluster, owner: &ObjectKey) -> Vec<Arc<Self>>;
 
+    /// The selector of [`ApiWriter::list_metadata`](kube_endpoint_api_writer::ApiWriter::list_metadata) that selects the
+    /// objects of an owner.
+    fn selector(owner: &ObjectKey) -> String;
+
     /// The updates and deletes of a plan that are safe when `missing`, objects that the plan creates, do not exist.
     /// `existing` are the cached objects of the owner.
     fn writes_without(existing: &[Arc<Self>], rest: Writes<Self>, missing: &[Self]) -> Writes<Self>;
@@ -49,6 +53,10 @@ impl Output for EndpointSlice {
         cluster.slices_of(owner)
     }
 
+    fn selector(owner: &ObjectKey) -> String {
+        format!("labelSelector=kubernetes.io%2Fservice-name%3D{}", owner.name)
+    }
+
     fn writes_without(existing: &[Arc<Self>], rest: Writes<Self>, missing: &[Self]) -> Writes<Self> {
         writes_without(existing, rest, missing)
     }
@@ -64,6 +72,10 @@ impl Output for Endpoints {
 
     fn of_owner(cluster: &Cluster, owner: &ObjectKey) -> Vec<Arc<Self>> {
         cluster.endpoints(owner).into_iter().collect()
+    }
+
+    fn selector(owner: &ObjectKey) -> String {
+        format!("fieldSelector=metadata.name%3D{}", owner.name)
     }
 
     /// A plan of Endpoints has one write.

@@ -47,7 +47,7 @@ impl Config {
 ///
 /// The `on_` methods are called as those of [`Handler`](kube_endpoint_informer::Handler): in order for each kind, without
 /// a lock, and while the watch waits, so that they only queue keys. They are called from the first list on, before the
-/// first sync.
+/// first sync; with [`RuntimeOptions::standby`], from the call of [`Controller::run`](crate::Controller::run) on.
 pub trait Reconciler: Sized + Send + Sync + 'static {
     /// The kind of object that it writes.
     type Output: Output;
@@ -68,7 +68,8 @@ pub trait Reconciler: Sized + Send + Sync + 'static {
     /// Whether this controller maintains an output object; other controllers may write the same kind.
     fn manages(&self, output: &Self::Output) -> bool;
 
-    /// Called once the caches of its kinds are synced, before the first sync.
+    /// Called once the caches of its kinds are synced, before the first sync. After a take-over it is called again when the
+    /// cache of the outputs shows everything that the leader before has written.
     fn start(&self, _runtime: &Runtime<Self>) {}
 
     /// Runs beside the workers, and is dropped when they end.
@@ -134,6 +135,8 @@ pub enum Outcome {
     Stale,
     /// The API server asked for a pause. The sync is repeated after it.
     Paused,
+    /// The process may not write now. The sync is repeated when it may.
+    Fenced,
 }
 
 impl Outcome {
@@ -143,6 +146,7 @@ impl Outcome {
             Self::Done => "done",
             Self::Stale => "stale",
             Self::Paused => "paused",
+            Self::Fenced => "fenced",
         }
     }
 }

@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_informer::Kind;
 use tokio::time::{Instant, sleep};
 
+use crate::all_keys::AllKeys;
 use crate::failing::STEP;
 use crate::{Cause, Reconciler, Runtime};
 
@@ -28,35 +28,19 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
-    /// Syncs the keys of all Services, and of all Endpoints that have no Service, over ten minutes.
+    /// Syncs all keys over ten minutes.
     async fn resync(&self) {
         let cluster = self.cluster();
         let keys = cluster.count(Kind::Services) + cluster.count(Kind::Endpoints);
         tracing::info!(queue = self.queue.name(), keys, "resync");
-        let page = keys.div_ceil(RESYNC_STEPS).max(1);
-        let mut after = ObjectKey::default();
-        loop {
-            let keys = cluster.services_after(&after, page);
-            let Some(last) = keys.last() else { break };
-            after = last.clone();
-            self.resync_keys(keys).await;
+        let mut all = AllKeys::default();
+        while let Some(keys) = all.next_page(cluster, keys.div_ceil(RESYNC_STEPS).max(1)) {
+            self.metrics.resynced_keys.increment(keys.len() as u64);
+            for key in keys {
+                self.add(key, Cause::Resync);
+            }
+            sleep(RESYNC_STEP).await;
         }
-        let mut after = ObjectKey::default();
-        loop {
-            let mut keys = cluster.endpoints_after(&after, page);
-            let Some(last) = keys.last() else { break };
-            after = last.clone();
-            keys.retain(|key| cluster.service(key).is_none());
-            self.resync_keys(keys).await;
-        }
-    }
-
-    async fn resync_keys(&self, keys: Vec<ObjectKey>) {
-        self.metrics.resynced_keys.increment(keys.len() as u64);
-        for key in keys {
-            self.add(key, Cause::Resync);
-        }
-        sleep(RESYNC_STEP).await;
     }
 
     /// Syncs keys that failed in an outage when it has ended, some every tenth of a second.

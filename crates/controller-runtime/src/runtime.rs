@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use crate::failing::FailingKeys;
 use crate::key_state::KeyStates;
 use crate::metrics::Metrics;
+use crate::take_over::TakeOver;
 use crate::{Cause, ForeignWrite, Outcome, Output, Reconciler, RuntimeOptions, StateCounts, SyncError};
 
 /// How long a sync waits for the cache at most: the event that it waits for may have come already, or may never come.
@@ -40,6 +41,7 @@ pub struct Runtime<R: Reconciler> {
     pub(crate) seed: u64,
     pub(crate) failing: FailingKeys,
     pub(crate) metrics: Metrics,
+    pub(crate) take_over: TakeOver,
     cluster: Cluster,
     events: EventRecorder,
     clock: Clock,
@@ -84,6 +86,7 @@ impl<R: Reconciler> Runtime<R> {
             seed,
             failing: FailingKeys::default(),
             metrics: Metrics::register(config.queue_name),
+            take_over: TakeOver::new(config.options.standby),
             random: Mutex::new(ChaCha8Rng::seed_from_u64(seed)),
             keys: KeyStates::default(),
             writes_after_failed_create: config.writes_after_failed_create,
@@ -279,6 +282,11 @@ impl<R: Reconciler> Runtime<R> {
                 continue;
             }
             if !(answered || writes.is_empty()) {
+                let current = self.outputs_are_current(key).await;
+                if !matches!(current, Ok(true)) {
+                    self.keys.with(key, |state| state.trigger_time.carry_over(trigger_time));
+                    return Err(vec![Self::not_current(key, current.err())]);
+                }
                 // Before the first write: another client may be faster than its answer.
                 self.keys.with(key, |state| state.foreign.answered(Instant::now()));
                 answered = true;
@@ -456,13 +464,24 @@ impl<R: Reconciler> Runtime<R> {
 
     /// One sync, with its errors sorted.
     pub(crate) async fn sync(&self, key: &ObjectKey) -> Result<Outcome, SyncError> {
+        // A process that does not hold the lease writes nothing, so its syncs wait.
+        self.writer.writer().fence().opened().await;
         let began = Instant::now();
-        let result = self.reconciler.sync(self, key).await;
+        let mut was_compared = self.is_compared(key);
+        let mut result = self.reconciler.sync(self, key).await;
+        // The first sync after a take-over may end with a comparison of the outputs; the next one carries the plan out.
+        while self.is_compared(key) && !std::mem::replace(&mut was_compared, true) {
+            result = self.reconciler.sync(self, key).await;
+        }
         self.keys.with(key, |state| state.foreign.synced(began));
         let error = match result {
             Ok(outcome) => return Ok(outcome),
             Err(error) => error,
         };
+        if error.writes().iter().any(|failed| failed.error == WriteError::Fenced) {
+            self.add(key.clone(), Cause::Retry);
+            return Ok(Outcome::Fenced);
+        }
         for FailedWrite { error, .. } in error.writes() {
             if let WriteError::Busy { message, retry_after: Some(pause), .. } = error {
                 tracing::info!(queue = self.queue.name(), %key, message, ?pause, "the API server asked for a pause");

@@ -114,7 +114,7 @@ impl Reconciler for EndpointSliceReconciler {
     fn observe(&self, attempt: &Attempt<'_, ObjectKey, Outcome, SyncError>) {
         self.metrics.synced(match attempt.result {
             // The sync is not over yet.
-            Ok(Outcome::Paused) => return,
+            Ok(Outcome::Paused | Outcome::Fenced) => return,
             Ok(Outcome::Stale) => SyncResult::Stale,
             Ok(Outcome::Done) => SyncResult::Success,
             Err(_) => SyncResult::Error,

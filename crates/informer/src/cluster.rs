@@ -193,6 +193,11 @@ impl Cluster {
         self.inner.endpoints.table.read().keys_after(after, limit)
     }
 
+    /// As [`Self::services_after`], for the Services that EndpointSlices belong to. These Services need not exist.
+    pub fn slice_owners_after(&self, after: &ObjectKey, limit: usize) -> Vec<ObjectKey> {
+        self.inner.endpoint_slices.table.read().owners_after(after, limit)
+    }
+
     /// All Endpoints objects, sorted.
     pub fn endpoints_keys(&self) -> Vec<ObjectKey> {
         self.inner.endpoints.table.read().iter().map(|endpoints| endpoints.key()).collect()

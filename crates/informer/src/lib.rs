@@ -45,6 +45,7 @@ pub use progress::Position;
 pub use run::run;
 pub use shard::{InvalidShard, Shard};
 pub use status::{KindFailure, KindStatus, ListWatchVerb};
+pub use version_check::server_version_of;
 pub use view::{Scope, View};
 
 use futures::{Stream, StreamExt};

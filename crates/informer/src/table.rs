@@ -59,6 +59,18 @@ impl<T> Default for Namespace<T> {
     }
 }
 
+/// The keys after `after` that are made of a namespace and the names in a map.
+fn names_after<V>(
+    names: &BTreeMap<Text, V>,
+    namespace: &Text,
+    after: &ObjectKey,
+) -> impl Iterator<Item = ObjectKey> {
+    let start =
+        if *namespace == after.namespace { Bound::Excluded(after.name.clone()) } else { Bound::Unbounded };
+    let names = names.range((start, Bound::Unbounded));
+    names.map(|(name, _)| ObjectKey { namespace: namespace.clone(), name: name.clone() })
+}
+
 impl<T: Indexed> Table<T> {
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
         self.namespaces.get(namespace)?.items.get(name)
@@ -83,16 +95,19 @@ impl<T: Indexed> Table<T> {
     /// The keys after `after`, sorted, `limit` at most.
     pub(crate) fn keys_after(&self, after: &ObjectKey, limit: usize) -> Vec<ObjectKey> {
         let namespaces = self.namespaces.range(after.namespace.clone()..);
-        let keys = namespaces.flat_map(|(namespace, Namespace { items, .. })| {
-            let start = if *namespace == after.namespace {
-                Bound::Excluded(after.name.clone())
-            } else {
-                Bound::Unbounded
-            };
-            let names = items.range((start, Bound::Unbounded));
-            names.map(|(name, _)| ObjectKey { namespace: namespace.clone(), name: name.clone() })
-        });
-        keys.take(limit).collect()
+        namespaces
+            .flat_map(|(namespace, objects)| names_after(&objects.items, namespace, after))
+            .take(limit)
+            .collect()
+    }
+
+    /// The keys after `after` of the Services that objects belong to, sorted, `limit` at most.
+    pub(crate) fn owners_after(&self, after: &ObjectKey, limit: usize) -> Vec<ObjectKey> {
+        let namespaces = self.namespaces.range(after.namespace.clone()..);
+        namespaces
+            .flat_map(|(namespace, objects)| names_after(&objects.by_service, namespace, after))
+            .take(limit)
+            .collect()
     }
 
     /// The objects of a Service, sorted by name.

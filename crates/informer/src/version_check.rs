@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use kube_endpoint_core_model::ResourceVersion;
-use tokio::time::{Instant, sleep_until};
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, Pod, ResourceVersion, Service};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::error::ListWatchError;
 use crate::request::{Target, get, list_path, read_all};
-use crate::{ApiClient, Cluster, Object, ReflectorOptions, Scope, decode};
+use crate::{ApiClient, Cluster, Kind, Object, ReflectorOptions, Scope, View, decode};
 
 /// The shortest time between two checks on an open watch.
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
@@ -119,6 +119,43 @@ impl VersionChecks {
         }
         self.unexplained = Some(now);
         false
+    }
+}
+
+/// The server's current version of a kind in a view, from a consistent list of at most one object: everything that was written before
+/// the call has this version or a lower one.
+///
+/// # Errors
+///
+/// If the server does not answer with a list within the time limit.
+pub async fn server_version_of(
+    client: &ApiClient,
+    view: &View,
+    kind: Kind,
+    limit: Duration,
+) -> Result<ResourceVersion, String> {
+    let client = client.clone();
+    // A list of one namespace has the version of the whole server.
+    let scope = view.scopes(kind).into_iter().next().unwrap_or(Scope::All);
+    let asked = async {
+        match kind {
+            Kind::Pods => server_version::<Pod>(client, Target::new(&Pod::RESOURCE, &scope), limit).await,
+            Kind::Services => {
+                server_version::<Service>(client, Target::new(&Service::RESOURCE, &scope), limit).await
+            }
+            Kind::Nodes => server_version::<Node>(client, Target::new(&Node::RESOURCE, &scope), limit).await,
+            Kind::EndpointSlices => {
+                server_version::<EndpointSlice>(client, Target::new(&EndpointSlice::RESOURCE, &scope), limit)
+                    .await
+            }
+            Kind::Endpoints => {
+                server_version::<Endpoints>(client, Target::new(&Endpoints::RESOURCE, &scope), limit).await
+            }
+        }
+    };
+    match timeout(limit, asked).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("no answer within {limit:?}")),
     }
 }
 

@@ -52,7 +52,7 @@ pub use kube_endpoint_api_client::{ApiClient, ClientError, client_from_config};
 pub use kube_endpoint_informer::ReflectorOptions;
 pub use leader::connect_for_lease;
 pub use line_printer::LinePrinter;
-pub use manager::{Manager, ManagerError, RunningControllers};
+pub use manager::{Manager, ManagerError, ManagerHandle, RunningControllers};
 pub use metrics::metrics_recorder;
 pub use options::Options;
 pub use settings::{

@@ -206,5 +206,7 @@ async fn the_manager_fails_when_a_controller_ends_unexpectedly() {
     sleep(seconds(5)).await;
     assert!(!ended.is_finished());
     controllers.mirroring.unwrap().shut_down();
-    assert!(matches!(ended.await.unwrap(), Err(ManagerError::TaskEnded)));
+    assert!(
+        matches!(ended.await.unwrap(), Err(ManagerError::TaskEnded { name }) if name == "endpointslice mirroring controller")
+    );
 }

@@ -9,7 +9,7 @@ use http::Method;
 use kube_endpoint_core_model::time::rfc3339;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::correlator::{Correlator, Delivery, Series};
 use super::{EventSubject, Recorded};
@@ -40,8 +40,17 @@ impl Sink {
         Self { component, writer, clock, random, correlator: Correlator::new() }
     }
 
-    pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Recorded>) {
-        while let Some(event) = queue.recv().await {
+    pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Recorded>, stopped: Arc<Notify>) {
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = stopped.notified() => {
+                    queue.close();
+                    continue;
+                }
+                event = queue.recv() => event,
+            };
+            let Some(event) = event else { return };
             let name = format!("{}.{:016x}", event.subject.name, self.random.next_u64());
             let Some(Delivery { key, message, series }) = self.correlator.decide(&event, name) else {
                 continue;
@@ -73,7 +82,7 @@ impl Sink {
                     // The first delay is random, so that clients do not retry at the same time.
                     if unanswered == 1 { PAUSE.mul_f64(self.random.random::<f64>()) } else { PAUSE }
                 }
-                WriteError::NamespaceTerminating(_) | WriteError::AlreadyExists(_) => {
+                WriteError::NamespaceTerminating(_) | WriteError::AlreadyExists(_) | WriteError::Fenced => {
                     tracing::debug!(component = &*self.component, %error, "event refused");
                     return false;
                 }
@@ -121,7 +130,7 @@ impl Sink {
         });
         let path = format!("/api/v1/namespaces/{namespace}/events");
         let body = body.to_string().into_bytes();
-        self.writer.send(Method::POST, &path, "application/json", body).await.map(drop)
+        self.writer.send_event(Method::POST, &path, "application/json", body).await
     }
 
     async fn increment_count(
@@ -137,7 +146,7 @@ impl Sink {
         });
         let path = format!("/api/v1/namespaces/{}/events/{}", namespace_of(&event.subject), series.name);
         let body = patch.to_string().into_bytes();
-        self.writer.send(Method::PATCH, &path, "application/merge-patch+json", body).await.map(drop)
+        self.writer.send_event(Method::PATCH, &path, "application/merge-patch+json", body).await
     }
 }
 
@@ -227,6 +236,30 @@ mod tests {
         assert_eq!(play(&[LOST; 50], &["m"]).await.len(), 12);
         assert_eq!(methods(play(&[BUSY, BUSY], &["m"]).await), ["POST", "POST", "POST"]);
         assert_eq!(play(&[BUSY; 50], &["m"]).await.len(), 11);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_shutdown_the_waiting_events_are_sent_and_no_later_ones() {
+        let count = Arc::new(Mutex::new(0));
+        let answered = Arc::clone(&count);
+        let service = tower::service_fn(move |_: Request<Body>| {
+            *answered.lock().unwrap() += 1;
+            async { Response::builder().status(201).body(Body::from(b"{}".to_vec())) }
+        });
+        let client = kube_endpoint_api_client::ApiClient::for_tests(service);
+        let writer = ApiWriter::new(client, RequestLimiter::unlimited(), "test");
+        let clock = Clock::starting_at("2024-01-01T00:00:00Z".parse().unwrap());
+        let (recorder, task) = EventRecorder::new("endpoint-slice-controller", writer, clock, 1);
+        let record = |message: &str| {
+            let subject = EventSubject { name: "web".into(), ..EventSubject::default() };
+            recorder.record(subject, &PlannedEvent::warning("FailedToUpdateEndpointSlices", message));
+        };
+        record("a");
+        record("b");
+        recorder.shut_down();
+        task.await;
+        record("c");
+        assert_eq!(*count.lock().unwrap(), 2);
     }
 
     #[tokio::test(start_paused = true)]

@@ -61,6 +61,11 @@ impl MirroringReconciler {
         if replaced.is_empty() {
             return Ok(());
         }
+        // The mirrored slices that replace them must exist.
+        let current = runtime.outputs_are_current(&service.key).await;
+        if !current.map_err(|error| failed_delete(orphans, error))? {
+            return Ok(());
+        }
         let asked = runtime.writer().writer().service(&service.key).await;
         let asked = asked.map_err(|error| failed_delete(orphans, error))?;
         // Otherwise the cache will tell soon, and start a sync.

@@ -1,0 +1,52 @@
+//! All keys that a sync may have something to do for.
+
+use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_informer::Cluster;
+
+/// Visits the keys of all Services, then those of Endpoints without a Service, then those of slices with neither. Each key
+/// comes once, in pages, so that no lock is held for long.
+#[derive(Default)]
+pub(crate) struct AllKeys {
+    source: Source,
+    after: ObjectKey,
+}
+
+#[derive(Clone, Copy, Default)]
+enum Source {
+    #[default]
+    Services,
+    Endpoints,
+    SliceOwners,
+}
+
+impl AllKeys {
+    /// The next page, which may be empty; none after the last. It is made from `limit` objects at most.
+    pub(crate) fn next_page(&mut self, cluster: &Cluster, limit: usize) -> Option<Vec<ObjectKey>> {
+        loop {
+            let mut keys = match self.source {
+                Source::Services => cluster.services_after(&self.after, limit),
+                Source::Endpoints => cluster.endpoints_after(&self.after, limit),
+                Source::SliceOwners => cluster.slice_owners_after(&self.after, limit),
+            };
+            if let Some(last) = keys.last() {
+                self.after = last.clone();
+                keys.retain(|key| self.is_first_visit(cluster, key));
+                return Some(keys);
+            }
+            self.after = ObjectKey::default();
+            self.source = match self.source {
+                Source::Services => Source::Endpoints,
+                Source::Endpoints => Source::SliceOwners,
+                Source::SliceOwners => return None,
+            };
+        }
+    }
+
+    fn is_first_visit(&self, cluster: &Cluster, key: &ObjectKey) -> bool {
+        match self.source {
+            Source::Services => true,
+            Source::Endpoints => cluster.service(key).is_none(),
+            Source::SliceOwners => cluster.service(key).is_none() && cluster.endpoints(key).is_none(),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! A controller that begins while another process was the leader before.
+//!
+//! A standby keeps nothing for any key: what the leader does is none of its own writes, and no foreign write either. When it
+//! becomes the leader, it syncs all keys.
+//!
+//! Its cache may not show the last writes of the leader before. If the version of these is not known, the outputs of a key
+//! are compared with the API server's before the first write for this key, until the cache has read as far as the server
+//! was when the lease was taken.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use kube_endpoint_api_writer::{FailedWrite, Operation, Writable, WriteError, Written};
+use kube_endpoint_core_model::{ObjectKey, ResourceVersion, Text};
+use kube_endpoint_tracker::CachePosition;
+use parking_lot::Mutex;
+use tokio::task::yield_now;
+use tokio::time::sleep;
+
+use crate::all_keys::AllKeys;
+use crate::{Cause, Output, Reconciler, Runtime};
+
+/// Objects of one page when all keys are queued.
+const PAGE: usize = 1000;
+/// How often the position of the cache is looked at.
+const POLL: Duration = Duration::from_secs(1);
+
+/// What a new leader has to take into account.
+#[derive(Debug, Default)]
+pub(crate) struct TakeOver {
+    is_standby: AtomicBool,
+    unread: Mutex<Option<Unread>>,
+}
+
+/// Writes of the leader before that the cache of the outputs may not show.
+#[derive(Debug)]
+struct Unread {
+    until: ResourceVersion,
+    /// The epoch of each namespace that is listed by itself, or of all, when the lease was taken.
+    epochs: HashMap<Text, u64>,
+    /// Keys whose outputs were the same in the cache and on the server. The cache has shown the leader's writes since.
+    compared: HashSet<ObjectKey>,
+}
+
+impl Unread {
+    /// Whether a cache with this position in a namespace shows everything. A new epoch begins with a complete list.
+    fn is_read(&self, namespace: &Text, position: CachePosition) -> bool {
+        let epoch = self.epochs.get(namespace).or_else(|| self.epochs.get(""));
+        epoch.is_none_or(|epoch| position.epoch != *epoch) || position.version >= self.until
+    }
+}
+
+impl TakeOver {
+    pub(crate) fn new(is_standby: bool) -> Self {
+        Self { is_standby: is_standby.into(), unread: Mutex::default() }
+    }
+}
+
+impl<R: Reconciler> Runtime<R> {
+    /// Whether another process may write the outputs. Changes are then not looked at.
+    pub(crate) fn is_standby(&self) -> bool {
+        self.take_over.is_standby.load(Ordering::Acquire)
+    }
+
+    /// Records that the cache of the outputs may not show everything up to this version of the server.
+    pub(crate) fn expect_unread(&self, until: ResourceVersion) {
+        let epoch = |namespace: &Text| (namespace.clone(), self.position(namespace).epoch);
+        let mut epochs: HashMap<Text, u64> = self.cluster().view().namespaces().map(epoch).collect();
+        if epochs.is_empty() {
+            epochs.extend([epoch(&Text::default())]);
+        }
+        *self.take_over.unread.lock() = Some(Unread { until, epochs, compared: HashSet::new() });
+    }
+
+    /// Ends the standby; returns whether it was one. Changes are looked at from now on.
+    pub(crate) fn end_standby(&self) -> bool {
+        self.take_over.is_standby.swap(false, Ordering::AcqRel)
+    }
+
+    /// Queues all keys.
+    pub(crate) async fn queue_all_keys(&self) {
+        let mut all = AllKeys::default();
+        while let Some(keys) = all.next_page(self.cluster(), PAGE) {
+            for key in keys {
+                self.add(key, Cause::Takeover);
+            }
+            yield_now().await;
+        }
+    }
+
+    /// Whether the cache shows what the leader before wrote for a key. If this is not known, the cache is compared with the
+    /// server. This sync must not write then, because its plan may be older than the cache is now. The key is synced again:
+    /// at once if the cache and the server agree, otherwise when the cache shows a change.
+    ///
+    /// # Errors
+    ///
+    /// When the server does not say.
+    pub async fn outputs_are_current(&self, key: &ObjectKey) -> Result<bool, WriteError> {
+        if !self.must_compare(key) {
+            return Ok(true);
+        }
+        let position = self.position(&key.namespace);
+        let selector = R::Output::selector(key);
+        let listed = self.writer.writer().list_metadata::<R::Output>(&key.namespace, &selector).await?;
+        let cached = R::Output::of_owner(self.cluster(), key);
+        if is_same(&cached, &listed) {
+            tracing::debug!(queue = self.queue.name(), %key, ?position, "the cache shows what the server has");
+            if let Some(unread) = &mut *self.take_over.unread.lock() {
+                unread.compared.insert(key.clone());
+            }
+        } else {
+            self.defer(key);
+        }
+        Ok(false)
+    }
+
+    /// Whether the outputs of a key were compared with the server, and were the same.
+    pub(crate) fn is_compared(&self, key: &ObjectKey) -> bool {
+        self.take_over.unread.lock().as_ref().is_some_and(|unread| unread.compared.contains(key))
+    }
+
+    fn must_compare(&self, key: &ObjectKey) -> bool {
+        let position = self.position(&key.namespace);
+        let unread = self.take_over.unread.lock();
+        unread
+            .as_ref()
+            .is_some_and(|unread| !unread.is_read(&key.namespace, position) && !unread.compared.contains(key))
+    }
+
+    /// Waits until the cache shows everything that the leader before wrote. Objects of keys that are gone are looked for once
+    /// more then.
+    pub(crate) async fn finish_take_over(&self) {
+        while self.take_over.unread.lock().as_ref().is_some_and(|unread| {
+            let mut namespaces = unread.epochs.keys();
+            namespaces.any(|namespace| !unread.is_read(namespace, self.position(namespace)))
+        }) {
+            sleep(POLL).await;
+        }
+        if self.take_over.unread.lock().take().is_some() {
+            self.reconciler.start(self);
+        }
+        std::future::pending().await
+    }
+
+    /// The error of a sync that must not write: [`Self::outputs_are_current`] is false or failed.
+    pub(crate) fn not_current(key: &ObjectKey, error: Option<WriteError>) -> FailedWrite {
+        let behind = || {
+            let why = "the cache may not show what the leader before has written".to_owned();
+            WriteError::CacheBehind(why)
+        };
+        let error = error.unwrap_or_else(behind);
+        FailedWrite { operation: Operation::Update, object: key.clone(), error }
+    }
+}
+
+/// Whether the cached objects are those that the server listed, in these versions.
+fn is_same<O: Writable>(cached: &[Arc<O>], listed: &[Written]) -> bool {
+    let of_cached = cached.iter().map(|it| it.metadata());
+    let cached: HashSet<_> = of_cached.map(|it| (&it.name, it.resource_version)).collect();
+    cached.len() == listed.len()
+        && listed.iter().all(|it| cached.contains(&(&it.metadata.name, it.version())))
+}

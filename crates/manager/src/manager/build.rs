@@ -1,0 +1,142 @@
+//! Builds the controllers from the settings.
+
+use kube_endpoint_api_client::ApiClient;
+use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter, WriteFence};
+use kube_endpoint_informer::Cluster;
+
+use super::ManagerError;
+use super::tasks::NamedTasks;
+use crate::controller_name::ControllerName;
+use crate::settings::Settings;
+
+/// Derives one seed for each user of randomness from the manager's seed, so that no two draw the same numbers.
+pub(super) struct Seeds(pub(super) u64);
+
+impl Seeds {
+    pub(super) fn next(&mut self) -> u64 {
+        // SplitMix64's increment. It is odd, so that the sequence visits every number.
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.0
+    }
+}
+
+/// The parts that controllers are built from.
+pub(super) struct Build<'a> {
+    pub(super) client: ApiClient,
+    pub(super) cluster: Cluster,
+    pub(super) clock: Clock,
+    pub(super) seeds: Seeds,
+    pub(super) fence: WriteFence,
+    /// The tasks that send events.
+    pub(super) event_tasks: NamedTasks,
+    pub(super) recorders: Vec<EventRecorder>,
+    pub(super) settings: &'a Settings,
+}
+
+#[cfg_attr(
+    not(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring")),
+    expect(dead_code, reason = "unused in a build without controllers")
+)]
+impl Build<'_> {
+    /// A writer with its own rate limit, as in upstream's controllers, and an event recorder that shares it.
+    fn writer(
+        &mut self,
+        name: ControllerName,
+        component: &str,
+    ) -> Result<(ApiWriter, EventRecorder), ManagerError> {
+        let limiter = RequestLimiter::new(self.settings.qps, self.settings.burst)?;
+        let agent = format!("kube-endpoint-manager/{} {name}", env!("CARGO_PKG_VERSION"));
+        let writer = ApiWriter::new(self.client.clone(), limiter, agent).with_fence(self.fence.clone());
+        let (events, sending) = EventRecorder::new(component, writer.clone(), self.clock, self.seeds.next());
+        self.event_tasks.spawn(format!("event recorder of the {name} controller"), sending);
+        self.recorders.push(events.clone());
+        Ok((writer, events))
+    }
+
+    #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+    fn runtime_options(&self) -> kube_endpoint_controller_runtime::RuntimeOptions {
+        use crate::gates::Gate;
+
+        kube_endpoint_controller_runtime::RuntimeOptions {
+            slow_retries: self.settings.gates.is_on(Gate::SlowRetries),
+            foreign_write_backoff: self.settings.gates.is_on(Gate::ForeignWriteBackoff),
+            min_resync_period: self.settings.min_resync_period,
+            standby: self.settings.leader_election.is_some(),
+        }
+    }
+
+    #[cfg(feature = "endpointslice")]
+    pub(super) fn endpoint_slice_controller(
+        &mut self,
+    ) -> Result<kube_endpoint_endpointslice_controller::EndpointSliceController, ManagerError> {
+        use crate::gates::Gate;
+        use kube_endpoint_endpointslice_controller::{
+            ControllerOptions, EndpointSliceController, PlanOptions,
+        };
+
+        let component = kube_endpoint_endpointslice_controller::controller::EVENT_COMPONENT;
+        let (writer, events) = self.writer(ControllerName::EndpointSlice, component)?;
+        let settings = self.settings;
+        let tolerates_nodes = settings.gates.is_on(Gate::TopologyNodeTolerance);
+        let topology_node_tolerance = if tolerates_nodes { settings.topology_node_tolerance } else { 0.0 };
+        let mut options = ControllerOptions::default();
+        options.plan = PlanOptions::default()
+            .with_max_endpoints_per_slice(settings.max_endpoints_per_slice)
+            .with_tolerate_unready_annotation(settings.gates.is_on(Gate::TolerateUnreadyAnnotation))
+            .with_safe_write_order(settings.gates.is_on(Gate::SafeWriteOrder))
+            .with_slice_compaction(settings.gates.is_on(Gate::SliceCompaction))
+            .with_topology_node_tolerance(topology_node_tolerance);
+        options.workers = settings.endpoint_slice_workers;
+        options.batch_period = settings.endpoint_slice_batch_period;
+        options.node_zone_resync = settings.gates.is_on(Gate::NodeZoneResync);
+        options.missing_node_resync = settings.gates.is_on(Gate::MissingNodeResync);
+        options.writes_after_failed_create = settings.gates.is_on(Gate::WritesAfterFailedCreate);
+        options.runtime = self.runtime_options();
+        let seed = self.seeds.next();
+        Ok(EndpointSliceController::new(self.cluster.clone(), writer, events, self.clock, options, seed))
+    }
+
+    #[cfg(feature = "endpoints")]
+    pub(super) fn endpoints_controller(
+        &mut self,
+    ) -> Result<kube_endpoint_endpoints_controller::EndpointsController, ManagerError> {
+        use crate::gates::Gate;
+        use kube_endpoint_endpoints_controller::{ControllerOptions, EndpointsController, PlanOptions};
+
+        let component = kube_endpoint_endpoints_controller::controller::EVENT_COMPONENT;
+        let (writer, events) = self.writer(ControllerName::Endpoints, component)?;
+        let gates = &self.settings.gates;
+        let mut options = ControllerOptions::default();
+        options.plan = PlanOptions::default()
+            .with_keep_equal_truncated(gates.is_on(Gate::EndpointsKeepTruncated))
+            .with_ignore_reserved_labels(gates.is_on(Gate::EndpointsIgnoreReservedLabels))
+            .with_tolerate_unready_annotation(gates.is_on(Gate::TolerateUnreadyAnnotation));
+        options.workers = self.settings.endpoints_workers;
+        options.batch_period = self.settings.endpoints_batch_period;
+        options.repair = gates.is_on(Gate::EndpointsRepair);
+        options.runtime = self.runtime_options();
+        let seed = self.seeds.next();
+        Ok(EndpointsController::new(self.cluster.clone(), writer, events, self.clock, options, seed))
+    }
+
+    #[cfg(feature = "mirroring")]
+    pub(super) fn mirroring_controller(
+        &mut self,
+    ) -> Result<kube_endpoint_mirroring::MirroringController, ManagerError> {
+        use crate::gates::Gate;
+        use kube_endpoint_mirroring::{ControllerOptions, MirroringController, PlanOptions};
+
+        let component = kube_endpoint_mirroring::controller::EVENT_COMPONENT;
+        let (writer, events) = self.writer(ControllerName::EndpointSliceMirroring, component)?;
+        let mut options = ControllerOptions::default();
+        options.plan = PlanOptions::default()
+            .with_max_endpoints_per_subset(self.settings.mirroring_max_endpoints_per_subset);
+        options.workers = self.settings.mirroring_workers;
+        options.batch_period = self.settings.mirroring_batch_period;
+        options.orphaned_slice_cleanup = self.settings.gates.is_on(Gate::OrphanedSliceCleanup);
+        options.writes_after_failed_create = self.settings.gates.is_on(Gate::WritesAfterFailedCreate);
+        options.runtime = self.runtime_options();
+        let seed = self.seeds.next();
+        Ok(MirroringController::new(self.cluster.clone(), writer, events, self.clock, options, seed))
+    }
+}

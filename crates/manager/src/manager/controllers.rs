@@ -1,0 +1,74 @@
+//! The controllers that a manager runs.
+
+use kube_endpoint_core_model::ResourceVersion;
+
+use super::tasks::NamedTasks;
+
+/// After a take-over, versions up to which the cache of a kind may not show what the leader before has written. None if it
+/// shows all of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Unread {
+    pub(super) endpoint_slices: Option<ResourceVersion>,
+    pub(super) endpoints: Option<ResourceVersion>,
+}
+
+/// The controllers that a manager runs.
+#[derive(Clone)]
+pub struct RunningControllers {
+    /// The endpointslice controller.
+    #[cfg(feature = "endpointslice")]
+    pub endpoint_slice: Option<kube_endpoint_endpointslice_controller::EndpointSliceController>,
+    /// The endpoints controller.
+    #[cfg(feature = "endpoints")]
+    pub endpoints: Option<kube_endpoint_endpoints_controller::EndpointsController>,
+    /// The mirroring controller.
+    #[cfg(feature = "mirroring")]
+    pub mirroring: Option<kube_endpoint_mirroring::MirroringController>,
+}
+
+impl RunningControllers {
+    /// Starts the workers.
+    pub(super) fn start(&self, tasks: &mut NamedTasks, unread: Unread) {
+        #[cfg(feature = "endpointslice")]
+        if let Some(controller) = self.endpoint_slice.clone() {
+            let name = "endpointslice controller";
+            match unread.endpoint_slices {
+                Some(unread) => tasks.spawn(name, controller.take_over(unread)),
+                None => tasks.spawn(name, controller.run()),
+            }
+        }
+        #[cfg(feature = "endpoints")]
+        if let Some(controller) = self.endpoints.clone() {
+            let name = "endpoints controller";
+            match unread.endpoints {
+                Some(unread) => tasks.spawn(name, controller.take_over(unread)),
+                None => tasks.spawn(name, controller.run()),
+            }
+        }
+        #[cfg(feature = "mirroring")]
+        if let Some(controller) = self.mirroring.clone() {
+            let name = "endpointslice mirroring controller";
+            match unread.endpoint_slices {
+                Some(unread) => tasks.spawn(name, controller.take_over(unread)),
+                None => tasks.spawn(name, controller.run()),
+            }
+        }
+        let _ = (tasks, unread);
+    }
+
+    /// Takes no more keys. Those that are queued are still synced.
+    pub(super) fn shut_down(&self) {
+        #[cfg(feature = "endpointslice")]
+        if let Some(controller) = &self.endpoint_slice {
+            controller.shut_down();
+        }
+        #[cfg(feature = "endpoints")]
+        if let Some(controller) = &self.endpoints {
+            controller.shut_down();
+        }
+        #[cfg(feature = "mirroring")]
+        if let Some(controller) = &self.mirroring {
+            controller.shut_down();
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The part that leader election has in a running manager: when the controllers may write, and when not any more.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use kube_endpoint_api_writer::WriteFence;
+use kube_endpoint_leader_election::{
+    Elector, ElectorOptions, Ended, LastWrites, LeaderElectionError, Leadership,
+};
+use tokio::sync::{oneshot, watch};
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::{Instant, timeout};
+
+use super::ManagerError;
+use super::controllers::Unread;
+use super::take_over::TakeOver;
+use crate::settings::LeaderElectionSettings;
+
+/// The name of the elector's task.
+const TASK: &str = "leader elector";
+/// A process whose caches are not synced leaves the lease to others for so long, since it could not work. Then it takes
+/// part in the election all the same: it may be that one kind cannot be listed, and some controllers do not need it.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a write that was sent before a shutdown may take.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What client-go's default identity is made of: the host name and something random.
+pub(super) fn elector_options(settings: &LeaderElectionSettings, seed: u64) -> ElectorOptions {
+    let host = || {
+        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let name = name.trim();
+        if name.is_empty() { "kube-endpoint-manager".to_owned() } else { name.to_owned() }
+    };
+    ElectorOptions {
+        namespace: settings.namespace.clone(),
+        name: settings.name.clone(),
+        identity: settings.identity.clone().unwrap_or_else(|| format!("{}_{seed:016x}", host())),
+        lease_duration: settings.lease_duration,
+        renew_deadline: settings.renew_deadline,
+        retry_period: settings.retry_period,
+    }
+}
+
+/// An elector that runs, and what its result means for the controllers.
+pub(super) struct Election {
+    leadership: watch::Receiver<Leadership>,
+    stop: Option<oneshot::Sender<Option<LastWrites>>>,
+    elector: JoinHandle<Result<Ended, LeaderElectionError>>,
+    fence: WriteFence,
+    take_over: TakeOver,
+    phase: Phase,
+}
+
+enum Phase {
+    Standby,
+    /// The lease is held, and the caches catch up. The fence is closed.
+    TakingOver {
+        until: Instant,
+        caught_up: BoxFuture<'static, Unread>,
+    },
+    Leading,
+}
+
+/// What happened in an election.
+pub(super) enum Happening {
+    /// Another process, or none, holds the lease.
+    Standby {
+        /// The holder.
+        leader: Option<String>,
+    },
+    /// The controllers must begin. The fence is open.
+    TookOver {
+        /// What the caches may not show.
+        unread: Unread,
+    },
+}
+
+impl Election {
+    /// Starts the elector. The fence must be closed.
+    pub(super) fn start(
+        (elector, leadership): (Elector, watch::Receiver<Leadership>),
+        fence: WriteFence,
+        take_over: TakeOver,
+    ) -> Self {
+        let (stop, mut stopped) = oneshot::channel();
+        let cluster = take_over.cluster.clone();
+        let elector = tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                _ = &mut stopped => return Ok(Ended::Standby),
+                _ = timeout(SYNC_TIMEOUT, cluster.synced()) => {}
+            }
+            let stopped = async move { stopped.await.unwrap_or_default() };
+            elector.run(stopped).await
+        });
+        Self { leadership, stop: Some(stop), elector, fence, take_over, phase: Phase::Standby }
+    }
+
+    /// Waits for the next thing that happens.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// If the lease is lost or the elector fails. The process must end.
+    pub(super) async fn next(&mut self) -> Result<Happening, ManagerError> {
+        loop {
+            let caught_up = async {
+                match &mut self.phase {
+                    Phase::TakingOver { caught_up, .. } => caught_up.await,
+                    Phase::Standby | Phase::Leading => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                ended = &mut self.elector => return Err(self.lost(ended)),
+                Ok(()) = self.leadership.changed() => {
+                    let leadership = self.leadership.borrow_and_update().clone();
+                    if let Some(happening) = self.changed(leadership) {
+                        return Ok(happening);
+                    }
+                }
+                unread = caught_up => {
+                    if let Phase::TakingOver { until, .. } = self.phase {
+                        self.fence.open(Some(until));
+                    }
+                    self.phase = Phase::Leading;
+                    return Ok(Happening::TookOver { unread });
+                }
+            }
+        }
+    }
+
+    fn changed(&mut self, leadership: Leadership) -> Option<Happening> {
+        match leadership {
+            Leadership::Standby { leader } => return Some(Happening::Standby { leader }),
+            Leadership::Leading { until, last_writes } => match &mut self.phase {
+                Phase::Standby => {
+                    let caught_up = self.take_over.begin(&self.fence, last_writes);
+                    self.phase = Phase::TakingOver { until, caught_up };
+                }
+                Phase::TakingOver { until: before, .. } => *before = until,
+                Phase::Leading => self.fence.open(Some(until)),
+            },
+            // The elector's task ends next, with the reason.
+            Leadership::Lost => self.fence.close(),
+        }
+        None
+    }
+
+    fn lost(&self, ended: Result<Result<Ended, LeaderElectionError>, JoinError>) -> ManagerError {
+        self.fence.close();
+        match ended {
+            Ok(Err(error)) => ManagerError::LeaderElectionLost(error),
+            Ok(Ok(_)) => ManagerError::TaskEnded { name: TASK.to_owned() },
+            Err(error) => ManagerError::TaskFailed { name: TASK.to_owned(), error },
+        }
+    }
+
+    /// Begins no more writes, and waits until those that were sent are answered, for a second at most.
+    pub(super) async fn stop_writing(&mut self) {
+        self.fence.close();
+        if timeout(WRITE_TIMEOUT, self.fence.drained()).await.is_err() {
+            tracing::warn!("writes had no answer within {WRITE_TIMEOUT:?}; they are abandoned");
+        }
+    }
+
+    /// Releases the lease if this process holds it. Call it when no write can be in flight.
+    pub(super) async fn release(mut self) {
+        let last_writes: LastWrites = self.fence.last_writes().into_iter().collect();
+        if let Some(stop) = self.stop.take() {
+            // The elector may have ended.
+            let _ = stop.send(Some(last_writes));
+        }
+        match (&mut self.elector).await {
+            Ok(Ok(Ended::Standby | Ended::Released)) => {}
+            Ok(Ok(Ended::NotReleased { why })) => {
+                tracing::warn!(why, "the lease is not released; the next leader waits until it expires");
+            }
+            Ok(Err(error)) => tracing::warn!(%error, "the lease was lost during the shutdown"),
+            Err(error) => tracing::error!(task = TASK, %error, "a task failed"),
+        }
+    }
+}
+
+impl Drop for Election {
+    fn drop(&mut self) {
+        self.fence.close();
+        self.elector.abort();
+    }
+}

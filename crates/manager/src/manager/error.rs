@@ -1,0 +1,44 @@
+//! Why a manager could not be built, or ended by itself.
+
+use kube_endpoint_leader_election::{InvalidElectorOptions, LeaderElectionError};
+use kube_endpoint_workqueue::InvalidRate;
+use tokio::task::JoinError;
+
+/// Why a manager could not be built, or ended by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum ManagerError {
+    /// The client-side rate limit is invalid.
+    #[error("invalid client-side rate limit: {0}")]
+    Rate(#[from] InvalidRate),
+    /// The options of leader election are invalid.
+    #[error("invalid leader election: {0}")]
+    LeaderElection(#[from] InvalidElectorOptions),
+    /// This process was the leader and is not any more. It must exit; it can be started again.
+    #[error(transparent)]
+    LeaderElectionLost(LeaderElectionError),
+    /// A task panicked. The process should exit and be restarted.
+    #[error("{name} failed: {error}")]
+    TaskFailed {
+        /// The name of the task.
+        name: String,
+        /// What it panicked with.
+        #[source]
+        error: JoinError,
+    },
+    /// A task ended without a shutdown. The process should exit and be restarted.
+    #[error("{name} ended unexpectedly")]
+    TaskEnded {
+        /// The name of the task.
+        name: String,
+    },
+}
+
+impl ManagerError {
+    /// The task that ended or panicked.
+    pub(super) fn task(&self) -> Option<&str> {
+        match self {
+            Self::TaskFailed { name, .. } | Self::TaskEnded { name } => Some(name),
+            Self::Rate(_) | Self::LeaderElection(_) | Self::LeaderElectionLost(_) => None,
+        }
+    }
+}

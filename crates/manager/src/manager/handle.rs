@@ -1,0 +1,89 @@
+//! What others may know about a running manager: health checks, the status page, gauges.
+
+use std::sync::Arc;
+
+use kube_endpoint_informer::Cluster;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::RunningControllers;
+
+/// A view of a manager. It stays valid while [`Manager::run`](super::Manager::run) runs and after it.
+#[derive(Clone)]
+pub struct ManagerHandle {
+    cluster: Cluster,
+    controllers: RunningControllers,
+    state: Arc<State>,
+}
+
+struct State {
+    leading: watch::Sender<bool>,
+    leader: Mutex<Option<String>>,
+    shutting_down: watch::Sender<bool>,
+    dead_task: Mutex<Option<String>>,
+}
+
+impl ManagerHandle {
+    pub(super) fn new(cluster: Cluster, controllers: RunningControllers) -> Self {
+        let state = State {
+            leading: watch::Sender::new(false),
+            leader: Mutex::default(),
+            shutting_down: watch::Sender::new(false),
+            dead_task: Mutex::default(),
+        };
+        Self { cluster, controllers, state: Arc::new(state) }
+    }
+
+    /// The stores that the controllers share.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The controllers.
+    pub fn controllers(&self) -> &RunningControllers {
+        &self.controllers
+    }
+
+    /// Whether all kinds have been listed, so that the manager can work or take over. Stays true once it is true.
+    pub fn has_synced(&self) -> bool {
+        self.cluster.has_synced()
+    }
+
+    /// Whether the controllers write: without leader election from the start, otherwise from the take-over until the
+    /// shutdown or the loss of the lease.
+    pub fn leading(&self) -> watch::Receiver<bool> {
+        self.state.leading.subscribe()
+    }
+
+    /// The identity of the holder of the lease, as last seen by a standby. None without leader election, before the lease
+    /// was read, and when nobody held it.
+    pub fn leader(&self) -> Option<String> {
+        self.state.leader.lock().clone()
+    }
+
+    /// Whether the shutdown has begun. The manager is not ready then.
+    pub fn is_shutting_down(&self) -> bool {
+        *self.state.shutting_down.borrow()
+    }
+
+    /// The name of a task that ended or panicked, if one did. The process is about to end then, and is not alive.
+    pub fn dead_task(&self) -> Option<String> {
+        self.state.dead_task.lock().clone()
+    }
+
+    pub(super) fn set_leading(&self, leading: bool) {
+        self.state.leading.send_if_modified(|before| std::mem::replace(before, leading) != leading);
+    }
+
+    pub(super) fn set_leader(&self, leader: Option<String>) {
+        *self.state.leader.lock() = leader;
+    }
+
+    pub(super) fn set_shutting_down(&self) {
+        self.state.shutting_down.send_replace(true);
+    }
+
+    pub(super) fn set_dead_task(&self, name: &str) {
+        *self.state.dead_task.lock() = Some(name.to_owned());
+    }
+}

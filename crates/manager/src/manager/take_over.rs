@@ -1,0 +1,165 @@
+//! What a new leader waits for before it writes: that its caches show what the leader before has written.
+//!
+//! A leader that released the lease left the versions of its last writes, so the caches must have read as far. They usually
+//! have already. Otherwise the leader before is gone, and nobody knows what it wrote last. The API server's current version
+//! is an upper bound then, but a watch without events reaches it with the next bookmark only, a minute later. So the
+//! controllers begin at once, and compare the outputs of a key with the server's before they write any for it, until the
+//! cache has read up to that bound.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kube_endpoint_api_client::ApiClient;
+use kube_endpoint_api_writer::WriteFence;
+use kube_endpoint_core_model::{ResourceVersion, Text};
+use kube_endpoint_informer::{Cluster, Kind, Position};
+use kube_endpoint_leader_election::LastWrites;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::controllers::Unread;
+
+/// A cache that has not read the leader's last writes after this time is behind, or the versions are wrong: the server's
+/// version tells which.
+const USUAL_LAG: Duration = Duration::from_millis(250);
+/// How long to wait for a cache that is behind. Then the outputs are compared with the server's instead.
+const LONGEST_LAG: Duration = Duration::from_secs(10);
+/// How often the position of a cache is looked at.
+const POLL: Duration = Duration::from_millis(10);
+/// How long to wait for an answer about the server's version, and then until it is asked again.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+const RETRY: Duration = Duration::from_millis(500);
+
+/// What a take-over needs.
+#[derive(Clone)]
+pub(super) struct TakeOver {
+    pub(super) client: ApiClient,
+    pub(super) cluster: Cluster,
+    /// The kinds that the controllers write.
+    pub(super) outputs: Vec<Kind>,
+}
+
+impl TakeOver {
+    /// Begins a take-over. The future completes when the controllers may begin, with what the caches may not show.
+    ///
+    /// `fence` is told what the leader before wrote, so that a process that stops soon hands this on.
+    pub(super) fn begin(
+        &self,
+        fence: &WriteFence,
+        last_writes: Option<LastWrites>,
+    ) -> BoxFuture<'static, Unread> {
+        let last_writes = last_writes.unwrap_or_default();
+        for kind in &self.outputs {
+            fence.continue_from(kind.name(), last_writes.get(kind.name()));
+        }
+        tracing::info!(?last_writes, "taking over");
+        let (this, fence) = (self.clone(), fence.clone());
+        async move {
+            let catch_up = async |kind: Kind| {
+                if !this.outputs.contains(&kind) {
+                    return None;
+                }
+                this.catch_up(kind, last_writes.get(kind.name()), &fence).await
+            };
+            let (endpoint_slices, endpoints) =
+                tokio::join!(catch_up(Kind::EndpointSlices), catch_up(Kind::Endpoints));
+            let unread = Unread { endpoint_slices, endpoints };
+            tracing::info!(?unread, "the controllers begin");
+            unread
+        }
+        .boxed()
+    }
+
+    /// Waits until the cache of a kind shows the last write, if its version is known. Returns the version up to which the
+    /// cache may not show what was written, if there is one.
+    async fn catch_up(
+        &self,
+        kind: Kind,
+        last_write: Option<ResourceVersion>,
+        fence: &WriteFence,
+    ) -> Option<ResourceVersion> {
+        if let Some(version) = last_write {
+            if self.reads(kind, version, USUAL_LAG).await {
+                return None;
+            }
+            let server = self.server_version(kind).await;
+            if server < version {
+                tracing::warn!(
+                    kind = kind.name(), %version, %server,
+                    "the lease names a last write that the API server does not have; it was restored, or the lease edited"
+                );
+            } else if self.cluster.view().namespaces().len() > 1 {
+                // Each namespace has a watch of its own, and those without events do not reach the version soon.
+                return Some(version);
+            } else if self.reads(kind, version, LONGEST_LAG).await {
+                return None;
+            } else {
+                tracing::warn!(
+                    kind = kind.name(), %version, position = %self.cluster.position(kind),
+                    "the cache does not show the last write of the leader before; comparing with the server instead"
+                );
+            }
+            fence.continue_from(kind.name(), None);
+        }
+        let server = self.server_version(kind).await;
+        let namespaces: Vec<Text> = self.cluster.view().namespaces().cloned().collect();
+        let namespaces = if namespaces.is_empty() { vec![Text::default()] } else { namespaces };
+        let positions =
+            namespaces.iter().map(|namespace| (namespace, self.cluster.position_in(kind, namespace)));
+        let ahead: Vec<(&Text, Position)> =
+            positions.filter(|(_, position)| position.version > server).collect();
+        if ahead.is_empty() {
+            return Some(server).filter(|server| *server > self.cluster.position(kind));
+        }
+        // The server was set back, and the watches do not know yet. The kind is listed then, in a new epoch.
+        for (namespace, _) in &ahead {
+            self.cluster.request_version_check(kind, namespace);
+        }
+        let listed = async {
+            let is_old = |(namespace, before): &(&Text, Position)| {
+                self.cluster.position_in(kind, namespace).epoch == before.epoch
+            };
+            while ahead.iter().any(is_old) {
+                sleep(POLL).await;
+            }
+        };
+        // Without a new epoch, no version that is comparable with the cache's is known.
+        timeout(LONGEST_LAG, listed).await.is_err().then_some(ResourceVersion(u64::MAX))
+    }
+
+    /// Waits until the cache has read up to a version; returns whether it has within the time limit.
+    async fn reads(&self, kind: Kind, version: ResourceVersion, limit: Duration) -> bool {
+        let reads = async {
+            while self.cluster.position(kind) < version {
+                sleep(POLL).await;
+            }
+        };
+        timeout(limit, reads).await.is_ok()
+    }
+
+    /// The server's current version of a kind. It is asked until it answers: without an answer nothing could be written
+    /// either.
+    async fn server_version(&self, kind: Kind) -> ResourceVersion {
+        loop {
+            let asked = Instant::now();
+            let answer = kube_endpoint_informer::server_version_of(
+                &self.client,
+                self.cluster.view(),
+                kind,
+                ANSWER_TIMEOUT,
+            )
+            .await;
+            match answer {
+                Ok(version) => return version,
+                Err(error) => {
+                    tracing::warn!(
+                        kind = kind.name(),
+                        error,
+                        "the server's version is not known, asking again"
+                    );
+                }
+            }
+            tokio::time::sleep_until(asked + RETRY).await;
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The standby's watches lag by five seconds when the leader ends right after creates.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, RequestInfo};
+use kube_endpoint_manager_core::ReflectorOptions;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::replica::{
+    EditRelease, add_services, assert_right, leader_and_standby, pod, seconds, server_with, settings,
+};
+
+const ANNOTATION: &str = "kube-endpoint-manager/last-writes";
+
+/// Has the watches of outputs, or all watches, of a replica show nothing for five seconds.
+fn lag(server: &EmbeddedApiServer, name: &'static str, only_outputs: bool) {
+    let matches = move |request: &RequestInfo| {
+        request.verb == "watch"
+            && request.user_agent.starts_with(name)
+            && request.plural() != "leases"
+            && (!only_outputs || ["endpoints", "endpointslices"].contains(&request.plural()))
+    };
+    server.add_fault(FaultRule::new(Fault::StallWatch(seconds(5)), matches));
+    assert!(server.break_watches(matches) >= 2);
+}
+
+/// Edits the versions in the annotation.
+fn edit(change: impl Fn(&mut Value) + Send + Sync + 'static) -> EditRelease {
+    Arc::new(move |lease| {
+        let text = lease["metadata"]["annotations"][ANNOTATION].as_str().unwrap();
+        let mut left: Value = serde_json::from_str(text).unwrap();
+        change(&mut left["versions"]);
+        lease["metadata"]["annotations"][ANNOTATION] = left.to_string().into();
+    })
+}
+
+/// Ends the leader right after it has created the outputs of new Services and changed those of another.
+async fn play(released: bool, edit_release: EditRelease, only_outputs: bool) {
+    let server = server_with(10).await;
+    let (leader, standby) = leader_and_standby(&server, &settings(), edit_release).await;
+    lag(&server, "b", only_outputs);
+    sleep(Duration::from_millis(1100)).await;
+    add_services(&server, 10..20);
+    server.load([pod(0, false)]).unwrap();
+    sleep(Duration::from_millis(100)).await;
+    assert_right(&server, 20, |number| number != 0);
+    let versions = |plural: &str| -> Vec<Value> {
+        server.list(plural).iter().map(|it| it["metadata"]["resourceVersion"].clone()).collect()
+    };
+    let before = [versions("endpointslices"), versions("endpoints")];
+    server.clear_request_log();
+    if released {
+        leader.stop().await;
+        assert!(standby.led().await < seconds(6));
+    } else {
+        leader.kill().await;
+        standby.led().await;
+    }
+    // A change that the leader before did not see.
+    server.load([pod(1, false)]).unwrap();
+    sleep(seconds(60)).await;
+    assert_right(&server, 20, |number| number > 1);
+    let refused = standby.writes(&server).into_iter().filter(|write| write.status >= 400).count();
+    assert_eq!(refused, 0);
+    let after = [versions("endpointslices"), versions("endpoints")];
+    let changed = |(before, after): (&Vec<Value>, &Vec<Value>)| {
+        before.iter().zip(after).filter(|(before, after)| before != after).count()
+    };
+    let changes: usize = before.iter().zip(&after).map(changed).sum();
+    assert_eq!(changes, 2, "only the outputs of the changed pod were written");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_leaders_creates_are_waited_for() {
+    for only_outputs in [true, false] {
+        play(true, Arc::new(|_| ()), only_outputs).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_made_twice_without_the_annotation() {
+    let remove: EditRelease = Arc::new(|lease| {
+        lease["metadata"]["annotations"].as_object_mut().unwrap().remove(ANNOTATION).unwrap();
+    });
+    play(true, remove, true).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_made_twice_with_an_annotation_that_cannot_be_read() {
+    for text in ["", "{}", "versions", r#"{"versions": {"endpointslices": "x"}}"#] {
+        let garbage: EditRelease =
+            Arc::new(move |lease| lease["metadata"]["annotations"][ANNOTATION] = text.into());
+        play(true, garbage, true).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_the_server_has_never_reached_blocks_nothing() {
+    let far = edit(|versions| *versions = json!({"endpointslices": "999999999", "endpoints": "999999999"}));
+    play(true, far, true).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_whose_last_write_is_unknown_is_compared_with_the_server() {
+    let one = edit(|versions| {
+        versions.as_object_mut().unwrap().remove("endpointslices").unwrap();
+    });
+    play(true, one, true).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_made_twice_after_the_leader_is_killed() {
+    play(false, Arc::new(|_| ()), false).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restore_that_the_standby_has_not_noticed_it_lists_first() {
+    let server = server_with(10).await;
+    let saved = server.checkpoint();
+    let mut settings = settings();
+    // The standby notices by itself after an hour only.
+    settings.reflectors = ReflectorOptions::new(0).silence(seconds(3600));
+    let (leader, standby) = leader_and_standby(&server, &settings, Arc::new(|_| ())).await;
+    leader.kill().await;
+    server.silence_watches(|request| request.plural() != "leases");
+    server.restore(&saved);
+    // Nothing that the leader before wrote exists, and the caches show all of it.
+    assert!(server.list("endpointslices").is_empty());
+    standby.led().await;
+    sleep(seconds(60)).await;
+    assert_right(&server, 10, |_| true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_versions_are_asked_for_until_the_server_answers() {
+    let server = server_with(3).await;
+    let (leader, standby) = leader_and_standby(&server, &settings(), Arc::new(|_| ())).await;
+    let lists = |request: &RequestInfo| request.verb == "list" && request.parameter("limit").is_some();
+    server.add_fault(FaultRule::new(Fault::NeverAnswer { applied: false }, lists).times(2));
+    server
+        .add_fault(FaultRule::new(Fault::Refuse { status: 503, retry_after: None }, lists).after(2).times(4));
+    leader.kill().await;
+    let took = standby.led().await;
+    assert!(took > seconds(18), "{took:?}");
+    add_services(&server, 3..4);
+    sleep(seconds(5)).await;
+    assert_right(&server, 4, |_| true);
+}

@@ -1,0 +1,128 @@
+//! The standby while another process leads, and its take-over when nothing lags.
+
+use std::sync::Arc;
+
+use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
+use kube_endpoint_manager_core::ManagerError;
+use tokio::time::sleep;
+
+use super::replica::{
+    Replica, add_services, assert_right, leader_and_standby, pod, seconds, server_with, settings,
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_takes_over_at_once_without_a_list_and_writes_only_what_has_changed() {
+    let server = server_with(20).await;
+    let (leader, standby) = leader_and_standby(&server, &settings(), Arc::new(|_| ())).await;
+    assert_right(&server, 20, |_| true);
+    assert_eq!(standby.writes(&server).len(), 0);
+    server.clear_request_log();
+    assert!(leader.stop().await < seconds(1));
+    assert!(standby.led().await < seconds(1));
+    sleep(seconds(5)).await;
+    assert_eq!(standby.writes(&server).len(), 0, "everything is right already");
+    add_services(&server, 20..21);
+    server.load([pod(3, false)]).unwrap();
+    sleep(seconds(5)).await;
+    assert_right(&server, 21, |number| number != 3);
+    assert_eq!(standby.writes(&server).len(), 4, "a slice and Endpoints for each change");
+    let requests = standby.requests(&server);
+    let reads: Vec<_> = requests
+        .iter()
+        .filter(|it| matches!(it.request.verb, "list" | "watch") && it.request.plural() != "leases")
+        .map(|it| format!("{} {}?{}", it.request.verb, it.request.path, it.request.query))
+        .collect();
+    assert!(reads.is_empty(), "{reads:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_leader_is_killed_the_standby_takes_over_when_the_lease_has_expired() {
+    let server = server_with(20).await;
+    let (leader, standby) = leader_and_standby(&server, &settings(), Arc::new(|_| ())).await;
+    leader.kill().await;
+    server.load([pod(3, false)]).unwrap();
+    server.clear_request_log();
+    let took = standby.led().await;
+    assert!(took > seconds(10) && took < seconds(16), "{took:?}");
+    sleep(seconds(1)).await;
+    assert_right(&server, 20, |number| number != 3);
+    assert_eq!(standby.writes(&server).len(), 2);
+    let reads = standby
+        .requests(&server)
+        .into_iter()
+        .filter(|it| matches!(it.request.verb, "get" | "list") && it.request.plural() != "leases");
+    let mut reads: Vec<String> =
+        reads.map(|it| format!("{} {}", it.request.plural(), it.request.query)).collect();
+    reads.sort();
+    // The version of each kind, and the outputs of the Service that is written.
+    let want = [
+        "endpoints fieldSelector=metadata.name%3Ds3",
+        "endpoints limit=1",
+        "endpointslices labelSelector=kubernetes.io%2Fservice-name%3Ds3",
+        "endpointslices limit=1",
+    ];
+    assert_eq!(reads, want);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_keeps_nothing_of_what_the_leader_does() {
+    let server = server_with(5).await;
+    let (leader, standby) = leader_and_standby(&server, &settings(), Arc::new(|_| ())).await;
+    for round in 0..20_usize {
+        // Services that come and go, and pods that change.
+        add_services(&server, 100 + round..101 + round);
+        for number in 0..5 {
+            server.load([pod(number, round % 2 == 0)]).unwrap();
+        }
+        sleep(seconds(2)).await;
+    }
+    let controllers = standby.handle.controllers();
+    let slices = controllers.endpoint_slice.as_ref().unwrap();
+    let endpoints = controllers.endpoints.as_ref().unwrap();
+    let mirroring = controllers.mirroring.as_ref().unwrap();
+    assert_eq!([slices.pending(), endpoints.pending(), mirroring.pending()], [0; 3]);
+    let nothing = Default::default();
+    assert_eq!(slices.state_counts(), nothing);
+    assert_eq!(endpoints.state_counts(), nothing);
+    assert_eq!(mirroring.state_counts(), nothing);
+    // The leader's writes do not count as foreign ones, so that nothing delays the first syncs.
+    server.load([pod(0, true)]).unwrap();
+    leader.stop().await;
+    standby.led().await;
+    sleep(seconds(1)).await;
+    assert_eq!(slices.state_counts().foreign_changes, 0);
+    assert_eq!(server.list("events").len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_removes_what_the_leader_before_left_of_deleted_services() {
+    let server = server_with(3).await;
+    let (leader, standby) = leader_and_standby(&server, &settings(), Arc::new(|_| ())).await;
+    let fault = FaultRule::on(Fault::LoseRequest, "delete", "endpoints");
+    let fault = server.add_fault(fault);
+    let client = kube::Client::new(server.service(), "default");
+    let request = http::Request::delete("/api/v1/namespaces/default/services/s1").body(Vec::new()).unwrap();
+    let _: serde_json::Value = client.request(request).await.unwrap();
+    sleep(seconds(1)).await;
+    leader.stop().await;
+    standby.led().await;
+    server.remove_fault(fault);
+    sleep(seconds(30)).await;
+    assert!(server.get("endpoints", "default", "s1").is_none());
+    assert_eq!(server.list("endpointslices").len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_cannot_renew_ends_with_an_error() {
+    let server = server_with(1).await;
+    let leader = Replica::start(&server, "a", &settings());
+    leader.led().await;
+    let lease = |request: &kube_endpoint_embedded_apiserver::RequestInfo| request.plural() == "leases";
+    server.add_fault(FaultRule::new(Fault::Refuse { status: 500, retry_after: None }, lease));
+    let handle = leader.handle.clone();
+    let ended = tokio::time::timeout(seconds(15), leader.ended).await.unwrap().unwrap();
+    let error = ended.unwrap_err();
+    assert!(matches!(error, ManagerError::LeaderElectionLost(_)), "{error}");
+    assert!(error.to_string().starts_with("leader election lost: "), "{error}");
+    assert!(!*handle.leading().borrow());
+}
