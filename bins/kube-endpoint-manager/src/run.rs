@@ -2,9 +2,11 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use kube_endpoint_manager_core::{Manager, Options, Settings, connect};
+use kube_endpoint_manager_core::{
+    ApiClient, ConnectError, Manager, Options, Settings, connect, connect_for_lease,
+};
 
-use crate::signals::shutdown_signal;
+use crate::signals::{exit_on_second_signal, shutdown_signal};
 
 /// Why a run ended without a signal.
 pub(crate) enum RunError {
@@ -30,16 +32,29 @@ pub(crate) async fn run(options: &Options, settings: &Settings) -> Result<(), Ru
     if options.is_embedded() {
         return embedded::run(options, settings, now, seed, shutdown).await;
     }
+    exit_on_second_signal(None).map_err(failed)?;
     let mut shutdown = std::pin::pin!(shutdown);
-    let client = tokio::select! {
+    let (client, lease_client) = tokio::select! {
         biased;
         // A credential plugin may take long.
         () = &mut shutdown => return Ok(()),
-        client = connect(options.api_server.kubeconfig.as_deref(), settings.master.as_deref()) => client.map_err(invalid_input)?,
+        clients = clients(options, settings) => clients.map_err(invalid_input)?,
     };
-    let manager = Manager::new(client, settings, now, seed).map_err(invalid_input)?;
+    let manager =
+        Manager::with_lease_client(client, lease_client, settings, now, seed).map_err(invalid_input)?;
     tracing::info!(controllers = %names(settings), seed, "starting");
     manager.run(shutdown).await.map_err(failed)
+}
+
+/// The client of the controllers, and that of leader election.
+async fn clients(
+    options: &Options,
+    settings: &Settings,
+) -> Result<(ApiClient, Option<ApiClient>), ConnectError> {
+    let (kubeconfig, master) = (options.api_server.kubeconfig.as_deref(), settings.master.as_deref());
+    let client = connect(kubeconfig, master).await?;
+    let Some(election) = &settings.leader_election else { return Ok((client, None)) };
+    Ok((client, Some(connect_for_lease(kubeconfig, master, election).await?)))
 }
 
 /// The default of `--seed`. The standard library seeds the keys of its hash maps from the operating system.
@@ -63,7 +78,7 @@ mod embedded {
     use kube_endpoint_manager_core::{LinePrinter, Manager, Options, Settings, print_writes};
 
     use super::{RunError, failed, invalid_input, names};
-    use crate::signals::exit_after_signal;
+    use crate::signals::exit_on_second_signal;
 
     /// How long after a signal the process exits at the latest.
     const EXIT_TIMEOUT: Duration = Duration::from_secs(9);
@@ -78,7 +93,7 @@ mod embedded {
         seed: u64,
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), RunError> {
-        exit_after_signal(EXIT_TIMEOUT).map_err(failed)?;
+        exit_on_second_signal(Some(EXIT_TIMEOUT)).map_err(failed)?;
         let embedded = Embedded::start(&options.embedded, now, seed).await.map_err(invalid_input)?;
         let kubeconfig = embedded.kubeconfig.display();
         let printer = LinePrinter::new(std::io::stdout()).map_err(failed)?;

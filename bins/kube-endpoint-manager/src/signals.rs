@@ -1,6 +1,30 @@
 //! The signals that end the process.
 
-use tokio::signal::unix::{SignalKind, signal};
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
+
+/// SIGTERM and SIGINT.
+struct ShutdownSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl ShutdownSignals {
+    /// Signals that arrive from now on.
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            biased;
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
 
 /// Returns a future that completes on SIGTERM or SIGINT.
 ///
@@ -8,35 +32,33 @@ use tokio::signal::unix::{SignalKind, signal};
 ///
 /// When the signal handlers cannot be installed.
 pub(crate) fn shutdown_signal() -> std::io::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            biased;
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
+    let mut signals = ShutdownSignals::new()?;
+    Ok(async move { signals.next().await })
 }
 
-/// Exits the process with code 1 when it still runs this long after SIGTERM or SIGINT. This has a thread and a runtime of
-/// its own, because all threads of the program's runtime may be blocked by an output that nobody reads.
+/// Exits the process with code 1 on the second SIGTERM or SIGINT, or `limit` after the first one if it is given. This has a
+/// thread and a runtime of its own, because all threads of the program's runtime may be blocked by an output that nobody
+/// reads.
 ///
 /// # Errors
 ///
 /// When the operating system refuses a thread, or the signal handlers cannot be installed.
-#[cfg(feature = "embedded")]
-pub(crate) fn exit_after_signal(timeout: std::time::Duration) -> std::io::Result<()> {
+pub(crate) fn exit_on_second_signal(limit: Option<Duration>) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let signal = {
+    let mut signals = {
         let _context = runtime.enter();
-        shutdown_signal()?
+        ShutdownSignals::new()?
     };
     let exit = async move {
-        signal.await;
-        tokio::time::sleep(timeout).await;
+        signals.next().await;
+        match limit {
+            Some(limit) => {
+                let _ = timeout(limit, signals.next()).await;
+            }
+            None => signals.next().await,
+        }
         std::process::exit(1);
     };
-    std::thread::Builder::new().name("exit-after-signal".to_owned()).spawn(move || runtime.block_on(exit))?;
+    std::thread::Builder::new().name("exit-on-signal".to_owned()).spawn(move || runtime.block_on(exit))?;
     Ok(())
 }

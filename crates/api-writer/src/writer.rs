@@ -358,7 +358,7 @@ impl ApiWriter {
         });
         match &stored {
             Ok((written, _)) if written.version() == ResourceVersion::default() => {
-                write.wrote_without_version()
+                write.wrote_without_version();
             }
             Ok((written, _)) => write.wrote(written.version()),
             Err(error) => write.failed(error),

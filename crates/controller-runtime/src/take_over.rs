@@ -141,7 +141,7 @@ impl<R: Reconciler> Runtime<R> {
         if self.take_over.unread.lock().take().is_some() {
             self.reconciler.start(self);
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// The error of a sync that must not write: [`Self::outputs_are_current`] is false or failed.

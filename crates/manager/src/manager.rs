@@ -19,7 +19,7 @@ use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{Clock, EventRecorder, WriteFence};
 use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_informer::{Cluster, Handler, Kind, Kinds, ReflectorOptions};
-use kube_endpoint_leader_election::{Elector, Leadership, LeaseHealth};
+use kube_endpoint_leader_election::{Elector, ElectorOptions, Leadership, LeaseHealth};
 use tokio::sync::watch;
 
 use crate::controller_name::ControllerName;
@@ -68,6 +68,22 @@ impl Manager {
         now: Timestamp,
         seed: u64,
     ) -> Result<Self, ManagerError> {
+        Self::with_lease_client(client, None, settings, now, seed)
+    }
+
+    /// As [`Manager::new`], with a client of its own for leader election, so that no renewal of the lease waits for requests
+    /// of the controllers. [`connect_for_lease`](crate::connect_for_lease) makes one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Manager::new`].
+    pub fn with_lease_client(
+        client: ApiClient,
+        lease_client: Option<ApiClient>,
+        settings: &Settings,
+        now: Timestamp,
+        seed: u64,
+    ) -> Result<Self, ManagerError> {
         let runs = |name: ControllerName| settings.controllers.contains(&name) && name.is_built_in();
         let (endpoints, slices, mirroring) = (
             runs(ControllerName::Endpoints),
@@ -107,11 +123,13 @@ impl Manager {
             mirroring: mirroring.then(|| build.mirroring_controller()).transpose()?,
         };
         let Build { cluster, event_tasks, recorders, mut seeds, fence, clock, .. } = build;
-        let elector = |settings| {
-            let seed = seeds.next();
-            Elector::new(client.clone(), elector_options(settings, seed), clock, seed)
+        let elector_seed = seeds.next();
+        let elector_options = settings.leader_election.as_ref().map(|it| elector_options(it, elector_seed));
+        let elector = |options: &ElectorOptions| {
+            let client = lease_client.unwrap_or_else(|| client.clone());
+            Elector::new(client, options.clone(), clock, elector_seed)
         };
-        let election = settings.leader_election.as_ref().map(elector).transpose()?;
+        let election = elector_options.as_ref().map(elector).transpose()?;
         Ok(Self {
             fence,
             election,

@@ -143,6 +143,20 @@ async fn a_terminal_after_ctrl_s_blocks_neither_the_controllers_nor_sigterm() {
 }
 
 #[tokio::test]
+async fn a_second_signal_ends_a_process_that_is_blocked_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_reader, writer) = small_pipe();
+    let mut process = Unread::start(folder.path(), Stdio::null(), writer, &["-v=6"]);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    kill_process(Pid::from_child(&process.0), Signal::TERM).unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(process.0.try_wait().unwrap().is_none(), "it is blocked on the log");
+    let (status, time) = process.stop();
+    assert_eq!(status.code(), Some(1));
+    assert!(time < Duration::from_secs(3), "{time:?}");
+}
+
+#[tokio::test]
 async fn logs_that_nobody_reads_do_not_stop_sigterm() {
     let folder = tempfile::tempdir().unwrap();
     let (_reader, writer) = small_pipe();
