@@ -7,7 +7,9 @@
 //! # Rules
 //!
 //! - **Clocks of different hosts are never compared.** The times in a Lease are information for people. A Lease expires when
-//!   this process has not seen its record change for the record's `leaseDurationSeconds`, on its own monotonic clock.
+//!   this process has not seen its record change for the record's `leaseDurationSeconds`, on its own monotonic clock. As with
+//!   client-go, a clock that stands still while the process does not know it, as in a suspended virtual machine, defeats
+//!   the rules.
 //! - **A leader's time is counted from the start of a request.** [`Leadership::Leading`] has the time until which the leader
 //!   may begin writes: the start of the last successful renewal plus the renew deadline. The API server carried out the
 //!   renewal after its start, so every standby sees it later than that, and waits for longer: the lease duration exceeds

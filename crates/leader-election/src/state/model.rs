@@ -5,6 +5,7 @@
 //!
 //! - At no time do two candidates have an [`until`](Leadership::Leading) that has not passed.
 //! - What a new leader is told about last writes includes all writes of all leaders before.
+//! - No candidate sends more than three requests a second on average.
 //! - When faults stop, somebody leads within a lease duration and a retry period, and stays the leader.
 
 use std::cmp::Reverse;
@@ -440,6 +441,9 @@ impl World {
     }
 
     fn check(&self) {
+        let most = 100 + 3 * self.candidates.len() as u64 * (1 + self.now / SECOND);
+        assert!(self.requests <= most, "{} requests in {} us", self.requests, self.now);
+        assert!(self.happenings.len() < 1_000_000, "something happens without end at {} us", self.now);
         let leaders = self.candidates.iter().filter(|candidate| candidate.leads(self.now)).count();
         assert!(leaders <= 1, "{leaders} leaders at {} us: {:?}", self.now, self.leaders);
     }

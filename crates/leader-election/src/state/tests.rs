@@ -15,6 +15,8 @@ enum Input {
     Done,
     /// The answer to a read: a Lease with this record. The same record is the same version of the Lease.
     Reads(&'static str),
+    /// The answer to a read, with a version that is lower than all others.
+    ReadsOlder(&'static str),
     NotFound,
     Conflict,
     /// There is no answer.
@@ -86,6 +88,7 @@ impl Script {
                 self.last_read = record;
                 self.election.answered(Answer::Lease(lease(record, self.version)), self.now);
             }
+            ReadsOlder(record) => self.election.answered(Answer::Lease(lease(record, 1)), self.now),
             NotFound => self.election.answered(Answer::NotFound("not found".into()), self.now),
             Conflict => self.election.answered(failed("conflict", false), self.now),
             Lost => self.election.answered(failed("lost", true), self.now),
@@ -267,6 +270,18 @@ fn a_lease_that_is_deleted_or_emptied_by_hand_is_left_to_its_holder_for_its_dura
         (At(14_000), "get"),
         (NotFound, "wait until 15000"),
         (Shows("b 15 0"), "wait for the next poll"),
+    ]);
+}
+
+#[test]
+fn an_answer_is_older_than_an_event_that_overtook_it_and_newer_than_any_before() {
+    check(&[
+        (At(0), "get"),
+        (Shows("b 15 4"), "wait"),
+        (ReadsOlder("'' 1 3"), "wait for the next poll"),
+        // The server was restored from a backup.
+        (At(5000), "get"),
+        (ReadsOlder("'' 1 3"), "update a 15 4"),
     ]);
 }
 
