@@ -64,12 +64,6 @@ impl Elector {
         Ok((elector, receiver))
     }
 
-    /// Uses another client.
-    pub fn with_client(mut self, client: ApiClient) -> Self {
-        self.client = LeaseClient::new(client, &self.options);
-        self
-    }
-
     /// The liveness check of this elector.
     pub fn health(&self) -> LeaseHealth {
         self.health.clone()
