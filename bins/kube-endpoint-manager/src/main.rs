@@ -49,7 +49,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(run::run(options, &settings)) {
+    match runtime.block_on(run::run(&command_line, &settings, VERSION)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(run::RunError::InvalidInput(error)) => refuse(&format!("{error}")),
         Err(run::RunError::Failed(error)) => {

@@ -3,7 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 
 use kube_endpoint_manager_core::{
-    ApiClient, ConnectError, Manager, Options, Settings, connect, connect_for_lease,
+    ApiClient, CommandLine, ConnectError, Manager, Options, PageSources, ServeError, Settings, connect,
+    connect_for_lease,
 };
 
 use crate::signals::{exit_on_second_signal, shutdown_signal};
@@ -24,13 +25,19 @@ fn failed(error: impl Into<anyhow::Error>) -> RunError {
     RunError::Failed(error.into())
 }
 
-pub(crate) async fn run(options: &Options, settings: &Settings) -> Result<(), RunError> {
+pub(crate) async fn run(
+    command_line: &CommandLine,
+    settings: &Settings,
+    version: &str,
+) -> Result<(), RunError> {
+    let options = &command_line.options;
+    let pages = page_sources(command_line, settings, version).map_err(failed)?;
     let shutdown = shutdown_signal().map_err(failed)?;
     let now = jiff::Timestamp::now();
     let seed = options.controllers.seed.unwrap_or_else(random_seed);
     #[cfg(feature = "embedded")]
     if options.is_embedded() {
-        return embedded::run(options, settings, now, seed, shutdown).await;
+        return embedded::run(options, settings, pages, now, seed, shutdown).await;
     }
     exit_on_second_signal(None).map_err(failed)?;
     let mut shutdown = std::pin::pin!(shutdown);
@@ -40,8 +47,11 @@ pub(crate) async fn run(options: &Options, settings: &Settings) -> Result<(), Ru
         () = &mut shutdown => return Ok(()),
         clients = clients(options, settings) => clients.map_err(invalid_input)?,
     };
-    let manager =
-        Manager::with_lease_client(client, lease_client, settings, now, seed).map_err(invalid_input)?;
+    let mut manager = Manager::with_lease_client(client.clone(), lease_client, settings, now, seed)
+        .map_err(invalid_input)?;
+    if let Some(pages) = pages {
+        manager.serve(&client, settings, pages, jiff::Timestamp::now).await.map_err(invalid_input)?;
+    }
     tracing::info!(controllers = %names(settings), seed, "starting");
     manager.run(shutdown).await.map_err(failed)
 }
@@ -55,6 +65,16 @@ async fn clients(
     let client = connect(kubeconfig, master).await?;
     let Some(election) = &settings.leader_election else { return Ok((client, None)) };
     Ok((client, Some(connect_for_lease(kubeconfig, master, election).await?)))
+}
+
+/// What the served pages show, if anything is served. From here on metrics are recorded.
+fn page_sources(
+    command_line: &CommandLine,
+    settings: &Settings,
+    version: &str,
+) -> Result<Option<PageSources>, ServeError> {
+    let install = || PageSources::install(version, command_line.flags.clone());
+    settings.serving.is_some().then(install).transpose()
 }
 
 /// The default of `--seed`. The standard library seeds the keys of its hash maps from the operating system.
@@ -75,7 +95,7 @@ mod embedded {
 
     use jiff::Timestamp;
     use kube_endpoint_manager_core::embedded::Embedded;
-    use kube_endpoint_manager_core::{LinePrinter, Manager, Options, Settings, print_writes};
+    use kube_endpoint_manager_core::{LinePrinter, Manager, Options, PageSources, Settings, print_writes};
 
     use super::{RunError, failed, invalid_input, names};
     use crate::signals::exit_on_second_signal;
@@ -89,6 +109,7 @@ mod embedded {
     pub(super) async fn run(
         options: &Options,
         settings: &Settings,
+        pages: Option<PageSources>,
         now: Timestamp,
         seed: u64,
         shutdown: impl Future<Output = ()>,
@@ -114,7 +135,11 @@ mod embedded {
                 _ => "apply -f FILE",
             },
         ));
-        let manager = Manager::new(embedded.client(), settings, now, seed).map_err(invalid_input)?;
+        let client = embedded.client();
+        let mut manager = Manager::new(client.clone(), settings, now, seed).map_err(invalid_input)?;
+        if let Some(pages) = pages {
+            manager.serve(&client, settings, pages, Timestamp::now).await.map_err(invalid_input)?;
+        }
         let writes = printer.clone();
         print_writes(manager.cluster(), move |line| writes.print(line));
         let ended = manager.run(shutdown).await.map_err(failed);

@@ -28,10 +28,12 @@
 //! ```
 
 pub mod command_line;
+mod configz;
 mod connect;
 mod controller_name;
 #[cfg(feature = "embedded")]
 pub mod embedded;
+mod flag_values;
 mod gates;
 mod go_duration;
 mod leader;
@@ -39,14 +41,17 @@ mod line_printer;
 mod manager;
 mod metrics;
 pub mod options;
+mod serve;
 mod settings;
 mod similar;
+mod status;
 mod telemetry;
 mod write_log;
 
 pub use command_line::{CommandLine, CommandLineError, ConfigFileError};
 pub use connect::{ConnectError, connect};
 pub use controller_name::ControllerName;
+pub use flag_values::flag_values;
 pub use gates::{Gate, Gates};
 pub use kube_endpoint_api_client::{ApiClient, ClientError, client_from_config};
 pub use kube_endpoint_informer::ReflectorOptions;
@@ -55,9 +60,11 @@ pub use line_printer::LinePrinter;
 pub use manager::{Manager, ManagerError, ManagerHandle, RunningControllers};
 pub use metrics::metrics_recorder;
 pub use options::Options;
+pub use serve::{PageSources, ServeError, Serving};
 pub use settings::{
     CipherSuites, InvalidOption, LeaderElectionSettings, LoggingFormat, OpenPaths, ServingSettings, Settings,
     TlsVersion, TracingSettings,
 };
+pub use status::{ControllerStatus, ManagerStatus, SlowRetryStatus};
 pub use telemetry::log_to_stderr;
 pub use write_log::print_writes;

@@ -69,6 +69,15 @@ impl Process {
         &self.seen
     }
 
+    /// Kills the process and returns all lines of its output.
+    pub(crate) fn finish(mut self) -> Vec<String> {
+        self.child.kill().unwrap();
+        let mut lines = std::mem::take(&mut self.seen);
+        // It ends with the outputs of the process.
+        lines.extend(self.lines.iter());
+        lines
+    }
+
     /// Sends SIGTERM and waits until the process has exited.
     pub(crate) fn stop(mut self) -> ExitStatus {
         let pid = rustix::process::Pid::from_child(&self.child);

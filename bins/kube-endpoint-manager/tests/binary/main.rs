@@ -6,4 +6,5 @@ mod command_line;
 mod common;
 mod invalid_input;
 mod process;
+mod serving;
 mod unread_output;

@@ -40,7 +40,7 @@ async fn one_process_serves_and_another_runs_the_controllers() {
         folder.path(),
         &["--kubeconfig=embedded.kubeconfig", "--leader-elect=false", "--secure-port=0"],
     );
-    manager.wait_for_line("controllers are running");
+    manager.wait_for_line("all caches are synced");
     services_with_slices(&client, SAMPLE_SLICES).await;
     assert!(manager.stop().success());
     assert!(server.stop().success());

@@ -17,6 +17,7 @@ use clap::builder::Resettable;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 
+use crate::flag_values::flag_values;
 use crate::options::{Options, add_ignored_flags, ignored_flags};
 use crate::settings::InvalidOption;
 
@@ -27,6 +28,8 @@ pub use file::ConfigFileError;
 pub struct CommandLine {
     /// The options.
     pub options: Options,
+    /// The value of each flag, wherever it comes from; see [`flag_values`](crate::flag_values).
+    pub flags: BTreeMap<String, String>,
     origins: BTreeMap<String, Origin>,
     ignored: Vec<(&'static str, &'static str)>,
     unknown_variables: Vec<String>,
@@ -122,9 +125,11 @@ impl CommandLine {
             }
         }
         words = after_name(&words, &added);
-        let matches = command.try_get_matches_from(words).map_err(|error| explain(error, &origins))?;
+        let matches =
+            command.clone().try_get_matches_from(words).map_err(|error| explain(error, &origins))?;
         let options = Options::from_arg_matches(&matches)?;
-        Ok(Self { options, origins, ignored, unknown_variables: environment.unknown })
+        let flags = flag_values(&command, &matches);
+        Ok(Self { options, flags, origins, ignored, unknown_variables: environment.unknown })
     }
 
     /// Logs warnings about what was given and changes nothing.

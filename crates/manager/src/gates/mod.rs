@@ -46,6 +46,11 @@ impl Gates {
         self.0[gate as usize]
     }
 
+    /// The name of each gate, and whether it is on.
+    pub(crate) fn states(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        TABLE.iter().map(|spec| (spec.name, self.is_on(spec.gate)))
+    }
+
     /// Returns the gates with one of them set.
     #[must_use]
     pub fn with(mut self, gate: Gate, on: bool) -> Self {

@@ -1,0 +1,210 @@
+//! Makes the server of health, metrics and status pages from the settings and a manager.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube_endpoint_api_client::ApiClient;
+use kube_endpoint_core_model::Timestamp;
+use kube_endpoint_leader_election::LeaseHealth;
+use kube_endpoint_serving::{
+    CertificateSource, HealthChecks, Page, Pages, Probe, ReviewClients, Server, ServingError, ServingOptions,
+    StatusPage,
+};
+use metrics_exporter_prometheus::PrometheusHandle;
+use serde_json::json;
+
+use crate::configz::configz;
+use crate::connect::{ConnectError, connect};
+use crate::manager::{Manager, ManagerHandle};
+use crate::metrics::metrics_recorder;
+use crate::settings::{ServingSettings, Settings};
+
+/// The name of this program on its pages, and of its part of `/configz`.
+const COMPONENT: &str = "kube-endpoint-manager";
+
+/// How often the recorder of metrics puts samples of histograms into their buckets.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// Why the server cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The port, a certificate or a CA cannot be used.
+    #[error(transparent)]
+    Serving(#[from] ServingError),
+    /// The recorder of metrics cannot be installed.
+    #[error("cannot record metrics: {0}")]
+    Metrics(String),
+    /// A kubeconfig for reviews cannot be used.
+    #[error("invalid value {path:?} for {option}: {why}")]
+    Connect {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: ConnectError,
+    },
+}
+
+/// What the pages show besides the manager and its settings.
+#[derive(Clone)]
+pub struct PageSources {
+    /// The version of the program, for `/statusz`.
+    pub version: String,
+    /// The value of each flag, for `/flagz`; see [`flag_values`](crate::flag_values).
+    pub flags: BTreeMap<String, String>,
+    /// The handle of the recorder that is installed; [`metrics_recorder`](crate::metrics_recorder) makes one.
+    pub metrics: Option<PrometheusHandle>,
+    /// Makes `/metrics/slis`.
+    pub slis: Option<Page<String>>,
+}
+
+impl PageSources {
+    /// Installs the recorder of metrics for the whole process. Call it once, before [`Manager::new`].
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError::Metrics`] if a recorder has been installed before.
+    pub fn install(version: impl Into<String>, flags: BTreeMap<String, String>) -> Result<Self, ServeError> {
+        let recorder = metrics_recorder().map_err(|error| ServeError::Metrics(error.to_string()))?;
+        let handle = recorder.handle();
+        ::metrics::set_global_recorder(recorder).map_err(|error| ServeError::Metrics(error.to_string()))?;
+        Ok(Self { version: version.into(), flags, metrics: Some(handle), slis: None })
+    }
+}
+
+impl Manager {
+    /// Opens the port of `settings.serving`, if there is one, and serves as long as [`Manager::run`] runs, its shutdown
+    /// included. `client` asks the API server about requests, unless the settings name other kubeconfigs. `clock` reads the
+    /// current time. Returns the address, and the health checks, to which others may add.
+    ///
+    /// # Errors
+    ///
+    /// When the port is not available, or a file with a certificate, CA or kubeconfig cannot be used.
+    pub async fn serve(
+        &mut self,
+        client: &ApiClient,
+        settings: &Settings,
+        sources: PageSources,
+        clock: impl Fn() -> Timestamp + Send + Sync + 'static,
+    ) -> Result<Option<Serving>, ServeError> {
+        let upkeep = sources.metrics.clone();
+        let serving = match &settings.serving {
+            Some(serving) => {
+                let health = health_checks(&self.handle(), self.lease_health());
+                let clients = review_clients(client, serving).await?;
+                let pages = pages(&self.handle(), health.clone(), settings, sources);
+                let server = Server::bind(options(serving), clients, pages, clock).await?;
+                let address = server.local_addr().ok();
+                self.add_task("secure serving", server.run());
+                Some(Serving { address, health })
+            }
+            None => None,
+        };
+        // Without it, the samples of histograms would accumulate until the next scrape.
+        if let Some(metrics) = upkeep {
+            self.add_task("metrics upkeep", async move {
+                let mut ticks = tokio::time::interval(UPKEEP);
+                loop {
+                    ticks.tick().await;
+                    metrics.run_upkeep();
+                }
+            });
+        }
+        Ok(serving)
+    }
+}
+
+/// A server that was started.
+#[derive(Debug)]
+pub struct Serving {
+    /// Where it listens, if the operating system says.
+    pub address: Option<SocketAddr>,
+    /// Its health checks.
+    pub health: HealthChecks,
+}
+
+/// The checks of a manager. Alive: no task has died, and no lease is held long past its expiry; the API server, the
+/// informers and being a standby never count, so that an outage restarts nobody. Ready: all caches were filled once, and the
+/// shutdown has not begun.
+fn health_checks(manager: &ManagerHandle, lease: Option<LeaseHealth>) -> HealthChecks {
+    let health = HealthChecks::default();
+    let of = manager.clone();
+    health.add(Probe::Livez, "workers", move || match of.dead_task() {
+        None => Ok(()),
+        Some(task) => Err(format!("the task {task:?} ended")),
+    });
+    if let Some(lease) = lease {
+        health.add(Probe::Livez, "leaderElection", move || lease.check().map_err(|error| error.to_string()));
+    }
+    let of = manager.clone();
+    health.add(Probe::Readyz, "informer-sync", move || match of.has_synced() {
+        true => Ok(()),
+        false => Err("the caches have not been filled yet".to_owned()),
+    });
+    let of = manager.clone();
+    health.add(Probe::Readyz, "shutdown", move || match of.is_shutting_down() {
+        false => Ok(()),
+        true => Err("process is shutting down".to_owned()),
+    });
+    health
+}
+
+async fn review_clients(client: &ApiClient, settings: &ServingSettings) -> Result<ReviewClients, ServeError> {
+    let of = async |option, path: &Option<PathBuf>| match path {
+        None => Ok(client.clone()),
+        Some(path) => connect(Some(path), None).await.map_err(|why| {
+            let path = path.clone();
+            ServeError::Connect { option, path, why }
+        }),
+    };
+    Ok(ReviewClients {
+        authentication: Some(of("--authentication-kubeconfig", &settings.authentication_kubeconfig).await?),
+        authorization: Some(of("--authorization-kubeconfig", &settings.authorization_kubeconfig).await?),
+    })
+}
+
+fn options(settings: &ServingSettings) -> ServingOptions {
+    let mut options = ServingOptions::new(SocketAddr::new(settings.bind_address, settings.port));
+    options.certificate = match (&settings.cert_file, &settings.key_file, &settings.cert_dir) {
+        (Some(certificate), Some(key), _) => {
+            CertificateSource::Files { certificate: certificate.clone(), key: key.clone() }
+        }
+        (_, _, Some(directory)) => CertificateSource::Directory(directory.clone()),
+        (_, _, None) => CertificateSource::Memory,
+    };
+    options.min_tls_version = settings.min_tls_version;
+    options.cipher_suites = settings.cipher_suites.clone();
+    options.http2 = settings.http2;
+    if let Some(streams) = settings.http2_max_streams_per_connection {
+        options.limits.streams = streams;
+    }
+    options.client_ca_file.clone_from(&settings.client_ca_file);
+    options.look_up_client_ca = !settings.authentication_skip_lookup;
+    options.open_paths = settings.always_allow_paths.clone();
+    options.token_ttl = settings.token_cache_ttl;
+    options.allowed_ttl = settings.authorized_cache_ttl;
+    options.denied_ttl = settings.unauthorized_cache_ttl;
+    options
+}
+
+fn pages(manager: &ManagerHandle, health: HealthChecks, settings: &Settings, sources: PageSources) -> Pages {
+    let PageSources { version, flags, metrics, slis } = sources;
+    let of = manager.clone();
+    Pages {
+        component: COMPONENT.to_owned(),
+        version,
+        health,
+        metrics: metrics.map(|metrics| Arc::new(move || metrics.render()) as Page<String>),
+        slis,
+        configz: json!({COMPONENT: configz(settings)}),
+        flagz: flags,
+        statusz: Some(Arc::new(move || {
+            let status = of.status();
+            StatusPage { text: status.to_string(), json: json!(status) }
+        })),
+    }
+}

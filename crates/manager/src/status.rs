@@ -1,0 +1,182 @@
+//! What a manager is doing: the data of `/statusz`.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::manager::ManagerHandle;
+
+/// Keys in slow retry that are listed of each controller. More are only said to exist.
+const LISTED_KEYS: usize = 100;
+
+/// The state of a manager. It is made from what each part keeps anyway, without a lock on all of it, so its numbers may be of
+/// slightly different moments.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ManagerStatus {
+    /// Whether all caches have been filled once.
+    pub synced: bool,
+    /// Whether this process writes. Without leader election it always does.
+    pub leading: bool,
+    /// The identity of the leader that a standby saw last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leader: Option<String>,
+    /// Whether the shutdown has begun.
+    pub shutting_down: bool,
+    /// The controllers that this process runs.
+    pub controllers: Vec<ControllerStatus>,
+}
+
+/// The state of a controller.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ControllerStatus {
+    /// The name, as in `--controllers`.
+    pub name: &'static str,
+    /// Keys that are queued, wait to be queued, or are being synced.
+    pub queued: usize,
+    /// Keys whose last sync failed.
+    pub failing: usize,
+    /// Keys whose sync waits for the cache or for the end of a pause that the API server asked for.
+    pub deferred: usize,
+    /// Changes of outputs that other clients made lately, and that may come back.
+    pub foreign_writes: usize,
+    /// The first keys whose retries have all failed, in order.
+    pub slow_retries: Vec<SlowRetryStatus>,
+    /// Whether more keys are in slow retry than are listed.
+    pub more_slow_retries: bool,
+}
+
+/// A key whose retries have all failed. It is retried every few minutes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SlowRetryStatus {
+    /// Namespace and name of the Service or the Endpoints object.
+    pub key: String,
+    /// The error of its last sync.
+    pub error: String,
+    /// For how many seconds it has been retried slowly.
+    pub seconds: u64,
+}
+
+impl ManagerHandle {
+    /// What the manager is doing now.
+    pub fn status(&self) -> ManagerStatus {
+        let leading = *self.leading().borrow();
+        ManagerStatus {
+            synced: self.has_synced(),
+            leading,
+            leader: self.leader().filter(|_| !leading),
+            shutting_down: self.is_shutting_down(),
+            controllers: self.controller_statuses(),
+        }
+    }
+
+    #[cfg_attr(
+        not(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring")),
+        expect(unused_mut, reason = "unchanged in a build without controllers")
+    )]
+    fn controller_statuses(&self) -> Vec<ControllerStatus> {
+        let mut statuses = Vec::new();
+        #[cfg(feature = "endpoints")]
+        if let Some(controller) = &self.controllers().endpoints {
+            statuses.push(of(crate::ControllerName::Endpoints, controller));
+        }
+        #[cfg(feature = "endpointslice")]
+        if let Some(controller) = &self.controllers().endpoint_slice {
+            statuses.push(of(crate::ControllerName::EndpointSlice, controller));
+        }
+        #[cfg(feature = "mirroring")]
+        if let Some(controller) = &self.controllers().mirroring {
+            statuses.push(of(crate::ControllerName::EndpointSliceMirroring, controller));
+        }
+        statuses
+    }
+}
+
+#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+fn of<R: kube_endpoint_controller_runtime::Reconciler>(
+    name: crate::ControllerName,
+    controller: &kube_endpoint_controller_runtime::Controller<R>,
+) -> ControllerStatus {
+    let now = tokio::time::Instant::now();
+    let counts = controller.state_counts();
+    let mut slow = controller.slow_retries(&kube_endpoint_core_model::ObjectKey::default(), LISTED_KEYS + 1);
+    let more_slow_retries = slow.len() > LISTED_KEYS;
+    slow.truncate(LISTED_KEYS);
+    let slow_retries = slow.into_iter().map(|slow| SlowRetryStatus {
+        key: slow.key.to_string(),
+        error: slow.error,
+        seconds: now.saturating_duration_since(slow.since).as_secs(),
+    });
+    ControllerStatus {
+        name: name.as_str(),
+        queued: controller.pending(),
+        failing: counts.failing,
+        deferred: counts.deferred,
+        foreign_writes: counts.foreign_changes,
+        slow_retries: slow_retries.collect(),
+        more_slow_retries,
+    }
+}
+
+impl fmt::Display for ManagerStatus {
+    /// Lines for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let yes = |yes: bool| if yes { "yes" } else { "no" };
+        writeln!(f, "Caches synced: {}", yes(self.synced))?;
+        writeln!(f, "Leading: {}", yes(self.leading))?;
+        if let Some(leader) = &self.leader {
+            writeln!(f, "Leader: {leader}")?;
+        }
+        if self.shutting_down {
+            writeln!(f, "Shutting down: yes")?;
+        }
+        for controller in &self.controllers {
+            let ControllerStatus { name, queued, failing, deferred, foreign_writes, .. } = controller;
+            writeln!(
+                f,
+                "{name}: {queued} queued, {failing} failing, {deferred} waiting, {foreign_writes} foreign writes, \
+                 {}{} in slow retry",
+                controller.slow_retries.len(),
+                if controller.more_slow_retries { " or more" } else { "" },
+            )?;
+            for SlowRetryStatus { key, error, seconds } in &controller.slow_retries {
+                writeln!(f, "  {key} ({seconds} s): {error}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_readable_by_people_and_programs() {
+        let status = ManagerStatus {
+            synced: true,
+            leading: false,
+            leader: Some("node-1_4a".to_owned()),
+            shutting_down: true,
+            controllers: vec![ControllerStatus {
+                name: "endpoints-controller",
+                queued: 7,
+                failing: 2,
+                deferred: 1,
+                foreign_writes: 3,
+                slow_retries: vec![SlowRetryStatus {
+                    key: "shop/web".to_owned(),
+                    error: "admission webhook denied the request".to_owned(),
+                    seconds: 312,
+                }],
+                more_slow_retries: true,
+            }],
+        };
+        insta::assert_snapshot!(format!("{status}\n{}", serde_json::to_string_pretty(&status).unwrap()));
+    }
+}

@@ -1,0 +1,209 @@
+//! Health, status and configuration of a manager, over HTTPS.
+#![cfg(all(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use http::Request;
+use http_body_util::BodyExt;
+use kube::Config;
+use kube::client::Body;
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, PolicyRule, User};
+use kube_endpoint_manager_core::{
+    ApiClient, Manager, ManagerError, PageSources, ServingSettings, Settings, client_from_config,
+    metrics_recorder,
+};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+const TOKEN: &str = "token-of-the-scraper";
+
+fn server() -> EmbeddedApiServer {
+    let all = || vec!["*".to_owned()];
+    let user = User { name: "prometheus".to_owned(), groups: Vec::new() };
+    EmbeddedApiServer::builder()
+        .token(TOKEN, user)
+        .policy_rule(PolicyRule {
+            subjects: all(),
+            verbs: all(),
+            non_resource_urls: vec!["/*".to_owned()],
+            ..PolicyRule::default()
+        })
+        .build()
+        .unwrap()
+}
+
+/// A manager that serves on a free port.
+struct Running {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<Result<(), ManagerError>>,
+}
+
+async fn start(server: &EmbeddedApiServer) -> Running {
+    let client = ApiClient::for_tests(server.service());
+    let mut settings = Settings::default();
+    let mut serving = ServingSettings::on_port(0);
+    serving.bind_address = [127, 0, 0, 1].into();
+    settings.serving = Some(serving);
+    settings.shutdown_timeout = Duration::from_secs(2);
+    let recorder = metrics_recorder().unwrap();
+    let sources = PageSources {
+        version: "0.1.0".to_owned(),
+        flags: BTreeMap::from([("secure-port".to_owned(), "0".to_owned())]),
+        metrics: Some(recorder.handle()),
+        slis: None,
+    };
+    let mut manager = {
+        let _recording = metrics::set_default_local_recorder(&recorder);
+        Manager::new(client.clone(), &settings, server.now(), 1).unwrap()
+    };
+    let now = server.now();
+    let serving = manager.serve(&client, &settings, sources, move || now).await.unwrap().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let ended = tokio::spawn(manager.run(async move {
+        let _ = stopped.await;
+    }));
+    Running { address: serving.address.unwrap(), stop, ended }
+}
+
+/// A client that has the scraper's token, or none.
+async fn client(address: SocketAddr, token: Option<&str>) -> ApiClient {
+    let mut config = Config::new(format!("https://{address}").parse().unwrap());
+    config.accept_invalid_certs = true;
+    config.auth_info.token = token.map(|token| token.to_owned().into());
+    client_from_config(config).await.unwrap()
+}
+
+async fn get(client: &ApiClient, path: &str) -> (u16, String) {
+    let request = Request::get(path).header("accept", "application/json, text/plain;q=0.5");
+    let answer = client.send(request.body(Body::empty()).unwrap()).await.unwrap();
+    let status = answer.status().as_u16();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+/// Waits until a page has this status.
+async fn until(client: &ApiClient, path: &str, expected: u16) {
+    for _ in 0..500 {
+        if get(client, path).await.0 == expected {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{path} did not become {expected}");
+}
+
+fn faults(server: &EmbeddedApiServer) {
+    for verb in ["list", "watch"] {
+        server.add_fault(FaultRule::new(Fault::NeverAnswer { applied: false }, move |request| {
+            request.verb == verb
+        }));
+    }
+}
+
+#[tokio::test]
+async fn a_manager_is_alive_before_its_first_list_and_ready_after_it() {
+    let server = server();
+    faults(&server);
+    let running = start(&server).await;
+    let anybody = client(running.address, None).await;
+    assert_eq!(get(&anybody, "/livez").await, (200, "ok".to_owned()));
+    assert_eq!(
+        get(&anybody, "/healthz?verbose").await.1,
+        "[+]ping ok\n[+]workers ok\nhealthz check passed\n"
+    );
+    let (status, text) = get(&anybody, "/readyz").await;
+    let expected =
+        "[+]ping ok\n[-]informer-sync failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n";
+    assert_eq!((status, &*text), (500, expected));
+    server.clear_faults();
+    server.close_watches();
+    drop((running.stop, running.ended));
+
+    let running = start(&server).await;
+    let anybody = client(running.address, None).await;
+    until(&anybody, "/readyz", 200).await;
+    // An outage changes neither.
+    faults(&server);
+    server.close_watches();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!((get(&anybody, "/readyz").await.0, get(&anybody, "/livez").await.0), (200, 200));
+    assert!(
+        server.request_log().iter().any(|entry| entry.status == 0),
+        "no request was left without an answer"
+    );
+}
+
+#[tokio::test]
+async fn a_manager_that_shuts_down_is_unready_at_once_and_stays_alive() {
+    let server = server();
+    let running = start(&server).await;
+    let anybody = client(running.address, None).await;
+    until(&anybody, "/readyz", 200).await;
+    // The write of a sync does not end, so the shutdown takes as long as it may.
+    server.add_fault(FaultRule::on(Fault::NeverAnswer { applied: false }, "create", "endpointslices"));
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+    server.create(service).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    running.stop.send(()).unwrap();
+    until(&anybody, "/readyz", 500).await;
+    assert_eq!(get(&anybody, "/livez").await.0, 200);
+    running.ended.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn metrics_status_configuration_and_flags_need_a_token() {
+    let server = server();
+    let running = start(&server).await;
+    let anybody = client(running.address, Some("wrong")).await;
+    let scraper = client(running.address, Some(TOKEN)).await;
+    until(&anybody, "/readyz", 200).await;
+    for path in ["/metrics", "/statusz", "/configz", "/flagz"] {
+        assert_eq!(get(&anybody, path).await.0, 401, "{path}");
+    }
+    let (status, metrics) = get(&scraper, "/metrics").await;
+    assert!(status == 200 && metrics.contains("workqueue_depth{name=\"endpoint_slice\"} 0"), "{metrics}");
+    let (_, statusz) = get(&scraper, "/statusz").await;
+    let statusz: Value = serde_json::from_str(&statusz).unwrap();
+    let controllers = statusz["manager"]["controllers"].as_array().unwrap();
+    let names: Vec<_> = controllers.iter().map(|controller| controller["name"].as_str().unwrap()).collect();
+    let expected = ["endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller"];
+    assert_eq!(names, expected);
+    assert_eq!((&statusz["manager"]["synced"], &statusz["manager"]["leading"]), (&json!(true), &json!(true)));
+    let (_, configz) = get(&scraper, "/configz").await;
+    let configz: Value = serde_json::from_str(&configz).unwrap();
+    assert_eq!(configz["kube-endpoint-manager"]["kubeApiQps"], 20.0);
+    let (_, flagz) = get(&scraper, "/flagz").await;
+    assert_eq!(serde_json::from_str::<Value>(&flagz).unwrap()["flags"], json!({"secure-port": "0"}));
+    running.stop.send(()).unwrap();
+    running.ended.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_failing_key_is_counted_in_statusz() {
+    let server = server();
+    let running = start(&server).await;
+    let scraper = client(running.address, Some(TOKEN)).await;
+    until(&scraper, "/readyz", 200).await;
+    let denied = kube_endpoint_embedded_apiserver::Status::new(400, "BadRequest", "denied by a webhook");
+    server.add_fault(FaultRule::on(Fault::RefuseWith(denied), "create", "endpoints"));
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+    server.create(service).await.unwrap();
+    let failing = async || {
+        let statusz: Value = serde_json::from_str(&get(&scraper, "/statusz").await.1).unwrap();
+        statusz["manager"]["controllers"][0]["failing"].as_u64().unwrap()
+    };
+    for _ in 0..500 {
+        if failing().await == 1 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the failing key is not shown");
+}
