@@ -83,7 +83,8 @@ impl Running {
                     }
                 },
                 () = self.handle.cluster().synced(), if !announced => {
-                    tracing::info!("all caches are synced");
+                    let what = if self.election.is_some() { "" } else { ", controllers are running" };
+                    tracing::info!("all caches are synced{what}");
                     announced = true;
                 }
             }
