@@ -8,12 +8,13 @@ use kube_endpoint_api_writer::Clock;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
+use crate::action::{Action, Answer};
 use crate::health::LeaseHealth;
 use crate::leadership::{Ended, LastWrites, LeaderElectionError, Leadership};
 use crate::metrics::LeaseMetrics;
 use crate::options::{ElectorOptions, InvalidElectorOptions};
 use crate::requests::LeaseClient;
-use crate::state::{Action, Answer, Election};
+use crate::state::Election;
 
 /// Events of the watch that wait while the election is busy. The election never is for long.
 const EVENTS: usize = 16;

@@ -28,6 +28,7 @@
 //! A leader that stops on request releases the Lease. With it, in the annotation [`LAST_WRITES_ANNOTATION`], it leaves the
 //! versions of its last writes for its successor, whose caches may not show them yet. See [`LastWrites`].
 
+mod action;
 mod elector;
 mod health;
 mod leadership;

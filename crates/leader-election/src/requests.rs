@@ -11,9 +11,9 @@ use kube_endpoint_api_writer::RequestLimiter;
 use kube_endpoint_core_model::causes;
 use serde_json::Value;
 
+use crate::action::{Answer, Request};
 use crate::lease::Lease;
 use crate::options::ElectorOptions;
-use crate::state::{Answer, Request};
 
 /// The most bytes of an answer. A Lease has some hundred; etcd stores at most 1.5 MiB.
 const MAX_ANSWER: usize = 2 << 20;

@@ -8,6 +8,8 @@
 //! waits: a leader until a retry period has passed since the attempt began, a standby for a retry period with jitter, but no
 //! longer than until the Lease is free.
 
+mod ending;
+
 use std::time::Duration;
 
 use kube_endpoint_core_model::Timestamp;
@@ -15,6 +17,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio::time::Instant;
 
+use crate::action::{Action, Answer, Request};
 use crate::leadership::{Ended, LastWrites, LeaderElectionError, Leadership};
 use crate::lease::Lease;
 use crate::observation::{Event, Observation};
@@ -27,41 +30,6 @@ const SPACING: u32 = 20;
 const MAX_READS: u32 = 2;
 /// The shortest time limit of a request, as in client-go's `NewFromKubeconfig`. The requests of a release have this limit.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// A request to the API server.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Request {
-    Get,
-    Create(Lease),
-    Update(Lease),
-}
-
-/// What to do next.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Action {
-    /// Send a request. If no answer arrives within the timeout, the answer is [`Answer::Unknown`].
-    Send {
-        request: Request,
-        timeout: Duration,
-        /// Whether this is a renewal before which the leader had to read the Lease.
-        slow_path: bool,
-    },
-    /// Wait for an answer or an event, until this time if there is one.
-    Wait(Option<Instant>),
-    /// The election is over.
-    End(Result<Ended, LeaderElectionError>),
-}
-
-/// The answer to a request.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Answer {
-    /// The Lease as it is stored.
-    Lease(Lease),
-    /// There is no such Lease.
-    NotFound(String),
-    /// The request failed. A write may have been carried out all the same if `may_be_applied`.
-    Failed { why: String, may_be_applied: bool },
-}
 
 #[derive(Clone, Debug)]
 enum Phase {
@@ -235,24 +203,6 @@ impl Election {
         }
     }
 
-    /// Begins to stop. A leader releases the Lease, with `last_writes`. A request that is under way must be dropped.
-    pub(crate) fn stop(&mut self, last_writes: Option<LastWrites>, now: Instant) {
-        let acquires = matches!(self.step, Step::Sent(Purpose::Acquire, _));
-        let led = match self.phase {
-            Phase::Standby if !acquires && !self.may_hold => return self.end(Ok(Ended::Standby)),
-            Phase::Standby => false,
-            Phase::Leading { .. } => true,
-            Phase::Stopping { .. } | Phase::Over(_) => return,
-        };
-        let deadline = now + MIN_TIMEOUT.max(self.options.renew_deadline / 2);
-        self.phase = Phase::Stopping { led, deadline, last_writes };
-        self.reads = 0;
-        let knows_version =
-            matches!(self.step, Step::Waiting(_) | Step::Due(Purpose::FastRenew | Purpose::Renew));
-        let can_release = led && knows_version && self.is_holder();
-        self.step = Step::Due(if can_release { Purpose::Release } else { Purpose::Read });
-    }
-
     /// Whether the Lease has this candidate as its holder, as last seen.
     fn is_holder(&self) -> bool {
         self.observed.holder() == self.options.identity
@@ -279,18 +229,6 @@ impl Election {
             Phase::Leading { until, .. } => Some(until),
             Phase::Stopping { deadline, .. } => Some(deadline),
             Phase::Standby | Phase::Over(_) => None,
-        }
-    }
-
-    fn end_at_limit(&mut self) {
-        let why = self.last_error.take().unwrap_or_else(|| "no request was answered in time".to_owned());
-        match self.phase {
-            Phase::Leading { .. } => self.end(Err(LeaderElectionError::RenewDeadline {
-                lease: self.options.lease(),
-                renew_deadline: self.options.renew_deadline,
-                why,
-            })),
-            _ => self.end(Ok(self.stopped(Ended::NotReleased { why }))),
         }
     }
 
@@ -397,22 +335,6 @@ impl Election {
 
     fn jittered(&mut self) -> Duration {
         self.options.retry_period.mul_f64(1.0 + JITTER_FACTOR * self.random.random_range(0.0..1.0))
-    }
-
-    fn taken_over(&mut self, holder: String) {
-        self.end(Err(LeaderElectionError::TakenOver { lease: self.options.lease(), holder }));
-    }
-
-    /// How a stop ends: a standby that may have acquired the Lease just before was a standby all the same.
-    fn stopped(&self, ended: Ended) -> Ended {
-        match self.phase {
-            Phase::Stopping { led: true, .. } => ended,
-            _ => Ended::Standby,
-        }
-    }
-
-    fn end(&mut self, ended: Result<Ended, LeaderElectionError>) {
-        self.phase = Phase::Over(ended);
     }
 }
 

@@ -1,0 +1,54 @@
+//! How an election ends: by a stop, at the renew deadline, or because another candidate holds the Lease.
+
+use tokio::time::Instant;
+
+use super::{Election, MIN_TIMEOUT, Phase, Purpose, Step};
+use crate::leadership::{Ended, LastWrites, LeaderElectionError};
+
+impl Election {
+    /// Begins to stop. A leader releases the Lease, with `last_writes`. A request that is under way must be dropped.
+    pub(crate) fn stop(&mut self, last_writes: Option<LastWrites>, now: Instant) {
+        let acquires = matches!(self.step, Step::Sent(Purpose::Acquire, _));
+        let led = match self.phase {
+            Phase::Standby if !acquires && !self.may_hold => return self.end(Ok(Ended::Standby)),
+            Phase::Standby => false,
+            Phase::Leading { .. } => true,
+            Phase::Stopping { .. } | Phase::Over(_) => return,
+        };
+        let deadline = now + MIN_TIMEOUT.max(self.options.renew_deadline / 2);
+        self.phase = Phase::Stopping { led, deadline, last_writes };
+        self.reads = 0;
+        let knows_version =
+            matches!(self.step, Step::Waiting(_) | Step::Due(Purpose::FastRenew | Purpose::Renew));
+        let can_release = led && knows_version && self.is_holder();
+        self.step = Step::Due(if can_release { Purpose::Release } else { Purpose::Read });
+    }
+
+    pub(super) fn end_at_limit(&mut self) {
+        let why = self.last_error.take().unwrap_or_else(|| "no request was answered in time".to_owned());
+        match self.phase {
+            Phase::Leading { .. } => self.end(Err(LeaderElectionError::RenewDeadline {
+                lease: self.options.lease(),
+                renew_deadline: self.options.renew_deadline,
+                why,
+            })),
+            _ => self.end(Ok(self.stopped(Ended::NotReleased { why }))),
+        }
+    }
+
+    pub(super) fn taken_over(&mut self, holder: String) {
+        self.end(Err(LeaderElectionError::TakenOver { lease: self.options.lease(), holder }));
+    }
+
+    /// How a stop ends: a standby that may have acquired the Lease just before was a standby all the same.
+    pub(super) fn stopped(&self, ended: Ended) -> Ended {
+        match self.phase {
+            Phase::Stopping { led: true, .. } => ended,
+            _ => Ended::Standby,
+        }
+    }
+
+    pub(super) fn end(&mut self, ended: Result<Ended, LeaderElectionError>) {
+        self.phase = Phase::Over(ended);
+    }
+}

@@ -1,0 +1,187 @@
+//! A standby, until it leads.
+
+use super::*;
+
+#[test]
+fn a_lease_that_does_not_exist_is_created() {
+    check(&[
+        (At(0), "get"),
+        (At(40), "wait"),
+        (NotFound, "create a 15 0"),
+        (At(90), "wait"),
+        // The time counts from the request.
+        (Done, "wait until 2040, leads until 10040"),
+        (At(2040), "update a 15 0, leads until 10040"),
+        (At(3000), "wait until 10040, leads until 10040"),
+        (Done, "wait until 4040, leads until 12040"),
+        // The answer is later than the next renewal would be.
+        (At(4040), "update a 15 0, leads until 12040"),
+        (At(7000), "wait until 12040, leads until 12040"),
+        (Done, "update a 15 0, leads until 14040"),
+    ]);
+}
+
+#[test]
+fn a_lease_of_another_holder_is_taken_when_its_record_has_not_changed_for_its_duration() {
+    check(&[
+        (At(0), "get"),
+        (At(10), "wait"),
+        (Reads("b 15 4"), "wait for the next poll"),
+        (At(5000), "get"),
+        (Reads("b 15 4"), "wait for the next poll"),
+        (At(14_000), "get"),
+        // Sooner than the next poll.
+        (Reads("b 15 4"), "wait until 15010"),
+        (At(15_010), "get"),
+        (Reads("b 15 4"), "update a 15 5"),
+        (Done, "wait until 17010, leads until 25010"),
+    ]);
+    // A renewal, read or shown, begins the time anew. Metadata is no renewal: the script changes versions with records only.
+    check(&[
+        (At(0), "get"),
+        (Reads("b 15 4"), "wait for the next poll"),
+        (At(1000), "wait for the next poll"),
+        (Shows("b 15 4"), "wait for the next poll"),
+        (At(15_500), "get"),
+        (Reads("b 15 4"), "wait until 16000"),
+    ]);
+}
+
+#[test]
+fn a_released_lease_is_taken_at_once() {
+    check(&[
+        (At(0), "get"),
+        (Reads("'' 1 4 annotated"), "update a 15 5"),
+        (Done, "wait until 2000, leads until 10000 after 77"),
+    ]);
+    check(&[
+        (At(0), "get"),
+        (Reads("b 15 4"), "wait for the next poll"),
+        (At(1000), "wait for the next poll"),
+        (Shows("'' 1 4 annotated"), "get"),
+        (Reads("'' 1 4 annotated"), "update a 15 5"),
+        (Done, "wait until 3000, leads until 11000 after 77"),
+    ]);
+    // Another candidate was quicker.
+    check(&[
+        (At(0), "get"),
+        (Reads("'' 1 4"), "update a 15 5"),
+        (Conflict, "get"),
+        (Reads("b 15 5"), "wait for the next poll"),
+    ]);
+    // As other libraries release it.
+    check(&[(At(0), "get"), (Reads("- - 4"), "update a 15 5")]);
+}
+
+#[test]
+fn a_lease_that_is_deleted_or_emptied_by_hand_is_left_to_its_holder_for_its_duration() {
+    for (vanishes, takes) in [(ShowsDeleted, "create a 15 0"), (Shows("'' 15 4"), "update a 15 5")] {
+        let reads = || if takes == "create a 15 0" { NotFound } else { Reads("'' 15 4") };
+        check(&[
+            (At(0), "get"),
+            (Reads("b 15 4"), "wait for the next poll"),
+            (At(1000), "wait for the next poll"),
+            (vanishes, "wait for the next poll"),
+            (At(14_000), "get"),
+            (reads(), "wait until 15000"),
+            (At(15_000), "get"),
+            (reads(), takes),
+        ]);
+    }
+    // The holder puts it right.
+    check(&[
+        (At(0), "get"),
+        (Reads("b 15 4"), "wait for the next poll"),
+        (ShowsDeleted, "wait for the next poll"),
+        (At(14_000), "get"),
+        (NotFound, "wait until 15000"),
+        (Shows("b 15 0"), "wait for the next poll"),
+    ]);
+}
+
+#[test]
+fn an_answer_is_older_than_an_event_that_overtook_it_and_newer_than_any_before() {
+    check(&[
+        (At(0), "get"),
+        (Shows("b 15 4"), "wait"),
+        (ReadsOlder("'' 1 3"), "wait for the next poll"),
+        // The server was restored from a backup.
+        (At(5000), "get"),
+        (ReadsOlder("'' 1 3"), "update a 15 4"),
+    ]);
+}
+
+#[test]
+fn odd_records_are_waited_for() {
+    // An absent or negative duration counts as this candidate's.
+    for odd in ["b - 4", "b -5 4", "b 0 -"] {
+        check(&[
+            (At(0), "get"),
+            (Reads(odd), "wait for the next poll"),
+            (At(14_000), "get"),
+            (Reads(odd), "wait until 15000"),
+            (At(15_000), "get"),
+        ]);
+    }
+    // Nobody gave it this identity, so another process has it.
+    check(&[
+        (At(0), "get"),
+        (Reads("a 15 4"), "wait for the next poll"),
+        (At(15_000), "get"),
+        (Reads("a 15 4"), "update a 15 5"),
+    ]);
+    check(&[(At(0), "get"), (Reads("- -1 -1"), "update a 15 1")]);
+}
+
+#[test]
+fn a_lost_answer_to_an_acquisition_is_read_back() {
+    check(&[
+        (At(0), "get"),
+        (Reads("'' 1 4 annotated"), "update a 15 5"),
+        (At(5000), "wait"),
+        (Lost, "get"),
+        // It was carried out. It is renewed, so that the time counts from now.
+        (Reads("a 15 5"), "update a 15 5"),
+        (Done, "wait until 7000, leads until 15000 after 77"),
+    ]);
+    check(&[
+        (At(0), "get"),
+        (NotFound, "create a 15 0"),
+        (Lost, "get"),
+        (NotFound, "create a 15 0"),
+        (Conflict, "wait for the next poll"),
+        (At(5000), "get"),
+        (Reads("a 15 0"), "update a 15 0"),
+    ]);
+}
+
+#[test]
+fn a_candidate_that_is_suspended_while_it_acquires_the_lease_does_not_lead_on_an_old_answer() {
+    let mut script = Script::new();
+    for (input, want) in [(At(0), "get"), (NotFound, "create a 15 0")] {
+        script.happen(input);
+        assert_eq!(script.does(), want);
+    }
+    script.happen(At(11_000));
+    script.happen(Done);
+    assert_eq!(script.does(), "get");
+    script.happen(Reads("a 15 0"));
+    assert_eq!(script.does(), "update a 15 0");
+    script.happen(Done);
+    assert_eq!(script.does(), "wait until 13000, leads until 21000");
+}
+
+#[test]
+fn a_standby_that_stops_ends_at_once() {
+    check(&[(At(0), "get"), (Stop, "end Standby")]);
+    check(&[(At(0), "get"), (Reads("b 15 4"), "wait for the next poll"), (Stop, "end Standby")]);
+    // It may have acquired the Lease just now.
+    check(&[
+        (At(0), "get"),
+        (NotFound, "create a 15 0"),
+        (Stop, "get"),
+        (Reads("a 15 0"), "update '' 1 0"),
+        (Done, "end Standby"),
+    ]);
+    check(&[(At(0), "get"), (NotFound, "create a 15 0"), (Stop, "get"), (NotFound, "end Standby")]);
+}
