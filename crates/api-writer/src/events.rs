@@ -92,6 +92,8 @@ pub struct EventRecorder {
     queue: mpsc::Sender<Recorded>,
     stopped: Arc<Notify>,
     clock: Clock,
+    /// Whether events are dropped: this is a dry run.
+    dropped: bool,
 }
 
 impl EventRecorder {
@@ -105,10 +107,11 @@ impl EventRecorder {
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let (sender, receiver) = mpsc::channel(LONGEST_QUEUE);
         let component: Arc<str> = component.into();
+        let dropped = writer.dry_run().is_some();
         let sink = sink::Sink::new(Arc::clone(&component), writer, clock, seed);
         let stopped = Arc::new(Notify::new());
         let task = sink.run(receiver, Arc::clone(&stopped));
-        (Self { component, queue: sender, stopped, clock }, task)
+        (Self { component, queue: sender, stopped, clock, dropped }, task)
     }
 
     /// Takes no more events. The task ends when those that wait are sent.
@@ -116,8 +119,13 @@ impl EventRecorder {
         self.stopped.notify_one();
     }
 
-    /// Records an event without waiting. If too many events wait to be sent, it is dropped with a warning in the log.
+    /// Records an event without waiting. If too many events wait to be sent, it is dropped with a warning in the log. In a
+    /// dry run it is always dropped.
     pub fn record(&self, subject: EventSubject, event: &PlannedEvent) {
+        if self.dropped {
+            tracing::debug!(component = &*self.component, %event, "dry run: an event is not sent");
+            return;
+        }
         let recorded = Recorded {
             subject,
             event_type: event.event_type,

@@ -4,6 +4,7 @@
 //! (and why), or unknown.
 
 pub mod clock;
+pub mod dry_run;
 pub mod error;
 pub mod events;
 pub mod fence;
@@ -16,6 +17,7 @@ pub mod tracked;
 pub mod writer;
 
 pub use clock::Clock;
+pub use dry_run::DryRun;
 pub use error::WriteError;
 pub use events::{EventRecorder, EventSubject};
 pub use fence::{LastWrites, WriteFence};

@@ -2,6 +2,7 @@
 //! cache that has not caught up.
 
 use std::fmt;
+use std::sync::Arc;
 
 use kube_endpoint_core_model::{ObjectKey, ObjectMeta, Text, Writes};
 use kube_endpoint_tracker::{CachePosition, WriteTracker};
@@ -47,6 +48,8 @@ pub enum Deleted {
     Now,
     /// The object no longer existed, but the cache shows it.
     Before,
+    /// It was recorded and not sent: this is a dry run.
+    Recorded,
 }
 
 /// How carrying out writes ended.
@@ -91,6 +94,31 @@ impl TrackedWriter {
     /// The inner writer, for requests that need no tracking.
     pub fn writer(&self) -> &ApiWriter {
         &self.writer
+    }
+
+    /// In a dry run, records the planned writes of `owner` and returns true. `existing` are the cached objects. Otherwise it
+    /// returns false, and the writes have to be carried out.
+    pub fn record<'a, T: Writable + 'a>(
+        &self,
+        owner: &ObjectKey,
+        plans: impl IntoIterator<Item = &'a Writes<T>>,
+        existing: impl Fn() -> Vec<Arc<T>>,
+    ) -> bool {
+        let Some(dry_run) = self.writer.dry_run() else { return false };
+        let existing = existing();
+        for Writes { create, update, delete } in plans {
+            for object in create {
+                dry_run.record(owner, Operation::Create, object, None);
+            }
+            for object in update {
+                let before = existing.iter().find(|one| one.metadata().name == object.metadata().name);
+                dry_run.record(owner, Operation::Update, object, before.map(|before| &**before));
+            }
+            for object in delete {
+                dry_run.record(owner, Operation::Delete, &**object, None);
+            }
+        }
+        true
     }
 
     /// Carries writes out in order: creates, updates, deletes. `position` returns the position of the cache; `done` is called
@@ -299,6 +327,10 @@ impl TrackedWriter {
         seen: &ObjectMeta,
     ) -> Result<Deleted, FailedWrite> {
         let key = seen.key();
+        if let Some(dry_run) = self.writer.dry_run() {
+            dry_run.record_delete::<T>(owner, &key);
+            return Ok(Deleted::Recorded);
+        }
         self.tracker.begin(&key);
         let answer = self.writer.delete_seen::<T>(seen).await;
         self.conclude_delete::<T>(owner, &key, &seen.uid, answer, true).await
@@ -314,6 +346,10 @@ impl TrackedWriter {
         owner: &ObjectKey,
         object: &T,
     ) -> Result<Deleted, FailedWrite> {
+        if let Some(dry_run) = self.writer.dry_run() {
+            dry_run.record(owner, Operation::Delete, object, None);
+            return Ok(Deleted::Recorded);
+        }
         let ObjectMeta { uid, .. } = object.metadata();
         let key = object.metadata().key();
         self.tracker.begin(&key);

@@ -13,6 +13,7 @@ use kube_endpoint_core_model::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::dry_run::DryRun;
 use crate::error::WriteError;
 use crate::fence::{WriteFence, WriteInFlight};
 use crate::limiter::RequestLimiter;
@@ -105,6 +106,7 @@ pub struct ApiWriter {
     fence: WriteFence,
     user_agent: Arc<str>,
     observer: Option<Arc<dyn WriteObserver>>,
+    dry_run: Option<DryRun>,
 }
 
 impl std::fmt::Debug for ApiWriter {
@@ -125,7 +127,14 @@ struct Typed<'a, T> {
 impl ApiWriter {
     /// A writer. The user agent identifies the controller in the server's audit log and managedFields, as upstream's does.
     pub fn new(client: ApiClient, limiter: RequestLimiter, user_agent: impl Into<Arc<str>>) -> Self {
-        Self { client, limiter, fence: WriteFence::default(), user_agent: user_agent.into(), observer: None }
+        Self {
+            client,
+            limiter,
+            fence: WriteFence::default(),
+            user_agent: user_agent.into(),
+            observer: None,
+            dry_run: None,
+        }
     }
 
     /// The same, with a fence that decides whether writes are begun. By default it is always open.
@@ -150,6 +159,19 @@ impl ApiWriter {
     /// Whether it has an observer.
     pub fn has_observer(&self) -> bool {
         self.observer.is_some()
+    }
+
+    /// Lets it write nothing: a controller records its writes with `dry_run` instead, events are dropped, and any other write
+    /// is refused.
+    #[must_use]
+    pub fn with_dry_run(mut self, dry_run: DryRun) -> Self {
+        self.dry_run = Some(dry_run);
+        self
+    }
+
+    /// Where writes are recorded, if it writes nothing.
+    pub fn dry_run(&self) -> Option<&DryRun> {
+        self.dry_run.as_ref()
     }
 
     /// Creates an object under its name.
@@ -384,6 +406,10 @@ impl ApiWriter {
         method: &Method,
         kind: Option<&'static str>,
     ) -> Result<(WriteInFlight, Duration), WriteError> {
+        if self.dry_run.is_some() {
+            let message = format!("{method} {}: a dry run writes nothing", kind.unwrap_or("events"));
+            return Err(WriteError::Refused { code: 0, message });
+        }
         let begun = self.fence.begin(kind, self.limiter.acquire()).await?;
         self.client.waited_for_rate_limiter(method.as_str(), begun.1);
         Ok(begun)

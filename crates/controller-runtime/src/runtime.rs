@@ -57,6 +57,8 @@ pub enum Completion {
     Complete,
     /// The namespace is being deleted and takes no new objects. The remaining writes were dropped: they cannot succeed.
     NamespaceTerminating,
+    /// The writes were recorded and not sent: this is a dry run.
+    Recorded,
 }
 
 /// Progress of [`Runtime::carry_out`], for metrics.
@@ -274,6 +276,10 @@ impl<R: Reconciler> Runtime<R> {
         sub_plans: impl IntoIterator<Item = Writes<R::Output>, IntoIter: Send> + Send,
         progress: impl Fn(Progress) + Send + Sync,
     ) -> Result<Completion, Vec<FailedWrite>> {
+        let sub_plans: Vec<_> = sub_plans.into_iter().collect();
+        if self.writer.record(key, &sub_plans, || R::Output::of_owner(&self.cluster, key)) {
+            return Ok(Completion::Recorded);
+        }
         let mut failures = Vec::new();
         let (mut answered, mut busy) = (false, false);
         for (index, writes) in sub_plans.into_iter().enumerate() {
@@ -467,11 +473,20 @@ impl<R: Reconciler> Runtime<R> {
         // A process that does not hold the lease writes nothing, so its syncs wait.
         self.writer.writer().fence().opened().await;
         let began = Instant::now();
+        let dry_run = self.writer.writer().dry_run();
+        if let Some(dry_run) = dry_run {
+            dry_run.begin(key);
+        }
         let mut was_compared = self.is_compared(key);
         let mut result = self.reconciler.sync(self, key).await;
         // The first sync after a take-over may end with a comparison of the outputs; the next one carries the plan out.
         while self.is_compared(key) && !std::mem::replace(&mut was_compared, true) {
             result = self.reconciler.sync(self, key).await;
+        }
+        if let Some(dry_run) = dry_run
+            && let Some(delay) = dry_run.end(key, matches!(result, Ok(Outcome::Done)))
+        {
+            self.queue.add_after(key.clone(), delay);
         }
         self.keys.with(key, |state| state.foreign.synced(began));
         let error = match result {

@@ -46,6 +46,14 @@ impl ControllerName {
         }
     }
 
+    /// The kind of object that the controller writes.
+    pub fn output_kind(self) -> &'static str {
+        match self {
+            Self::Endpoints => "Endpoints",
+            Self::EndpointSlice | Self::EndpointSliceMirroring => "EndpointSlice",
+        }
+    }
+
     fn feature(self) -> &'static str {
         match self {
             Self::Endpoints => "endpoints",

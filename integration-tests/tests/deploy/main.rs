@@ -12,6 +12,5 @@ mod operations;
 mod pods;
 mod queries;
 mod rbac;
-mod replicas;
 mod turned_off;
 mod webhook;

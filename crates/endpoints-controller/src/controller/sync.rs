@@ -29,10 +29,11 @@ impl EndpointsReconciler {
                     return Ok(Outcome::Done);
                 }
                 let result = self.delete_endpoints(runtime, key, existing).await;
-                if result.is_err() {
+                // What was only recorded is still to be deleted.
+                if !matches!(result, Ok(Deleted::Now | Deleted::Before)) {
                     runtime.with_state(key, |state| state.deleted = true);
                 }
-                Ok(result.map(|()| Outcome::Done)?)
+                Ok(result.map(|_| Outcome::Done)?)
             }
         }
     }
@@ -68,7 +69,7 @@ impl EndpointsReconciler {
                 );
                 Ok(Outcome::Done)
             }
-            Ok(Completion::NamespaceTerminating) => Ok(Outcome::Done),
+            Ok(Completion::NamespaceTerminating | Completion::Recorded) => Ok(Outcome::Done),
             Err(failed) => {
                 let event = failed.first().map(|failed| (subject, failure_event(key, failed)));
                 Err(SyncError::from(failed).with_event(event))
@@ -76,20 +77,21 @@ impl EndpointsReconciler {
         }
     }
 
-    /// Deletes the Endpoints of a deleted Service, but not Endpoints that were created under their name later.
+    /// Deletes the Endpoints of a deleted Service, but not Endpoints that were created under their name later. If there is
+    /// nothing to delete, they count as deleted before.
     async fn delete_endpoints(
         &self,
         runtime: &Cx,
         key: &ObjectKey,
         existing: Option<Arc<Endpoints>>,
-    ) -> Result<(), FailedWrite> {
+    ) -> Result<Deleted, FailedWrite> {
         let writer = runtime.writer();
         let existing = existing.filter(|existing| existing.metadata.deletion_timestamp.is_none());
         let tracker = writer.tracker();
         // A create may have succeeded although its response was lost. Only in this case the cache is not consulted.
         let unresolved = existing.is_none() && tracker.take_unresolved(key).is_some();
         if existing.is_none() && !unresolved {
-            return Ok(());
+            return Ok(Deleted::Before);
         }
         let failed = |error| {
             if unresolved {
@@ -100,21 +102,25 @@ impl EndpointsReconciler {
         // The stores of different kinds are not updated together: the Service may exist again (or, at the start, still), and
         // the Endpoints may belong to it. In this case the cache will show the Service.
         if writer.writer().service(key).await.map_err(failed)?.is_some() {
-            return Ok(());
+            return Ok(Deleted::Before);
         }
         match existing {
             Some(endpoints) => {
-                if writer.delete::<Endpoints>(key, &endpoints.metadata).await? == Deleted::Before {
+                let deleted = writer.delete::<Endpoints>(key, &endpoints.metadata).await?;
+                if deleted == Deleted::Before {
                     runtime.wait_for_deletion(key);
                 }
-                runtime.wrote(Operation::Delete);
+                if deleted != Deleted::Recorded {
+                    runtime.wrote(Operation::Delete);
+                }
+                Ok(deleted)
             }
             None => match writer.writer().delete::<Endpoints>(key, None).await {
-                Ok(()) | Err(WriteError::NotFound(_)) => {}
-                Err(error) => return Err(failed(error)),
+                Ok(()) => Ok(Deleted::Now),
+                Err(WriteError::NotFound(_)) => Ok(Deleted::Before),
+                Err(error) => Err(failed(error)),
             },
         }
-        Ok(())
     }
 }
 

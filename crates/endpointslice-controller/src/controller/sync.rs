@@ -94,7 +94,7 @@ impl EndpointSliceReconciler {
                 }
                 Vec::new()
             }
-            Ok(Completion::NamespaceTerminating) => Vec::new(),
+            Ok(Completion::NamespaceTerminating | Completion::Recorded) => Vec::new(),
             Err(failed) => failed,
         }
     }

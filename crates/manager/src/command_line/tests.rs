@@ -88,6 +88,8 @@ fn the_file_may_map_gates_and_turn_on_what_takes_no_value() {
     }
 }
 
+/// The list of fields contains those of the embedded API server.
+#[cfg(feature = "embedded")]
 #[test]
 fn errors_name_the_place_and_what_is_valid() {
     let error = |file: Option<&str>, variables: &[&str], words: &[&str]| {
@@ -133,9 +135,7 @@ fn errors_name_the_place_and_what_is_valid() {
         error(None, &[], &["--leader-elect", "false"]),
         error(None, &[], &["--leader-elekt"]),
         error(None, &[], &["--cluster-cidr"]),
-        #[cfg(feature = "embedded")]
         error(Some("embedded: true"), &["KEM_KUBECONFIG=file"], &[]),
-        #[cfg(feature = "embedded")]
         error(None, &["KEM_EMBEDDED=maybe"], &[]),
     ];
     insta::assert_snapshot!(errors.join("\n"));

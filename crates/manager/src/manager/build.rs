@@ -1,7 +1,7 @@
 //! Builds the controllers from the settings.
 
 use kube_endpoint_api_client::ApiClient;
-use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter, WriteFence};
+use kube_endpoint_api_writer::{ApiWriter, Clock, DryRun, EventRecorder, RequestLimiter, WriteFence};
 use kube_endpoint_informer::Cluster;
 
 use super::ManagerError;
@@ -46,7 +46,10 @@ impl Build<'_> {
     ) -> Result<(ApiWriter, EventRecorder), ManagerError> {
         let limiter = RequestLimiter::new(self.settings.qps, self.settings.burst)?;
         let agent = format!("kube-endpoint-manager/{} {name}", env!("CARGO_PKG_VERSION"));
-        let writer = ApiWriter::new(self.client.clone(), limiter, agent).with_fence(self.fence.clone());
+        let mut writer = ApiWriter::new(self.client.clone(), limiter, agent).with_fence(self.fence.clone());
+        if self.settings.dry_run {
+            writer = writer.with_dry_run(DryRun::new(name.as_str(), name.output_kind()));
+        }
         let (events, sending) = EventRecorder::new(component, writer.clone(), self.clock, self.seeds.next());
         self.event_tasks.spawn(format!("event recorder of the {name} controller"), sending);
         self.recorders.push(events.clone());
@@ -59,7 +62,9 @@ impl Build<'_> {
 
         kube_endpoint_controller_runtime::RuntimeOptions {
             slow_retries: self.settings.gates.is_on(Gate::SlowRetries),
-            foreign_write_backoff: self.settings.gates.is_on(Gate::ForeignWriteBackoff),
+            // In a dry run, all writes are those of another client, and none is answered.
+            foreign_write_backoff: self.settings.gates.is_on(Gate::ForeignWriteBackoff)
+                && !self.settings.dry_run,
             min_resync_period: self.settings.min_resync_period,
             standby: self.settings.leader_election.is_some(),
         }

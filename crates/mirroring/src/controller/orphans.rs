@@ -87,6 +87,7 @@ impl MirroringReconciler {
                     runtime.wrote(Operation::Delete);
                     self.metrics.wrote(Operation::Delete);
                 }
+                Ok(Deleted::Recorded) => {}
                 Ok(Deleted::Before) => runtime.wait_for_deletion(&service.key),
                 // A refusal of one delete does not prevent the others.
                 Err(delete) if delete.error.ends_deletes() => {

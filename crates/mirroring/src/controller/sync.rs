@@ -64,7 +64,7 @@ impl MirroringReconciler {
             return Ok(Outcome::Done);
         };
         // Mirrored slices are deleted with the Endpoints, and must not take everything else with them.
-        if completion != Completion::Complete || endpoints.metadata.deletion_timestamp.is_some() {
+        if completion == Completion::NamespaceTerminating || endpoints.metadata.deletion_timestamp.is_some() {
             return Ok(Outcome::Done);
         }
         let orphans = self.orphans(&service, &others);
@@ -74,7 +74,7 @@ impl MirroringReconciler {
         }
         if changes {
             // They are looked at once the cache shows what was written.
-            return Ok(runtime.defer(key));
+            return Ok(if completion == Completion::Recorded { Outcome::Done } else { runtime.defer(key) });
         }
         let is_deleted = |slice: &Arc<_>| deletes.iter().any(|deleted| Arc::ptr_eq(deleted, slice));
         let mirrored: Vec<_> = mirrored.into_iter().filter(|slice| !is_deleted(slice)).collect();
