@@ -78,6 +78,7 @@ impl Reconciler for EndpointSliceReconciler {
     }
 
     fn start(&self, runtime: &Runtime<Self>) {
+        self.metrics.start();
         self.refresh_topology(runtime);
     }
 

@@ -1,8 +1,11 @@
 //! Metrics of this controller, under upstream's names (`endpointslice/metrics`), and one of our own.
 //!
-//! Handles are taken from the recorder that is current when the controller is built.
+//! Handles are taken from the recorder that is current when the controller is built; those of the gauges from the one that is
+//! current when it starts to sync. A standby builds the controllers and does not start them, so it has no gauges: sums over
+//! all replicas count each object once.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use kube_endpoint_api_writer::Operation;
 use metrics::{
@@ -69,21 +72,24 @@ struct Sums {
 pub(crate) struct Metrics {
     added: Histogram,
     removed: Histogram,
-    desired: Gauge,
-    slices: Gauge,
-    desired_slices: Gauge,
     changes: [Counter; 3],
     changed_per_sync: Vec<Vec<Histogram>>,
     syncs: [Counter; 3],
-    traffic: Vec<Gauge>,
     trigger_to_write: Histogram,
+    gauges: OnceLock<Gauges>,
     sums: Mutex<Sums>,
 }
 
-impl Metrics {
-    pub(crate) fn new() -> Self {
-        describe_histogram!(ADDED, Unit::Count, "[BETA] Number of endpoints added on each Service sync");
-        describe_histogram!(REMOVED, Unit::Count, "[BETA] Number of endpoints removed on each Service sync");
+/// The gauges of objects.
+struct Gauges {
+    desired: Gauge,
+    slices: Gauge,
+    desired_slices: Gauge,
+    traffic: Vec<Gauge>,
+}
+
+impl Gauges {
+    fn register() -> Self {
         describe_gauge!(DESIRED, Unit::Count, "[BETA] Number of endpoints desired");
         describe_gauge!(SLICES, Unit::Count, "[BETA] Number of EndpointSlices");
         describe_gauge!(
@@ -91,6 +97,27 @@ impl Metrics {
             Unit::Count,
             "[BETA] Number of EndpointSlices that would exist with perfect endpoint allocation"
         );
+        describe_gauge!(
+            TRAFFIC,
+            Unit::Count,
+            "[BETA] Number of Services using some specific trafficDistribution"
+        );
+        Self {
+            desired: gauge!(DESIRED),
+            slices: gauge!(SLICES),
+            desired_slices: gauge!(DESIRED_SLICES),
+            traffic: TRAFFIC_LABELS[1..]
+                .iter()
+                .map(|traffic| gauge!(TRAFFIC, "traffic_distribution" => *traffic))
+                .collect(),
+        }
+    }
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        describe_histogram!(ADDED, Unit::Count, "[BETA] Number of endpoints added on each Service sync");
+        describe_histogram!(REMOVED, Unit::Count, "[BETA] Number of endpoints removed on each Service sync");
         describe_counter!(CHANGES, Unit::Count, "[ALPHA] Number of EndpointSlice changes");
         describe_histogram!(
             CHANGED_PER_SYNC,
@@ -98,11 +125,6 @@ impl Metrics {
             "[ALPHA] Number of EndpointSlices changed on each Service sync"
         );
         describe_counter!(SYNCS, Unit::Count, "[ALPHA] Number of EndpointSlice syncs");
-        describe_gauge!(
-            TRAFFIC,
-            Unit::Count,
-            "[BETA] Number of Services using some specific trafficDistribution"
-        );
         describe_histogram!(
             TRIGGER_TO_WRITE,
             Unit::Seconds,
@@ -111,9 +133,6 @@ impl Metrics {
         Self {
             added: histogram!(ADDED),
             removed: histogram!(REMOVED),
-            desired: gauge!(DESIRED),
-            slices: gauge!(SLICES),
-            desired_slices: gauge!(DESIRED_SLICES),
             changes: [Operation::Create, Operation::Update, Operation::Delete]
                 .map(|operation| counter!(CHANGES, "operation" => operation.as_str())),
             changed_per_sync: TOPOLOGY_LABELS
@@ -126,12 +145,25 @@ impl Metrics {
                 })
                 .collect(),
             syncs: ["success", "stale", "error"].map(|result| counter!(SYNCS, "result" => result)),
-            traffic: TRAFFIC_LABELS[1..]
-                .iter()
-                .map(|traffic| gauge!(TRAFFIC, "traffic_distribution" => *traffic))
-                .collect(),
             trigger_to_write: histogram!(TRIGGER_TO_WRITE),
+            gauges: OnceLock::new(),
             sums: Mutex::default(),
+        }
+    }
+
+    /// Registers the gauges of objects, at zero.
+    pub(crate) fn start(&self) {
+        self.gauges.get_or_init(Gauges::register);
+        self.set_gauges(&self.sums.lock());
+    }
+
+    fn set_gauges(&self, sums: &Sums) {
+        let Some(gauges) = self.gauges.get() else { return };
+        gauges.desired.set(sums.endpoints as f64);
+        gauges.slices.set(sums.slices as f64);
+        gauges.desired_slices.set(sums.desired_slices as f64);
+        for (traffic, count) in &sums.by_traffic {
+            gauges.traffic[traffic - 1].set(*count as f64);
         }
     }
 
@@ -184,12 +216,7 @@ impl Metrics {
         if let Some(traffic) = new.traffic_distribution {
             *sums.by_traffic.entry(traffic).or_default() += 1;
         }
-        self.desired.set(sums.endpoints as f64);
-        self.slices.set(sums.slices as f64);
-        self.desired_slices.set(sums.desired_slices as f64);
-        for (traffic, count) in &sums.by_traffic {
-            self.traffic[traffic - 1].set(*count as f64);
-        }
+        self.set_gauges(&sums);
     }
 }
 
@@ -218,6 +245,10 @@ mod tests {
         }
     }
 
+    fn is_gauge(value: &DebugValue) -> bool {
+        matches!(value, DebugValue::Gauge(_))
+    }
+
     #[test]
     fn gauges_are_sums_over_services_and_follow_each_of_them() {
         let recorder = DebuggingRecorder::new();
@@ -243,6 +274,11 @@ mod tests {
         };
         metrics::with_local_recorder(&recorder, || {
             let metrics = Metrics::new();
+            assert_eq!(
+                snapshotter.snapshot().into_vec().iter().filter(|(_, _, _, it)| is_gauge(it)).count(),
+                0
+            );
+            metrics.start();
             let sync = |before: &mut Option<Share>, plan: &Plan| {
                 let share = metrics.planned(plan, 100);
                 metrics.replace(before.replace(share.clone()), Some(share));

@@ -33,7 +33,9 @@ const LOST: &str = "audit_log_lost_lines_total";
 
 /// The audit log cannot be opened. Nothing has been started.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot open the audit log {path}: {why}; give the path of a file that can be created or appended to")]
+#[error(
+    "cannot open the audit log {path}: {why}; give the path of a file that can be created or appended to"
+)]
 pub struct AuditLogError {
     path: PathBuf,
     why: std::io::Error,

@@ -27,6 +27,7 @@
 //! }
 //! ```
 
+mod audit;
 pub mod command_line;
 mod configz;
 mod connect;
@@ -41,13 +42,19 @@ mod line_printer;
 mod manager;
 mod metrics;
 pub mod options;
+mod process_metrics;
 mod serve;
 mod settings;
 mod similar;
+mod slis;
 mod status;
 mod telemetry;
+#[cfg(test)]
+mod test_log;
+mod traces;
 mod write_log;
 
+pub use audit::{AuditLog, AuditLogError};
 pub use command_line::{CommandLine, CommandLineError, ConfigFileError};
 pub use connect::{ConnectError, connect};
 pub use controller_name::ControllerName;
@@ -58,13 +65,15 @@ pub use kube_endpoint_informer::ReflectorOptions;
 pub use leader::connect_for_lease;
 pub use line_printer::LinePrinter;
 pub use manager::{Manager, ManagerError, ManagerHandle, RunningControllers};
-pub use metrics::metrics_recorder;
+pub use metrics::{MetricsError, MetricsPage, metrics_recorder};
 pub use options::Options;
 pub use serve::{PageSources, ServeError, Serving};
 pub use settings::{
     CipherSuites, InvalidOption, LeaderElectionSettings, LoggingFormat, OpenPaths, ServingSettings, Settings,
     TlsVersion, TracingSettings,
 };
+pub use slis::Slis;
 pub use status::{ControllerStatus, ManagerStatus, SlowRetryStatus};
 pub use telemetry::log_to_stderr;
+pub use traces::{Traces, TracingError};
 pub use write_log::print_writes;

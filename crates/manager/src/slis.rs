@@ -29,10 +29,7 @@ impl Default for Slis {
     fn default() -> Self {
         let recorder = PrometheusBuilder::new().build_recorder();
         with_local_recorder(&recorder, || {
-            describe_gauge!(
-                HEALTHCHECK,
-                "[STABLE] This metric records the result of a single healthcheck."
-            );
+            describe_gauge!(HEALTHCHECK, "[STABLE] This metric records the result of a single healthcheck.");
             describe_counter!(HEALTHCHECKS, "[STABLE] This metric records the results of all healthcheck.");
             ProcessMetrics::record_start_time();
         });
@@ -47,8 +44,11 @@ impl Slis {
         with_local_recorder(recorder, || {
             let (name, page) = (name.to_owned(), page.to_owned());
             let status = if healthy { "success" } else { "error" };
-            gauge!(HEALTHCHECK, "name" => name.clone(), "type" => page.clone())
-                .set(if healthy { 1.0 } else { 0.0 });
+            gauge!(HEALTHCHECK, "name" => name.clone(), "type" => page.clone()).set(if healthy {
+                1.0
+            } else {
+                0.0
+            });
             counter!(HEALTHCHECKS, "name" => name, "type" => page, "status" => status).increment(1);
         });
     }

@@ -75,6 +75,7 @@ impl Reconciler for MirroringReconciler {
     }
 
     fn start(&self, runtime: &Runtime<Self>) {
+        self.metrics.start();
         self.started_at.get_or_init(|| runtime.cluster().position(Kind::Endpoints));
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Handles are taken from the recorder that is current when the controller is built.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use kube_endpoint_api_writer::Operation;
@@ -49,11 +50,29 @@ pub(crate) struct Metrics {
     removed: Histogram,
     skipped: Histogram,
     sync_duration: Histogram,
+    changes: [Counter; 3],
+    /// The gauges of objects. A standby does not start the controller, and has none.
+    gauges: OnceLock<Gauges>,
+    sum: Mutex<Share>,
+}
+
+struct Gauges {
     desired: Gauge,
     slices: Gauge,
     desired_slices: Gauge,
-    changes: [Counter; 3],
-    sum: Mutex<Share>,
+}
+
+impl Gauges {
+    fn register() -> Self {
+        describe_gauge!(DESIRED, Unit::Count, "[ALPHA] Number of endpoints desired");
+        describe_gauge!(SLICES, Unit::Count, "[ALPHA] Number of EndpointSlices");
+        describe_gauge!(
+            DESIRED_SLICES,
+            Unit::Count,
+            "[ALPHA] Number of EndpointSlices that would exist with perfect endpoint allocation"
+        );
+        Self { desired: gauge!(DESIRED), slices: gauge!(SLICES), desired_slices: gauge!(DESIRED_SLICES) }
+    }
 }
 
 impl Metrics {
@@ -75,13 +94,6 @@ impl Metrics {
             "[ALPHA] Number of addresses skipped on each Endpoints sync due to being invalid or exceeding MaxEndpointsPerSubset"
         );
         describe_histogram!(SYNC_DURATION, Unit::Seconds, "[ALPHA] Duration of syncEndpoints() in seconds");
-        describe_gauge!(DESIRED, Unit::Count, "[ALPHA] Number of endpoints desired");
-        describe_gauge!(SLICES, Unit::Count, "[ALPHA] Number of EndpointSlices");
-        describe_gauge!(
-            DESIRED_SLICES,
-            Unit::Count,
-            "[ALPHA] Number of EndpointSlices that would exist with perfect endpoint allocation"
-        );
         describe_counter!(CHANGES, Unit::Count, "[ALPHA] Number of EndpointSlice changes");
         Self {
             added: histogram!(ADDED),
@@ -89,13 +101,24 @@ impl Metrics {
             removed: histogram!(REMOVED),
             skipped: histogram!(SKIPPED),
             sync_duration: histogram!(SYNC_DURATION),
-            desired: gauge!(DESIRED),
-            slices: gauge!(SLICES),
-            desired_slices: gauge!(DESIRED_SLICES),
             changes: [Operation::Create, Operation::Update, Operation::Delete]
                 .map(|operation| counter!(CHANGES, "operation" => operation.as_str())),
+            gauges: OnceLock::new(),
             sum: Mutex::default(),
         }
+    }
+
+    /// Registers the gauges of objects, at zero.
+    pub(crate) fn start(&self) {
+        self.gauges.get_or_init(Gauges::register);
+        self.set_gauges(&self.sum.lock());
+    }
+
+    fn set_gauges(&self, sum: &Share) {
+        let Some(gauges) = self.gauges.get() else { return };
+        gauges.desired.set(sum.endpoints as f64);
+        gauges.slices.set(sum.slices as f64);
+        gauges.desired_slices.set(sum.desired_slices as f64);
     }
 
     pub(crate) fn synced(&self, elapsed: Duration) {
@@ -129,9 +152,7 @@ impl Metrics {
         sum.endpoints = sum.endpoints + new.endpoints - old.endpoints;
         sum.slices = sum.slices + new.slices - old.slices;
         sum.desired_slices = sum.desired_slices + new.desired_slices - old.desired_slices;
-        self.desired.set(sum.endpoints as f64);
-        self.slices.set(sum.slices as f64);
-        self.desired_slices.set(sum.desired_slices as f64);
+        self.set_gauges(&sum);
     }
 }
 
@@ -160,6 +181,9 @@ mod tests {
         };
         metrics::with_local_recorder(&recorder, || {
             let metrics = Metrics::new();
+            let is_gauge = |value: &DebugValue| matches!(value, DebugValue::Gauge(_));
+            assert!(!snapshotter.snapshot().into_vec().iter().any(|(.., value)| is_gauge(value)));
+            metrics.start();
             let sync = |before: &mut Option<Share>, stats: &PlanStats| {
                 let share = metrics.planned(stats);
                 metrics.replace(before.replace(share), Some(share));

@@ -1,7 +1,8 @@
 //! Traces over OTLP: spans are sent to a collector in the background.
 //!
-//! The protocol is OTLP over gRPC without TLS, as Kubernetes' `TracingConfiguration` has it, so that an endpoint that works
-//! for kube-apiserver works here. The connection is opened with the first span.
+//! The protocol is OTLP over gRPC, as Kubernetes' `TracingConfiguration` has it, so that an endpoint that works for
+//! kube-apiserver works here: without TLS, unless the endpoint is an `https` URL. The connection is opened with the first
+//! span.
 //!
 //! A span that ends is put into a queue of 2048; a task takes up to 512 at a time and sends them. A collector that is slow or
 //! cannot be reached costs spans, never time or more memory: what finds the queue full or cannot be sent is dropped and
@@ -12,6 +13,7 @@ use std::time::Duration;
 use kube_endpoint_core_model::causes;
 use metrics::{Counter, counter, describe_counter};
 use opentelemetry::{KeyValue, global};
+use opentelemetry_otlp::tonic_types::transport::ClientTlsConfig;
 use opentelemetry_otlp::{WithExportConfig, WithTonicConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
@@ -19,6 +21,9 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, Span, SpanData, SpanExporter, SpanProcessor};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+
+use super::TracingError;
+use crate::settings::TracingSettings;
 
 /// Spans that wait to be sent.
 const QUEUE_CAPACITY: usize = 2048;
@@ -34,50 +39,29 @@ const EXPORTED: &str = "trace_spans_exported_total";
 /// Counter: spans that were dropped, by `reason` (`queue_full`, `export_failed`).
 const DROPPED: &str = "trace_spans_dropped_total";
 
-/// The endpoint of the collector cannot be used. Nothing has been started.
-#[derive(Debug, thiserror::Error)]
-#[error("invalid tracing endpoint {endpoint:?}: {why}; give HOST:PORT of a collector that speaks OTLP over gRPC, such as localhost:4317")]
-pub struct TracingError {
-    endpoint: String,
-    why: String,
-}
-
 /// The tracer provider, and the task that sends its spans.
 #[derive(Debug)]
-pub struct Traces {
+pub(super) struct OtlpTraces {
     provider: SdkTracerProvider,
     stop: oneshot::Sender<()>,
     sending: JoinHandle<()>,
 }
 
-impl Traces {
-    /// Starts to send spans to `endpoint`: `HOST:PORT`, or a URL with the scheme `http`. `samples` of a million syncs are
-    /// traced. Whether a collector answers is not tried. Must be called within a tokio runtime; metrics are registered with
-    /// the current recorder.
-    ///
-    /// The standard variables `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_EXPORTER_OTLP_HEADERS` are read.
-    ///
-    /// # Errors
-    ///
-    /// When the endpoint is invalid.
-    pub fn start(endpoint: &str, samples: u32) -> Result<Self, TracingError> {
-        let failed = |why: String| TracingError { endpoint: endpoint.to_owned(), why };
-        let url = match endpoint.split_once("://") {
-            None => format!("http://{endpoint}"),
-            Some(("http", _)) => endpoint.to_owned(),
-            Some((scheme, _)) => return Err(failed(format!("the scheme {scheme} is not supported"))),
-        };
-        let uri: http::Uri = url.parse().map_err(|error| failed(format!("{error}")))?;
-        if uri.port().is_none() || uri.host().is_none_or(str::is_empty) {
-            return Err(failed("it must have a host and a port".to_owned()));
-        }
-        let exporter = opentelemetry_otlp::SpanExporter::builder()
+impl OtlpTraces {
+    /// Starts to send spans. The standard variables `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_EXPORTER_OTLP_HEADERS` are read.
+    pub(super) fn start(settings: &TracingSettings) -> Result<Self, TracingError> {
+        let endpoint = &settings.endpoint;
+        let mut exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_tonic()
-            .with_endpoint(url)
-            .with_timeout(SEND_TIMEOUT)
+            .with_endpoint(endpoint)
+            .with_timeout(SEND_TIMEOUT);
+        if endpoint.starts_with("https://") {
+            exporter = exporter.with_tls_config(ClientTlsConfig::new().with_native_roots());
+        }
+        let exporter = exporter
             .build()
-            .map_err(|error| failed(causes(&error)))?;
-        Ok(Self::with_exporter(exporter, samples))
+            .map_err(|error| TracingError::Endpoint { endpoint: endpoint.clone(), why: causes(&error) })?;
+        Ok(Self::with_exporter(exporter, settings.sampling_rate_per_million))
     }
 
     /// As [`start`](Self::start), with an exporter of the caller's.
@@ -110,13 +94,13 @@ impl Traces {
 
     /// Makes these the traces of the process. Controllers that are built from now on use them, and requests carry the trace
     /// context in the header `traceparent`.
-    pub fn install(&self) {
+    pub(super) fn install(&self) {
         global::set_tracer_provider(self.provider.clone());
         global::set_text_map_propagator(TraceContextPropagator::new());
     }
 
     /// Sends the spans that have ended, for `timeout` at most.
-    pub async fn shut_down(self, timeout: Duration) {
+    pub(super) async fn shut_down(self, timeout: Duration) {
         // The receiver is gone only if the task is.
         let _ = self.stop.send(());
         let mut sending = self.sending;
@@ -143,7 +127,7 @@ impl SpanProcessor for SpanQueue {
         }
     }
 
-    /// Does nothing: [`Traces::shut_down`] sends what is queued, without blocking a thread.
+    /// Does nothing: [`OtlpTraces::shut_down`] sends what is queued, without blocking a thread.
     fn force_flush(&self) -> OTelSdkResult {
         Ok(())
     }
