@@ -10,8 +10,12 @@ use hyper_util::service::TowerToHyperService;
 use kube::client::Body;
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_manager_core::{ApiClient, Manager, Settings, Traces, TracingSettings};
-use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{TraceService, TraceServiceServer};
-use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
+    TraceService, TraceServiceServer,
+};
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -53,7 +57,8 @@ impl Collector {
     fn received(&self) -> (String, Vec<Span>) {
         let requests = self.0.lock().unwrap();
         let resources = requests.iter().flat_map(|request| &request.resource_spans);
-        let name = resources.clone().find_map(|it| attribute(&it.resource.as_ref()?.attributes, "service.name"));
+        let name =
+            resources.clone().find_map(|it| attribute(&it.resource.as_ref()?.attributes, "service.name"));
         let spans = resources.flat_map(|resource| &resource.scope_spans).flat_map(|scope| &scope.spans);
         (name.unwrap_or_default(), spans.cloned().collect())
     }
@@ -79,7 +84,8 @@ fn hex(bytes: &[u8]) -> String {
 /// Runs the controllers on a server with one Service, with traces to this address. Returns the trace contexts that the
 /// server received with creates, how long the Service waited for its slice, and how long it took to end the traces.
 async fn run(endpoint: SocketAddr) -> (Vec<String>, Duration, Duration) {
-    let settings = TracingSettings { endpoint: format!("http://{endpoint}"), sampling_rate_per_million: 1_000_000 };
+    let settings =
+        TracingSettings { endpoint: format!("http://{endpoint}"), sampling_rate_per_million: 1_000_000 };
     let traces = Traces::start(Some(&settings)).unwrap();
     let server = EmbeddedApiServer::builder().build().unwrap();
     let contexts = Arc::new(Mutex::new(Vec::new()));

@@ -1,13 +1,17 @@
 //! One run of the binary, against a cluster or against the embedded API server.
 
 use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
 
 use kube_endpoint_manager_core::{
-    ApiClient, CommandLine, ConnectError, Manager, Options, PageSources, ServeError, Settings, connect,
-    connect_for_lease,
+    ApiClient, CommandLine, ConnectError, Manager, Options, PageSources, ServeError, Settings, Traces,
+    connect, connect_for_lease,
 };
 
 use crate::signals::{exit_on_second_signal, shutdown_signal};
+
+/// How long the last spans have to be sent.
+const TRACES_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why a run ended without a signal.
 pub(crate) enum RunError {
@@ -30,8 +34,19 @@ pub(crate) async fn run(
     settings: &Settings,
     version: &str,
 ) -> Result<(), RunError> {
-    let options = &command_line.options;
     let pages = page_sources(command_line, settings, version).map_err(failed)?;
+    // After the recorder of metrics is installed.
+    let traces = Traces::start(settings.tracing.as_ref()).map_err(invalid_input)?;
+    let ended = run_traced(&command_line.options, settings, pages).await;
+    traces.shut_down(TRACES_TIMEOUT).await;
+    ended
+}
+
+async fn run_traced(
+    options: &Options,
+    settings: &Settings,
+    pages: Option<PageSources>,
+) -> Result<(), RunError> {
     let shutdown = shutdown_signal().map_err(failed)?;
     let now = jiff::Timestamp::now();
     let seed = options.controllers.seed.unwrap_or_else(random_seed);

@@ -65,7 +65,7 @@ pub use kube_endpoint_informer::ReflectorOptions;
 pub use leader::connect_for_lease;
 pub use line_printer::LinePrinter;
 pub use manager::{Manager, ManagerError, ManagerHandle, RunningControllers};
-pub use metrics::{MetricsError, MetricsPage, metrics_recorder};
+pub use metrics::metrics_recorder;
 pub use options::Options;
 pub use serve::{PageSources, ServeError, Serving};
 pub use settings::{

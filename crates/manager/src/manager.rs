@@ -22,6 +22,7 @@ use kube_endpoint_informer::{Cluster, Handler, Kind, Kinds, ReflectorOptions};
 use kube_endpoint_leader_election::{Elector, ElectorOptions, Leadership, LeaseHealth};
 use tokio::sync::watch;
 
+use crate::audit::AuditLog;
 use crate::controller_name::ControllerName;
 use crate::settings::Settings;
 use build::{Build, Seeds};
@@ -31,6 +32,9 @@ pub use error::ManagerError;
 pub use handle::ManagerHandle;
 use running::Running;
 use tasks::NamedTasks;
+
+/// How long the last lines of the audit log have to be written.
+const AUDIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Controllers over one informer layer, ready to run.
 pub struct Manager {
@@ -46,6 +50,7 @@ pub struct Manager {
     controllers: RunningControllers,
     recorders: Vec<EventRecorder>,
     event_tasks: NamedTasks,
+    audit: Option<AuditLog>,
     shutdown_timeout: Duration,
     handle: ManagerHandle,
     other_tasks: Vec<(String, BoxFuture<'static, ()>)>,
@@ -61,7 +66,7 @@ impl Manager {
     /// # Errors
     ///
     /// [`ManagerError::Rate`] if `settings.qps` or `settings.burst` is invalid, [`ManagerError::LeaderElection`] if
-    /// `settings.leader_election` is.
+    /// `settings.leader_election` is, [`ManagerError::AuditLog`] if `settings.audit_log` cannot be opened.
     pub fn new(
         client: ApiClient,
         settings: &Settings,
@@ -100,6 +105,8 @@ impl Manager {
         let kinds: Kinds = needed.into_iter().filter_map(|(kind, needed)| needed.then_some(kind)).collect();
         let outputs = [(Kind::EndpointSlices, slices || mirroring), (Kind::Endpoints, endpoints)];
         let elects = settings.leader_election.is_some();
+        let clock = Clock::starting_at(now);
+        let audit = settings.audit_log.as_deref().map(|path| AuditLog::open(path, clock)).transpose()?;
         #[cfg_attr(
             not(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring")),
             expect(unused_mut, reason = "unchanged in a build without controllers")
@@ -107,11 +114,12 @@ impl Manager {
         let mut build = Build {
             client: client.clone(),
             cluster: Cluster::new(kinds),
-            clock: Clock::starting_at(now),
+            clock,
             seeds: Seeds(seed),
             fence: if elects { WriteFence::closed() } else { WriteFence::default() },
             event_tasks: NamedTasks::default(),
             recorders: Vec::new(),
+            audit: audit.clone(),
             settings,
         };
         let controllers = RunningControllers {
@@ -122,7 +130,7 @@ impl Manager {
             #[cfg(feature = "mirroring")]
             mirroring: mirroring.then(|| build.mirroring_controller()).transpose()?,
         };
-        let Build { cluster, event_tasks, recorders, mut seeds, fence, clock, .. } = build;
+        let Build { cluster, event_tasks, recorders, mut seeds, fence, .. } = build;
         let elector_seed = seeds.next();
         let elector_options = settings.leader_election.as_ref().map(|it| elector_options(it, elector_seed));
         let elector = |options: &ElectorOptions| {
@@ -140,6 +148,7 @@ impl Manager {
             seeds,
             recorders,
             event_tasks,
+            audit,
             shutdown_timeout: settings.shutdown_timeout,
             handle: ManagerHandle::new(cluster.clone(), controllers.clone()),
             other_tasks: Vec::new(),
@@ -192,8 +201,12 @@ impl Manager {
     /// it must not run without one of its parts.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ManagerError> {
         let handle = self.handle.clone();
+        let audit = self.audit.clone();
         let mut running = Running::start(self);
         let result = running.run(shutdown).await;
+        if let Some(audit) = audit {
+            audit.flush(AUDIT_TIMEOUT).await;
+        }
         handle.set_leading(false);
         if let Err(error) = &result
             && let Some(task) = error.task()

@@ -1,7 +1,7 @@
 //! The Prometheus recorder, with the histogram buckets of upstream's metrics.
 //!
 //! All crates record through the `metrics` facade, which does next to nothing without a recorder. To serve metrics, install
-//! this recorder with [`MetricsPage::install`], or set it as the local recorder for as long as a
+//! this recorder for the process, or set it as the local recorder for as long as a
 //! [`Manager`](crate::Manager) runs. Some metrics are registered later than others: gauges of objects when the controllers start
 //! to sync, so that a standby has none.
 
@@ -9,64 +9,7 @@
 #[cfg(all(feature = "otlp", feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
 mod catalogue;
 
-use std::time::Duration;
-
-use kube_endpoint_informer::Cluster;
-use metrics_exporter_prometheus::{
-    BuildError, Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
-};
-
-use crate::process_metrics::ProcessMetrics;
-
-/// How often recorded histogram samples are put into their buckets.
-const UPKEEP_PERIOD: Duration = Duration::from_secs(5);
-
-/// No metrics can be served.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot install the metrics recorder: {0}")]
-pub struct MetricsError(String);
-
-/// The page of all metrics of the process.
-#[derive(Clone)]
-pub struct MetricsPage {
-    handle: PrometheusHandle,
-    process: ProcessMetrics,
-}
-
-impl std::fmt::Debug for MetricsPage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("MetricsPage").finish_non_exhaustive()
-    }
-}
-
-impl MetricsPage {
-    /// Installs [`metrics_recorder`] as the recorder of the process.
-    ///
-    /// # Errors
-    ///
-    /// When the process has a recorder already.
-    pub fn install() -> Result<Self, MetricsError> {
-        let recorder = metrics_recorder().map_err(|error| MetricsError(error.to_string()))?;
-        let handle = recorder.handle();
-        ::metrics::set_global_recorder(recorder).map_err(|error| MetricsError(error.to_string()))?;
-        Ok(Self { handle, process: ProcessMetrics::new() })
-    }
-
-    /// The page, in Prometheus' text format, with what changes with time alone brought up to date.
-    pub fn render(&self, cluster: &Cluster) -> String {
-        cluster.update_metrics();
-        self.process.update();
-        self.handle.render()
-    }
-
-    /// Keeps the memory of recorded samples bounded. Run it for as long as metrics are recorded.
-    pub async fn run_upkeep(&self) {
-        loop {
-            tokio::time::sleep(UPKEEP_PERIOD).await;
-            self.handle.run_upkeep();
-        }
-    }
-}
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusRecorder};
 
 /// Returns a recorder that is configured with the buckets of all histograms of this build. Its handle renders the metrics
 /// page. Call the handle's `run_upkeep` every few seconds; otherwise the recorded histogram samples accumulate in memory.

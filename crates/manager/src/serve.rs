@@ -20,7 +20,9 @@ use crate::configz::configz;
 use crate::connect::{ConnectError, connect};
 use crate::manager::{Manager, ManagerHandle};
 use crate::metrics::metrics_recorder;
+use crate::process_metrics::ProcessMetrics;
 use crate::settings::{ServingSettings, Settings};
+use crate::slis::Slis;
 
 /// The name of this program on its pages, and of its part of `/configz`.
 const COMPONENT: &str = "kube-endpoint-manager";
@@ -58,7 +60,7 @@ pub struct PageSources {
     pub flags: BTreeMap<String, String>,
     /// The handle of the recorder that is installed; [`metrics_recorder`](crate::metrics_recorder) makes one.
     pub metrics: Option<PrometheusHandle>,
-    /// Makes `/metrics/slis`.
+    /// Makes `/metrics/slis`; none stands for the results of the health checks.
     pub slis: Option<Page<String>>,
 }
 
@@ -194,12 +196,25 @@ fn options(settings: &ServingSettings) -> ServingOptions {
 fn pages(manager: &ManagerHandle, health: HealthChecks, settings: &Settings, sources: PageSources) -> Pages {
     let PageSources { version, flags, metrics, slis } = sources;
     let of = manager.clone();
+    let slis = slis.unwrap_or_else(|| {
+        let slis = Slis::default();
+        let observed = slis.clone();
+        health.observe(move |result| observed.observe(result.name, result.page, result.healthy));
+        Arc::new(move || slis.render())
+    });
+    let (cluster, process) = (manager.cluster().clone(), ProcessMetrics::new());
     Pages {
         component: COMPONENT.to_owned(),
         version,
         health,
-        metrics: metrics.map(|metrics| Arc::new(move || metrics.render()) as Page<String>),
-        slis,
+        metrics: metrics.map(|metrics| {
+            Arc::new(move || {
+                cluster.update_metrics();
+                process.update();
+                metrics.render()
+            }) as Page<String>
+        }),
+        slis: Some(slis),
         configz: json!({COMPONENT: configz(settings)}),
         flagz: flags,
         statusz: Some(Arc::new(move || {

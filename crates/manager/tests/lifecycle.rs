@@ -210,3 +210,58 @@ async fn the_manager_fails_when_a_controller_ends_unexpectedly() {
         matches!(ended.await.unwrap(), Err(ManagerError::TaskEnded { name }) if name == "endpointslice mirroring controller")
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_audit_log_has_each_write_with_its_cause() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("audit.log");
+    let server = server_with(1).await;
+    let mut settings = Settings::default();
+    settings.audit_log = Some(path.clone());
+    let running = Running::start(&server, &settings);
+    sleep(seconds(5)).await;
+    running.stop().await;
+    // A thread writes it, for which the paused clock does not wait.
+    let deadline = std::time::Instant::now() + seconds(60);
+    let lines = loop {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<Value> = text.lines().map_while(|line| serde_json::from_str(line).ok()).collect();
+        if lines.len() >= 2 || std::time::Instant::now() > deadline {
+            break lines;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let mut written: Vec<[&Value; 7]> = lines
+        .iter()
+        .map(|line| {
+            ["controller", "verb", "kind", "namespace", "key", "cause", "code"].map(|field| &line[field])
+        })
+        .collect();
+    written.sort_by_key(|line| line[0].to_string());
+    assert_eq!(
+        json!(written),
+        json!([
+            ["endpoints-controller", "create", "Endpoints", "default", "default/s0", ["service"], 201],
+            [
+                "endpointslice-controller",
+                "create",
+                "EndpointSlice",
+                "default",
+                "default/s0",
+                ["service"],
+                201
+            ],
+        ])
+    );
+    assert!(lines.iter().all(|line| line["resourceVersionAfter"].is_string()), "{lines:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_audit_log_that_cannot_be_opened_is_an_error() {
+    let server = server_with(0).await;
+    let mut settings = Settings::default();
+    settings.audit_log = Some("/no/such/directory/audit.log".into());
+    let error =
+        Manager::new(ApiClient::for_tests(server.service()), &settings, server.now(), 1).err().unwrap();
+    assert!(matches!(error, ManagerError::AuditLog(_)), "{error}");
+}

@@ -6,6 +6,7 @@ use kube_endpoint_informer::Cluster;
 
 use super::ManagerError;
 use super::tasks::NamedTasks;
+use crate::audit::AuditLog;
 use crate::controller_name::ControllerName;
 use crate::settings::Settings;
 
@@ -30,6 +31,7 @@ pub(super) struct Build<'a> {
     /// The tasks that send events.
     pub(super) event_tasks: NamedTasks,
     pub(super) recorders: Vec<EventRecorder>,
+    pub(super) audit: Option<AuditLog>,
     pub(super) settings: &'a Settings,
 }
 
@@ -46,7 +48,10 @@ impl Build<'_> {
     ) -> Result<(ApiWriter, EventRecorder), ManagerError> {
         let limiter = RequestLimiter::new(self.settings.qps, self.settings.burst)?;
         let agent = format!("kube-endpoint-manager/{} {name}", env!("CARGO_PKG_VERSION"));
-        let mut writer = ApiWriter::new(self.client.clone(), limiter, agent).with_fence(self.fence.clone());
+        let observer = self.audit.as_ref().map(|audit| audit.observer(name.as_str()));
+        let mut writer = ApiWriter::new(self.client.clone(), limiter, agent)
+            .with_fence(self.fence.clone())
+            .with_observer(observer);
         if self.settings.dry_run {
             writer = writer.with_dry_run(DryRun::new(name.as_str(), name.output_kind()));
         }

@@ -13,7 +13,7 @@ use tower::Layer;
 
 use crate::audit::AuditLog;
 use crate::process_metrics::ProcessMetrics;
-use crate::{Manager, Settings};
+use crate::{LeaderElectionSettings, Manager, Settings};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
 const BEGIN: &str = "<!-- The table is generated: UPDATE_DOCS=1 cargo test -p kube-endpoint-manager-core --features otlp catalogue -->\n";
@@ -103,7 +103,9 @@ async fn catalogue() -> Catalogue {
     let _audit = AuditLog::open(&directory.path().join("audit.log"), Clock::starting_at(now)).unwrap();
     let _traces = crate::traces::without_collector().unwrap();
     ProcessMetrics::new().update();
-    let manager = Manager::new(client, &Settings::default(), now, 1).unwrap();
+    let settings =
+        Settings { leader_election: Some(LeaderElectionSettings::default()), ..Settings::default() };
+    let manager = Manager::new(client, &settings, now, 1).unwrap();
     manager.run(tokio::time::sleep(Duration::from_secs(10))).await.unwrap();
     drop(_current);
     catalogue
