@@ -37,7 +37,7 @@ pub(crate) async fn run(
     let pages = page_sources(command_line, settings, version).map_err(failed)?;
     // After the recorder of metrics is installed.
     let traces = Traces::start(settings.tracing.as_ref()).map_err(invalid_input)?;
-    let ended = run_traced(&command_line.options, settings, pages).await;
+    let ended = Box::pin(run_traced(&command_line.options, settings, pages)).await;
     traces.shut_down(TRACES_TIMEOUT).await;
     ended
 }
