@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::manifests::{only, rendered};
-use crate::metrics_page::METRICS_PAGE;
 use crate::operations::anchors;
 use crate::queries::{check, referenced};
+use crate::replicas::REPLICAS;
 
 /// The page that has a section for each alert.
 const RUNBOOK: &str =
@@ -33,7 +33,7 @@ fn every_expression_names_metrics_that_exist() {
     let alerts = alerts();
     assert!(alerts.len() > 10);
     for alert in &alerts {
-        let labels = check(alert["expr"].as_str().unwrap(), &METRICS_PAGE);
+        let labels = check(alert["expr"].as_str().unwrap(), &REPLICAS.page);
         let labels = labels.unwrap_or_else(|error| panic!("{}: {error}", alert["alert"]));
         for text in ["summary", "description"] {
             for name in referenced(alert["annotations"][text].as_str().unwrap()) {

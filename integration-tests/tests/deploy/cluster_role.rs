@@ -1,5 +1,6 @@
-//! The permissions in the manifests are those that the manager uses: each request of all conformance scenarios, and of a
-//! run with refused writes, is allowed, and each permission is used or is on a list with a reason.
+//! The permissions in the manifests are those that the manager uses: each request of all conformance scenarios, of a run
+//! with faults, and of replicas that serve and elect a leader, is allowed; and each permission is used or is on a list with
+//! a reason.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use serde_json::json;
 
 use crate::manifests::{KUSTOMIZATIONS, rendered};
 use crate::rbac::{Attributes, Granted, Rule, allowed, granted};
+use crate::replicas::REPLICAS;
 
 /// Permissions that only admission plugins ask for, so that no request shows their use.
 const NOT_REQUESTED: [(&str, &str, &str); 4] = [
@@ -22,9 +24,6 @@ const NOT_REQUESTED: [(&str, &str, &str); 4] = [
     ("update", "", "services/finalizers"),
     ("update", "", "endpoints/finalizers"),
 ];
-
-/// Resources that the controllers do not use: those of leader election and serving.
-const NOT_OF_CONTROLLERS: [&str; 4] = ["leases", "configmaps", "tokenreviews", "subjectaccessreviews"];
 
 /// What every authenticated user may do in every cluster: the ClusterRole `system:discovery`.
 fn discovery() -> Granted {
@@ -142,6 +141,7 @@ fn all_requests() -> BTreeSet<Attributes> {
     });
     assert!(all.len() > 100, "{all:?}");
     all.extend(paused(of_faults()));
+    all.extend(REPLICAS.requests.iter().cloned());
     all
 }
 
@@ -149,9 +149,10 @@ fn all_requests() -> BTreeSet<Attributes> {
 fn differences(granted: &[Granted], requests: &BTreeSet<Attributes>) -> (Vec<String>, Vec<String>) {
     let with_discovery = [granted, &[discovery()]].concat();
     let forbidden = requests.iter().filter(|request| !allowed(&with_discovery, request));
+    // That Role is not this project's, and has verbs for other programs.
+    let existing = authentication_reader().parts();
     let is_exempt = |rule: &Rule| {
-        let resource = rule.resources.first().map(String::as_str).unwrap_or_default();
-        NOT_OF_CONTROLLERS.contains(&resource)
+        existing.contains(rule)
             || NOT_REQUESTED.iter().any(|(verb, group, resource)| {
                 rule.verbs == [*verb] && rule.api_groups == [*group] && rule.resources == [*resource]
             })

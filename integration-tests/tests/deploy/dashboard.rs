@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::manifests::{only, rendered};
-use crate::metrics_page::METRICS_PAGE;
 use crate::queries::{check, referenced};
+use crate::replicas::REPLICAS;
 
 /// The panels of the dashboard in the rendered ConfigMap.
 fn panels() -> Vec<Value> {
@@ -28,7 +28,7 @@ fn every_query_names_metrics_that_exist() {
         for target in targets {
             assert_eq!(target["datasource"]["uid"], "${datasource}", "{}", panel["title"]);
             let query = target["expr"].as_str().unwrap().replace("$__rate_interval", "5m");
-            let labels = check(&query, &METRICS_PAGE);
+            let labels = check(&query, &REPLICAS.page);
             let labels = labels.unwrap_or_else(|error| panic!("{}: {error}", panel["title"]));
             for name in referenced(target["legendFormat"].as_str().unwrap()) {
                 assert!(labels.contains(&name), "{} has no label {name}", panel["title"]);

@@ -12,5 +12,6 @@ mod operations;
 mod pods;
 mod queries;
 mod rbac;
+mod replicas;
 mod turned_off;
 mod webhook;

@@ -1,16 +1,6 @@
-//! The metrics page of a running manager: the names of its series, and the values of their labels.
+//! A metrics page, read: the names of its series, and the values of their labels.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::read_to_string;
-use std::sync::LazyLock;
-use std::time::Duration;
-
-use kube_endpoint_api_client::{ApiClient, CountRequests};
-use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
-use kube_endpoint_manager_core::{Manager, Settings, metrics_recorder};
-use tower::Layer;
-
-use crate::manifests::root;
 
 /// The values of the labels of one series name.
 pub(crate) type Labels = BTreeMap<String, BTreeSet<String>>;
@@ -41,25 +31,6 @@ impl MetricsPage {
         Self { series, metrics }
     }
 }
-
-/// The metrics page after a manager has run on the sample cluster for ten seconds.
-pub(crate) static METRICS_PAGE: LazyLock<MetricsPage> = LazyLock::new(|| {
-    let sample = read_to_string(root().join("crates/manager/sample/shop.json")).unwrap();
-    let sample: serde_json::Value = serde_json::from_str(&sample).unwrap();
-    let recorder = metrics_recorder().unwrap();
-    let _current = metrics::set_default_local_recorder(&recorder);
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    runtime.block_on(async {
-        let server = EmbeddedApiServer::builder().load([sample]).build().unwrap();
-        let counted = CountRequests::new("192.0.2.1:6443").layer(server.service());
-        let manager =
-            Manager::new(ApiClient::for_tests(counted), &Settings::default(), server.now(), 1).unwrap();
-        manager.run(tokio::time::sleep(Duration::from_secs(10))).await.unwrap();
-    });
-    recorder.handle().run_upkeep();
-    MetricsPage::parse(&recorder.handle().render())
-});
 
 #[test]
 fn a_page_is_read() {

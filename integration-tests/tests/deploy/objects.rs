@@ -1,11 +1,13 @@
 //! Each manifest is a valid object of its kind: every field exists and has the right type.
 
-use k8s_openapi::api::{apps, core, flowcontrol, policy, rbac};
+use std::fs::read_to_string;
+
+use k8s_openapi::api::{apps, coordination, core, flowcontrol, policy, rbac};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::manifests::{KUSTOMIZATIONS, STATIC_POD, rendered};
+use crate::manifests::{KUSTOMIZATIONS, STATIC_POD, documents, rendered, root};
 
 /// Reads an object as `T` and writes it again: a field that `T` does not have is missing afterwards.
 fn read<T: Serialize + DeserializeOwned>(object: &Value) -> Result<(), String> {
@@ -19,6 +21,7 @@ fn check(object: &Value) -> Result<(), String> {
     let kind = format!("{} {}", object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
     match kind.as_str() {
         "apps/v1 Deployment" => read::<apps::v1::Deployment>(object),
+        "coordination.k8s.io/v1 Lease" => read::<coordination::v1::Lease>(object),
         "flowcontrol.apiserver.k8s.io/v1 FlowSchema" => read::<flowcontrol::v1::FlowSchema>(object),
         "policy/v1 PodDisruptionBudget" => read::<policy::v1::PodDisruptionBudget>(object),
         "rbac.authorization.k8s.io/v1 ClusterRole" => read::<rbac::v1::ClusterRole>(object),
@@ -45,6 +48,12 @@ fn every_object_is_valid() {
             check(object).unwrap_or_else(|error| panic!("{name} {error}"));
         }
     }
+}
+
+#[test]
+fn the_reserved_lease_is_valid() {
+    let text = read_to_string(root().join("deploy/hand-over/reserved-lease.yaml")).unwrap();
+    assert_eq!(check(&documents(&text)[0]), Ok(()));
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn probes_and_ports_are_those_that_are_served() {
             let get = json!({"path": path, "port": "https", "scheme": "HTTPS"});
             assert_eq!(container[probe]["httpGet"], get, "{name}: {probe}");
             // The kubelet has no credentials for it.
-            assert!(serving.always_allow_paths.iter().any(|open| open == path), "{name}: {probe}");
+            assert!(serving.always_allow_paths.paths().iter().any(|open| open == path), "{name}: {probe}");
         }
         assert!(serving.bind_address.is_unspecified(), "{name}: the kubelet calls the address of the node");
     }

@@ -5,6 +5,7 @@ use std::fs::read_to_string;
 
 use clap::Parser;
 use kube_endpoint_manager_core::{ControllerName, Options, Settings};
+use serde_json::json;
 
 use crate::manifests::{documents, root};
 
@@ -35,16 +36,23 @@ fn k3s() {
     check(arguments[0].as_str().unwrap().strip_prefix("controllers+=").unwrap(), &[]);
 }
 
-/// kube-controller-manager runs the controllers of this file under the lease that the manager campaigns for.
+/// The files for a hand-over name the lease that the manager campaigns for.
 #[test]
-fn leader_migration() {
-    let text = read_to_string(root().join("deploy/hand-over/leader-migration.yaml")).unwrap();
-    let migration = &documents(&text)[0];
+fn hand_over() {
+    let read = |name: &str| {
+        let text = read_to_string(root().join("deploy/hand-over").join(name)).unwrap();
+        documents(&text).remove(0)
+    };
+    let (migration, reserved) = (read("leader-migration.yaml"), read("reserved-lease.yaml"));
     assert_eq!(migration["apiVersion"], "controllermanager.config.k8s.io/v1");
     let options = Options::try_parse_from(["kube-endpoint-manager"]).unwrap();
     let lease = Settings::try_from(&options).unwrap().leader_election.unwrap();
     // The namespace of the common lease is kube-controller-manager's.
-    assert_eq!((lease.namespace.as_str(), &migration["leaderName"]), ("kube-system", &lease.name.into()));
+    assert_eq!(
+        (lease.namespace.as_str(), &migration["leaderName"]),
+        ("kube-system", &lease.name.as_str().into())
+    );
+    assert_eq!(reserved["metadata"], json!({"namespace": lease.namespace, "name": lease.name}));
     let controllers = migration["controllerLeaders"].as_array().unwrap();
     let names: Vec<&str> = controllers.iter().map(|it| it["name"].as_str().unwrap()).collect();
     assert_eq!(names, ControllerName::ALL.map(|name| name.as_str()));

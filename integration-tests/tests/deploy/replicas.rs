@@ -1,0 +1,136 @@
+//! Two replicas as in the manifests, with leader election and serving, on an embedded API server: the first leads, the second
+//! takes over. What they requested, and the metrics page of the second.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::read_to_string;
+use std::net::SocketAddr;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use http::Request;
+use http::header::{AUTHORIZATION, HeaderValue};
+use http_body_util::BodyExt;
+use kube::Config;
+use kube::client::Body;
+use kube_endpoint_api_client::{ApiClient, CountRequests, client_from_config};
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, PolicyRule, User};
+use kube_endpoint_manager_core::{LeaderElectionSettings, Manager, PageSources, ServingSettings, Settings};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tower::{Layer, ServiceExt};
+
+use crate::manifests::root;
+use crate::metrics_page::MetricsPage;
+use crate::rbac::Attributes;
+
+/// The token and the name of the user of the replicas.
+const REPLICA: &str = "replica";
+
+/// The token of the user who reads the metrics.
+const SCRAPER: &str = "scraper";
+
+/// What two replicas did.
+pub(crate) struct Replicas {
+    /// All requests of both to the API server.
+    pub(crate) requests: BTreeSet<Attributes>,
+    /// The metrics page, after the second took over.
+    pub(crate) page: MetricsPage,
+}
+
+pub(crate) static REPLICAS: LazyLock<Replicas> = LazyLock::new(|| {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(run())
+});
+
+struct Replica {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<()>,
+}
+
+async fn run() -> Replicas {
+    let sample = read_to_string(root().join("crates/manager/sample/shop.json")).unwrap();
+    let sample: serde_json::Value = serde_json::from_str(&sample).unwrap();
+    let user = |name: &str| User { name: name.to_owned(), groups: Vec::new() };
+    let may_read_metrics = PolicyRule {
+        subjects: vec![SCRAPER.to_owned()],
+        verbs: vec!["get".to_owned()],
+        non_resource_urls: vec!["/metrics".to_owned()],
+        ..PolicyRule::default()
+    };
+    let server = EmbeddedApiServer::builder()
+        .load([sample])
+        .token(REPLICA, user(REPLICA))
+        .token(SCRAPER, user(SCRAPER))
+        .policy_rule(may_read_metrics)
+        .build()
+        .unwrap();
+    // One recorder for the process, as in the binary: both replicas have one page.
+    let sources = PageSources::install("test", BTreeMap::new()).unwrap();
+    let first = start(&server, sources.clone(), 1).await;
+    until(|| server.count("endpointslices") >= 9).await;
+    let second = start(&server, sources, 2).await;
+    let is_watched = || server.open_watches().iter().filter(|it| it.plural() == "leases").count() >= 2;
+    until(is_watched).await;
+    first.stop.send(()).unwrap();
+    first.ended.await.unwrap();
+    let lease = || server.get("leases", "kube-system", "kube-endpoint-manager").unwrap();
+    let released = lease()["spec"]["leaseTransitions"].clone();
+    until(|| lease()["spec"]["leaseTransitions"] != released).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let page = scrape(second.address).await;
+    second.stop.send(()).unwrap();
+    second.ended.await.unwrap();
+    let log = server.request_log();
+    let own = log.iter().map(|logged| &logged.request).filter(|request| request.user == REPLICA);
+    let requests = own.map(|it| Attributes::of(it.method.as_str(), &it.path, &it.query)).collect();
+    Replicas { requests, page: MetricsPage::parse(&page) }
+}
+
+async fn start(server: &EmbeddedApiServer, sources: PageSources, seed: u64) -> Replica {
+    let bearer = HeaderValue::try_from(format!("Bearer {REPLICA}")).unwrap();
+    let service = server.service().map_request(move |mut request: Request<Body>| {
+        request.headers_mut().insert(AUTHORIZATION, bearer.clone());
+        request
+    });
+    let client = ApiClient::for_tests(CountRequests::new("192.0.2.1:6443").layer(service));
+    let mut settings = Settings::default();
+    let mut serving = ServingSettings::on_port(0);
+    serving.bind_address = [127, 0, 0, 1].into();
+    settings.serving = Some(serving);
+    settings.leader_election = Some(LeaderElectionSettings::default());
+    let now = server.now();
+    let mut manager = Manager::new(client.clone(), &settings, now, seed).unwrap();
+    let serving = manager.serve(&client, &settings, sources, move || now).await.unwrap().unwrap();
+    let (stop, stopped) = oneshot::channel();
+    let ended = tokio::spawn(async move {
+        let stopped = async move {
+            let _ = stopped.await;
+        };
+        manager.run(stopped).await.unwrap();
+    });
+    Replica { address: serving.address.unwrap(), stop, ended }
+}
+
+/// Waits until a condition holds.
+async fn until(condition: impl Fn() -> bool) {
+    for _ in 0..600 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("a condition does not become true");
+}
+
+/// The metrics page, requested with the token of a user who may read it.
+async fn scrape(address: SocketAddr) -> String {
+    let mut config = Config::new(format!("https://{address}").parse().unwrap());
+    config.accept_invalid_certs = true;
+    config.auth_info.token = Some(SCRAPER.to_owned().into());
+    let client = client_from_config(config).await.unwrap();
+    let answer = client.send(Request::get("/metrics").body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let page = answer.into_body().collect().await.unwrap().to_bytes();
+    String::from_utf8(page.to_vec()).unwrap()
+}
