@@ -124,7 +124,7 @@ impl Cluster {
             }
             StreamEvent::Bookmark(version) => {
                 metrics.bookmarks.increment(1);
-                self.advance::<T>(scope, version);
+                self.advance_to_bookmark::<T>(scope, version);
                 self.record_lowest_position::<T>();
             }
         }
@@ -150,7 +150,17 @@ impl Cluster {
 
     /// Moves the position of a list and watch to the version of an event. An unknown version leaves it unchanged.
     pub(crate) fn advance<T: Object>(&self, scope: &Scope, version: ResourceVersion) {
+        self.inner.progress.advance_to_event(T::KIND, scope, version);
+        self.record_position::<T>(scope);
+    }
+
+    /// Moves the position of a list and watch to the version of a bookmark.
+    pub(crate) fn advance_to_bookmark<T: Object>(&self, scope: &Scope, version: ResourceVersion) {
         self.inner.progress.advance(T::KIND, scope, version);
+        self.record_position::<T>(scope);
+    }
+
+    fn record_position<T: Object>(&self, scope: &Scope) {
         let metrics = self.metrics(T::KIND);
         metrics.objects.set(self.count(T::KIND) as f64);
         // The lowest position of several changes with bookmarks, often enough.

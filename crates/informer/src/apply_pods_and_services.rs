@@ -46,7 +46,7 @@ impl Cluster {
             }
             StreamEvent::Bookmark(version) => {
                 metrics.bookmarks.increment(1);
-                self.advance::<Pod>(scope, version);
+                self.advance_to_bookmark::<Pod>(scope, version);
                 self.record_lowest_position::<Pod>();
             }
         }
@@ -139,7 +139,7 @@ impl Cluster {
             }
             StreamEvent::Bookmark(version) => {
                 metrics.bookmarks.increment(1);
-                self.advance::<Service>(scope, version);
+                self.advance_to_bookmark::<Service>(scope, version);
                 self.record_lowest_position::<Service>();
             }
         }

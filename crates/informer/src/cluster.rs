@@ -231,6 +231,13 @@ impl Cluster {
         self.inner.progress.lowest_version(kind)
     }
 
+    /// The version of the last object of a kind that was reported as changed or deleted since the last list, bookmarks not
+    /// counted. A watch of another process has this version too, once it has reported the same change. None if there was no
+    /// change, or if namespaces are listed one by one.
+    pub fn last_event(&self, kind: Kind) -> Option<ResourceVersion> {
+        self.inner.progress.last_event(kind)
+    }
+
     /// How far the store of a kind has read in a namespace. A read of the store after this call returns a state at least as
     /// new. If namespaces are listed one by one, the positions of two namespaces differ.
     pub fn position_in(&self, kind: Kind, namespace: &str) -> Position {

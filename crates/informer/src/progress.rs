@@ -55,6 +55,8 @@ struct StreamProgress {
 #[derive(Clone, Copy, Debug, Default)]
 struct StreamState {
     position: Position,
+    /// The version of the last event of an object since the last list.
+    last_event: Option<ResourceVersion>,
     /// When the server last sent something; none before the first list.
     received: Option<Instant>,
     /// Whether a complete list was applied and handlers were called for it.
@@ -150,7 +152,22 @@ impl Progress {
         self.stream(kind, scope).map_or_else(Position::default, |stream| stream.state.lock().position)
     }
 
-    /// Moves a position to the version of an event. Events do not move it back.
+    /// The version of the last event of an object since the last list; none if there was none, or if namespaces are listed
+    /// one by one.
+    pub(crate) fn last_event(&self, kind: Kind) -> Option<ResourceVersion> {
+        self.stream(kind, &Scope::All).and_then(|stream| stream.state.lock().last_event)
+    }
+
+    /// Moves a position to the version of an event of an object, as [`Self::advance`] does.
+    pub(crate) fn advance_to_event(&self, kind: Kind, scope: &Scope, version: ResourceVersion) {
+        self.advance(kind, scope, version);
+        if let Some(stream) = self.stream(kind, scope) {
+            let mut state = stream.state.lock();
+            state.last_event = state.last_event.max(Some(version));
+        }
+    }
+
+    /// Moves a position to the version of a bookmark. Neither events nor bookmarks move it back.
     pub(crate) fn advance(&self, kind: Kind, scope: &Scope, version: ResourceVersion) {
         let Some(stream) = self.stream(kind, scope) else { return };
         let mut state = stream.state.lock();
@@ -168,6 +185,7 @@ impl Progress {
             state.position.epoch += 1;
         }
         state.position.version = version;
+        state.last_event = None;
     }
 
     /// Records that the server's version is lower than the position of a list and watch. Everything must then be listed:

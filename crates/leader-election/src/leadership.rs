@@ -33,6 +33,8 @@ pub enum Leadership {
 
 /// The resource version of the last write of each resource that a leader knows of, by plural name (`endpointslices`).
 ///
+/// For a resource that the leader reads and does not write, it is the version of the last change that it has read.
+///
 /// It includes the writes of earlier leaders: a leader begins with what it waited for when it took over. A resource that is
 /// missing is one of which the leader knew nothing; the successor has to find out by itself, as it does without any
 /// [`LastWrites`].

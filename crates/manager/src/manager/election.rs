@@ -48,6 +48,8 @@ pub(super) struct Election {
     elector: JoinHandle<Result<Ended, LeaderElectionError>>,
     fence: WriteFence,
     take_over: TakeOver,
+    /// What the leader before left.
+    inherited: LastWrites,
     phase: Phase,
 }
 
@@ -93,7 +95,15 @@ impl Election {
             let stopped = async move { stopped.await.unwrap_or_default() };
             elector.run(stopped).await
         });
-        Self { leadership, stop: Some(stop), elector, fence, take_over, phase: Phase::Standby }
+        Self {
+            leadership,
+            stop: Some(stop),
+            elector,
+            fence,
+            take_over,
+            inherited: LastWrites::default(),
+            phase: Phase::Standby,
+        }
     }
 
     /// Waits for the next thing that happens.
@@ -136,7 +146,8 @@ impl Election {
             Leadership::Standby { leader } => return Some(Happening::Standby { leader }),
             Leadership::Leading { until, last_writes } => match &mut self.phase {
                 Phase::Standby => {
-                    let caught_up = self.take_over.begin(&self.fence, last_writes);
+                    self.inherited = last_writes.unwrap_or_default();
+                    let caught_up = self.take_over.begin(&self.fence, self.inherited.clone());
                     self.phase = Phase::TakingOver { until, caught_up };
                 }
                 Phase::TakingOver { until: before, .. } => *before = until,
@@ -167,7 +178,11 @@ impl Election {
 
     /// Releases the lease if this process holds it. Call it when no write can be in flight.
     pub(super) async fn release(mut self) {
-        let last_writes: LastWrites = self.fence.last_writes().into_iter().collect();
+        let last_writes = match self.phase {
+            Phase::Leading => self.take_over.last_writes(&self.fence, &self.inherited),
+            // It has written nothing, and its caches may lag.
+            Phase::Standby | Phase::TakingOver { .. } => std::mem::take(&mut self.inherited),
+        };
         if let Some(stop) = self.stop.take() {
             // The elector may have ended.
             let _ = stop.send(Some(last_writes));

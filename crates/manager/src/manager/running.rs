@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use kube_endpoint_api_writer::EventRecorder;
+use kube_endpoint_informer::Kind;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -32,7 +33,9 @@ impl Running {
     /// Starts the informers, and the controllers if no leader is elected.
     pub(super) fn start(manager: Manager) -> Self {
         let Manager { client, cluster, kinds, reflectors: options, seeds, outputs, fence, .. } = manager;
-        let take_over = TakeOver { client: client.clone(), cluster: cluster.clone(), outputs };
+        let inputs =
+            Kind::ALL.into_iter().filter(|kind| kinds.contains(*kind) && !outputs.contains(kind)).collect();
+        let take_over = TakeOver { client: client.clone(), cluster: cluster.clone(), outputs, inputs };
         let election = manager.election.map(|elector| Election::start(elector, fence, take_over));
         let (informers, stop_informers) = Informers { client, cluster, kinds, options, seeds }.start();
         let mut workers = NamedTasks::default();

@@ -1,7 +1,9 @@
 //! What a new leader waits for before it writes: that its caches show what the leader before has written.
 //!
 //! A leader that released the lease left the versions of its last writes, so the caches must have read as far. They usually
-//! have already. Otherwise the leader before is gone, and nobody knows what it wrote last. The API server's current version
+//! have already. It also left the versions of the last changes of pods, Services and nodes that it had read: a new leader
+//! whose watches lag would otherwise put an older state in place of a newer one.
+//! Otherwise the leader before is gone, and nobody knows what it wrote last. The API server's current version
 //! is an upper bound then, but a watch without events reaches it with the next bookmark only, a minute later. So the
 //! controllers begin at once, and compare the outputs of a key with the server's before they write any for it, until the
 //! cache has read up to that bound.
@@ -9,7 +11,7 @@
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::WriteFence;
 use kube_endpoint_core_model::{ResourceVersion, Text};
@@ -37,18 +39,15 @@ pub(super) struct TakeOver {
     pub(super) cluster: Cluster,
     /// The kinds that the controllers write.
     pub(super) outputs: Vec<Kind>,
+    /// The kinds that they only read.
+    pub(super) inputs: Vec<Kind>,
 }
 
 impl TakeOver {
     /// Begins a take-over. The future completes when the controllers may begin, with what the caches may not show.
     ///
     /// `fence` is told what the leader before wrote, so that a process that stops soon hands this on.
-    pub(super) fn begin(
-        &self,
-        fence: &WriteFence,
-        last_writes: Option<LastWrites>,
-    ) -> BoxFuture<'static, Unread> {
-        let last_writes = last_writes.unwrap_or_default();
+    pub(super) fn begin(&self, fence: &WriteFence, last_writes: LastWrites) -> BoxFuture<'static, Unread> {
         for kind in &self.outputs {
             fence.continue_from(kind.name(), last_writes.get(kind.name()));
         }
@@ -61,13 +60,40 @@ impl TakeOver {
                 }
                 this.catch_up(kind, last_writes.get(kind.name()), &fence).await
             };
-            let (endpoint_slices, endpoints) =
-                tokio::join!(catch_up(Kind::EndpointSlices), catch_up(Kind::Endpoints));
+            let inputs = this.inputs.iter().filter_map(|kind| Some((*kind, last_writes.get(kind.name())?)));
+            let inputs = join_all(inputs.map(|(kind, version)| this.read_input(kind, version)));
+            let (endpoint_slices, endpoints, _) =
+                tokio::join!(catch_up(Kind::EndpointSlices), catch_up(Kind::Endpoints), inputs);
             let unread = Unread { endpoint_slices, endpoints };
             tracing::info!(?unread, "the controllers begin");
             unread
         }
         .boxed()
+    }
+
+    /// What this process leaves to the next leader: the versions of the last writes, and of the last changes that it has read
+    /// of other kinds. `inherited` is what was left to it.
+    pub(super) fn last_writes(&self, fence: &WriteFence, inherited: &LastWrites) -> LastWrites {
+        let outputs = fence.last_writes().into_iter();
+        let inputs = self.inputs.iter().filter_map(|kind| {
+            let read = self.cluster.last_event(*kind).max(inherited.get(kind.name()))?;
+            Some((kind.name(), read))
+        });
+        outputs.chain(inputs).collect()
+    }
+
+    /// Waits until the cache of a kind shows the last change that the leader before had read. Otherwise its outputs would be
+    /// replaced by older ones.
+    async fn read_input(&self, kind: Kind, version: ResourceVersion) {
+        if self.cluster.view().namespaces().len() > 1 || self.reads(kind, version, USUAL_LAG).await {
+            return;
+        }
+        if self.server_version(kind).await >= version && !self.reads(kind, version, LONGEST_LAG).await {
+            tracing::warn!(
+                kind = kind.name(), %version, position = %self.cluster.position(kind),
+                "the cache does not show what the leader before had read; going on without"
+            );
+        }
     }
 
     /// Waits until the cache of a kind shows the last write, if its version is known. Returns the version up to which the

@@ -14,13 +14,14 @@ use super::replica::{
 
 const ANNOTATION: &str = "kube-endpoint-manager/last-writes";
 
-/// Has the watches of outputs, or all watches, of a replica show nothing for five seconds.
-fn lag(server: &EmbeddedApiServer, name: &'static str, only_outputs: bool) {
+const OUTPUTS: &[&str] = &["endpoints", "endpointslices"];
+const INPUTS: &[&str] = &["pods", "services"];
+const ALL: &[&str] = &["endpoints", "endpointslices", "pods", "services", "nodes"];
+
+/// Has the watches of these kinds of a replica show nothing for five seconds.
+fn lag(server: &EmbeddedApiServer, name: &'static str, kinds: &'static [&str]) {
     let matches = move |request: &RequestInfo| {
-        request.verb == "watch"
-            && request.user_agent.starts_with(name)
-            && request.plural() != "leases"
-            && (!only_outputs || ["endpoints", "endpointslices"].contains(&request.plural()))
+        request.verb == "watch" && request.user_agent.starts_with(name) && kinds.contains(&request.plural())
     };
     server.add_fault(FaultRule::new(Fault::StallWatch(seconds(5)), matches));
     assert!(server.break_watches(matches) >= 2);
@@ -37,10 +38,10 @@ fn edit(change: impl Fn(&mut Value) + Send + Sync + 'static) -> EditRelease {
 }
 
 /// Ends the leader right after it has created the outputs of new Services and changed those of another.
-async fn play(released: bool, edit_release: EditRelease, only_outputs: bool) {
+async fn play(released: bool, edit_release: EditRelease, lagging: &'static [&str]) {
     let server = server_with(10).await;
     let (leader, standby) = leader_and_standby(&server, &settings(), edit_release).await;
-    lag(&server, "b", only_outputs);
+    lag(&server, "b", lagging);
     sleep(Duration::from_millis(1100)).await;
     add_services(&server, 10..20);
     server.load([pod(0, false)]).unwrap();
@@ -74,9 +75,14 @@ async fn play(released: bool, edit_release: EditRelease, only_outputs: bool) {
 
 #[tokio::test(start_paused = true)]
 async fn a_released_leaders_creates_are_waited_for() {
-    for only_outputs in [true, false] {
-        play(true, Arc::new(|_| ()), only_outputs).await;
+    for lagging in [OUTPUTS, ALL] {
+        play(true, Arc::new(|_| ()), lagging).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_the_leader_had_read_are_waited_for() {
+    play(true, Arc::new(|_| ()), INPUTS).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,7 +90,7 @@ async fn nothing_is_made_twice_without_the_annotation() {
     let remove: EditRelease = Arc::new(|lease| {
         lease["metadata"]["annotations"].as_object_mut().unwrap().remove(ANNOTATION).unwrap();
     });
-    play(true, remove, true).await;
+    play(true, remove, OUTPUTS).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,14 +98,14 @@ async fn nothing_is_made_twice_with_an_annotation_that_cannot_be_read() {
     for text in ["", "{}", "versions", r#"{"versions": {"endpointslices": "x"}}"#] {
         let garbage: EditRelease =
             Arc::new(move |lease| lease["metadata"]["annotations"][ANNOTATION] = text.into());
-        play(true, garbage, true).await;
+        play(true, garbage, OUTPUTS).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_version_that_the_server_has_never_reached_blocks_nothing() {
     let far = edit(|versions| *versions = json!({"endpointslices": "999999999", "endpoints": "999999999"}));
-    play(true, far, true).await;
+    play(true, far, OUTPUTS).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,12 +113,12 @@ async fn a_kind_whose_last_write_is_unknown_is_compared_with_the_server() {
     let one = edit(|versions| {
         versions.as_object_mut().unwrap().remove("endpointslices").unwrap();
     });
-    play(true, one, true).await;
+    play(true, one, OUTPUTS).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_made_twice_after_the_leader_is_killed() {
-    play(false, Arc::new(|_| ()), false).await;
+    play(false, Arc::new(|_| ()), ALL).await;
 }
 
 #[tokio::test(start_paused = true)]
