@@ -1,7 +1,8 @@
-//! What the tests of the whole system share: the conformance recordings, the recorded cluster, and managers that run in
-//! this process.
+//! What the tests of the whole system share: the conformance recordings, the recorded cluster, managers that run in this
+//! process, and processes of the real binary.
 
 pub mod conformance;
+pub mod processes;
 pub mod recorded_cluster;
 pub mod running_manager;
 pub mod simulation;

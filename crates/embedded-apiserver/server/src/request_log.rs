@@ -13,6 +13,8 @@ const LONGEST_TEXT: usize = 4096;
 /// One request and the status of its response.
 #[derive(Clone, Debug)]
 pub struct LoggedRequest {
+    /// When the request arrived, as the time since the server was built.
+    pub received: Duration,
     /// When the head of the response was ready, as the time since the server was built.
     pub at: Duration,
     /// The request.
@@ -100,7 +102,12 @@ mod tests {
 
     fn entry(method: &str, uri: &str) -> LoggedRequest {
         let (parts, ()) = http::Request::builder().method(method).uri(uri).body(()).unwrap().into_parts();
-        LoggedRequest { at: Duration::ZERO, request: RequestInfo::of(&parts), status: 200 }
+        LoggedRequest {
+            received: Duration::ZERO,
+            at: Duration::ZERO,
+            request: RequestInfo::of(&parts),
+            status: 200,
+        }
     }
 
     #[test]

@@ -157,30 +157,31 @@ impl ApiService {
         B: http_body::Body,
         B::Error: Into<BoxError>,
     {
+        let received = self.inner.clock.elapsed();
         let (parts, body) = request.into_parts();
         let mut info = RequestInfo::of(&parts);
         let credential = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         if let Some(user) = self.inner.reviews.user_of_header(credential) {
             info.user.clone_from(&user.name);
         }
-        let hits = self.inner.faults.hit(&info, self.inner.clock.elapsed());
+        let hits = self.inner.faults.hit(&info, received);
         let disturbance = InjectedFaults::of(&hits, &info);
         if !disturbance.delay.is_zero() {
             tokio::time::sleep(disturbance.delay).await;
         }
         if disturbance.lose_request {
-            self.log(info, 0);
+            self.log(received, info, 0);
             return Err(ServiceError::RequestLost);
         }
         if disturbance.never_answered == Some(false) {
-            self.log(info, 0);
+            self.log(received, info, 0);
             return self.never_answer().await;
         }
         let answer = match disturbance.refusal {
             Some(status) => answer::error(encoding_of_errors(&parts), &status),
             None => self.answer(&parts, body, &info, hits).await?,
         };
-        self.log(info, answer.status().as_u16());
+        self.log(received, info, answer.status().as_u16());
         if !disturbance.answer_delay.is_zero() {
             tokio::time::sleep(disturbance.answer_delay).await;
         }
@@ -202,8 +203,8 @@ impl ApiService {
         Err(ServiceError::AnswerLost)
     }
 
-    fn log(&self, request: RequestInfo, status: u16) {
-        self.inner.log.push(LoggedRequest { at: self.inner.clock.elapsed(), request, status });
+    fn log(&self, received: Duration, request: RequestInfo, status: u16) {
+        self.inner.log.push(LoggedRequest { received, at: self.inner.clock.elapsed(), request, status });
     }
 
     async fn answer<B>(

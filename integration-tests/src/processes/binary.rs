@@ -1,0 +1,88 @@
+//! Where the binary is.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+/// The package and its binary.
+const NAME: &str = "kube-endpoint-manager";
+
+/// The binary to test: `KEM_BINARY` if that environment variable is set, otherwise the one of the build, which is built
+/// first if it is missing or older than its sources. `cargo test --workspace` has always built it.
+///
+/// `sibling` is a program of the same build, such as `env!("CARGO_BIN_EXE_apiserver-process")`.
+///
+/// # Panics
+///
+/// If there is no such binary, or it cannot be built.
+pub fn binary(sibling: &Path) -> PathBuf {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| find(sibling)).clone()
+}
+
+fn find(sibling: &Path) -> PathBuf {
+    if let Some(given) = std::env::var_os("KEM_BINARY") {
+        let given = PathBuf::from(given);
+        assert!(given.is_file(), "KEM_BINARY: there is no file {}", given.display());
+        return given;
+    }
+    let binary = sibling.with_file_name(NAME);
+    if !is_fresh(&binary) {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        build.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--package", NAME]);
+        if sibling.parent().is_some_and(|folder| folder.ends_with("release")) {
+            build.arg("--release");
+        }
+        let status = build.status().unwrap();
+        assert!(status.success(), "{build:?} failed");
+    }
+    assert!(binary.is_file(), "there is no file {}; run cargo build -p {NAME}", binary.display());
+    binary
+}
+
+/// Whether the binary is newer than each file that cargo's list of its sources names.
+fn is_fresh(binary: &Path) -> bool {
+    let changed = |path: &Path| path.metadata().and_then(|it| it.modified()).ok();
+    let (Some(built), Ok(sources)) = (changed(binary), std::fs::read_to_string(binary.with_extension("d")))
+    else {
+        return false;
+    };
+    sources_of(&sources).iter().all(|source| changed(source).is_some_and(|at: SystemTime| at <= built))
+}
+
+/// The sources in a dependency file of cargo's: `BINARY: SOURCE SOURCE ...`, with `\ ` for a space in a path.
+fn sources_of(dependencies: &str) -> Vec<PathBuf> {
+    let (_, sources) = dependencies.split_once(": ").unwrap_or_default();
+    let escaped = sources.trim().replace("\\ ", "\0");
+    escaped.split_whitespace().map(|path| PathBuf::from(path.replace('\0', " "))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_read_from_cargos_list() {
+        let paths = ["/a/b.rs", "/with space/c.rs"].map(PathBuf::from);
+        assert_eq!(sources_of("/target/debug/x: /a/b.rs /with\\ space/c.rs\n"), paths);
+        assert!(sources_of("").is_empty());
+    }
+
+    #[test]
+    fn a_binary_is_fresh_until_a_source_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name);
+        let source = file("main.rs");
+        std::fs::write(&source, "").unwrap();
+        assert!(!is_fresh(&file("program")), "it is missing");
+        std::fs::write(file("program"), "").unwrap();
+        assert!(!is_fresh(&file("program")), "its sources are unknown");
+        std::fs::write(file("program.d"), format!("program: {}\n", source.display())).unwrap();
+        assert!(is_fresh(&file("program")));
+        let later = SystemTime::now() + std::time::Duration::from_secs(60);
+        std::fs::File::options().write(true).open(&source).unwrap().set_modified(later).unwrap();
+        assert!(!is_fresh(&file("program")));
+    }
+}

@@ -1,0 +1,372 @@
+//! The API server, replicas of the binary and the load, for one test.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use rustix::process::Signal;
+use tempfile::TempDir;
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::binary::binary;
+use super::flips::Flips;
+use super::outputs::Outputs;
+use super::process::{POLL, Process, raise_file_limit};
+use super::server::{ServerConfig, ServerProcess, user_name};
+use super::size::Size;
+use super::witness::{Answer, Line, Witness, answers, tenures};
+
+/// The scenes of a program take turns: each one uses both cores.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// Number of users of the server: the test and each process of a replica.
+const USERS: usize = 40;
+
+/// The user of the test itself.
+const TEST_USER: usize = 0;
+
+/// The path of the Lease.
+pub const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-endpoint-manager";
+
+/// Longer than any wait takes on a busy machine, apart from those for the lease.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running replica.
+#[derive(Debug)]
+pub struct Replica {
+    /// The user as which it talks to the server.
+    pub user: String,
+    /// Its process.
+    pub process: Process,
+    /// Whether the test expects the process to end.
+    pub may_end: bool,
+}
+
+/// All processes of a test. They end when it is dropped.
+pub struct Scene {
+    /// The replicas, in the order in which they were started.
+    pub replicas: Vec<Replica>,
+    /// The API server.
+    pub server: ServerProcess,
+    /// A client of the server.
+    pub client: Client,
+    /// How large everything is.
+    pub size: Size,
+    witness: Witness,
+    flips: Option<Flips>,
+    next_user: usize,
+    sibling: PathBuf,
+    // Dropped last: the processes have files in it.
+    folder: TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Scene {
+    /// Starts the API server, when no other scene of this program exists. `apiserver` is
+    /// `env!("CARGO_BIN_EXE_apiserver-process")`.
+    ///
+    /// # Panics
+    ///
+    /// If the server does not start.
+    pub async fn start(apiserver: &str, size: Size) -> Self {
+        let turn = TURN.lock().await;
+        raise_file_limit();
+        let folder = tempfile::tempdir().unwrap();
+        let config = ServerConfig {
+            services: size.services,
+            pods_per_service: size.pods_per_service,
+            users: USERS,
+            log: folder.path().join("requests.jsonl"),
+        };
+        let sibling = PathBuf::from(apiserver);
+        let server = ServerProcess::start(&sibling, folder.path(), config);
+        let kubeconfig = Kubeconfig::read_from(server.kubeconfig(TEST_USER)).unwrap();
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+        let client = Client::try_from(config.unwrap()).unwrap();
+        Self {
+            replicas: Vec::new(),
+            witness: server.witness(),
+            server,
+            client,
+            size,
+            flips: None,
+            next_user: TEST_USER + 1,
+            sibling,
+            folder,
+            _turn: turn,
+        }
+    }
+
+    /// A scene with `replicas` replicas that elect a leader, whose outputs are complete, under load.
+    ///
+    /// # Panics
+    ///
+    /// If it is not ready in time.
+    pub async fn with_replicas(apiserver: &str, size: Size, replicas: usize) -> Self {
+        let mut scene = Self::start(apiserver, size).await;
+        for _ in 0..replicas {
+            scene.start_replica(&[]);
+        }
+        scene.settled().await;
+        // Standbys list everything before they are ready to take over.
+        scene.wait_until_all_watch().await;
+        scene.start_flips();
+        tokio::time::sleep(size.steady).await;
+        scene
+    }
+
+    /// Where the processes have their files.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Starts a replica with leader election on. It is a user of its own. Returns its place in [`Self::replicas`].
+    pub fn start_replica(&mut self, arguments: &[&str]) -> usize {
+        self.start_replica_with(arguments, |_| {})
+    }
+
+    /// [`Self::start_replica`], with a change of its command, such as an environment variable.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be started.
+    pub fn start_replica_with(&mut self, arguments: &[&str], change: impl FnOnce(&mut Command)) -> usize {
+        let log = self.folder.path().join(format!("{}.log", user_name(self.next_user)));
+        let mut command = self.command(arguments);
+        change(&mut command);
+        self.start_command(command, &log)
+    }
+
+    /// [`Self::start_replica`], with its output in a file of the caller's, such as `/dev/full`.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be started.
+    pub fn start_replica_logging_to(&mut self, arguments: &[&str], log: &Path) -> usize {
+        self.start_command(self.command(arguments), log)
+    }
+
+    fn start_command(&mut self, command: Command, log: &Path) -> usize {
+        let user = user_name(self.next_user);
+        self.next_user += 1;
+        let process = Process::start(&user, command, log, None);
+        self.replicas.push(Replica { user, process, may_end: false });
+        self.replicas.len() - 1
+    }
+
+    /// The command of the next replica.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(binary(&self.sibling));
+        command
+            .current_dir(self.folder.path())
+            .env_remove("KUBECONFIG")
+            .env_remove("RUST_LOG")
+            .env("HOME", self.folder.path())
+            .stdin(Stdio::null())
+            .arg("--kubeconfig")
+            .arg(self.server.kubeconfig(self.next_user))
+            .arg(format!("--kube-api-qps={}", self.size.qps))
+            .arg(format!("--kube-api-burst={}", self.size.qps * 3 / 2));
+        let given = |flag: &str| arguments.iter().any(|argument| argument.starts_with(flag));
+        if !given("--leader-elect=") {
+            command.arg("--leader-elect=true").args(self.size.lease.flags());
+        }
+        if !given("--secure-port=") {
+            command.arg("--secure-port=0");
+        }
+        command.args(arguments);
+        command
+    }
+
+    /// Starts the load.
+    pub fn start_flips(&mut self) {
+        self.flips = Some(Flips::start(self.client.clone(), self.size));
+    }
+
+    /// Ends the load, waits until the outputs are complete and checks them: they are what the pods ask for, and a new
+    /// manager would write nothing.
+    ///
+    /// # Panics
+    ///
+    /// If they are not.
+    pub async fn finish(&mut self) {
+        if let Some(flips) = self.flips.take() {
+            assert!(flips.stop().await > 0, "no pod has changed");
+        }
+        let outputs = self.settled().await;
+        assert_eq!(outputs.writes_of_a_new_manager(), Vec::<String>::new());
+    }
+
+    /// Waits until the outputs are what the pods ask for.
+    ///
+    /// # Panics
+    ///
+    /// If they are still different after the lease duration and a minute more.
+    pub async fn settled(&mut self) -> Outputs {
+        let deadline = Instant::now() + self.patience();
+        loop {
+            let outputs = Outputs::read(&self.client).await;
+            let differences = match &outputs {
+                Ok(outputs) => outputs.differences(),
+                Err(error) => vec![error.to_string()],
+            };
+            self.assert_running();
+            match outputs {
+                Ok(outputs) if differences.is_empty() => return outputs,
+                _ => {
+                    let few = &differences[..differences.len().min(5)];
+                    assert!(Instant::now() < deadline, "{} differences: {few:#?}", differences.len());
+                }
+            }
+            tokio::time::sleep(POLL * 10).await;
+        }
+    }
+
+    /// Waits until a condition holds.
+    ///
+    /// # Panics
+    ///
+    /// If it does not hold after the lease duration and a minute more.
+    pub async fn wait_until(&mut self, what: &str, mut condition: impl FnMut(&mut Self) -> bool) {
+        let deadline = Instant::now() + self.patience();
+        while !condition(self) {
+            self.assert_running();
+            assert!(Instant::now() < deadline, "waited too long: {what}");
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Checks that no process has ended that was not told to.
+    fn assert_running(&mut self) {
+        for replica in self.replicas.iter_mut().filter(|replica| !replica.may_end) {
+            let status = replica.process.exit_status();
+            assert!(status.is_none(), "{} has ended: {status:?}", replica.user);
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE + self.size.lease.duration * 2
+    }
+
+    /// The requests that the server has answered so far.
+    pub fn lines(&mut self) -> &[Line] {
+        self.witness.lines()
+    }
+
+    /// The number of requests so far, to look at later ones only.
+    pub fn mark(&mut self) -> usize {
+        self.witness.lines().len()
+    }
+
+    /// The changes of pods since `mark`, and how long each waited for its slice and for its Endpoints.
+    pub fn answers_since(&mut self, mark: usize) -> Vec<Answer> {
+        let lines = &self.witness.lines()[mark..];
+        ["endpointslices", "endpoints"].iter().flat_map(|resource| answers(lines, resource)).collect()
+    }
+
+    /// The users that wrote outputs, in order.
+    pub fn writers(&mut self) -> Vec<String> {
+        tenures(self.witness.lines()).into_iter().map(|tenure| tenure.user).collect()
+    }
+
+    /// Checks that no two replicas wrote at the same time: no one wrote after another one had begun. Returns the writers in
+    /// order.
+    ///
+    /// # Panics
+    ///
+    /// If two did.
+    pub fn assert_one_writer_at_a_time(&mut self) -> Vec<String> {
+        let writers = self.writers();
+        let again: Vec<&String> = writers
+            .iter()
+            .enumerate()
+            .filter(|(at, user)| writers[..*at].contains(user))
+            .map(|it| it.1)
+            .collect();
+        assert!(again.is_empty(), "wrote again after another one: {again:?}\n{:#?}", tenures(self.lines()));
+        writers
+    }
+
+    /// The user that wrote the Lease last, if it is a replica.
+    fn holder(&mut self) -> Option<String> {
+        let of_lease = |line: &&Line| {
+            line.resource == "leases"
+                && line.is_write()
+                && line.succeeded()
+                && line.user != user_name(TEST_USER)
+        };
+        self.witness.lines().iter().rev().find(of_lease).map(|line| line.user.clone())
+    }
+
+    /// The replica that leads: it wrote the Lease last and was the last to write an output.
+    ///
+    /// # Panics
+    ///
+    /// If none leads in time.
+    pub async fn leader(&mut self) -> usize {
+        let mut found = None;
+        self.wait_until("a replica leads", |scene| {
+            let holder = scene.holder().filter(|holder| scene.writers().last() == Some(holder));
+            found = scene.replicas.iter().position(|replica| Some(&replica.user) == holder.as_ref());
+            found.is_some()
+        })
+        .await;
+        found.unwrap_or_default()
+    }
+
+    /// Waits until another replica than `user` leads.
+    ///
+    /// # Panics
+    ///
+    /// If none does in time.
+    pub async fn leader_after(&mut self, user: &str) -> usize {
+        let user = user.to_owned();
+        self.wait_until("another replica writes", |scene| scene.writers().last() != Some(&user)).await;
+        self.leader().await
+    }
+
+    /// Waits until each replica watches pods: a standby has listed everything before.
+    ///
+    /// # Panics
+    ///
+    /// If one does not in time.
+    pub async fn wait_until_all_watch(&mut self) {
+        self.wait_until("each replica watches", |scene| {
+            let lines = scene.witness.lines();
+            let watches = |user: &str| {
+                lines.iter().any(|line| line.user == user && line.verb == "watch" && line.resource == "pods")
+            };
+            scene.replicas.iter().all(|replica| watches(&replica.user))
+        })
+        .await;
+    }
+
+    /// Removes a replica from the scene, and kills it if it still runs.
+    pub fn remove(&mut self, replica: usize) {
+        self.replicas.remove(replica);
+    }
+
+    /// Sends a signal to a replica, after which its process may end. Returns its user.
+    pub fn signal(&mut self, replica: usize, signal: Signal) -> String {
+        let replica = &mut self.replicas[replica];
+        replica.may_end = true;
+        replica.process.signal(signal);
+        replica.user.clone()
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let logs: String = self.replicas.iter().map(|it| it.process.last_lines(20)).collect();
+            eprintln_logs(&logs);
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the output of a failed test")]
+fn eprintln_logs(logs: &str) {
+    eprintln!("{logs}");
+}

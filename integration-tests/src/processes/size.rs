@@ -1,0 +1,96 @@
+//! How large the load is, and the times of the lease.
+
+use std::time::Duration;
+
+/// The times of the leader election, as the flags of client-go's leader election name them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseTimes {
+    /// `--leader-elect-lease-duration`
+    pub duration: Duration,
+    /// `--leader-elect-renew-deadline`
+    pub renew_deadline: Duration,
+    /// `--leader-elect-retry-period`
+    pub retry_period: Duration,
+}
+
+impl LeaseTimes {
+    /// The flags that set these times.
+    pub fn flags(&self) -> Vec<String> {
+        let flag = |name: &str, time: Duration| format!("--leader-elect-{name}={}ms", time.as_millis());
+        vec![
+            flag("lease-duration", self.duration),
+            flag("renew-deadline", self.renew_deadline),
+            flag("retry-period", self.retry_period),
+        ]
+    }
+}
+
+/// The size of the load and the times of the faults.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Size {
+    /// Number of Services.
+    pub services: usize,
+    /// Number of pods of each Service.
+    pub pods_per_service: usize,
+    /// Changes of a pod's readiness per second.
+    pub flips_per_second: u32,
+    /// `--kube-api-qps`
+    pub qps: u32,
+    /// The times of the lease.
+    pub lease: LeaseTimes,
+    /// How long the server is away where a test lets it go away.
+    pub outage: Duration,
+    /// How long the load runs before and after a fault.
+    pub steady: Duration,
+    /// Clients that open a connection to a replica's port and send next to nothing.
+    pub slow_clients: usize,
+}
+
+impl Size {
+    /// A load for two cores and a debug build.
+    pub const SMALL: Self = Self {
+        services: 100,
+        pods_per_service: 5,
+        flips_per_second: 5,
+        qps: 100,
+        lease: LeaseTimes {
+            duration: Duration::from_secs(3),
+            renew_deadline: Duration::from_secs(2),
+            retry_period: Duration::from_millis(500),
+        },
+        outage: Duration::from_secs(4),
+        steady: Duration::from_secs(1),
+        slow_clients: 2_000,
+    };
+
+    /// The load of the requirements, with the default times of the lease and the default rate.
+    pub const FULL: Self = Self {
+        services: 500,
+        pods_per_service: 6,
+        flips_per_second: 5,
+        qps: 20,
+        lease: LeaseTimes {
+            duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        },
+        outage: Duration::from_secs(30),
+        steady: Duration::from_secs(10),
+        slow_clients: 10_000,
+    };
+
+    /// [`Self::FULL`] if the environment variable `KEM_PROCESSES` is `full`, otherwise [`Self::SMALL`].
+    pub fn from_environment() -> Self {
+        if std::env::var_os("KEM_PROCESSES").is_some_and(|value| value == "full") {
+            Self::FULL
+        } else {
+            Self::SMALL
+        }
+    }
+
+    /// How long a change may remain unanswered when the leader dies without releasing the lease: the standbys wait for the
+    /// lease duration, and then have a second.
+    pub fn longest_gap_after_kill(&self) -> Duration {
+        self.lease.duration + Duration::from_secs(1)
+    }
+}

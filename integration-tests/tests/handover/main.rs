@@ -1,0 +1,24 @@
+//! The hand-over of the three loops from a real kube-controller-manager to this project's binary, and back, on a real API
+//! server. The audit log of the API server is the witness.
+//!
+//! kube-controller-manager runs the loops under a Lease of their own, for which the binary campaigns too. So the loops run
+//! in one of the two at any time.
+//!
+//! The tests need a cluster on which nothing else runs the loops. They are skipped, and say so, unless these environment
+//! variables are set:
+//!
+//! | variable | what it names |
+//! |---|---|
+//! | `KEM_HANDOVER_KUBECONFIG` | a kubeconfig whose user may do everything, impersonation included |
+//! | `KEM_HANDOVER_CONTROLLER_MANAGER` | the binary of kube-controller-manager |
+//! | `KEM_HANDOVER_SERVICE_ACCOUNT_KEY` | the private key with which kube-controller-manager signs tokens |
+//! | `KEM_HANDOVER_AUDIT_LOG` | the audit log of the API server, with all writes at the level Metadata or above |
+//!
+//! ```sh
+//! cargo test -p kube-endpoint-integration-tests --test handover -- --nocapture
+//! ```
+#![allow(clippy::unwrap_used)]
+
+mod cluster;
+mod switch;
+mod zero_writes;

@@ -1,0 +1,63 @@
+//! A switch of a cluster in which nothing changes writes nothing: not the first one, with upstream's behaviour, and not
+//! those that turn on one gate after another.
+
+use std::time::Duration;
+
+use kube_endpoint_integration_tests::processes::Line;
+use rustix::process::Signal;
+
+use crate::cluster::{Cluster, Under};
+
+/// How long a process has to end.
+const TO_END: Duration = Duration::from_secs(30);
+
+/// How long a new leader is watched.
+const WATCHED: Duration = Duration::from_secs(5);
+
+/// The gates, in the order in which they are turned on.
+const GATES: [&str; 13] = [
+    "EndpointsRepair",
+    "EndpointsKeepTruncated",
+    "EndpointsIgnoreReservedLabels",
+    "TolerateUnreadyAnnotation",
+    "OrphanedSliceCleanup",
+    "NodeZoneResync",
+    "MissingNodeResync",
+    "SafeWriteOrder",
+    "WritesAfterFailedCreate",
+    "SliceCompaction",
+    "SlowRetries",
+    "ForeignWriteBackoff",
+    "TopologyNodeTolerance",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn switches_write_nothing() {
+    let Some(cluster) = Box::pin(Cluster::from_environment()).await else { return };
+    let mut upstream = cluster.start_upstream("upstream", Under::NameOfLease);
+    cluster.settled().await;
+    let mut ours = cluster.start_ours("ours-0", &["--compatibility=upstream"]);
+    cluster.wait_for_watch("ours-0").await;
+    upstream.signal(Signal::TERM);
+    upstream.wait(TO_END).await;
+    cluster.wait_for_holder("ours-0").await;
+    tokio::time::sleep(WATCHED).await;
+
+    for number in 1..=GATES.len() {
+        let user = format!("ours-{number}");
+        let on: Vec<String> = GATES[..number].iter().map(|gate| format!("{gate}=true")).collect();
+        let gates = format!("--feature-gates={}", on.join(","));
+        let next = cluster.start_ours(&user, &["--compatibility=upstream", &gates]);
+        cluster.wait_for_watch(&user).await;
+        ours.signal(Signal::TERM);
+        assert!(ours.wait(TO_END).await.success());
+        cluster.wait_for_holder(&user).await;
+        tokio::time::sleep(WATCHED).await;
+        ours = next;
+    }
+    let lines = cluster.lines();
+    let writes = |line: &&Line| line.user.starts_with("ours") && line.is_write() && line.resource != "leases";
+    let writes: Vec<&Line> = lines.iter().filter(writes).collect();
+    assert!(writes.is_empty(), "{writes:#?}");
+    println!("{} switches wrote nothing", GATES.len() + 1);
+}

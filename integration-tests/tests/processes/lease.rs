@@ -1,0 +1,121 @@
+//! Other clients delete or edit the Lease, and the clocks of the hosts differ.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use http::Method;
+use kube_endpoint_integration_tests::processes::{LEASE, Scene, Size};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::common::{APISERVER, TO_END, three_replicas, worst_since};
+
+async fn request(scene: &Scene, method: Method, body: Option<Value>) -> Value {
+    let mut request = http::Request::builder().method(method).uri(LEASE);
+    if body.is_some() {
+        request = request.header("content-type", "application/merge-patch+json");
+    }
+    let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+    scene.client.request(request.body(body).unwrap()).await.unwrap()
+}
+
+async fn lease(scene: &Scene) -> Value {
+    request(scene, Method::GET, None).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_lease_is_made_again_and_never_do_two_write() {
+    let mut scene = three_replicas().await;
+    scene.leader().await;
+    let mark = scene.mark();
+    let deleted = lease(&scene).await["metadata"]["uid"].take();
+    // Whoever makes it anew may lead; the former leader may end.
+    scene.replicas.iter_mut().for_each(|replica| replica.may_end = true);
+    request(&scene, Method::DELETE, None).await;
+    tokio::time::sleep(scene.size.lease.duration + scene.size.steady).await;
+    let now = lease(&scene).await;
+    assert!(now["metadata"]["uid"].is_string() && now["metadata"]["uid"] != deleted, "{now}");
+    scene.finish().await;
+    scene.assert_one_writer_at_a_time();
+    let gap = worst_since(&mut scene, mark, "Lease deleted");
+    assert!(gap < scene.size.longest_gap_after_kill(), "{gap:?}");
+}
+
+/// An administrator gives the Lease to nobody that exists. The leader stops writing, and a standby takes over when the
+/// Lease has expired.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_is_given_to_another_holder_ends_the_leader() {
+    let mut scene = three_replicas().await;
+    let leader = scene.leader().await;
+    let mark = scene.mark();
+    let user = scene.replicas[leader].user.clone();
+    scene.replicas[leader].may_end = true;
+    request(&scene, Method::PATCH, Some(json!({"spec": {"holderIdentity": "an-administrator"}}))).await;
+    let status = scene.replicas[leader].process.wait(TO_END).await;
+    assert!(!status.success(), "a lost lease is an error: {status}");
+    scene.leader_after(&user).await;
+    scene.finish().await;
+    assert_eq!(scene.assert_one_writer_at_a_time().len(), 2);
+    let gap = worst_since(&mut scene, mark, "Lease given to another holder");
+    assert!(gap < scene.size.longest_gap_after_kill() + scene.size.lease.retry_period, "{gap:?}");
+}
+
+/// A shared object that adds `CLOCK_OFFSET` seconds to the system time of the program that preloads it.
+fn clock_offset(scene: &Scene) -> PathBuf {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/clock_offset.c");
+    let object = scene.folder().join("clock_offset.so");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&object).arg(source);
+    assert!(compiler.status().unwrap().success(), "{compiler:?}");
+    object
+}
+
+fn start_with_offset(scene: &mut Scene, hours: i64) -> usize {
+    let object = clock_offset(scene);
+    scene.start_replica_with(&[], |command| {
+        command.env("LD_PRELOAD", object).env("CLOCK_OFFSET", (hours * 3600).to_string());
+    })
+}
+
+/// How far the time in the Lease is from the system's, in seconds.
+async fn offset_in_lease(scene: &Scene) -> i64 {
+    let lease = lease(scene).await;
+    let renewed: jiff::Timestamp = lease["spec"]["renewTime"].as_str().unwrap().parse().unwrap();
+    renewed.as_second() - jiff::Timestamp::now().as_second()
+}
+
+/// No replica compares a time in the Lease with its own clock, so one whose clock is wrong neither takes a Lease that is
+/// held nor makes the others wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_an_hour_off_changes_nothing() {
+    let mut scene = Box::pin(Scene::with_replicas(APISERVER, Size::from_environment(), 1)).await;
+    let first = scene.leader().await;
+    let first = scene.replicas[first].user.clone();
+    start_with_offset(&mut scene, 1);
+    scene.wait_until_all_watch().await;
+    tokio::time::sleep(scene.size.lease.duration + Duration::from_secs(1)).await;
+    assert_eq!(scene.writers(), [first.clone()], "the Lease is held");
+    assert!(offset_in_lease(&scene).await.abs() < 60);
+
+    let mark = scene.mark();
+    scene.signal(0, Signal::KILL);
+    let fast = scene.leader_after(&first).await;
+    let fast = scene.replicas[fast].user.clone();
+    let offset = offset_in_lease(&scene).await;
+    assert!((3500..3700).contains(&offset), "its clock is an hour ahead: {offset}");
+    scene.remove(0);
+    start_with_offset(&mut scene, -1);
+    scene.wait_until_all_watch().await;
+    tokio::time::sleep(scene.size.lease.duration + Duration::from_secs(1)).await;
+    assert_eq!(scene.writers(), [first, fast.clone()], "the Lease is held");
+
+    scene.signal(0, Signal::KILL);
+    scene.leader_after(&fast).await;
+    let offset = offset_in_lease(&scene).await;
+    assert!((-3700..-3500).contains(&offset), "its clock is an hour behind: {offset}");
+    scene.finish().await;
+    assert_eq!(scene.assert_one_writer_at_a_time().len(), 3);
+    let gap = worst_since(&mut scene, mark, "SIGKILL, clocks an hour off");
+    assert!(gap < scene.size.longest_gap_after_kill(), "{gap:?}");
+}

@@ -1,0 +1,18 @@
+//! Replicas of the binary as processes, against the API server in a process of its own: signals, outages, a Lease that
+//! another client changes, a full disk, slow clients. The server's request log is the witness.
+//!
+//! The default load suits two cores. This is the full one, with 500 Services, 3,000 pods and client-go's lease times:
+//!
+//! ```sh
+//! cargo build --release -p kube-endpoint-manager
+//! KEM_PROCESSES=full KEM_BINARY=$PWD/target/release/kube-endpoint-manager \
+//!     cargo test -p kube-endpoint-integration-tests --test processes -- --nocapture
+//! ```
+#![allow(clippy::unwrap_used)]
+
+mod common;
+mod failover;
+mod lease;
+mod outage;
+mod slow_clients;
+mod without_election;
