@@ -16,7 +16,12 @@ pub fn log_to_stderr(level: LevelFilter, format: LoggingFormat) {
         None if level <= LevelFilter::INFO => EnvFilter::new(format!("{level},kube_client=off")),
         None => EnvFilter::new(level.to_string()),
     };
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A failed write, as on a full disk, loses its line. By default tracing-subscriber reports it with `eprintln!`, which
+    // panics when standard error cannot be written.
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false);
     let _ = match format {
         LoggingFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).try_init(),
         LoggingFormat::Json => builder.json().flatten_event(true).try_init(),

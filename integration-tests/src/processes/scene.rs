@@ -110,8 +110,7 @@ impl Scene {
             scene.start_replica(&[]);
         }
         scene.settled().await;
-        // Standbys list everything before they are ready to take over.
-        scene.wait_until_all_watch().await;
+        scene.wait_until_all_stand_by().await;
         scene.start_flips();
         tokio::time::sleep(size.steady).await;
         scene
@@ -327,18 +326,16 @@ impl Scene {
         self.leader().await
     }
 
-    /// Waits until each replica watches pods: a standby has listed everything before.
+    /// Waits until each replica takes part in the election, which it does once its caches are complete.
     ///
     /// # Panics
     ///
     /// If one does not in time.
-    pub async fn wait_until_all_watch(&mut self) {
-        self.wait_until("each replica watches", |scene| {
+    pub async fn wait_until_all_stand_by(&mut self) {
+        self.wait_until("each replica takes part in the election", |scene| {
             let lines = scene.witness.lines();
-            let watches = |user: &str| {
-                lines.iter().any(|line| line.user == user && line.verb == "watch" && line.resource == "pods")
-            };
-            scene.replicas.iter().all(|replica| watches(&replica.user))
+            let asks = |user: &str| lines.iter().any(|line| line.user == user && line.resource == "leases");
+            scene.replicas.iter().all(|replica| asks(&replica.user))
         })
         .await;
     }

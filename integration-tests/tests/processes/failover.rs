@@ -74,7 +74,7 @@ async fn a_rolling_restart_leaves_no_gap_longer_than_a_second() {
     let mark = scene.mark();
     for _ in 0..3 {
         scene.start_replica(&[]);
-        scene.wait_until_all_watch().await;
+        scene.wait_until_all_stand_by().await;
         let old = scene.signal(0, Signal::TERM);
         let status = scene.replicas[0].process.wait(TO_END).await;
         assert!(status.success(), "{old}: {status}");

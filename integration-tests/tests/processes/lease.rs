@@ -93,7 +93,7 @@ async fn a_clock_that_is_an_hour_off_changes_nothing() {
     let first = scene.leader().await;
     let first = scene.replicas[first].user.clone();
     start_with_offset(&mut scene, 1);
-    scene.wait_until_all_watch().await;
+    scene.wait_until_all_stand_by().await;
     tokio::time::sleep(scene.size.lease.duration + Duration::from_secs(1)).await;
     assert_eq!(scene.writers(), [first.clone()], "the Lease is held");
     assert!(offset_in_lease(&scene).await.abs() < 60);
@@ -106,7 +106,7 @@ async fn a_clock_that_is_an_hour_off_changes_nothing() {
     assert!((3500..3700).contains(&offset), "its clock is an hour ahead: {offset}");
     scene.remove(0);
     start_with_offset(&mut scene, -1);
-    scene.wait_until_all_watch().await;
+    scene.wait_until_all_stand_by().await;
     tokio::time::sleep(scene.size.lease.duration + Duration::from_secs(1)).await;
     assert_eq!(scene.writers(), [first, fast.clone()], "the Lease is held");
 

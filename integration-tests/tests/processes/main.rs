@@ -14,5 +14,4 @@ mod common;
 mod failover;
 mod lease;
 mod outage;
-mod slow_clients;
 mod without_election;
