@@ -4,10 +4,12 @@
 
 use std::time::Duration;
 
+use http::header::USER_AGENT;
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_manager_core::{ApiClient, Gates, Manager, Settings};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tower::ServiceExt as _;
 
 /// The seed of the managers.
 const SEED: u64 = 1;
@@ -33,8 +35,28 @@ impl RunningManager {
     ///
     /// If the settings are invalid.
     pub fn start(server: &EmbeddedApiServer, settings: &Settings) -> Self {
-        let client = ApiClient::for_tests(server.service());
-        let manager = Manager::new(client, settings, server.now(), SEED).unwrap();
+        Self::with_client(ApiClient::for_tests(server.service()), server, settings, SEED)
+    }
+
+    /// As [`Self::start`]. The user agent of all requests, in the server's log too, begins with `name` and a slash.
+    ///
+    /// # Panics
+    ///
+    /// If the settings are invalid.
+    pub fn start_as(server: &EmbeddedApiServer, name: &str, settings: &Settings) -> Self {
+        let name = name.to_owned();
+        let seed = SEED + name.bytes().map(u64::from).sum::<u64>();
+        let service = server.service().map_request(move |mut request: http::Request<kube::client::Body>| {
+            let agent = request.headers().get(USER_AGENT).and_then(|agent| agent.to_str().ok());
+            let agent = format!("{name}/{}", agent.unwrap_or_default());
+            request.headers_mut().insert(USER_AGENT, agent.parse().unwrap());
+            request
+        });
+        Self::with_client(ApiClient::for_tests(service), server, settings, seed)
+    }
+
+    fn with_client(client: ApiClient, server: &EmbeddedApiServer, settings: &Settings, seed: u64) -> Self {
+        let manager = Manager::new(client, settings, server.now(), seed).unwrap();
         let (stop, stopped) = oneshot::channel();
         let manager = tokio::spawn(async move {
             let shutdown = async move {

@@ -21,7 +21,7 @@ impl<R: Reconciler> Handler for Runtime<R> {
         if self.is_standby() {
             return;
         }
-        self.reconciler.on_service(self, change);
+        self.service_changed(change);
     }
 
     fn on_node(&self, change: &Change<Node>) {
@@ -37,6 +37,11 @@ impl<R: Reconciler> Handler for Runtime<R> {
         }
         self.observe_if_output(change);
         self.reconciler.on_endpoint_slice(self, change);
+        if change.new.is_none()
+            && let Some(owner) = change.old.as_ref().and_then(|slice| slice.service_key())
+        {
+            self.leftover_deleted(&owner);
+        }
     }
 
     fn on_endpoints(&self, change: &Change<Endpoints>) {
@@ -45,6 +50,9 @@ impl<R: Reconciler> Handler for Runtime<R> {
         }
         self.observe_if_output(change);
         self.reconciler.on_endpoints(self, change);
+        if let (Some(old), None) = (&change.old, &change.new) {
+            self.leftover_deleted(&old.key());
+        }
     }
 
     fn on_relisted(&self, kind: Kind, scope: &Scope) {

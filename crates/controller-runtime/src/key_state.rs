@@ -52,6 +52,8 @@ pub struct StateCounts {
     pub foreign_changes: usize,
     /// Keys whose last sync failed.
     pub failing: usize,
+    /// Deleted Services of which outputs or Endpoints are left, if only some Services are selected.
+    pub leftovers: usize,
     /// Keys with state of the controller's own.
     pub own: usize,
 }
@@ -111,7 +113,7 @@ impl<S: Default + PartialEq> KeyStates<S> {
         found
     }
 
-    /// Counts what is kept. `outstanding_writes` and `failing` are not kept here, and stay zero.
+    /// Counts what is kept. `outstanding_writes`, `failing` and `leftovers` are not kept here, and stay zero.
     pub(crate) fn counts(&self) -> StateCounts {
         let mut counts = StateCounts::default();
         for shard in &self.shards {

@@ -25,6 +25,7 @@ mod output;
 mod reconciler;
 mod resync;
 mod runtime;
+mod selection;
 mod take_over;
 
 pub use cause::Cause;

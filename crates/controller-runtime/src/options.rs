@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use kube_endpoint_core_model::LabelSelector;
+
 /// Options that all controllers share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuntimeOptions {
     /// Gate `SlowRetries`: a key whose retries have all failed is retried slowly, for as long as it fails, and keys that
     /// failed in an outage are synced when writes succeed again. The event of a failure is recorded when the error changes
@@ -18,16 +20,20 @@ pub struct RuntimeOptions {
     /// Whether another process may write the outputs until [`Controller::run`](crate::Controller::run) is called. Until then
     /// changes are not looked at; the controller begins with a sync of all keys.
     pub standby: bool,
+    /// Limits the Services that are synced (`--service-selector`), by their labels; none for all. It limits nothing that is
+    /// listed.
+    pub service_selector: Option<LabelSelector>,
 }
 
 impl Default for RuntimeOptions {
-    /// Both gates on, upstream's resync period of twelve hours, and no standby.
+    /// Both gates on, upstream's resync period of twelve hours, no standby, and all Services.
     fn default() -> Self {
         Self {
             slow_retries: true,
             foreign_write_backoff: true,
             min_resync_period: Duration::from_secs(12 * 3600),
             standby: false,
+            service_selector: None,
         }
     }
 }

@@ -80,7 +80,7 @@ pub trait Reconciler: Sized + Send + Sync + 'static {
     /// A pod changed.
     fn on_pod(&self, _runtime: &Runtime<Self>, _event: &PodEvent) {}
 
-    /// A Service changed.
+    /// A Service that is selected changed. One that joins or leaves the selection is synced in any case.
     fn on_service(&self, _runtime: &Runtime<Self>, _change: &Change<Service>) {}
 
     /// A node changed.
@@ -92,7 +92,7 @@ pub trait Reconciler: Sized + Send + Sync + 'static {
     /// An Endpoints object changed. If Endpoints are the output, the change has been compared with the own writes before.
     fn on_endpoints(&self, _runtime: &Runtime<Self>, _change: &Change<Endpoints>) {}
 
-    /// Another client wrote an output object. Returns the delay after which its key is to be synced, none if this write
+    /// Another client wrote an output object of a Service that is selected. Returns the delay after which its key is to be synced, none if this write
     /// needs no sync. With [`RuntimeOptions::foreign_write_backoff`] the runtime makes the delay longer. Before the caches
     /// are synced, every listed object counts as written by another client.
     fn foreign_write_delay(&self, runtime: &Runtime<Self>, write: ForeignWrite) -> Option<Duration>;
@@ -108,6 +108,12 @@ pub trait Reconciler: Sized + Send + Sync + 'static {
         runtime: &Runtime<Self>,
         key: &ObjectKey,
     ) -> impl Future<Output = Result<Outcome, SyncError>> + Send;
+
+    /// Drops what is kept for a key whose Service left the selection. Its outputs stay as they are: another process syncs it.
+    /// The writes that the cache does not show yet are kept, should the Service come back.
+    fn release(&self, runtime: &Runtime<Self>, key: &ObjectKey) {
+        runtime.forget_state(key);
+    }
 
     /// A sync has ended; for metrics.
     fn observe(&self, _attempt: &Attempt<'_, ObjectKey, Outcome, SyncError>) {}

@@ -34,7 +34,8 @@ impl<R: Reconciler> Runtime<R> {
         let keys = cluster.count(Kind::Services) + cluster.count(Kind::Endpoints);
         tracing::info!(queue = self.queue.name(), keys, "resync");
         let mut all = AllKeys::default();
-        while let Some(keys) = all.next_page(cluster, keys.div_ceil(RESYNC_STEPS).max(1)) {
+        while let Some(mut keys) = all.next_page(cluster, keys.div_ceil(RESYNC_STEPS).max(1)) {
+            keys.retain(|key| self.is_selected(key));
             self.metrics.resynced_keys.increment(keys.len() as u64);
             for key in keys {
                 self.add(key, Cause::Resync);

@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use crate::failing::FailingKeys;
 use crate::key_state::KeyStates;
 use crate::metrics::Metrics;
+use crate::selection::Selection;
 use crate::take_over::TakeOver;
 use crate::{Cause, ForeignWrite, Outcome, Output, Reconciler, RuntimeOptions, StateCounts, SyncError};
 
@@ -40,6 +41,7 @@ pub struct Runtime<R: Reconciler> {
     pub(crate) options: RuntimeOptions,
     pub(crate) seed: u64,
     pub(crate) failing: FailingKeys,
+    pub(crate) selection: Selection,
     pub(crate) metrics: Metrics,
     pub(crate) take_over: TakeOver,
     cluster: Cluster,
@@ -84,11 +86,12 @@ impl<R: Reconciler> Runtime<R> {
             queue: WorkQueue::new(config.queue_name, config.rate_limiter),
             writer: TrackedWriter::new(writer, seed),
             stopped: Notify::new(),
+            selection: Selection::new(config.options.service_selector.clone()),
+            take_over: TakeOver::new(config.options.standby),
             options: config.options,
             seed,
             failing: FailingKeys::default(),
             metrics: Metrics::register(config.queue_name),
-            take_over: TakeOver::new(config.options.standby),
             random: Mutex::new(ChaCha8Rng::seed_from_u64(seed)),
             keys: KeyStates::default(),
             writes_after_failed_create: config.writes_after_failed_create,
@@ -109,17 +112,7 @@ impl<R: Reconciler> Runtime<R> {
         self.cluster.has_synced_kinds(R::kinds())
     }
 
-    /// Starts a sync.
-    pub fn add(&self, key: ObjectKey, cause: Cause) {
-        self.queue.add_for(key, cause.into());
-    }
-
-    /// Starts a sync after a delay.
-    pub fn add_after(&self, key: ObjectKey, delay: Duration, cause: Cause) {
-        self.queue.add_after_for(key, delay, cause.into());
-    }
-
-    /// The queue.
+    /// The queue. To start syncs use [`Self::add`], which leaves out Services that are not selected.
     pub fn queue(&self) -> &WorkQueue<ObjectKey> {
         &self.queue
     }
@@ -368,6 +361,10 @@ impl<R: Reconciler> Runtime<R> {
 
     /// Starts a sync because another client wrote these outputs of the key.
     pub(crate) fn on_foreign_write(&self, key: &ObjectKey, write: ForeignWrite, outputs: &[&R::Output]) {
+        // The writes of the process that syncs it are none of ours.
+        if !self.is_selected(key) {
+            return;
+        }
         let Some(delay) = self.reconciler.foreign_write_delay(self, write) else { return };
         if !self.options.foreign_write_backoff || !self.has_synced() {
             self.add_after(key.clone(), delay, Cause::ForeignWrite);
@@ -465,11 +462,16 @@ impl<R: Reconciler> Runtime<R> {
     pub(crate) fn counts(&self) -> StateCounts {
         let (owners, objects) = self.writer.tracker().len();
         let failing = self.failing.len();
-        StateCounts { outstanding_writes: owners + objects, failing, ..self.keys.counts() }
+        let leftovers = self.selection.len();
+        StateCounts { outstanding_writes: owners + objects, failing, leftovers, ..self.keys.counts() }
     }
 
     /// One sync, with its errors sorted.
     pub(crate) async fn sync(&self, key: &ObjectKey) -> Result<Outcome, SyncError> {
+        if !self.is_selected(key) {
+            self.reconciler.release(self, key);
+            return Ok(Outcome::Done);
+        }
         // A process that does not hold the lease writes nothing, so its syncs wait.
         self.writer.writer().fence().opened().await;
         let began = Instant::now();

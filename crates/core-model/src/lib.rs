@@ -17,6 +17,7 @@ pub mod go_bool;
 pub mod intern;
 #[cfg(feature = "k8s-openapi")]
 pub mod k8s;
+pub mod label_selector;
 pub mod meta;
 pub mod node;
 mod partial;
@@ -40,6 +41,7 @@ pub use causes::causes;
 pub use endpoints::Endpoints;
 pub use event::{EventType, PlannedEvent};
 pub use intern::{Intern, Interner};
+pub use label_selector::{InvalidLabelSelector, LabelSelector};
 pub use meta::{ObjectKey, ObjectMeta, ObjectReference, OwnerReference, ResourceVersion};
 pub use node::{Node, NodeLookup};
 pub use partial::writes_without;

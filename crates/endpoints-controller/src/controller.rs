@@ -52,7 +52,12 @@ impl Reconciler for EndpointsReconciler {
     }
 
     fn config(&self) -> Config {
-        Config::new(QUEUE_NAME, default_controller_rate_limiter(), self.options.workers, self.options.runtime)
+        Config::new(
+            QUEUE_NAME,
+            default_controller_rate_limiter(),
+            self.options.workers,
+            self.options.runtime.clone(),
+        )
     }
 
     fn manages(&self, _: &Endpoints) -> bool {
@@ -60,13 +65,14 @@ impl Reconciler for EndpointsReconciler {
     }
 
     /// Queues the Endpoints of Services that were deleted while no controller ran (upstream `checkLeftoverEndpoints`),
-    /// except leader-election locks, which have no Service.
+    /// except leader-election locks, which have no Service, and those that another process cleans up.
     fn start(&self, runtime: &Runtime<Self>) {
         let cluster = runtime.cluster();
         for key in cluster.endpoints_keys() {
             let Some(endpoints) = cluster.endpoints(&key) else { continue };
             let is_lock = endpoints.metadata.annotations.contains_key(ANNOTATION_LEADER);
-            if cluster.service(&key).is_none() && !is_lock {
+            let is_ours = || runtime.owns_leftover(&key, &endpoints.metadata.labels);
+            if cluster.service(&key).is_none() && !is_lock && is_ours() {
                 runtime.with_state(&key, |state| state.deleted = true);
                 runtime.add(key, Cause::Leftover);
             }

@@ -69,8 +69,13 @@ impl Reconciler for EndpointSliceReconciler {
     }
 
     fn config(&self) -> Config {
-        Config::new(QUEUE_NAME, endpoint_slice_rate_limiter(), self.options.workers, self.options.runtime)
-            .with_writes_after_failed_create(self.options.writes_after_failed_create)
+        Config::new(
+            QUEUE_NAME,
+            endpoint_slice_rate_limiter(),
+            self.options.workers,
+            self.options.runtime.clone(),
+        )
+        .with_writes_after_failed_create(self.options.writes_after_failed_create)
     }
 
     fn manages(&self, slice: &EndpointSlice) -> bool {
@@ -110,6 +115,10 @@ impl Reconciler for EndpointSliceReconciler {
 
     async fn sync(&self, runtime: &Runtime<Self>, key: &ObjectKey) -> Result<Outcome, SyncError> {
         self.sync_key(runtime, key).await
+    }
+
+    fn release(&self, runtime: &Runtime<Self>, key: &ObjectKey) {
+        self.metrics.replace(runtime.forget_state(key).share, None);
     }
 
     fn observe(&self, attempt: &Attempt<'_, ObjectKey, Outcome, SyncError>) {

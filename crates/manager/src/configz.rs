@@ -38,6 +38,7 @@ pub(crate) fn configz(settings: &Settings) -> Value {
         dry_run,
         namespaces,
         service_selector,
+        shard,
     } = settings;
     let controllers: Vec<&str> = controllers.iter().map(|name| name.as_str()).collect();
     let gates: Map<String, Value> =
@@ -73,7 +74,8 @@ pub(crate) fn configz(settings: &Settings) -> Value {
         "auditLogFile": audit_log,
         "dryRun": dry_run,
         "namespaces": namespaces,
-        "serviceSelector": service_selector,
+        "serviceSelector": service_selector.as_ref().map(ToString::to_string),
+        "shard": shard.as_ref().map(ToString::to_string),
     })
 }
 

@@ -32,6 +32,7 @@ pub mod command_line;
 mod configz;
 mod connect;
 mod controller_name;
+mod discovery;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 mod flag_values;

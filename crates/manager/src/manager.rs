@@ -45,6 +45,7 @@ pub struct Manager {
     outputs: Vec<Kind>,
     cluster: Cluster,
     kinds: Kinds,
+    names: Vec<ControllerName>,
     reflectors: ReflectorOptions,
     seeds: Seeds,
     controllers: RunningControllers,
@@ -113,7 +114,7 @@ impl Manager {
         )]
         let mut build = Build {
             client: client.clone(),
-            cluster: Cluster::new(kinds),
+            cluster: Cluster::with_view(kinds, settings.view()),
             clock,
             seeds: Seeds(seed),
             fence: if elects { WriteFence::closed() } else { WriteFence::default() },
@@ -144,6 +145,7 @@ impl Manager {
             outputs: outputs.into_iter().filter_map(|(kind, written)| written.then_some(kind)).collect(),
             client,
             kinds,
+            names: settings.controllers.iter().copied().filter(|name| runs(*name)).collect(),
             reflectors: settings.reflectors.streaming_list(settings.watch_list_client),
             seeds,
             recorders,

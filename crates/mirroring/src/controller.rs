@@ -2,6 +2,7 @@
 //!
 //! Upstream: `pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go`.
 
+mod confirm;
 mod orphans;
 mod sync;
 
@@ -65,7 +66,7 @@ impl Reconciler for MirroringReconciler {
             QUEUE_NAME,
             endpoint_slice_mirroring_rate_limiter(),
             self.options.workers,
-            self.options.runtime,
+            self.options.runtime.clone(),
         )
         .with_writes_after_failed_create(self.options.writes_after_failed_create)
     }
@@ -119,6 +120,10 @@ impl Reconciler for MirroringReconciler {
 
     async fn sync(&self, runtime: &Runtime<Self>, key: &ObjectKey) -> Result<Outcome, SyncError> {
         self.sync_key(runtime, key).await
+    }
+
+    fn release(&self, runtime: &Runtime<Self>, key: &ObjectKey) {
+        self.metrics.replace(runtime.forget_state(key).share, None);
     }
 
     fn observe(&self, attempt: &Attempt<'_, ObjectKey, Outcome, SyncError>) {

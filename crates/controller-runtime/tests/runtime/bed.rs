@@ -48,7 +48,7 @@ impl Reconciler for Fake {
     }
 
     fn config(&self) -> Config {
-        Config::new("fake", default_controller_rate_limiter(), 1, self.script.options)
+        Config::new("fake", default_controller_rate_limiter(), 1, self.script.options.clone())
     }
 
     fn manages(&self, _: &EndpointSlice) -> bool {

@@ -46,7 +46,7 @@ async fn a_key_is_never_dropped_and_succeeds_within_six_minutes_of_the_end_of_an
 #[tokio::test(start_paused = true)]
 async fn without_the_gate_a_key_is_dropped_after_fifteen_retries() {
     let options = RuntimeOptions { slow_retries: false, ..RuntimeOptions::default() };
-    let bed = TestBed::with(RuntimeOptions { min_resync_period: Duration::ZERO, ..options });
+    let bed = TestBed::with(RuntimeOptions { min_resync_period: Duration::ZERO, ..options.clone() });
     outage(&bed, refuse(403), HOUR);
     bed.fill();
     bed.pass(48 * HOUR).await;

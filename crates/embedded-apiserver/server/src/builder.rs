@@ -215,6 +215,7 @@ impl Builder {
             log: RequestLog::new(self.log_bytes, self.observer),
             reviews: self.reviews,
             watches: OpenWatches::default(),
+            hidden_groups: Mutex::default(),
             queued_namespaces: Mutex::default(),
             this: this.clone(),
         });

@@ -132,6 +132,17 @@ impl EmbeddedApiServer {
         resource.map_or(0, |r| self.inner.store.lock().table(Store::table_of(r)).objects.len())
     }
 
+    /// Stops serving an API group, such as `discovery.k8s.io`, as a server that does not have it: requests below
+    /// `/apis/GROUP` are answered 404. Its objects are kept.
+    pub fn hide_group(&self, group: &str) {
+        self.inner.hidden_groups.lock().insert(group.to_owned());
+    }
+
+    /// Serves a hidden API group again.
+    pub fn show_group(&self, group: &str) {
+        self.inner.hidden_groups.lock().remove(group);
+    }
+
     /// Ends all open watches, as a restart of the server does.
     pub fn close_watches(&self) {
         self.inner.watches.end(Ending::Closed, |_| true);

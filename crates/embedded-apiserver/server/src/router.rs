@@ -40,6 +40,11 @@ pub(crate) fn allows_anonymous(path: &str) -> bool {
 
 /// Answers a request.
 pub(crate) async fn route(inner: &Arc<Inner>, incoming: Incoming<'_>) -> Result<Answer, Status> {
+    if let Some(group) = incoming.info.path.strip_prefix("/apis/").and_then(|rest| rest.split('/').next())
+        && inner.hidden_groups.lock().contains(group)
+    {
+        return Ok(page_not_found());
+    }
     match incoming.info.resource {
         Some(resource) => resource_request(inner, resource, incoming).await,
         None => non_resource_request(&incoming),

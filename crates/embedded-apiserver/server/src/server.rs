@@ -43,6 +43,8 @@ pub(crate) struct Inner {
     pub(crate) log: RequestLog,
     pub(crate) reviews: Reviews,
     pub(crate) watches: OpenWatches,
+    /// API groups that are not served.
+    pub(crate) hidden_groups: Mutex<BTreeSet<String>>,
     /// The queue of the namespace controller.
     pub(crate) queued_namespaces: Mutex<BTreeSet<String>>,
     /// A handle for tasks that outlive the request that spawns them.

@@ -71,6 +71,7 @@ impl Build<'_> {
             foreign_write_backoff: self.settings.gates.is_on(Gate::ForeignWriteBackoff)
                 && !self.settings.dry_run,
             min_resync_period: self.settings.min_resync_period,
+            service_selector: self.settings.service_selector.clone(),
             standby: self.settings.leader_election.is_some(),
         }
     }

@@ -5,6 +5,9 @@ use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, Pod, Service};
 use kube_endpoint_informer::{Cluster, Kind, Kinds, Object, ReflectorOptions};
 use tokio::sync::watch;
 
+use crate::controller_name::ControllerName;
+use crate::discovery;
+
 use super::build::Seeds;
 use super::tasks::NamedTasks;
 
@@ -13,31 +16,54 @@ pub(super) struct Informers {
     pub(super) client: ApiClient,
     pub(super) cluster: Cluster,
     pub(super) kinds: Kinds,
+    pub(super) controllers: Vec<ControllerName>,
     pub(super) options: ReflectorOptions,
     pub(super) seeds: Seeds,
 }
 
 impl Informers {
-    /// Starts an informer for each kind. They end when something is sent.
+    /// Starts an informer for each kind, once the API server was asked whether it serves what the controllers need. They end
+    /// when something is sent.
     pub(super) fn start(mut self) -> (NamedTasks, watch::Sender<()>) {
         let mut tasks = NamedTasks::default();
         let stop = watch::Sender::new(());
-        self.start_one::<Pod>(&mut tasks, &stop);
-        self.start_one::<Service>(&mut tasks, &stop);
-        self.start_one::<Node>(&mut tasks, &stop);
-        self.start_one::<EndpointSlice>(&mut tasks, &stop);
-        self.start_one::<Endpoints>(&mut tasks, &stop);
+        let listed = watch::Sender::new(Kinds::default());
+        self.start_one::<Pod>(&mut tasks, &stop, &listed);
+        self.start_one::<Service>(&mut tasks, &stop, &listed);
+        self.start_one::<Node>(&mut tasks, &stop, &listed);
+        self.start_one::<EndpointSlice>(&mut tasks, &stop, &listed);
+        self.start_one::<Endpoints>(&mut tasks, &stop, &listed);
+        let mut stopped = stop.subscribe();
+        tasks.spawn("discovery", async move {
+            tokio::select! {
+                biased;
+                _ = stopped.changed() => {}
+                () = discovery::run(self.client, self.cluster, self.controllers, listed) => {}
+            }
+        });
         (tasks, stop)
     }
 
-    fn start_one<T: Object>(&mut self, tasks: &mut NamedTasks, stop: &watch::Sender<()>) {
+    fn start_one<T: Object>(
+        &mut self,
+        tasks: &mut NamedTasks,
+        stop: &watch::Sender<()>,
+        listed: &watch::Sender<Kinds>,
+    ) {
         if !self.kinds.contains(T::KIND) {
             return;
         }
         let options = self.options.seed(self.seeds.next());
         let (client, cluster, mut stopped) = (self.client.clone(), self.cluster.clone(), stop.subscribe());
+        let mut listed = listed.subscribe();
         let name = format!("informer of {}", Kind::name(T::KIND));
         tasks.spawn(name, async move {
+            tokio::select! {
+                biased;
+                _ = stopped.changed() => return,
+                // The sender ends with the shutdown.
+                _ = listed.wait_for(|kinds| kinds.contains(T::KIND)) => {}
+            }
             let shutdown = async move {
                 let _ = stopped.changed().await;
             };

@@ -32,12 +32,14 @@ pub(super) struct Running {
 impl Running {
     /// Starts the informers, and the controllers if no leader is elected.
     pub(super) fn start(manager: Manager) -> Self {
-        let Manager { client, cluster, kinds, reflectors: options, seeds, outputs, fence, .. } = manager;
+        let Manager { client, cluster, kinds, names, reflectors: options, seeds, outputs, fence, .. } =
+            manager;
         let inputs =
             Kind::ALL.into_iter().filter(|kind| kinds.contains(*kind) && !outputs.contains(kind)).collect();
         let take_over = TakeOver { client: client.clone(), cluster: cluster.clone(), outputs, inputs };
         let election = manager.election.map(|elector| Election::start(elector, fence, take_over));
-        let (informers, stop_informers) = Informers { client, cluster, kinds, options, seeds }.start();
+        let (informers, stop_informers) =
+            Informers { client, cluster, kinds, controllers: names, options, seeds }.start();
         let mut workers = NamedTasks::default();
         if election.is_none() {
             manager.controllers.start(&mut workers, Unread::default());

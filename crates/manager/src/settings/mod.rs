@@ -4,12 +4,14 @@ mod error;
 mod leader_election;
 mod rate;
 mod serving;
+mod sharding;
 mod tracing;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kube_endpoint_informer::ReflectorOptions;
+use kube_endpoint_core_model::LabelSelector;
+use kube_endpoint_informer::{ReflectorOptions, Shard};
 
 use crate::controller_name::ControllerName;
 use crate::gates::Gates;
@@ -85,10 +87,12 @@ pub struct Settings {
     pub audit_log: Option<PathBuf>,
     /// Whether nothing is written: no object, no event, no Lease.
     pub dry_run: bool,
-    /// The namespaces to list and watch; empty for all.
+    /// The namespaces to list and watch; empty for all. A shard takes precedence.
     pub namespaces: Vec<String>,
     /// Label selector of the Services to sync; none for all.
-    pub service_selector: Option<String>,
+    pub service_selector: Option<LabelSelector>,
+    /// The shard of the namespaces to work on; none for all of them.
+    pub shard: Option<Shard>,
 }
 
 impl Default for Settings {
@@ -122,6 +126,7 @@ impl Default for Settings {
             dry_run: false,
             namespaces: Vec::new(),
             service_selector: None,
+            shard: None,
         }
     }
 }
@@ -148,7 +153,16 @@ impl TryFrom<&Options> for Settings {
             ::tracing::warn!("--leader-elect is ignored: --dry-run takes no Lease");
         }
         // The flags of leader election are checked even if it is off, so that turning it on does not reveal a mistake.
-        let leader_election = LeaderElectionSettings::try_from(&options.leader_election)?;
+        let mut leader_election = LeaderElectionSettings::try_from(&options.leader_election)?;
+        let namespaces = sharding::namespaces(&options.selection.namespaces)?;
+        let service_selector = sharding::service_selector(&options.selection)?;
+        let shard = sharding::shard(&options.selection)?;
+        leader_election.name = sharding::lease_name(
+            leader_election.name,
+            shard.as_ref(),
+            service_selector.as_ref(),
+            &namespaces,
+        );
         let (qps, burst) = request_rate(options.api_server.kube_api_qps, options.api_server.kube_api_burst)?;
         let workers = |option: &str, value: usize| in_range(option, value, 1, MAX_WORKERS);
         let serving = ServingSettings::new(options.port(), &options.serving, &options.auth)?;
@@ -203,24 +217,11 @@ impl TryFrom<&Options> for Settings {
             logging_format: LoggingFormat::new(&options.logging)?,
             audit_log: options.logging.audit_log_file.clone(),
             dry_run,
-            namespaces: namespaces(&options.selection.namespaces)?,
-            service_selector: options.selection.service_selector.clone().filter(|text| !text.is_empty()),
+            namespaces,
+            service_selector,
+            shard,
         })
     }
-}
-
-/// The namespaces, sorted and each once.
-fn namespaces(names: &[String]) -> Result<Vec<String>, InvalidOption> {
-    let mut namespaces: Vec<String> = names.iter().filter(|name| !name.is_empty()).cloned().collect();
-    let valid =
-        |name: &String| leader_election::is_object_name(name) && !name.contains('.') && name.len() <= 63;
-    if let Some(name) = namespaces.iter().find(|name| !valid(name)) {
-        let why = "write names of namespaces: lower-case letters, digits and `-`, at most 63 characters long";
-        return Err(InvalidOption::new("--namespaces", name, why));
-    }
-    namespaces.sort_unstable();
-    namespaces.dedup();
-    Ok(namespaces)
 }
 
 #[cfg(test)]
@@ -342,6 +343,9 @@ mod tests {
             &["--tracing-endpoint=otel", "--tracing-sampling-rate-per-million=1000001"],
             &["--logging-format=xml"],
             &["--namespaces=a,B"],
+            &["--service-selector=a in b"],
+            &["--shard=3/3"],
+            &["--shard=0/2", "--namespaces=a"],
             &["--topology-node-tolerance=2"],
             &["--concurrent-service-endpoint-syncs=0"],
             &["--concurrent-service-endpoint-syncs=51"],

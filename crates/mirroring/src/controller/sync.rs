@@ -6,7 +6,7 @@ use kube_endpoint_controller_runtime::{Completion, Outcome, Progress, Runtime, S
 use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_core_model::well_known::MIRRORING_CONTROLLER;
 
-use super::MirroringReconciler;
+use super::{MirroringReconciler, confirm};
 use crate::plan::{OrphanInputs, PlanInputs, plan};
 
 impl MirroringReconciler {
@@ -20,10 +20,15 @@ impl MirroringReconciler {
             Err(outcome) => return Ok(outcome),
         };
         slices.retain(|slice| slice.metadata.deletion_timestamp.is_none());
-        let (mirrored, others): (Vec<_>, Vec<_>) =
+        let (mut mirrored, others): (Vec<_>, Vec<_>) =
             slices.into_iter().partition(|slice| slice.is_managed_by(MIRRORING_CONTROLLER));
         let service = runtime.cluster().service(key);
         let endpoints = runtime.cluster().endpoints(key);
+        if service.is_none() {
+            // What is left of a deleted Service may be for another process to clean up.
+            let labels = endpoints.as_ref().map(|endpoints| &endpoints.metadata.labels);
+            mirrored.retain(|slice| runtime.owns_leftover(key, labels.unwrap_or(&slice.metadata.labels)));
+        }
         let mut plan = plan(
             &PlanInputs::new(service.as_deref(), endpoints.as_deref())
                 .with_existing_slices(&mirrored)
@@ -37,6 +42,13 @@ impl MirroringReconciler {
             runtime.record_events(key, &**endpoints, events, !plan.is_empty(), is_new);
         }
         runtime.note(|details| details.endpoints = Some(plan.stats.endpoints_desired));
+        if let Some(reason) = plan.not_mirrored
+            && !plan.writes.is_empty()
+            && !confirm::is_not_mirrored(runtime, key, reason).await?
+        {
+            tracing::info!(endpoints = %key, %reason, "the cache is behind: the slices are kept");
+            return Ok(Outcome::Done);
+        }
         let share = if let Some(reason) = plan.not_mirrored {
             tracing::debug!(endpoints = %key, %reason, slices = plan.writes.delete.len(), "not mirrored");
             self.metrics.replace(runtime.forget(key).share, None);

@@ -1,0 +1,85 @@
+//! Controllers whose resources the API server does not serve.
+#![cfg(all(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
+use kube_endpoint_manager_core::{ApiClient, Manager, Settings};
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+const GROUP: &str = "discovery.k8s.io";
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+async fn server() -> EmbeddedApiServer {
+    let server = EmbeddedApiServer::builder().seed(1).build().unwrap();
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+    server.create(service).await.unwrap();
+    server
+}
+
+fn start(server: &EmbeddedApiServer) -> (kube_endpoint_informer::Cluster, JoinHandle<()>) {
+    let client = ApiClient::for_tests(server.service());
+    let manager = Manager::new(client, &Settings::default(), server.now(), 1).unwrap();
+    let cluster = manager.cluster().clone();
+    (cluster, tokio::spawn(async move { manager.run(std::future::pending()).await.unwrap() }))
+}
+
+/// The kinds that were listed or watched, sorted.
+fn watched(server: &EmbeddedApiServer) -> String {
+    let log = server.request_log();
+    let watches = log.iter().filter(|entry| matches!(entry.request.verb, "list" | "watch"));
+    let mut kinds: Vec<&str> = watches.map(|entry| entry.request.plural()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds.join(" ")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_is_started_when_its_resources_appear() {
+    let server = server().await;
+    server.hide_group(GROUP);
+    let (cluster, manager) = start(&server);
+    sleep(seconds(200)).await;
+    assert_eq!(watched(&server), "endpoints pods services");
+    assert!(cluster.has_synced(), "what is not served is not waited for");
+    assert_eq!((server.count("endpoints"), server.count("endpointslices")), (1, 0));
+    server.show_group(GROUP);
+    sleep(seconds(90)).await;
+    assert_eq!(watched(&server), "endpoints endpointslices nodes pods services");
+    assert!(cluster.has_synced());
+    assert_eq!(server.count("endpointslices"), 1);
+    assert!(!manager.is_finished());
+    manager.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn everything_is_started_after_any_other_answer() {
+    let faults = [
+        Fault::Refuse { status: 403, retry_after: None },
+        Fault::Refuse { status: 401, retry_after: None },
+        Fault::Refuse { status: 429, retry_after: Some(1) },
+        Fault::Refuse { status: 500, retry_after: None },
+        Fault::Refuse { status: 503, retry_after: None },
+        Fault::LoseRequest,
+        Fault::NeverAnswer { applied: false },
+    ];
+    for fault in faults {
+        let server = server().await;
+        let of_discovery = |path: &str| path == "/apis/discovery.k8s.io/v1" || path == "/api/v1";
+        server.add_fault(FaultRule::new(fault.clone(), move |request| of_discovery(&request.path)));
+        let (_, manager) = start(&server);
+        sleep(seconds(30)).await;
+        let asked = server.request_log().iter().filter(|entry| of_discovery(&entry.request.path)).count();
+        assert_eq!(asked, 2, "{fault:?}: both group versions, once");
+        assert_eq!(watched(&server), "endpoints endpointslices nodes pods services", "{fault:?}");
+        assert_eq!((server.count("endpoints"), server.count("endpointslices")), (1, 1), "{fault:?}");
+        manager.abort();
+    }
+}
