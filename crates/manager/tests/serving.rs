@@ -168,6 +168,9 @@ async fn metrics_status_configuration_and_flags_need_a_token() {
     }
     let (status, metrics) = get(&scraper, "/metrics").await;
     assert!(status == 200 && metrics.contains("workqueue_depth{name=\"endpoint_slice\"} 0"), "{metrics}");
+    let (_, slis) = get(&scraper, "/metrics/slis").await;
+    let check = "kubernetes_healthcheck{name=\"informer-sync\",type=\"readyz\"} 1";
+    assert!(slis.contains(check), "{slis}");
     let (_, statusz) = get(&scraper, "/statusz").await;
     let statusz: Value = serde_json::from_str(&statusz).unwrap();
     let controllers = statusz["manager"]["controllers"].as_array().unwrap();
