@@ -42,8 +42,6 @@ pub struct Size {
     pub outage: Duration,
     /// How long the load runs before and after a fault.
     pub steady: Duration,
-    /// Clients that open a connection to a replica's port and send next to nothing.
-    pub slow_clients: usize,
 }
 
 impl Size {
@@ -60,7 +58,6 @@ impl Size {
         },
         outage: Duration::from_secs(4),
         steady: Duration::from_secs(1),
-        slow_clients: 2_000,
     };
 
     /// The load of the requirements, with the default times of the lease and the default rate.
@@ -76,7 +73,6 @@ impl Size {
         },
         outage: Duration::from_secs(30),
         steady: Duration::from_secs(10),
-        slow_clients: 10_000,
     };
 
     /// [`Self::FULL`] if the environment variable `KEM_PROCESSES` is `full`, otherwise [`Self::SMALL`].

@@ -224,7 +224,8 @@ impl Cluster {
 
     /// Gives the Lease of the loops to a holder that never renews it, for an hour.
     pub(crate) async fn reserve_lease(&self) {
-        let now = jiff::Timestamp::now().to_string();
+        // A MicroTime has six digits after the point.
+        let now = format!("{:.6}", jiff::Timestamp::now());
         let collection = LEASE.rsplit_once('/').unwrap().0;
         let lease = json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LOOPS_LEASE},

@@ -17,7 +17,7 @@
 //! ```sh
 //! cargo test -p kube-endpoint-integration-tests --test handover -- --nocapture
 //! ```
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod cluster;
 mod switch;

@@ -95,7 +95,7 @@ async fn a_clock_that_is_an_hour_off_changes_nothing() {
     start_with_offset(&mut scene, 1);
     scene.wait_until_all_stand_by().await;
     tokio::time::sleep(scene.size.lease.duration + Duration::from_secs(1)).await;
-    assert_eq!(scene.writers(), [first.clone()], "the Lease is held");
+    assert_eq!(scene.writers(), std::slice::from_ref(&first), "the Lease is held");
     assert!(offset_in_lease(&scene).await.abs() < 60);
 
     let mark = scene.mark();

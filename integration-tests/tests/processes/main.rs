@@ -1,5 +1,5 @@
 //! Replicas of the binary as processes, against the API server in a process of its own: signals, outages, a Lease that
-//! another client changes, a full disk, slow clients. The server's request log is the witness.
+//! another client changes, a full disk. The server's request log is the witness.
 //!
 //! The default load suits two cores. This is the full one, with 500 Services, 3,000 pods and client-go's lease times:
 //!
@@ -8,7 +8,7 @@
 //! KEM_PROCESSES=full KEM_BINARY=$PWD/target/release/kube-endpoint-manager \
 //!     cargo test -p kube-endpoint-integration-tests --test processes -- --nocapture
 //! ```
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod common;
 mod failover;
