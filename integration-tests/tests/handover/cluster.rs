@@ -237,9 +237,10 @@ impl Cluster {
         self.request(Method::POST, collection, Some(&lease)).await.unwrap();
     }
 
-    /// Takes the Lease of the loops from its holder.
+    /// Takes the Lease of the loops from its holder. As in a release by client-go, the duration is a second: with a longer
+    /// one, replicas take the holder for one that lost its name, and wait until the Lease expires.
     pub(crate) async fn release_lease(&self) {
-        let patch = json!({"spec": {"holderIdentity": ""}});
+        let patch = json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
         self.request(Method::PATCH, LEASE, Some(&patch)).await.unwrap();
     }
 
