@@ -88,7 +88,8 @@ pub struct Written {
 /// A list of metadata.
 #[derive(Deserialize)]
 struct WrittenList {
-    items: Vec<Written>,
+    /// `null` in a list without items: the server makes a list of metadata from no item at all.
+    items: Option<Vec<Written>>,
 }
 
 impl Written {
@@ -321,7 +322,7 @@ impl ApiWriter {
         let formats = ("application/json", METADATA_ONLY);
         let (_, answer) = self.send(Method::GET, &path, formats, Vec::new(), Duration::ZERO).await?;
         let list: WrittenList = serde_json::from_slice(&answer).map_err(|error| unreadable(&path, &error))?;
-        Ok(list.items)
+        Ok(list.items.unwrap_or_default())
     }
 
     /// Reads an object from the server in a form of the caller's. Returns none if it does not exist.

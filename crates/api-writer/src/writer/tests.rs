@@ -86,6 +86,19 @@ async fn an_update_is_a_put_and_a_get_reads_the_version() {
 }
 
 #[tokio::test]
+async fn a_list_of_metadata_without_items_is_null_or_empty() {
+    for items in ["null", "[]"] {
+        let list = format!(
+            r#"{{"kind":"PartialObjectMetadataList","metadata":{{"resourceVersion":"9"}},"items":{items}}}"#
+        );
+        let (writer, seen) = answering(200, list.leak());
+        let listed = writer.list_metadata::<EndpointSlice>("shop", "labelSelector=a%3Db").await.unwrap();
+        assert_eq!(listed, []);
+        assert_eq!(seen.lock().unwrap()[0].0, "GET");
+    }
+}
+
+#[tokio::test]
 async fn a_delete_is_for_one_uid_only() {
     let (writer, seen) = answering(200, r#"{"kind":"Status","status":"Success"}"#);
     writer.delete::<EndpointSlice>(&slice().key(), Some(&"u".into())).await.unwrap();

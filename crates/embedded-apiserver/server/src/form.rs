@@ -160,6 +160,13 @@ impl Form {
         format!(r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":{metadata},"items":["#)
     }
 
+    /// A list without items, if it differs from an empty `items`: as on the real server, that of a list of metadata is null.
+    pub(crate) fn empty_list(self, resource: &Resource, metadata: &Value) -> Option<String> {
+        let of_metadata =
+            matches!(self.representation, Representation::Metadata(_) | Representation::MetadataList(_));
+        of_metadata.then(|| format!("{}null}}", self.list_head(resource, metadata).trim_end_matches('[')))
+    }
+
     /// Appends one item of a list. As on the real server, complete objects have no kind there.
     pub(crate) fn write_item(self, resource: &Resource, stored: &Stored, out: &mut BytesMut) {
         if self.is_as_stored(resource) {

@@ -202,9 +202,15 @@ pub(crate) fn encode(
     if form.encoding == Encoding::Protobuf {
         return form.protobuf_list(resource, metadata, objects);
     }
+    let mut objects = objects.peekable();
+    if objects.peek().is_none()
+        && let Some(list) = form.empty_list(resource, metadata)
+    {
+        return Ok(answer::encoded(form.encoding, http::StatusCode::OK, list));
+    }
     let mut chunks = Chunks {
         head: Some(form.list_head(resource, metadata)),
-        objects: objects.peekable(),
+        objects,
         resource,
         form,
         done: false,
