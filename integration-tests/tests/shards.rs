@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, LoggedRequest};
 use kube_endpoint_integration_tests::running_manager::{RunningManager, settings};
-use kube_endpoint_manager_core::{Gates, Settings};
+use kube_endpoint_manager_core::{Gate, Gates, Settings};
 use kube_endpoint_testing::MetricsPage;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -289,7 +289,8 @@ async fn a_manager_of_some_namespaces_requests_and_writes_nothing_elsewhere() {
     for (name, namespaces) in [("both", &["one", "two"][..]), ("third", &["three"])] {
         let requests = own(name);
         assert!(requests.iter().any(|request| request.is_write()));
-        for request in requests {
+        // Discovery names no resource.
+        for request in requests.into_iter().filter(|request| request.resource.is_some()) {
             assert!(
                 request.plural() == "nodes" || namespaces.contains(&&*request.namespace),
                 "{name}: {}",
@@ -335,4 +336,93 @@ async fn mirrored_slices_outlast_a_cache_that_does_not_show_their_service_yet() 
         assert_eq!(published(&server, "default", "ext").0, addresses(&["192.0.2.1"]));
         second.stop().await;
     }
+}
+
+/// What two shards of the namespaces do on a server that selects shards, or does not.
+async fn two_shards(server: EmbeddedApiServer, gate: bool) -> (Vec<LoggedRequest>, f64) {
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    let namespaces: Vec<String> = (0..20).map(|number| format!("team-{number}")).collect();
+    for namespace in &namespaces {
+        server
+            .load([json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})])
+            .unwrap();
+        server.create(service(namespace, "web", "a", Some("web"))).await.unwrap();
+        server.load([pod(namespace, "web-1", "web", "10.0.0.1")]).unwrap();
+    }
+    let shard = |index: u32| {
+        let mut settings = settings(Gates::default().with(Gate::ShardedWatch, gate));
+        settings.shard = format!("{index}/2").parse().ok();
+        settings
+    };
+    let start_one =
+        |name: &str, index| metrics::with_local_recorder(&recorder, || start(&server, name, &shard(index)));
+    let managers = [start_one("first", 0), start_one("second", 1)];
+    sleep(seconds(10)).await;
+    for namespace in &namespaces {
+        server.load([pod(namespace, "web-2", "web", "10.0.0.2")]).unwrap();
+    }
+    sleep(seconds(20)).await;
+    let both = addresses(&["10.0.0.1", "10.0.0.2"]);
+    for namespace in &namespaces {
+        assert_eq!(published(&server, namespace, "web"), (both.clone(), both.clone()), "{namespace}");
+    }
+    let writers = |name: &str| -> BTreeSet<String> {
+        let namespace = |write: String| {
+            write.split('/').skip_while(|part| *part != "namespaces").nth(1).map(str::to_owned)
+        };
+        writes_of(&server, name, 0).into_iter().filter_map(namespace).collect()
+    };
+    let (first, second) = (writers("first"), writers("second"));
+    assert!(first.is_disjoint(&second), "{first:?} {second:?}");
+    assert!(!first.is_empty() && !second.is_empty() && first.len() + second.len() == namespaces.len());
+    for manager in managers {
+        manager.stop().await;
+    }
+    let dropped = MetricsPage::new(handle.render()).sum("informer_out_of_view_total", &[]);
+    let reads =
+        server.request_log().into_iter().filter(|entry| matches!(entry.request.verb, "list" | "watch"));
+    (reads.collect(), dropped)
+}
+
+/// How many of these requests ask for a shard.
+fn asking(reads: &[LoggedRequest]) -> usize {
+    reads.iter().filter(|entry| entry.request.parameter("shardSelector").is_some()).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_namespace_is_in_one_shard_and_others_are_dropped() {
+    let (reads, dropped) = two_shards(server(), false).await;
+    assert_eq!(asking(&reads), 0);
+    assert!(dropped >= 60.0, "20 Services and 40 pods, each dropped by one of two shards: {dropped}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_the_gate_the_server_selects_the_shard() {
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let server = EmbeddedApiServer::builder().seed(7).load([node]).sharded_list_and_watch().build().unwrap();
+    let (reads, dropped) = two_shards(server, true).await;
+    assert_eq!(dropped, 0.0);
+    let (nodes, others): (Vec<_>, Vec<_>) =
+        reads.into_iter().partition(|entry| entry.request.plural() == "nodes");
+    assert_eq!(asking(&nodes), 0, "nodes have no namespace");
+    assert_eq!(asking(&others), others.len());
+    assert!(others.iter().any(|entry| entry.request.verb == "watch"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ignores_or_refuses_the_shard_is_asked_once() {
+    let (reads, dropped) = two_shards(server(), true).await;
+    assert_eq!(asking(&reads), 8, "the first list of each of four kinds, for each manager");
+    assert!(dropped >= 60.0, "{dropped}");
+    let refusing = server();
+    let message = "invalid shard selector: unsupported field path";
+    let status = kube_endpoint_embedded_apiserver::Status::new(500, "", message);
+    let asks = |request: &kube_endpoint_embedded_apiserver::RequestInfo| {
+        request.parameter("shardSelector").is_some()
+    };
+    refusing.add_fault(FaultRule::new(Fault::RefuseWith(status), asks));
+    let (reads, _) = two_shards(refusing, true).await;
+    assert_eq!(asking(&reads), 8);
 }

@@ -1,6 +1,7 @@
 //! The stores and indexes of all kinds.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, Node, NodeLookup, ObjectKey, Pod, ResourceVersion, Service,
@@ -33,6 +34,8 @@ pub(crate) struct Inner {
     pub(crate) endpoints: Store<Endpoints>,
     pub(crate) progress: Progress,
     pub(crate) view: View,
+    /// Whether it was logged that the server does not select shards.
+    pub(crate) shard_warned: AtomicBool,
     pub(crate) turns: Turns,
     handlers: RwLock<Arc<[Arc<dyn Handler>]>>,
     metrics: [KindMetrics; Kind::ALL.len()],
@@ -84,6 +87,7 @@ impl Cluster {
                 endpoints: Store::default(),
                 progress: Progress::new(kinds.into(), &view),
                 view,
+                shard_warned: AtomicBool::new(false),
                 turns: Turns::default(),
                 handlers: RwLock::new(Arc::new([])),
                 metrics: Kind::ALL.map(KindMetrics::new),

@@ -28,6 +28,8 @@ pub(crate) struct Page {
     pub(crate) resource_version: ResourceVersion,
     /// The continue token of the next page; none on the last page.
     pub(crate) next: Option<String>,
+    /// The shard that the server selected, as it was asked to.
+    pub(crate) shard_selector: Option<String>,
 }
 
 /// An event of a watch.
@@ -55,6 +57,12 @@ struct RawPage<'a> {
 struct RawPageMeta {
     resource_version: ResourceVersion,
     r#continue: Option<String>,
+    shard_info: Option<RawShardInfo>,
+}
+
+#[derive(Deserialize)]
+struct RawShardInfo {
+    selector: String,
 }
 
 #[derive(Deserialize)]
@@ -122,7 +130,8 @@ pub(crate) fn page<T: Object>(text: &str) -> Result<Page, ListWatchError> {
         return Err(ListWatchError::InvalidResponse(format!("the {list_kind} has no resourceVersion")));
     }
     let next = page.metadata.r#continue.filter(|token| !token.is_empty());
-    Ok(Page { resource_version, next })
+    let shard_selector = page.metadata.shard_info.map(|info| info.selector);
+    Ok(Page { resource_version, next, shard_selector })
 }
 
 /// Decodes a line of a watch. An `ERROR` event is returned as an error.

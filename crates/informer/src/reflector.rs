@@ -1,5 +1,7 @@
 //! The requests of a reflector, and what it makes of the answers.
 
+use std::sync::atomic::Ordering;
+
 use kube_endpoint_core_model::{Interner, ResourceVersion};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -18,7 +20,7 @@ use crate::request::{Target, get, list_path, next_chunk, next_chunk_since, watch
 use crate::state::{Connection, Listing, State, WatchEnd};
 use crate::undecodable::UndecodableObjects;
 use crate::version_check::{VersionChecks, server_version};
-use crate::{ApiClient, Cluster, KindFailure, Object, ReflectorOptions, Scope, StreamEvent};
+use crate::{ApiClient, Cluster, KindFailure, Object, ReflectorOptions, Scope, Shard, StreamEvent};
 
 /// Lists and watches one kind. What it does next is a [`State`]; what lasts from one request to the next is here.
 pub(crate) struct Reflector<'a, T> {
@@ -53,13 +55,18 @@ impl<'a, T: Object> Reflector<'a, T> {
     ) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(options.seed);
         random.set_stream(T::KIND as u64 + (number << 8));
+        let mut target = Target::new(&T::RESOURCE, &scope);
+        if options.sharded_watch && T::KIND.is_namespaced() {
+            target.shard_selector = cluster.view().shard().map(Shard::selector);
+        }
         Self {
             client,
             cluster,
-            target: Target::new(&T::RESOURCE, &scope),
             scope,
             options,
-            streaming_list: options.streaming_list,
+            // Only a list says whether the server selects the shard.
+            streaming_list: options.streaming_list && target.shard_selector.is_none(),
+            target,
             random,
             interner: Interner::default(),
             undecodable: UndecodableObjects::new(cluster.metrics(T::KIND)),
@@ -88,6 +95,7 @@ impl<'a, T: Object> Reflector<'a, T> {
         let mut body = get(&self.client, &path, self.options.idle_timeout).await?;
         let mut splitter = ListSplitter::default();
         let mut builder = ListBuilder::default();
+        let mut has_others = false;
         while let Some(chunk) = next_chunk(&mut body, self.options.idle_timeout).await? {
             splitter.push(chunk);
             while let Some(item) = splitter.next()? {
@@ -95,16 +103,53 @@ impl<'a, T: Object> Reflector<'a, T> {
                 match self.decode(decode::raw(&text)?) {
                     Decoded::InView(item) => builder.add(item),
                     Decoded::Undecodable(object) => builder.put_undecodable(object.key),
-                    Decoded::OutOfView(_) => {}
+                    Decoded::OutOfView(_) => has_others = true,
                 }
             }
         }
         let envelope = splitter.finish();
         let page = decode::page::<T>(&decode::text(&envelope))?;
+        self.check_shard(page.shard_selector.as_deref(), has_others)?;
         listing.builder.append(builder);
         self.succeeded();
         listing.token = page.next;
         Ok(listing.token.is_none().then_some(page.resource_version))
+    }
+
+    /// Finds out from a page whether the server selects the shard that it is asked for. If it does not, it is not asked again.
+    ///
+    /// # Errors
+    ///
+    /// If the server selected other objects, so that some of this shard may be missing: the list begins again.
+    fn check_shard(&mut self, selected: Option<&str>, has_others: bool) -> Result<(), ListWatchError> {
+        let Some(asked) = self.target.shard_selector.as_deref() else { return Ok(()) };
+        let is_same = selected == Some(asked);
+        if is_same && !has_others {
+            return Ok(());
+        }
+        self.stop_asking_for_shard();
+        match selected {
+            // It sent everything.
+            None => Ok(()),
+            Some(_) => Err(ListWatchError::Expired("the API server selected another shard".to_owned())),
+        }
+    }
+
+    /// Lists and watches without `shardSelector` from now on.
+    pub(crate) fn stop_asking_for_shard(&mut self) {
+        self.target.shard_selector = None;
+        self.streaming_list = self.options.streaming_list;
+        if !self.cluster.inner.shard_warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "the API server does not select the objects of a shard (its feature gate ShardedListAndWatch is off or \
+                 unknown); all objects are received, and those of other shards are dropped"
+            );
+        }
+    }
+
+    /// Whether the server is asked to select a shard.
+    pub(crate) fn asks_for_shard(&self) -> bool {
+        self.target.shard_selector.is_some()
     }
 
     /// Requests a watch and applies its events until it ends. `state` is `Streaming` or `Watching` and is `Watching` from

@@ -104,6 +104,11 @@ impl<T: Object> Reflector<'_, T> {
 
     /// The state after a request failed.
     fn failed(&mut self, state: State<T>, error: &ListWatchError) -> State<T> {
+        if self.asks_for_shard() && error.refuses_shard_selector() {
+            tracing::info!(resource = T::KIND.name(), %error, "the API server refused the shard selector");
+            self.stop_asking_for_shard();
+            return State::initial(self.streaming_list, self.options.page_size);
+        }
         let next = state.after_error(error, self.failures.count(), Instant::now());
         if matches!(error, ListWatchError::VersionWentBack { .. }) {
             self.cluster.inner.progress.went_back(T::KIND, &self.scope);

@@ -146,7 +146,10 @@ impl Manager {
             client,
             kinds,
             names: settings.controllers.iter().copied().filter(|name| runs(*name)).collect(),
-            reflectors: settings.reflectors.streaming_list(settings.watch_list_client),
+            reflectors: settings
+                .reflectors
+                .streaming_list(settings.watch_list_client)
+                .sharded_watch(settings.gates.is_on(crate::Gate::ShardedWatch)),
             seeds,
             recorders,
             event_tasks,

@@ -52,6 +52,7 @@ pub struct Builder {
     gc_delay: Duration,
     collects_garbage: bool,
     requires_token: bool,
+    sharded_list_and_watch: bool,
     service_ranges: (String, String),
     reviews: Reviews,
     faults: Vec<FaultRule>,
@@ -77,6 +78,7 @@ impl Default for Builder {
             gc_delay: Duration::from_millis(100),
             collects_garbage: true,
             requires_token: false,
+            sharded_list_and_watch: false,
             service_ranges: ("10.96.0.0/16".to_owned(), "fd00:10:96::/112".to_owned()),
             reviews: Reviews::default(),
             faults: Vec::new(),
@@ -186,6 +188,13 @@ impl Builder {
         self
     }
 
+    /// Turns on upstream's alpha feature `ShardedListAndWatch`: lists and watches honour `shardSelector`. Otherwise they
+    /// ignore it.
+    pub fn sharded_list_and_watch(mut self) -> Self {
+        self.sharded_list_and_watch = true;
+        self
+    }
+
     /// A fault that is active from the start.
     pub fn fault(mut self, rule: FaultRule) -> Self {
         self.faults.push(rule);
@@ -210,6 +219,7 @@ impl Builder {
                 gc_delay: self.gc_delay,
                 collects_garbage: self.collects_garbage,
                 requires_token: self.requires_token,
+                sharded_list_and_watch: self.sharded_list_and_watch,
             },
             faults,
             log: RequestLog::new(self.log_bytes, self.observer),

@@ -126,6 +126,7 @@ mod router;
 mod selection;
 mod server;
 mod service;
+mod shard_selector;
 mod store;
 mod verbs;
 mod watches;

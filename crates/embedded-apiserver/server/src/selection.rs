@@ -5,6 +5,7 @@ use kube_endpoint_apiserver_rules::selector::{self, FieldSelector, LabelSelector
 use kube_endpoint_apiserver_rules::status::Status;
 
 use crate::query::ListOptions;
+use crate::shard_selector::ShardSelector;
 use crate::store::{Store, Stored, resource_of_table};
 
 /// A parsed selection over one resource.
@@ -18,6 +19,8 @@ pub(crate) struct Selection {
     kept: &'static [&'static str],
     /// The name in the path, if any.
     name: Option<String>,
+    /// The shard, if one was asked for and the server selects shards.
+    pub(crate) shard: Option<ShardSelector>,
 }
 
 impl Selection {
@@ -33,7 +36,7 @@ impl Selection {
             text => FieldSelector::parse(resource, text)?,
         };
         let kept = selector::selectable_fields(resource_of_table(Store::table_of(resource)));
-        Ok(Self { prefix, labels, fields, kept, name: None })
+        Ok(Self { prefix, labels, fields, kept, name: None, shard: None })
     }
 
     /// Restricts the selection to one name, as a watch on the path of an object does.
@@ -42,10 +45,19 @@ impl Selection {
         self
     }
 
+    /// Restricts the selection to the shard that a request asks for.
+    pub(crate) fn sharded(mut self, options: &ListOptions) -> Result<Self, Status> {
+        if !options.shard_selector.is_empty() {
+            self.shard = Some(ShardSelector::parse(&options.shard_selector)?);
+        }
+        Ok(self)
+    }
+
     /// Whether an object is selected.
     pub(crate) fn matches(&self, object: &Stored) -> bool {
         object.key.starts_with(&self.prefix)
             && self.name.as_ref().is_none_or(|name| object.name() == name)
+            && self.shard.as_ref().is_none_or(|shard| shard.matches(object))
             && (self.labels.is_everything() || self.labels.matches(|key| object.meta.label(key)))
             && (self.fields.is_everything()
                 || self.fields.matches(|field| match field {
@@ -57,6 +69,9 @@ impl Selection {
 
     /// Whether all objects with the prefix are selected, so that they can be counted without iterating.
     pub(crate) fn is_plain(&self) -> bool {
-        self.labels.is_everything() && self.fields.is_everything() && self.name.is_none()
+        self.labels.is_everything()
+            && self.fields.is_everything()
+            && self.name.is_none()
+            && self.shard.is_none()
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Settings {
     pub(crate) collects_garbage: bool,
     /// Whether the listener requires a known token.
     pub(crate) requires_token: bool,
+    /// Upstream's feature gate `ShardedListAndWatch`.
+    pub(crate) sharded_list_and_watch: bool,
 }
 
 /// The state that the clones of a server share.

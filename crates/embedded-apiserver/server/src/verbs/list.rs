@@ -138,9 +138,15 @@ impl Inner {
     /// The metadata and the objects of a list, or of one page of it.
     pub(super) async fn page(&self, call: &Call<'_>) -> Result<(Value, Objects), Refused> {
         let options = ListOptions::read(&call.query, false)?;
-        let selection = Selection::parse(call.resource, &call.info.namespace, &options)?;
+        let mut selection = Selection::parse(call.resource, &call.info.namespace, &options)?;
+        if self.settings.sharded_list_and_watch {
+            selection = selection.sharded(&options)?;
+        }
         let snapshot = self.snapshot(call, &options, &selection.prefix).await?;
         let mut metadata = json!({"resourceVersion": snapshot.version.to_string()});
+        if let Some(shard) = &selection.shard {
+            metadata["shardInfo"] = json!({"selector": shard.text()});
+        }
         // For lists that may be served from the cache the real server ignores the limit.
         let limit = options.limit.filter(|_| options.resource_version != Some(0));
         let mut cursor = snapshot.objects.cursor(&snapshot.start, &selection.prefix);
