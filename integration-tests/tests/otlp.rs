@@ -1,4 +1,5 @@
 //! Traces as a collector receives them: OTLP over gRPC, on a socket.
+#![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
