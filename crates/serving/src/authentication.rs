@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, header};
 use parking_lot::Mutex;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use tokio_rustls::rustls::pki_types::{CertificateDer, UnixTime};
 use tokio_rustls::rustls::time_provider::TimeProvider;
@@ -25,7 +24,8 @@ const REMEMBERED_TOKENS: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero
 /// How long a verified certificate is not verified again on the same connection.
 const CERTIFICATE_TTL: Duration = Duration::from_secs(10);
 
-/// The request has credentials that are not valid, or could not be checked. The answer is 401 in both cases, as upstream's.
+/// The request has credentials that are not valid, or could not be checked, for example because there are too many tokens to
+/// check. The answer is 401 in all cases, as upstream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unauthorized;
 
@@ -61,6 +61,11 @@ struct Tokens {
     hasher: Hasher,
     ttl: Duration,
     cache: Arc<Cache<[u8; 32], Option<User>, Unanswered>>,
+}
+
+#[derive(Serialize)]
+struct TokenSpec<'a> {
+    token: &'a str,
 }
 
 #[derive(Deserialize)]
@@ -135,15 +140,18 @@ impl Tokens {
     /// The user of a token.
     async fn user(&self, token: &str) -> Result<Option<User>, Unauthorized> {
         let key = self.hasher.hash(token.as_bytes());
-        let (reviewer, ttl, token) = (Arc::clone(&self.reviewer), self.ttl, token.to_owned());
-        let ask = |expired: Option<Option<User>>| async move {
+        let ttl = self.ttl;
+        let ask = |expired: Option<Option<User>>| {
+            let reviewer = Arc::clone(&self.reviewer);
             // Whoever sends any number of invented tokens does not delay those who were let in before.
-            let urgent = expired.flatten().is_some();
-            let status: TokenStatus = reviewer.ask(json!({"token": token}), urgent).await?;
-            let user = status.authenticated.then_some(status.user);
-            // As upstream: an answer with an error may be another one the next time.
-            let kept = (user.is_some() || status.error.is_empty()).then_some(ttl);
-            Ok((user, kept))
+            let question = reviewer.question(TokenSpec { token }, expired.flatten().is_some())?;
+            Ok(async move {
+                let status: TokenStatus = reviewer.ask(question).await?;
+                let user = status.authenticated.then_some(status.user);
+                // As upstream: an answer with an error may be another one the next time.
+                let kept = (user.is_some() || status.error.is_empty()).then_some(ttl);
+                Ok((user, kept))
+            })
         };
         match self.cache.get(key, ask, Unanswered).await {
             Ok(Some(user)) => Ok(Some(user)),
@@ -167,8 +175,54 @@ fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, Unauthorized> {
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
+    use kube_endpoint_api_client::ApiClient;
+    use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+    use kube_endpoint_embedded_apiserver::User as KnownUser;
+    use tokio_rustls::rustls::crypto::ring::default_provider;
+    use tokio_rustls::rustls::time_provider::DefaultTimeProvider;
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_of_invented_tokens_leaves_room_for_a_valid_one() {
+        let scraper = KnownUser { name: "prometheus".to_owned(), groups: Vec::new() };
+        let api = EmbeddedApiServer::builder().token("valid", scraper).build().unwrap();
+        let limit = Duration::from_secs(10);
+        let reviewer = Reviewer::of_tokens(ApiClient::for_tests(api.service()), limit);
+        let client_ca = Arc::new(ClientCa::new(Arc::new(default_provider())));
+        let authentication =
+            Authentication::new(client_ca, Some(reviewer), limit, Arc::new(DefaultTimeProvider)).unwrap();
+        let authentication = Arc::new(authentication);
+        let user = |token: String| {
+            let value = HeaderValue::try_from(format!("Bearer {token}")).unwrap();
+            let authentication = Arc::clone(&authentication);
+            let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value)]);
+            async move { authentication.user(&Peer::default(), &headers).await }
+        };
+        let open = || authentication.tokens.as_ref().unwrap().cache.open();
+
+        let mut most = 0;
+        for number in 0..15_000 {
+            tokio::spawn(user(format!("invented-{number}")));
+            if number % 500 == 499 {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            most = most.max(open());
+        }
+        assert!((100..=400).contains(&most), "{most}");
+        let asked =
+            || api.request_log().iter().filter(|entry| entry.request.path.ends_with("tokenreviews")).count();
+        assert!((400..1_000).contains(&asked()), "the limit was reached and held: {}", asked());
+
+        let start = Instant::now();
+        while user("valid".to_owned()).await.is_err() {
+            assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+        tokio::time::sleep(limit).await;
+        assert_eq!(open(), 0);
+    }
 
     #[test]
     fn a_bearer_token_is_read_by_upstreams_rules() {

@@ -60,7 +60,7 @@ impl Authorization {
     /// Whether `user` may do `verb`, such as `get`, on a decoded path.
     ///
     /// # Errors
-    /// If the API server gave no answer.
+    /// If the API server gave no answer, or there are too many questions.
     pub(crate) async fn decide(&self, user: &User, verb: &str, path: &str) -> Result<Decision, Unanswered> {
         if user.groups.iter().any(|group| group == MASTERS) {
             return Ok(Decision::Allowed);
@@ -70,11 +70,14 @@ impl Authorization {
         spec["nonResourceAttributes"] = json!({"path": path, "verb": verb});
         let key = self.hasher.hash(spec.to_string().as_bytes());
         let (allowed_ttl, denied_ttl) = (self.allowed_ttl, self.denied_ttl);
-        let ask = |_| async move {
-            let status: AccessStatus = reviewer.ask(spec, false).await?;
-            Ok(match status.allowed && !status.denied {
-                true => (Decision::Allowed, Some(allowed_ttl)),
-                false => (Decision::Denied(shortened(status.reason)), Some(denied_ttl)),
+        let ask = |_| {
+            let question = reviewer.question(spec, false)?;
+            Ok(async move {
+                let status: AccessStatus = reviewer.ask(question).await?;
+                Ok(match status.allowed && !status.denied {
+                    true => (Decision::Allowed, Some(allowed_ttl)),
+                    false => (Decision::Denied(shortened(status.reason)), Some(denied_ttl)),
+                })
             })
         };
         self.cache.get(key, ask, Unanswered).await

@@ -40,12 +40,12 @@ where
     }
 
     /// The answer for `key`: from the cache, or from a question that is being asked, or from `ask`, which is called with
-    /// the last answer if that has expired. The question is asked in a task of its own, so that a caller that goes away
-    /// takes it from no other. `interrupted` is the error of a task that did not end.
+    /// the last answer if that has expired, and may refuse. The question is asked in a task of its own, so that a caller that
+    /// goes away takes it from no other; a refused one starts no task. `interrupted` is the error of a task that did not end.
     pub(crate) async fn get<F>(
         self: &Arc<Self>,
         key: K,
-        ask: impl FnOnce(Option<V>) -> F,
+        ask: impl FnOnce(Option<V>) -> Result<F, E>,
         interrupted: E,
     ) -> Result<V, E>
     where
@@ -62,13 +62,19 @@ where
             match state.asking.get(&key) {
                 Some(asking) => asking.clone(),
                 None => {
-                    let asking = self.start(key.clone(), ask(expired), interrupted);
+                    let asking = self.start(key.clone(), ask(expired)?, interrupted);
                     state.asking.insert(key, asking.clone());
                     asking
                 }
             }
         };
         asking.await
+    }
+
+    /// The questions that are being asked.
+    #[cfg(test)]
+    pub(crate) fn open(&self) -> usize {
+        self.0.lock().asking.len()
     }
 
     fn start<F>(self: &Arc<Self>, key: K, question: F, interrupted: E) -> Asking<V, E>
@@ -132,6 +138,15 @@ mod tests {
             }
         }
 
+        /// A question that is not refused.
+        #[expect(clippy::unnecessary_wraps, reason = "the type that `Cache::get` takes")]
+        fn start(
+            self: &Arc<Self>,
+            key: i32,
+        ) -> Result<impl Future<Output = Result<Answer<i32>, &'static str>> + use<>, &'static str> {
+            Ok(self.ask(key))
+        }
+
         fn count(&self) -> usize {
             self.0.load(Ordering::Relaxed)
         }
@@ -146,7 +161,7 @@ mod tests {
         let (cache, asked) = cache(4);
         for (wait, expected) in [(0, 1), (0, 1), (9, 1), (1, 2), (0, 2)] {
             tokio::time::sleep(SECOND * wait).await;
-            assert_eq!(cache.get(7, |_| asked.ask(7), "interrupted").await, Ok(70));
+            assert_eq!(cache.get(7, |_| asked.start(7), "interrupted").await, Ok(70));
             assert_eq!(asked.count(), expected);
         }
     }
@@ -162,9 +177,9 @@ mod tests {
             (Ok((3, None)), Some(2)),
             (Ok((4, kept)), None),
         ] {
-            let ask = |expired: Option<i32>| async move {
+            let ask = |expired: Option<i32>| {
                 assert_eq!(expired, known);
-                answer
+                Ok(async move { answer })
             };
             assert_eq!(cache.get(7, ask, "interrupted").await, answer.map(|(value, _)| value));
             tokio::time::sleep(SECOND).await;
@@ -175,8 +190,8 @@ mod tests {
     async fn errors_and_answers_without_a_time_are_not_kept() {
         let (cache, asked) = cache(4);
         for round in 1..=2 {
-            assert_eq!(cache.get(-1, |_| asked.ask(-1), "interrupted").await, Err("negative"));
-            assert_eq!(cache.get(0, |_| asked.ask(0), "interrupted").await, Ok(0));
+            assert_eq!(cache.get(-1, |_| asked.start(-1), "interrupted").await, Err("negative"));
+            assert_eq!(cache.get(0, |_| asked.start(0), "interrupted").await, Ok(0));
             assert_eq!(asked.count(), 2 * round);
         }
     }
@@ -184,7 +199,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_same_question_is_asked_once_at_a_time() {
         let (cache, asked) = cache(4);
-        let all = (0..100).map(|_| cache.get(-7, |_| asked.ask(-7), "interrupted"));
+        let all = (0..100).map(|_| cache.get(-7, |_| asked.start(-7), "interrupted"));
         assert!(futures::future::join_all(all).await.iter().all(|answer| *answer == Err("negative")));
         assert_eq!(asked.count(), 1);
         assert!(cache.0.lock().asking.is_empty());
@@ -193,8 +208,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_caller_that_goes_away_takes_the_answer_from_no_other() {
         let (cache, asked) = cache(4);
-        let first = tokio::time::timeout(SECOND / 2, cache.get(7, |_| asked.ask(7), "interrupted"));
-        let second = cache.get(7, |_| asked.ask(7), "interrupted");
+        let first = tokio::time::timeout(SECOND / 2, cache.get(7, |_| asked.start(7), "interrupted"));
+        let second = cache.get(7, |_| asked.start(7), "interrupted");
         let (first, second) = tokio::join!(first, second);
         assert!(first.is_err());
         assert_eq!((second, asked.count()), (Ok(70), 1));
@@ -203,16 +218,25 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_question_that_panics_is_an_error_and_is_asked_again() {
         let (cache, asked) = cache(4);
-        let answer = cache.get(7, |_| async { panic!("on purpose") }, "interrupted").await;
+        let answer = cache.get(7, |_| Ok(async { panic!("on purpose") }), "interrupted").await;
         assert_eq!(answer, Err("interrupted"));
-        assert_eq!(cache.get(7, |_| asked.ask(7), "interrupted").await, Ok(70));
+        assert_eq!(cache.get(7, |_| asked.start(7), "interrupted").await, Ok(70));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_question_leaves_nothing_behind() {
+        let (cache, asked) = cache(4);
+        let refuse = |_| Err::<std::future::Ready<Result<Answer<i32>, _>>, _>("busy");
+        assert_eq!(cache.get(7, refuse, "interrupted").await, Err("busy"));
+        assert!(cache.0.lock().asking.is_empty());
+        assert_eq!(cache.get(7, |_| asked.start(7), "interrupted").await, Ok(70));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_size_is_bounded() {
         let (cache, asked) = cache(2);
         for key in [1, 2, 1, 3, 1, 2] {
-            assert_eq!(cache.get(key, |_| asked.ask(key), "interrupted").await, Ok(key * 10));
+            assert_eq!(cache.get(key, |_| asked.start(key), "interrupted").await, Ok(key * 10));
         }
         // 3 took the place of 2, which was asked again.
         assert_eq!((asked.count(), cache.0.lock().answers.len()), (4, 2));

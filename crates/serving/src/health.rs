@@ -145,9 +145,10 @@ impl HealthChecks {
         unknown.dedup();
         let excluded = unknown.clone();
         let observer = self.0.observer.read().clone();
-        let (mut text, mut failed) = (String::new(), Vec::new());
+        let (mut text, mut failed, mut complete) = (String::new(), Vec::new(), true);
         for NamedCheck { name, check, .. } in checks {
             if excluded.contains(&&**name) {
+                complete = false;
                 unknown.retain(|unknown| unknown != name);
                 let _ = writeln!(text, "[+]{name} excluded: ok");
                 continue;
@@ -170,7 +171,10 @@ impl HealthChecks {
             let names = names.join(",");
             let _ = writeln!(text, "warn: some health checks cannot be excluded: no matches for {names}");
         }
-        self.log(number, page, &failed);
+        // Without all results nothing is known about the others. Excluding one changes nothing in the log.
+        if complete {
+            self.log(number, page, &failed);
+        }
         if !failed.is_empty() {
             return Health {
                 status: StatusCode::INTERNAL_SERVER_ERROR,
@@ -281,6 +285,24 @@ mod tests {
         for path in others {
             assert_eq!(checks.page(path, ""), None, "{path}");
         }
+    }
+
+    #[test]
+    fn excluding_a_check_changes_nothing_in_the_log() {
+        let (checks, healthy) = checks();
+        let logged = || checks.0.logged.lock()[2].clone();
+        for query in ["exclude=synced", "", "exclude=synced", "exclude=ping", "exclude=unknown", "verbose"] {
+            let before = logged();
+            checks.page("/readyz", query).unwrap();
+            match query {
+                "" => assert_eq!(logged(), ["synced: not yet"]),
+                _ => assert_eq!(logged(), before, "{query}"),
+            }
+        }
+        // An unknown name excludes nothing, so the result counts.
+        healthy.store(false, Ordering::Relaxed);
+        checks.page("/livez", "exclude=unknown").unwrap();
+        assert_eq!(checks.0.logged.lock()[1], ["workers: the worker of endpoints ended"]);
     }
 
     #[test]

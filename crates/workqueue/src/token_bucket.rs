@@ -123,13 +123,23 @@ impl TokenBucket {
     ///
     /// A reservation cannot be cancelled; client-go's limiter does not cancel any either.
     pub fn reserve(&self) -> Duration {
+        self.reserve_within(Duration::MAX).unwrap_or(Duration::MAX)
+    }
+
+    /// Reserves a token if one is available within `longest`, and returns the time until then. Otherwise it reserves
+    /// nothing, as client-go's `rate.Limiter.Wait` under a deadline.
+    pub fn reserve_within(&self, longest: Duration) -> Option<Duration> {
         let limiter = self.limiter.lock();
         let now = TokioClock.now();
         let mut at = now;
         loop {
+            let wait = at.duration_since(now).into();
+            if wait > longest {
+                return None;
+            }
             limiter.clock().0.set(at);
             match limiter.check() {
-                Ok(()) => return at.duration_since(now).into(),
+                Ok(()) => return Some(wait),
                 // The next check is at the time that governor named, and succeeds.
                 Err(not_until) => at = not_until.earliest_possible(),
             }

@@ -86,6 +86,18 @@ async fn delays_of_the_bucket_shrink_as_time_passes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_token_that_is_too_far_away_is_not_reserved() {
+    let bucket = TokenBucket::new(10.0, 1).unwrap();
+    assert_eq!(bucket.reserve_within(millis(0)), Some(millis(0)));
+    for _ in 0..1_000 {
+        assert_eq!(bucket.reserve_within(millis(99)), None);
+    }
+    assert_eq!(bucket.reserve_within(millis(100)), Some(millis(100)));
+    assert_eq!(bucket.reserve_within(millis(150)), None);
+    assert_eq!(bucket.reserve(), millis(200));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_bucket_refills_by_fractions_of_a_token() {
     let bucket = TokenBucket::per_second(nonzero(10), nonzero(1));
     assert_eq!(bucket.reserve(), Duration::ZERO);
