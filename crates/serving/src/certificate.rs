@@ -16,6 +16,7 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 
 use crate::error::ServingError;
 use crate::self_signed::{self, Pair};
+use crate::stored_pair;
 
 /// The names of the generated files in a certificate directory, without extension.
 const PAIR_NAME: &str = "kube-endpoint-manager";
@@ -50,6 +51,8 @@ enum Seen {
 /// The current certificate. TLS connections take it from here.
 pub(crate) struct ServerCertificate {
     files: Option<(PathBuf, PathBuf)>,
+    /// Whether the files are those of a certificate directory.
+    stored: bool,
     address: IpAddr,
     provider: Arc<CryptoProvider>,
     current: RwLock<Arc<CertifiedKey>>,
@@ -57,6 +60,8 @@ pub(crate) struct ServerCertificate {
     made: Mutex<Timestamp>,
     /// What was seen last, so that an error is logged once.
     seen: Mutex<Option<Seen>>,
+    /// When a warning about the end of the certificate was logged last.
+    warned: Mutex<Option<Timestamp>>,
 }
 
 impl ServerCertificate {
@@ -72,7 +77,7 @@ impl ServerCertificate {
             CertificateSource::Directory(directory) => {
                 let file = |extension: &str| directory.join(format!("{PAIR_NAME}.{extension}"));
                 let files = (file("crt"), file("key"));
-                store_if_missing(&files, address, now)?;
+                stored_pair::store_if_missing(&files, address, &provider, now)?;
                 Some(files)
             }
             CertificateSource::Memory => None,
@@ -88,14 +93,18 @@ impl ServerCertificate {
                 (generated(address, now, &provider)?, None)
             }
         };
-        Ok(Self {
+        let this = Self {
             files,
+            stored: matches!(source, CertificateSource::Directory(_)),
             address,
             provider,
             current: RwLock::new(Arc::new(current)),
             made: Mutex::new(now),
             seen: Mutex::new(seen),
-        })
+            warned: Mutex::default(),
+        };
+        this.warn_before_expiry(now);
+        Ok(this)
     }
 
     /// Reads the files again, or generates another certificate before the one in memory expires. If the files hold no
@@ -114,7 +123,7 @@ impl ServerCertificate {
             Err(error) => (Seen::Error(error.to_string()), Err(error)),
         };
         if self.seen.lock().as_ref() == Some(&found) {
-            return;
+            return self.warn_before_expiry(now);
         }
         *self.seen.lock() = Some(found);
         match loaded {
@@ -125,6 +134,31 @@ impl ServerCertificate {
             Err(error) => {
                 tracing::warn!(%error, "cannot use the new serving certificate; the one before stays in use");
             }
+        }
+    }
+
+    /// Nothing replaces a self-signed certificate that is stored, so this warns once a day in the last 30 days.
+    fn warn_before_expiry(&self, now: Timestamp) {
+        const DAY: i64 = 24 * 60 * 60;
+        let Some((certificate, key)) = self.files.as_ref().filter(|_| self.stored) else { return };
+        let end = self.current.read().end_entity_cert().ok().and_then(|leaf| self_signed::end(leaf));
+        let Some(end) = end.filter(|end| end - now.as_second() < 30 * DAY) else { return };
+        let mut warned = self.warned.lock();
+        if warned.is_some_and(|warned| now.as_second() - warned.as_second() < DAY) {
+            return;
+        }
+        *warned = Some(now);
+        let (certificate, key) = (certificate.display(), key.display());
+        let days = (end - now.as_second()).div_euclid(DAY);
+        if days < 0 {
+            tracing::warn!(
+                "the self-signed serving certificate {certificate} has expired; remove it and {key}, and restart this process"
+            );
+        } else {
+            tracing::warn!(
+                "the self-signed serving certificate {certificate} expires in {days} days; remove it and {key}, and restart \
+                 this process"
+            );
         }
     }
 
@@ -155,7 +189,7 @@ impl ResolvesServerCert for ServerCertificate {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, ServingError> {
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, ServingError> {
     std::fs::read(path).map_err(|why| ServingError::File { action: "read", path: path.to_owned(), why })
 }
 
@@ -169,46 +203,8 @@ fn generated(
     certified_key(&nowhere, certificate.as_bytes(), key.as_bytes(), provider)
 }
 
-/// Makes sure that the pair exists. A directory with only one of the files is an error, as upstream has it.
-fn store_if_missing(
-    (certificate, key): &(PathBuf, PathBuf),
-    address: IpAddr,
-    now: Timestamp,
-) -> Result<(), ServingError> {
-    let one_of_two = |path: &Path, other: &Path| ServingError::Content {
-        path: path.to_owned(),
-        why: format!("exists without {}; remove it, or add the other file", other.display()),
-    };
-    match (certificate.exists(), key.exists()) {
-        (true, true) => return Ok(()),
-        (true, false) => return Err(one_of_two(certificate, key)),
-        (false, true) => return Err(one_of_two(key, certificate)),
-        (false, false) => {}
-    }
-    let pair = self_signed::generate(address, now)?;
-    write(certificate, &pair.certificate, 0o644)?;
-    write(key, &pair.key, 0o600)?;
-    tracing::info!(path = %certificate.display(), "a self-signed serving certificate was generated");
-    Ok(())
-}
-
-/// Writes a file that nobody can read before it has its permissions.
-fn write(path: &Path, content: &str, mode: u32) -> Result<(), ServingError> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-
-    let write = || {
-        if let Some(directory) = path.parent() {
-            std::fs::create_dir_all(directory)?;
-        }
-        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-        file.write_all(content.as_bytes())
-    };
-    write().map_err(|why| ServingError::File { action: "write", path: path.to_owned(), why })
-}
-
 /// A pair that fits together.
-fn certified_key(
+pub(crate) fn certified_key(
     (certificate_path, key_path): &(PathBuf, PathBuf),
     certificate: &[u8],
     key: &[u8],
@@ -230,4 +226,41 @@ fn certified_key(
     CertifiedKey::from_der(chain, key, provider).map_err(|error| {
         wrong(certificate_path, format!("and {} are not a usable pair: {error}", key_path.display()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio_rustls::rustls::crypto::ring::default_provider;
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_stored_self_signed_certificate_is_warned_of_once_a_day() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let provider = Arc::new(default_provider());
+        let day = |day: i64| Timestamp::from_second((20_000 + day) * 24 * 60 * 60).unwrap();
+        let load = |source: &CertificateSource, now| {
+            ServerCertificate::load(source, Ipv4Addr::LOCALHOST.into(), Arc::clone(&provider), now).unwrap()
+        };
+        let source = CertificateSource::Directory(directory.path().to_owned());
+        let stored = load(&source, day(0));
+        let half_a_day = jiff::SignedDuration::from_hours(12);
+        for (now, warned) in [
+            (day(0), None),
+            (day(335), None),
+            (day(336), Some(day(336))),
+            (day(336) + half_a_day, Some(day(336))),
+            (day(337), Some(day(337))),
+            (day(400), Some(day(400))),
+        ] {
+            stored.reload(now);
+            assert_eq!(*stored.warned.lock(), warned, "{now}");
+        }
+        assert_eq!(*load(&source, day(350)).warned.lock(), Some(day(350)));
+        let (certificate, key) = stored.files.unwrap();
+        let given = load(&CertificateSource::Files { certificate, key }, day(350));
+        assert_eq!(*given.warned.lock(), None);
+    }
 }

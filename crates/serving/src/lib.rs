@@ -32,6 +32,7 @@ mod reviews;
 mod self_signed;
 mod server;
 mod service;
+mod stored_pair;
 mod subject;
 mod timed_io;
 mod tls;
