@@ -7,13 +7,19 @@ mod signals;
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use kube_endpoint_manager_core::command_line::command;
-use kube_endpoint_manager_core::{CommandLine, CommandLineError, LoggingFormat, Settings, log_to_stderr};
+use kube_endpoint_manager_core::{
+    CommandLine, CommandLineError, LinePrinter, LoggingFormat, Settings, log_to_stderr,
+};
 
 /// Exit code for invalid input. Nothing has been started.
 const INVALID_INPUT: u8 = 2;
+
+/// How long the last lines of the log have to be written.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The version, and the commit that the binary was built from.
 const VERSION: &str =
@@ -33,29 +39,42 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error.to_string()),
     };
     let options = &command_line.options;
-    match LoggingFormat::new(&options.logging) {
-        Ok(format) => log_to_stderr(options.log_level(), format),
-        Err(error) => return refuse(&command_line.locate(&error)),
-    }
-    command_line.log_warnings();
-    let settings = match Settings::try_from(options) {
-        Ok(settings) => settings,
+    let format = match LoggingFormat::new(&options.logging) {
+        Ok(format) => format,
         Err(error) => return refuse(&command_line.locate(&error)),
     };
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
+    let log = match log_to_stderr(options.log_level(), format) {
+        Ok(log) => log,
         Err(error) => {
             print_error(&format!("cannot start: {error}"));
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(run::run(&command_line, &settings, VERSION)) {
+    let code = run_logged(&command_line, &log);
+    log.flush_blocking(FLUSH_TIMEOUT);
+    code
+}
+
+/// Runs the manager. From here on errors go through the log's printer, behind the lines that wait in it.
+fn run_logged(command_line: &CommandLine, log: &LinePrinter) -> ExitCode {
+    let fail = |error: String, code| {
+        log.print(format!("error: {error}"));
+        code
+    };
+    let invalid_input = ExitCode::from(INVALID_INPUT);
+    command_line.log_warnings();
+    let settings = match Settings::try_from(&command_line.options) {
+        Ok(settings) => settings,
+        Err(error) => return fail(command_line.locate(&error), invalid_input),
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(format!("cannot start: {error}"), ExitCode::FAILURE),
+    };
+    match runtime.block_on(run::run(command_line, &settings, VERSION)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(run::RunError::InvalidInput(error)) => refuse(&format!("{error}")),
-        Err(run::RunError::Failed(error)) => {
-            print_error(&format!("{error}"));
-            ExitCode::FAILURE
-        }
+        Err(run::RunError::InvalidInput(error)) => fail(error.to_string(), invalid_input),
+        Err(run::RunError::Failed(error)) => fail(error.to_string(), ExitCode::FAILURE),
     }
 }
 
@@ -102,7 +121,7 @@ fn refuse(error: &str) -> ExitCode {
     ExitCode::from(INVALID_INPUT)
 }
 
-#[expect(clippy::print_stderr, reason = "a command-line tool reports its errors on standard error")]
 fn print_error(message: &str) {
-    eprintln!("error: {message}");
+    // `eprintln!` would panic if standard error cannot be written.
+    let _ = writeln!(std::io::stderr(), "error: {message}");
 }

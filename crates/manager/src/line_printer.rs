@@ -4,12 +4,12 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The lines that wait for the output; about 100 KB.
 const CAPACITY: usize = 1000;
 
-/// How often [`LinePrinter::flush`] looks.
+/// How often [`LinePrinter::flush`] and [`LinePrinter::flush_blocking`] look.
 const POLL: Duration = Duration::from_millis(10);
 
 /// Writes lines to an output from a thread of its own. When the output is not read (a pipe without a reader, a terminal
@@ -36,11 +36,20 @@ impl LinePrinter {
     ///
     /// When the operating system refuses a thread.
     pub fn new(out: impl Write + Send + 'static) -> std::io::Result<Self> {
-        let (lines, receiver) = sync_channel(CAPACITY);
+        Self::with(out, CAPACITY, dropped_notice)
+    }
+
+    /// Like [`Self::new`], but `capacity` lines wait at most, and `notice` makes the line that tells how many were dropped.
+    pub(crate) fn with(
+        out: impl Write + Send + 'static,
+        capacity: usize,
+        notice: fn(usize) -> String,
+    ) -> std::io::Result<Self> {
+        let (lines, receiver) = sync_channel(capacity);
         let counts = Arc::new(Counts::default());
         let printer = Self { lines, counts: Arc::clone(&counts) };
         std::thread::Builder::new().name("line-printer".to_owned()).spawn(move || {
-            write_lines(out, &receiver, &counts);
+            write_lines(out, &receiver, &counts, notice);
         })?;
         Ok(printer)
     }
@@ -65,19 +74,35 @@ impl LinePrinter {
         // The rest is lost with the process.
         let _ = tokio::time::timeout(timeout, written).await;
     }
+
+    /// Like [`Self::flush`], for callers outside a runtime. Blocks the thread.
+    pub fn flush_blocking(&self, timeout: Duration) {
+        let start = Instant::now();
+        while self.counts.waiting.load(Ordering::Acquire) > 0 && start.elapsed() < timeout {
+            std::thread::sleep(POLL);
+        }
+    }
 }
 
-fn write_lines(mut out: impl Write, lines: &Receiver<String>, counts: &Counts) {
+/// The line that tells how many lines were dropped.
+pub(crate) fn dropped_notice(lines: usize) -> String {
+    match lines {
+        1 => "1 line was dropped: this output was not read in time".to_owned(),
+        many => format!("{many} lines were dropped: this output was not read in time"),
+    }
+}
+
+fn write_lines(mut out: impl Write, lines: &Receiver<String>, counts: &Counts, notice: fn(usize) -> String) {
     let mut write = |line: &str| {
-        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+        // One write for the whole line: an output that fails in between, as on a full disk, gets no half of it.
+        let _ = out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush());
     };
     loop {
         let mut next = lines.try_recv();
         if next.is_err() {
             match counts.dropped.swap(0, Ordering::AcqRel) {
                 0 => {}
-                1 => write("1 line was dropped: this output was not read in time"),
-                many => write(&format!("{many} lines were dropped: this output was not read in time")),
+                dropped => write(&notice(dropped)),
             }
         }
         if let Err(TryRecvError::Empty) = next {
@@ -153,9 +178,12 @@ mod tests {
         printer.print("a".to_owned());
         printer.clone().print("b".to_owned());
         printer.flush(Duration::from_secs(60)).await;
+        printer.print("c".to_owned());
+        printer.flush_blocking(Duration::from_secs(60));
+        assert_eq!(printer.counts.waiting.load(Ordering::Acquire), 0);
         drop(printer);
         let text: Vec<u8> = reader.into_iter().flatten().collect();
-        assert_eq!(text, b"a\nb\n");
+        assert_eq!(text, b"a\nb\nc\n");
     }
 
     #[tokio::test]

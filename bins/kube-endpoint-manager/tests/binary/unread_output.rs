@@ -143,27 +143,41 @@ async fn a_terminal_after_ctrl_s_blocks_neither_the_controllers_nor_sigterm() {
 }
 
 #[tokio::test]
-async fn a_second_signal_ends_a_process_that_is_blocked_at_once() {
+async fn a_second_signal_ends_a_process_that_waits_for_the_log_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let (_reader, writer) = small_pipe();
     let mut process = Unread::start(folder.path(), Stdio::null(), writer, &["-v=6"]);
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    services_with_slices(&connected(folder.path()).await, SAMPLE_SLICES).await;
     kill_process(Pid::from_child(&process.0), Signal::TERM).unwrap();
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(process.0.try_wait().unwrap().is_none(), "it is blocked on the log");
-    let (status, time) = process.stop();
+    // The log has one second.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(process.0.try_wait().unwrap().is_none(), "it waits for the log");
+    let (status, _) = process.stop();
     assert_eq!(status.code(), Some(1));
-    assert!(time < Duration::from_secs(3), "{time:?}");
 }
 
 #[tokio::test]
-async fn logs_that_nobody_reads_do_not_stop_sigterm() {
+async fn a_log_that_nobody_reads_blocks_neither_the_controllers_nor_sigterm() {
     let folder = tempfile::tempdir().unwrap();
-    let (_reader, writer) = small_pipe();
+    let (reader, writer) = small_pipe();
     let process = Unread::start(folder.path(), Stdio::null(), writer, &["-v=6"]);
-    // Long enough to block on the log.
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    flood(&connected(folder.path()).await).await;
     let (status, time) = process.stop();
-    assert_eq!(status.code(), Some(1), "it was blocked, and exited nevertheless");
-    assert!(time < EXIT, "{time:?}");
+    assert!(status.success() && time < EXIT, "{status} after {time:?}");
+    let logged = std::io::read_to_string(reader).unwrap().len();
+    assert!(logged > 3500, "the pipe was full: {logged} bytes");
+}
+
+#[tokio::test]
+async fn a_process_whose_log_cannot_be_written_runs_and_reports_errors_by_its_exit_code() {
+    let full = || OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let process = Unread::start(folder.path(), Stdio::null(), full(), &["-v=6"]);
+    services_with_slices(&connected(folder.path()).await, SAMPLE_SLICES).await;
+    let (status, _) = process.stop();
+    assert!(status.success(), "{status}");
+    for invalid in ["--no-such-flag", "--max-endpoints-per-slice=0"] {
+        let status = command(folder.path()).arg(invalid).stderr(full()).status().unwrap();
+        assert_eq!(status.code(), Some(2), "{invalid}");
+    }
 }
