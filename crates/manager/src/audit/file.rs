@@ -2,11 +2,17 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::OFlags;
 
 /// Mode of a file that is created.
 const MODE: u32 = 0o600;
+
+/// How long a full FIFO is waited for before the next attempt to write.
+const FIFO_POLL: Duration = Duration::from_millis(10);
 
 /// Where the lines go.
 pub(super) struct Output {
@@ -87,6 +93,8 @@ impl Output {
                     self.is_torn = true;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // A FIFO or a terminal is full. Only the thread of the audit log waits.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(FIFO_POLL),
                 Err(error) => return Err(error),
             }
         }
@@ -99,8 +107,16 @@ impl Output {
     }
 }
 
+/// Opens a file without blocking: a FIFO that nobody reads is an error.
 fn open(path: &Path) -> io::Result<Sink> {
-    let file = OpenOptions::new().append(true).create(true).mode(MODE).open(path)?;
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let opened = OpenOptions::new().append(true).create(true).mode(MODE).custom_flags(flags).open(path);
+    let file = opened.map_err(|error| match std::fs::metadata(path) {
+        Ok(metadata) if metadata.file_type().is_fifo() => {
+            io::Error::new(error.kind(), format!("it is a FIFO that no process reads ({error})"))
+        }
+        _ => error,
+    })?;
     let id = FileId::of(&file.metadata()?);
     Ok(Sink::File { file, id })
 }

@@ -1,4 +1,5 @@
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use kube_endpoint_api_writer::{Operation, SyncContext, WriteError};
@@ -143,6 +144,30 @@ async fn a_file_that_was_renamed_or_deleted_is_opened_anew() {
     log.flush(LONG).await;
     assert_eq!(names(&path), ["four"]);
     assert_eq!(count(&metrics, WRITTEN), 4);
+}
+
+#[tokio::test]
+async fn a_fifo_needs_a_reader_and_never_blocks_the_caller() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("audit.log");
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let error = AuditLog::open(&path, clock()).err().unwrap().to_string();
+    assert!(error.contains("it is a FIFO that no process reads"), "{error}");
+    // A FIFO can be opened for reading and writing, and then has a reader.
+    let reader = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let (log, metrics) = open(&path);
+    // More than a pipe holds.
+    let lines = 1000;
+    (0..lines).for_each(|number| write(&log, &format!("s{number}")));
+    log.flush(Duration::from_millis(100)).await;
+    assert!(count(&metrics, WRITTEN) < lines, "the pipe was full");
+    let mut read = BufReader::new(reader).lines();
+    for number in 0..lines {
+        let line: serde_json::Value = serde_json::from_str(&read.next().unwrap().unwrap()).unwrap();
+        assert_eq!(line["name"], format!("s{number}"));
+    }
+    log.flush(LONG).await;
+    assert_eq!((count(&metrics, WRITTEN), count(&metrics, WRITE_FAILED)), (lines, 0));
 }
 
 #[tokio::test]
