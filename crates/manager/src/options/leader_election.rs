@@ -7,7 +7,8 @@ use clap::{ArgAction, Args};
 use super::values::boolean;
 use crate::go_duration;
 
-/// Flags of leader election. All but the default of the Lease's name are kube-controller-manager's.
+/// Flags of leader election. They are kube-controller-manager's, except `--leader-elect-identity` and the default of the
+/// Lease's name.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Leader election")]
 pub struct LeaderElectionOptions {

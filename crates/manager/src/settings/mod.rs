@@ -15,6 +15,7 @@ use kube_endpoint_informer::{ReflectorOptions, Shard};
 
 use crate::controller_name::ControllerName;
 use crate::gates::Gates;
+use crate::go_duration;
 use crate::options::Options;
 
 pub use self::tracing::{LoggingFormat, TracingSettings};
@@ -208,7 +209,7 @@ impl TryFrom<&Options> for Settings {
             endpoint_slice_batch_period: controllers.endpointslice_updates_batch_period,
             endpoints_batch_period: controllers.endpoint_updates_batch_period,
             mirroring_batch_period: controllers.mirroring_endpointslice_updates_batch_period,
-            min_resync_period: controllers.min_resync_period,
+            min_resync_period: min_resync_period(controllers.min_resync_period)?,
             shutdown_timeout: controllers.controller_shutdown_timeout,
             master: options.api_server.master.clone().filter(|master| !master.is_empty()),
             leader_election: options.elects_leader().then_some(leader_election),
@@ -222,6 +223,15 @@ impl TryFrom<&Options> for Settings {
             shard,
         })
     }
+}
+
+/// Checks `--min-resync-period`: syncing everything many times a second would do nothing else.
+fn min_resync_period(period: Duration) -> Result<Duration, InvalidOption> {
+    if period.is_zero() || period >= Duration::from_secs(1) {
+        return Ok(period);
+    }
+    let why = "it must be at least 1s, or 0 for no resyncs";
+    Err(InvalidOption::new("--min-resync-period", go_duration::format(period), why))
 }
 
 #[cfg(test)]
@@ -319,6 +329,9 @@ mod tests {
             &["--max-endpoints-per-slice=0"][..],
             &["--max-endpoints-per-slice=1001"],
             &["--kube-api-qps=NaN"],
+            &["--kube-api-qps=1e-300"],
+            &["--min-resync-period=1ns"],
+            &["--min-resync-period=999ms"],
             &["--kube-api-burst=0"],
             &["--kube-api-burst=-1"],
             &["--controllers=deployment"],
@@ -369,8 +382,17 @@ mod tests {
         check("0", "0", (5.0, 10));
         check("0", "30", (5.0, 30));
         check("0.5", "1", (0.5, 1));
+        check("0.001", "1000000", (0.001, 1_000_000));
         check("-1", "0", (-1.0, 0));
         check("-1", "7", (-1.0, 7));
+    }
+
+    #[test]
+    fn a_resync_period_is_zero_or_at_least_a_second() {
+        for seconds in [0, 1] {
+            let got = settings(&[&format!("--min-resync-period={seconds}s")]).unwrap();
+            assert_eq!(got.min_resync_period, Duration::from_secs(seconds));
+        }
     }
 
     #[test]
