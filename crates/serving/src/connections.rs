@@ -7,9 +7,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
-/// What a connection is worth. Those that come first make room first.
+/// The priority of a connection; the lowest is closed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Worth {
+enum Priority {
     /// The client has not authenticated: the handshake is under way, a request is expected, or health is being asked.
     Unknown,
     /// The client has authenticated and has no request.
@@ -28,11 +28,11 @@ struct Entry {
 }
 
 impl Entry {
-    fn worth(&self) -> Worth {
+    fn priority(&self) -> Priority {
         match (self.authenticated, self.requests) {
-            (false, _) => Worth::Unknown,
-            (true, 0) => Worth::Idle,
-            (true, _) => Worth::Busy,
+            (false, _) => Priority::Unknown,
+            (true, 0) => Priority::Idle,
+            (true, _) => Priority::Busy,
         }
     }
 }
@@ -131,8 +131,8 @@ impl Drop for Place {
 
 /// The connection that makes room. It looks at all of them, which are some hundreds.
 fn victim(entries: &BTreeMap<u64, Entry>) -> Option<u64> {
-    let worth = entries.values().map(Entry::worth).min()?;
-    let candidates = || entries.iter().filter(|(_, entry)| entry.worth() == worth);
+    let priority = entries.values().map(Entry::priority).min()?;
+    let candidates = || entries.iter().filter(|(_, entry)| entry.priority() == priority);
     let mut of_peer: HashMap<IpAddr, usize> = HashMap::new();
     for (_, entry) in candidates() {
         *of_peer.entry(entry.peer).or_default() += 1;

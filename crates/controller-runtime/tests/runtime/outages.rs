@@ -101,7 +101,7 @@ async fn keys_that_failed_in_an_outage_are_synced_when_one_write_succeeds() {
 /// The outage is longer than all retries of the endpoints controller take for a key of its own, and ten thousand keys that
 /// fail together share one bucket of ten retries a second: without a wake the last key would wait for a quarter of an hour.
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_keys_recover_from_an_outage_of_200_seconds_without_a_stampede() {
+async fn ten_thousand_keys_recover_from_an_outage_of_200_seconds_without_a_burst_of_writes() {
     const KEYS: u32 = 10_000;
     let bed = TestBed::new();
     outage(&bed, refuse(503), 200);
