@@ -2,6 +2,7 @@
 //! process, and processes of the real binary.
 
 pub mod conformance;
+pub mod differential;
 pub mod processes;
 pub mod recorded_cluster;
 pub mod running_manager;

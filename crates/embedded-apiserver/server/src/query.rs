@@ -115,7 +115,7 @@ pub(crate) fn check_dry_run(values: &[&str]) -> Option<Cause> {
 }
 
 /// An invalid value of an option.
-pub(crate) fn invalid(field: &str, value: &str, why: &str) -> Cause {
+pub(crate) fn invalid(field: &str, value: impl std::fmt::Debug, why: &str) -> Cause {
     Cause {
         reason: "FieldValueInvalid".to_owned(),
         message: format!("Invalid value: {value:?}: {why}"),

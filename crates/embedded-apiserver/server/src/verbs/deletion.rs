@@ -79,7 +79,13 @@ impl DeleteOptions {
                      might have been {since}",
                     text(object, field)
                 );
-                Err(Status::conflict(resource, text(object, "name"), &why))
+                let mut status = Status::conflict(resource, text(object, "name"), &why);
+                // Upstream names the kind here, not the resource.
+                status.message = status.message.replacen(resource.plural, resource.kind, 1);
+                if let Some(details) = &mut status.details {
+                    resource.kind.clone_into(&mut details.kind);
+                }
+                Err(status)
             }
             _ => Ok(()),
         };

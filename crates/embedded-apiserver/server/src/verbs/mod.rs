@@ -84,9 +84,15 @@ impl Call<'_> {
             }
             yaml::CONTENT_TYPE => yaml::parse(&self.body, self.resource.kind),
             "" | "application/json" | "text/json" => {
-                strategy::parse(self.resource, &self.body).map_err(|error| not_json(&error))
+                strategy::parse(self.resource, &self.body).map_err(|error| {
+                    let provided = format!(
+                        "the object provided is unrecognized (must be of type {})",
+                        self.resource.kind
+                    );
+                    Status::bad_request(format!("{provided}: {}", not_json(&error)))
+                })
             }
-            other => Err(unsupported_media_type(other)),
+            _ => Err(unsupported_media_type()),
         }
     }
 
@@ -94,7 +100,7 @@ impl Call<'_> {
     pub(crate) fn options(&self) -> Result<Value, Status> {
         match self.content_type.as_str() {
             "" | "application/json" | "text/json" => {
-                serde_json::from_slice(&self.body).map_err(|error| not_json(&error))
+                serde_json::from_slice(&self.body).map_err(|error| Status::bad_request(not_json(&error)))
             }
             _ => self.body().map(|parsed| parsed.value),
         }
@@ -163,19 +169,14 @@ impl Call<'_> {
     }
 }
 
-/// 400 for a body that is not JSON, with upstream's words.
-fn not_json(error: &serde_json::Error) -> Status {
-    Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+/// What is wrong with a body that is not JSON, in upstream's words.
+fn not_json(error: &serde_json::Error) -> String {
+    format!("couldn't get version/kind; json parse error: {error}")
 }
 
 /// 415, listing the accepted types.
-fn unsupported_media_type(given: &str) -> Status {
+fn unsupported_media_type() -> Status {
     let accepted = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-    Status::new(
-        415,
-        "UnsupportedMediaType",
-        format!(
-            "the body of the request was in an unknown format ({given}) - accepted media types include: {accepted}"
-        ),
-    )
+    let format = "the body of the request was in an unknown format - accepted media types include";
+    Status::new(415, "UnsupportedMediaType", format!("{format}: {accepted}"))
 }

@@ -10,6 +10,7 @@ use super::create::check_namespace;
 use super::{Call, Done, Outcome};
 use crate::answer::Answer;
 use crate::metadata::{is_empty, set, text, unset};
+use crate::query::invalid;
 use crate::server::{Inner, key_of};
 use crate::store::Stored;
 
@@ -163,8 +164,17 @@ impl Inner {
 
 fn check_version(update: &Update<'_>, old: &Value, new: &Value) -> Result<(), Status> {
     match text(new, "resourceVersion") {
-        // If a version is required, validation rejects an object without one.
-        "" | "0" => Ok(()),
+        "" | "0" if strategy::allow_unconditional_update(update.resource) => Ok(()),
+        "" | "0" => {
+            let cause = invalid("metadata.resourceVersion", 0, "must be specified for an update");
+            let mut status = Status::invalid(update.resource, update.name, vec![cause]);
+            // Upstream names the resource here, not the kind.
+            status.message = status.message.replacen(update.resource.kind, update.resource.plural, 1);
+            if let Some(details) = &mut status.details {
+                update.resource.plural.clone_into(&mut details.kind);
+            }
+            Err(status)
+        }
         version if version == text(old, "resourceVersion") => Ok(()),
         _ => Err(Status::conflict(update.resource, update.name, MODIFIED)),
     }
