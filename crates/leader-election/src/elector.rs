@@ -30,6 +30,8 @@ pub struct Elector {
     health: LeaseHealth,
     metrics: LeaseMetrics,
     reported_error: Option<String>,
+    /// Until when a deleted Lease is left to its last holder, as last logged.
+    reported_deletion: Option<Instant>,
 }
 
 impl Elector {
@@ -60,6 +62,7 @@ impl Elector {
             health: LeaseHealth::new(&options.name),
             metrics: LeaseMetrics::register(&options.name),
             reported_error: None,
+            reported_deletion: None,
             options,
         };
         Ok((elector, receiver))
@@ -99,6 +102,7 @@ impl Elector {
         loop {
             let action = self.election.next(Instant::now(), self.clock.now());
             self.publish();
+            self.report_deletion();
             let wake = match action {
                 Action::Send { request: next, timeout, slow_path } => {
                     self.metrics.slow_paths.increment(u64::from(slow_path));
@@ -149,6 +153,22 @@ impl Elector {
             _ => {}
         }
         self.leadership.send_replace(now);
+    }
+
+    /// Logs until when a standby leaves a deleted Lease to its last holder, once.
+    fn report_deletion(&mut self) {
+        let now = Instant::now();
+        let until = self.election.deleted_until(now);
+        if until != self.reported_deletion {
+            if let Some(until) = until {
+                let remaining = until - now;
+                tracing::warn!(
+                    lease = self.options.lease(), until = %(self.clock.now() + remaining),
+                    "the lease does not exist; it is acquired in {remaining:.1?} unless its last holder restores it"
+                );
+            }
+            self.reported_deletion = until;
+        }
     }
 
     /// Logs the error of a request, once while it stays the same.

@@ -27,8 +27,9 @@ impl Event {
 /// The Lease as last seen, on the clock of this process.
 #[derive(Debug)]
 pub(crate) struct Observation {
-    /// How long a record without a duration is valid.
-    default_duration: Duration,
+    /// This candidate's lease duration: how long a record without a duration is valid, and how long at most the record of a
+    /// deleted Lease is.
+    own_duration: Duration,
     lease: Option<Lease>,
     /// When the present state was seen first: the record of the Lease, or that there is no Lease.
     since: Option<Instant>,
@@ -41,9 +42,9 @@ pub(crate) struct Observation {
 }
 
 impl Observation {
-    pub(crate) fn new(default_duration: Duration) -> Self {
+    pub(crate) fn new(own_duration: Duration) -> Self {
         Self {
-            default_duration,
+            own_duration,
             lease: None,
             since: None,
             reserved: None,
@@ -74,7 +75,11 @@ impl Observation {
     }
 
     /// Takes the answer that there is no Lease.
+    ///
+    /// A duration that was seen before may be any number that a person wrote. A live holder puts the Lease right within a
+    /// retry period, so this candidate's duration is enough.
     pub(crate) fn absent(&mut self, now: Instant) {
+        self.reserved = self.reserved.map(|reserved| reserved.min(now + self.own_duration));
         if self.lease.take().is_some() || self.since.is_none() {
             self.since = Some(now);
         }
@@ -98,7 +103,7 @@ impl Observation {
         if self.lease.as_ref().is_none_or(|old| old.record() != lease.record()) {
             self.since = Some(now);
             if !lease.holder().is_empty() {
-                self.reserved = Some(now + lease.duration().unwrap_or(self.default_duration));
+                self.reserved = Some(now + lease.duration().unwrap_or(self.own_duration));
             } else if lease.is_released() {
                 self.reserved = None;
             }
@@ -109,9 +114,15 @@ impl Observation {
     /// When the Lease is free for another holder; none if nothing was seen.
     ///
     /// A Lease that is deleted, or whose holder is removed by somebody who is not the holder, is free when the last record
-    /// that was seen expires. Its holder may be alive, and puts the Lease right with its next renewal.
+    /// that was seen expires. Its holder may be alive, and puts the Lease right with its next renewal. A deleted Lease is free
+    /// after this candidate's lease duration at the latest.
     pub(crate) fn free_at(&self) -> Option<Instant> {
         let since = self.since?;
         Some(self.reserved.map_or(since, |reserved| reserved.max(since)))
+    }
+
+    /// Until when a Lease that does not exist is left to its last holder; none if the Lease exists or had no holder.
+    pub(crate) fn deleted_until(&self) -> Option<Instant> {
+        self.reserved.filter(|_| self.lease.is_none())
     }
 }

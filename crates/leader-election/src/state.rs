@@ -125,6 +125,14 @@ impl Election {
         self.last_error.as_deref()
     }
 
+    /// Until when a standby leaves a Lease that was deleted to its last holder; none if there is nothing to wait for.
+    pub(crate) fn deleted_until(&self, now: Instant) -> Option<Instant> {
+        match self.phase {
+            Phase::Standby => self.observed.deleted_until().filter(|until| *until > now),
+            _ => None,
+        }
+    }
+
     /// What to do now. `wall_clock` is written into the Lease and has no other use.
     pub(crate) fn next(&mut self, now: Instant, wall_clock: Timestamp) -> Action {
         let limit = self.limit();

@@ -62,6 +62,22 @@ async fn a_leader_is_lost_when_the_lease_is_given_to_another_holder() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deleted_lease_is_taken_whatever_duration_somebody_wrote() {
+    let server = server();
+    let object = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"namespace": "kube-system", "name": "l"},
+        "spec": {"holderIdentity": "nobody", "leaseDurationSeconds": 86400, "renewTime": "2026-01-01T00:00:00.000000Z"}});
+    server.load([object]).unwrap();
+    let mut a = start(&server, "a");
+    pass(60).await;
+    assert!(!a.leads(), "the record is valid for a day");
+    delete(&server).await;
+    let (took, _) = a.until_it_leads().await;
+    assert!((14_900..15_100).contains(&took.as_millis()), "{took:?}");
+    assert_eq!(lease(&server)["spec"]["leaseDurationSeconds"], 15);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lease_without_fields_is_free() {
     for spec in [json!({}), json!({"holderIdentity": "", "renewTime": "2999-01-01T00:00:00.000000Z"})] {
         let server = server();

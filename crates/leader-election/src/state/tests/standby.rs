@@ -88,6 +88,17 @@ fn a_lease_that_is_deleted_or_emptied_by_hand_is_left_to_its_holder_for_its_dura
             (reads(), takes),
         ]);
     }
+    // Longer than this candidate's duration.
+    check(&[
+        (At(0), "get"),
+        (Reads("b 86400 4"), "wait for the next poll"),
+        (At(1000), "wait for the next poll"),
+        (ShowsDeleted, "wait for the next poll"),
+        (At(14_000), "get"),
+        (NotFound, "wait until 16000"),
+        (At(16_000), "get"),
+        (NotFound, "create a 15 0"),
+    ]);
     // The holder puts it right.
     check(&[
         (At(0), "get"),
