@@ -122,18 +122,18 @@ impl VersionChecks {
     }
 }
 
-/// The server's current version of a kind in a view, from a consistent list of at most one object: everything that was written before
-/// the call has this version or a lower one.
+/// The server's current version of a kind in a view, from a consistent list of at most one object: everything that was written
+/// before the call has this version or a lower one. None if the server does not serve the kind: it answers 404.
 ///
 /// # Errors
 ///
-/// If the server does not answer with a list within the time limit.
+/// If the server answers with anything else, or not within the time limit.
 pub async fn server_version_of(
     client: &ApiClient,
     view: &View,
     kind: Kind,
     limit: Duration,
-) -> Result<ResourceVersion, String> {
+) -> Result<Option<ResourceVersion>, String> {
     let client = client.clone();
     // A list of one namespace has the version of the whole server.
     let scope = view.scopes(kind).into_iter().next().unwrap_or(Scope::All);
@@ -154,7 +154,9 @@ pub async fn server_version_of(
         }
     };
     match timeout(limit, asked).await {
-        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Ok(Ok(version)) => Ok(Some(version)),
+        Ok(Err(ListWatchError::Api { code: 404, .. })) => Ok(None),
+        Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!("no answer within {limit:?}")),
     }
 }

@@ -1,6 +1,7 @@
 //! What an elector reports.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use kube_endpoint_core_model::ResourceVersion;
@@ -48,6 +49,20 @@ impl LastWrites {
     }
 }
 
+impl fmt::Display for LastWrites {
+    /// `endpoints 12, pods 34`, or `none`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("none");
+        }
+        for (index, (plural, version)) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { ", " };
+            write!(f, "{separator}{plural} {version}")?;
+        }
+        Ok(())
+    }
+}
+
 impl<S: Into<String>> FromIterator<(S, ResourceVersion)> for LastWrites {
     fn from_iter<I: IntoIterator<Item = (S, ResourceVersion)>>(versions: I) -> Self {
         Self(versions.into_iter().map(|(plural, version)| (plural.into(), version)).collect())
@@ -89,4 +104,16 @@ pub enum LeaderElectionError {
         /// The new holder.
         holder: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_writes_are_logged_by_resource() {
+        let writes = [("pods", ResourceVersion(34)), ("endpoints", ResourceVersion(12))];
+        assert_eq!(LastWrites::from_iter(writes).to_string(), "endpoints 12, pods 34");
+        assert_eq!(LastWrites::default().to_string(), "none");
+    }
 }

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 
 use super::ManagerError;
 use super::controllers::Unread;
-use super::take_over::TakeOver;
+use super::take_over::{TakeOver, TakenOver};
 use crate::settings::LeaderElectionSettings;
 
 /// The name of the elector's task.
@@ -48,7 +48,7 @@ pub(super) struct Election {
     elector: JoinHandle<Result<Ended, LeaderElectionError>>,
     fence: WriteFence,
     take_over: TakeOver,
-    /// What the leader before left.
+    /// What the previous leader left. While this process leads, only the versions of kinds that it reads and does not write.
     inherited: LastWrites,
     phase: Phase,
 }
@@ -58,7 +58,7 @@ enum Phase {
     /// The lease is held, and the caches catch up. The fence is closed.
     TakingOver {
         until: Instant,
-        caught_up: BoxFuture<'static, Unread>,
+        caught_up: BoxFuture<'static, TakenOver>,
     },
     Leading,
 }
@@ -130,7 +130,8 @@ impl Election {
                         return Ok(happening);
                     }
                 }
-                unread = caught_up => {
+                TakenOver { unread, inputs } = caught_up => {
+                    self.inherited = inputs;
                     if let Phase::TakingOver { until, .. } = self.phase {
                         self.fence.open(Some(until));
                     }

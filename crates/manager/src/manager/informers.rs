@@ -19,6 +19,8 @@ pub(super) struct Informers {
     pub(super) controllers: Vec<ControllerName>,
     pub(super) options: ReflectorOptions,
     pub(super) seeds: Seeds,
+    /// Is told which kinds the API server serves, each time it was asked.
+    pub(super) listed: watch::Sender<Kinds>,
 }
 
 impl Informers {
@@ -27,35 +29,29 @@ impl Informers {
     pub(super) fn start(mut self) -> (NamedTasks, watch::Sender<()>) {
         let mut tasks = NamedTasks::default();
         let stop = watch::Sender::new(());
-        let listed = watch::Sender::new(Kinds::default());
-        self.start_one::<Pod>(&mut tasks, &stop, &listed);
-        self.start_one::<Service>(&mut tasks, &stop, &listed);
-        self.start_one::<Node>(&mut tasks, &stop, &listed);
-        self.start_one::<EndpointSlice>(&mut tasks, &stop, &listed);
-        self.start_one::<Endpoints>(&mut tasks, &stop, &listed);
+        self.start_one::<Pod>(&mut tasks, &stop);
+        self.start_one::<Service>(&mut tasks, &stop);
+        self.start_one::<Node>(&mut tasks, &stop);
+        self.start_one::<EndpointSlice>(&mut tasks, &stop);
+        self.start_one::<Endpoints>(&mut tasks, &stop);
         let mut stopped = stop.subscribe();
         tasks.spawn("discovery", async move {
             tokio::select! {
                 biased;
                 _ = stopped.changed() => {}
-                () = discovery::run(self.client, self.cluster, self.controllers, listed) => {}
+                () = discovery::run(self.client, self.cluster, self.controllers, self.listed) => {}
             }
         });
         (tasks, stop)
     }
 
-    fn start_one<T: Object>(
-        &mut self,
-        tasks: &mut NamedTasks,
-        stop: &watch::Sender<()>,
-        listed: &watch::Sender<Kinds>,
-    ) {
+    fn start_one<T: Object>(&mut self, tasks: &mut NamedTasks, stop: &watch::Sender<()>) {
         if !self.kinds.contains(T::KIND) {
             return;
         }
         let options = self.options.seed(self.seeds.next());
         let (client, cluster, mut stopped) = (self.client.clone(), self.cluster.clone(), stop.subscribe());
-        let mut listed = listed.subscribe();
+        let mut listed = self.listed.subscribe();
         let name = format!("informer of {}", Kind::name(T::KIND));
         tasks.spawn(name, async move {
             tokio::select! {

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use kube_endpoint_api_writer::EventRecorder;
-use kube_endpoint_informer::Kind;
+use kube_endpoint_informer::{Kind, Kinds};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -36,10 +36,17 @@ impl Running {
             manager;
         let inputs =
             Kind::ALL.into_iter().filter(|kind| kinds.contains(*kind) && !outputs.contains(kind)).collect();
-        let take_over = TakeOver { client: client.clone(), cluster: cluster.clone(), outputs, inputs };
+        let listed = watch::Sender::new(Kinds::default());
+        let take_over = TakeOver {
+            client: client.clone(),
+            cluster: cluster.clone(),
+            outputs,
+            inputs,
+            listed: listed.subscribe(),
+        };
         let election = manager.election.map(|elector| Election::start(elector, fence, take_over));
         let (informers, stop_informers) =
-            Informers { client, cluster, kinds, controllers: names, options, seeds }.start();
+            Informers { client, cluster, kinds, controllers: names, options, seeds, listed }.start();
         let mut workers = NamedTasks::default();
         if election.is_none() {
             manager.controllers.start(&mut workers, Unread::default());

@@ -59,7 +59,7 @@ async fn play(released: bool, edit_release: EditRelease, lagging: &'static [&str
         leader.kill().await;
         standby.led().await;
     }
-    // A change that the leader before did not see.
+    // A change that the previous leader did not see.
     server.load([pod(1, false)]).unwrap();
     sleep(seconds(60)).await;
     assert_right(&server, 20, |number| number > 1);
@@ -109,6 +109,29 @@ async fn a_version_that_the_server_has_never_reached_blocks_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_version_that_the_server_has_never_reached_is_not_handed_on() {
+    let server = server_with(3).await;
+    let far = edit(|versions| {
+        *versions = json!({"endpointslices": "999999999999", "pods": "999999999999", "services": "7"});
+    });
+    let (leader, standby) = leader_and_standby(&server, &settings(), far).await;
+    leader.stop().await;
+    standby.led().await;
+    add_services(&server, 3..4);
+    sleep(seconds(5)).await;
+    assert_right(&server, 4, |_| true);
+    standby.stop().await;
+    let lease = server.get("leases", "kube-system", "kube-endpoint-manager").unwrap();
+    let left = lease["metadata"]["annotations"][ANNOTATION].as_str().unwrap();
+    let left: Value = serde_json::from_str(left).unwrap();
+    let newest: u64 = lease["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+    for kind in ["endpointslices", "pods", "services"] {
+        let version: u64 = left["versions"][kind].as_str().unwrap().parse().unwrap();
+        assert!((8..newest).contains(&version), "{kind} {version}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kind_whose_last_write_is_unknown_is_compared_with_the_server() {
     let one = edit(|versions| {
         versions.as_object_mut().unwrap().remove("endpointslices").unwrap();
@@ -132,7 +155,7 @@ async fn after_a_restore_that_the_standby_has_not_noticed_it_lists_first() {
     leader.kill().await;
     server.silence_watches(|request| request.plural() != "leases");
     server.restore(&saved);
-    // Nothing that the leader before wrote exists, and the caches show all of it.
+    // Nothing that the previous leader wrote exists, and the caches show all of it.
     assert!(server.list("endpointslices").is_empty());
     standby.led().await;
     sleep(seconds(60)).await;
