@@ -3,7 +3,7 @@
 //! A controller whose resources the server does not serve is not started: the kinds that only such controllers read are not
 //! listed, and a controller waits for its kinds. It starts when the resources appear. Only the answer 404 means that a
 //! resource is not served. After any other error, and without an answer, everything is started as usual, and the informers
-//! report what does not work.
+//! report what does not work. A resource that was not served is waited for until the server says that it serves it.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ pub(crate) async fn run(
     let mut waiting: Vec<ControllerName> = Vec::new();
     let mut is_first = true;
     loop {
-        missing = still_missing(&client, missing).await;
+        missing = still_missing(&client, missing, is_first).await;
         for controller in &controllers {
             let lacks = missing_for(*controller, &missing);
             let was_waiting = waiting.contains(controller);
@@ -118,23 +118,30 @@ pub(crate) async fn run(
     }
 }
 
-/// Those group versions that the server answers 404 for.
-async fn still_missing(client: &ApiClient, asked: Vec<GroupVersion>) -> Vec<GroupVersion> {
-    let answers = join_all(asked.iter().map(|it| is_missing(client, *it))).await;
+/// Those group versions that the server does not serve. In the first round these are those that it answers 404 for. In later
+/// rounds, those that it does not answer with a success for.
+async fn still_missing(client: &ApiClient, asked: Vec<GroupVersion>, is_first: bool) -> Vec<GroupVersion> {
+    let is_missing = async |it: GroupVersion| match status(client, it).await {
+        Some(status) if is_first => status == StatusCode::NOT_FOUND,
+        Some(status) => !status.is_success(),
+        None => !is_first,
+    };
+    let answers = join_all(asked.iter().map(|it| is_missing(*it))).await;
     asked.into_iter().zip(answers).filter_map(|(it, is_missing)| is_missing.then_some(it)).collect()
 }
 
-async fn is_missing(client: &ApiClient, group_version: GroupVersion) -> bool {
-    let Ok(request) = Request::get(group_version.path()).body(Body::empty()) else { return false };
+/// The status of the answer; none without an answer.
+async fn status(client: &ApiClient, group_version: GroupVersion) -> Option<StatusCode> {
+    let request = Request::get(group_version.path()).body(Body::empty()).ok()?;
     match timeout(TIMEOUT, client.send(request)).await {
-        Ok(Ok(answer)) => answer.status() == StatusCode::NOT_FOUND,
+        Ok(Ok(answer)) => Some(answer.status()),
         Ok(Err(error)) => {
             tracing::debug!(%error, api = group_version.name(), "discovery was not answered");
-            false
+            None
         }
         Err(_) => {
             tracing::debug!(timeout = ?TIMEOUT, api = group_version.name(), "discovery was not answered in time");
-            false
+            None
         }
     }
 }
