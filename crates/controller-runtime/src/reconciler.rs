@@ -69,7 +69,7 @@ pub trait Reconciler: Sized + Send + Sync + 'static {
     fn manages(&self, output: &Self::Output) -> bool;
 
     /// Called once the caches of its kinds are synced, before the first sync. After a take-over it is called again when the
-    /// cache of the outputs shows everything that the leader before has written.
+    /// cache of the outputs shows everything that the previous leader has written.
     fn start(&self, _runtime: &Runtime<Self>) {}
 
     /// Runs beside the workers, and is dropped when they end.

@@ -1,9 +1,9 @@
-//! A controller that begins while another process was the leader before.
+//! A controller that begins after another process was the leader.
 //!
 //! A standby keeps nothing for any key: what the leader does is none of its own writes, and no foreign write either. When it
 //! becomes the leader, it syncs all keys.
 //!
-//! Its cache may not show the last writes of the leader before. If the version of these is not known, the outputs of a key
+//! Its cache may not show the last writes of the previous leader. If the version of these is not known, the outputs of a key
 //! are compared with the API server's before the first write for this key, until the cache has read as far as the server
 //! was when the lease was taken.
 
@@ -34,7 +34,7 @@ pub(crate) struct TakeOver {
     unread: Mutex<Option<Unread>>,
 }
 
-/// Writes of the leader before that the cache of the outputs may not show.
+/// Writes of the previous leader that the cache of the outputs may not show.
 #[derive(Debug)]
 struct Unread {
     until: ResourceVersion,
@@ -90,7 +90,7 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
-    /// Whether the cache shows what the leader before wrote for a key. If this is not known, the cache is compared with the
+    /// Whether the cache shows what the previous leader wrote for a key. If this is not known, the cache is compared with the
     /// server. This sync must not write then, because its plan may be older than the cache is now. The key is synced again:
     /// at once if the cache and the server agree, otherwise when the cache shows a change.
     ///
@@ -129,7 +129,7 @@ impl<R: Reconciler> Runtime<R> {
             .is_some_and(|unread| !unread.is_read(&key.namespace, position) && !unread.compared.contains(key))
     }
 
-    /// Waits until the cache shows everything that the leader before wrote. Objects of keys that are gone are looked for once
+    /// Waits until the cache shows everything that the previous leader wrote. Objects of keys that are gone are looked for once
     /// more then.
     pub(crate) async fn finish_take_over(&self) {
         while self.take_over.unread.lock().as_ref().is_some_and(|unread| {
@@ -147,7 +147,7 @@ impl<R: Reconciler> Runtime<R> {
     /// The error of a sync that must not write: [`Self::outputs_are_current`] is false or failed.
     pub(crate) fn not_current(key: &ObjectKey, error: Option<WriteError>) -> FailedWrite {
         let behind = || {
-            let why = "the cache may not show what the leader before has written".to_owned();
+            let why = "the cache may not show what the previous leader has written".to_owned();
             WriteError::CacheBehind(why)
         };
         let error = error.unwrap_or_else(behind);
