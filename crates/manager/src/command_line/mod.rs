@@ -102,7 +102,7 @@ impl CommandLine {
         // Whether flags go together is decided when all are known.
         let alone = command.clone().mut_args(without_relations);
         let given = alone.clone().try_get_matches_from(&words)?;
-        let ignored = ignored_flags(&given).collect();
+        let mut ignored: Vec<_> = ignored_flags(&given).collect();
         let environment = environment::read(&command, variables);
         let mut origins = BTreeMap::new();
         let mut added = Vec::new();
@@ -128,6 +128,10 @@ impl CommandLine {
         let matches =
             command.clone().try_get_matches_from(words).map_err(|error| explain(error, &origins))?;
         let options = Options::from_arg_matches(&matches)?;
+        if options.auth.authentication_tolerate_lookup_failure {
+            let reason = "if the cluster's certificate authorities cannot be read, serving always goes on without them";
+            ignored.push(("authentication-tolerate-lookup-failure", reason));
+        }
         let flags = flag_values(&command, &matches);
         Ok(Self { options, flags, origins, ignored, unknown_variables: environment.unknown })
     }

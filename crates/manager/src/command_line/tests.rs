@@ -177,6 +177,20 @@ fn flags_of_kube_controller_manager_are_accepted_and_named() {
     assert_eq!(got.unknown_variables, ["KEM_PORT"]);
 }
 
+#[test]
+fn a_flag_that_is_accepted_for_compatibility_is_named_wherever_it_is_set() {
+    let check = |variables: &[&str], words: &[&str], expected: bool| {
+        let got = read(None, variables, words).unwrap();
+        let names: Vec<&str> = got.ignored.iter().map(|(name, _)| *name).collect();
+        let named = names == ["authentication-tolerate-lookup-failure"];
+        assert_eq!(named, expected, "{variables:?} {words:?}: {names:?}");
+    };
+    check(&[], &["--authentication-tolerate-lookup-failure"], true);
+    check(&["KEM_AUTHENTICATION_TOLERATE_LOOKUP_FAILURE=true"], &[], true);
+    check(&[], &["--authentication-tolerate-lookup-failure=false"], false);
+    check(&[], &[], false);
+}
+
 /// The flags of the static pod that kubeadm makes for kube-controller-manager.
 #[test]
 fn the_command_line_that_kubeadm_writes_is_accepted() {
