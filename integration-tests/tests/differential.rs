@@ -62,7 +62,9 @@ async fn the_embedded_server_gives_the_recorded_answers() {
 #[expect(clippy::print_stderr, reason = "says that the test is skipped")]
 async fn a_real_server_gives_the_recorded_answers() {
     let Some(kubeconfig) = std::env::var_os("DIFFERENTIAL_KUBECONFIG") else {
-        eprintln!("skipped: DIFFERENTIAL_KUBECONFIG names no cluster; the comment at the top says how to run this");
+        eprintln!(
+            "skipped: DIFFERENTIAL_KUBECONFIG names no cluster; the comment at the top says how to run this"
+        );
         return;
     };
     let record = std::env::var_os("DIFFERENTIAL_RECORD").is_some();
