@@ -59,7 +59,6 @@ async fn the_embedded_server_gives_the_recorded_answers() {
 }
 
 #[tokio::test]
-#[expect(clippy::print_stderr, reason = "says that the test is skipped")]
 async fn a_real_server_gives_the_recorded_answers() {
     let Some(kubeconfig) = std::env::var_os("DIFFERENTIAL_KUBECONFIG") else {
         eprintln!(

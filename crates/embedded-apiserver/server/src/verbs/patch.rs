@@ -60,7 +60,7 @@ fn not_decodable(patched: &Value, status: &Status) -> Status {
     let why =
         status.message.split_once(" cannot be handled as a ").and_then(|(_, rest)| rest.split_once(": "));
     let why = why.map_or(status.message.as_str(), |(_, why)| why);
-    let cause = invalid("patch", &patched.to_string(), why);
+    let cause = invalid("patch", patched.to_string(), why);
     let mut status = Status::new(422, "Invalid", format!(" \"\" is invalid: patch: {}", cause.message));
     status.details = Some(Box::new(Details { causes: vec![cause], ..Details::default() }));
     status
