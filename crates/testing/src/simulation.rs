@@ -1,12 +1,14 @@
 //! A controller on the embedded API server, in this process and under tokio's paused clock.
 
 use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
 use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_embedded_apiserver::{Builder, EmbeddedApiServer, RequestInfo};
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use tokio::task::JoinSet;
 
 use crate::{Cluster, MetricsPage, START_TIME};
@@ -41,6 +43,7 @@ pub struct Simulation<C = ()> {
 pub struct Environment {
     server: EmbeddedApiServer,
     metrics: PrometheusHandle,
+    recorder: Arc<PrometheusRecorder>,
     lateness: Lateness,
     controllers: JoinSet<()>,
     helpers: JoinSet<()>,
@@ -102,15 +105,17 @@ impl Simulation {
                 }
             })
             .build_recorder();
+        let recorder = Arc::new(recorder);
         let mut environment = Environment {
             server: server.clone(),
             metrics: recorder.handle(),
+            recorder: Arc::clone(&recorder),
             lateness: Lateness::default(),
             controllers: JoinSet::new(),
             helpers: JoinSet::new(),
             on_crash: Vec::new(),
         };
-        let controller = metrics::with_local_recorder(&recorder, || start(&mut environment));
+        let controller = metrics::with_local_recorder(&*recorder, || start(&mut environment));
         Simulation { server: server.clone(), controller, environment }
     }
 }
@@ -209,8 +214,14 @@ impl Environment {
     }
 
     /// Runs the controller. [`Simulation::stopped`] waits for it.
+    ///
+    /// Metrics that it registers while it runs are recorded like those that it registers when it is made.
     pub fn run(&mut self, controller: impl Future<Output = ()> + Send + 'static) {
-        self.controllers.spawn(controller);
+        let recorder = Arc::clone(&self.recorder);
+        let mut controller = Box::pin(controller);
+        self.controllers.spawn(poll_fn(move |context| {
+            metrics::with_local_recorder(&*recorder, || controller.as_mut().poll(context))
+        }));
     }
 
     /// Spawns a task that the controller needs and that may outlive it, such as a watch.
