@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::manager::ManagerHandle;
 
 /// Keys in slow retry that are listed of each controller. More are only said to exist.
+#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
 const LISTED_KEYS: usize = 100;
 
 /// The state of a manager. It is made from what each part keeps anyway, without a lock on all of it, so its numbers may be of

@@ -23,7 +23,8 @@ async fn an_outage_longer_than_the_lease_ends_only_the_leader() {
     scene.finish().await;
     assert_eq!(scene.assert_one_writer_at_a_time().len(), 2);
     let gap = worst_since(&mut scene, mark, "server back");
-    assert!(gap < scene.size.longest_gap_after_kill(), "{gap:?}");
+    // Besides the Lease, the watches come back with a backoff that grew while the server was away.
+    assert!(gap < scene.size.lease.duration * 2, "{gap:?}");
 }
 
 /// Neither standard error nor the audit log can be written. The manager goes on.
