@@ -76,7 +76,7 @@ impl Observation {
 
     /// Takes the answer that there is no Lease.
     ///
-    /// A duration that was seen before may be any number that a person wrote. A live holder puts the Lease right within a
+    /// A duration that was seen before may be any number that a person wrote. A live holder restores the Lease within a
     /// retry period, so this candidate's duration is enough.
     pub(crate) fn absent(&mut self, now: Instant) {
         self.reserved = self.reserved.map(|reserved| reserved.min(now + self.own_duration));
@@ -114,7 +114,7 @@ impl Observation {
     /// When the Lease is free for another holder; none if nothing was seen.
     ///
     /// A Lease that is deleted, or whose holder is removed by somebody who is not the holder, is free when the last record
-    /// that was seen expires. Its holder may be alive, and puts the Lease right with its next renewal. A deleted Lease is free
+    /// that was seen expires. Its holder may be alive, and restores the Lease with its next renewal. A deleted Lease is free
     /// after this candidate's lease duration at the latest.
     pub(crate) fn free_at(&self) -> Option<Instant> {
         let since = self.since?;

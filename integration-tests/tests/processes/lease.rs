@@ -25,7 +25,7 @@ async fn lease(scene: &Scene) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_lease_is_made_again_and_never_do_two_write() {
+async fn a_deleted_lease_is_created_again_and_two_replicas_never_write_at_once() {
     let mut scene = three_replicas().await;
     scene.leader().await;
     let mark = scene.mark();

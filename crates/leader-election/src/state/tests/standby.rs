@@ -99,7 +99,7 @@ fn a_lease_that_is_deleted_or_emptied_by_hand_is_left_to_its_holder_for_its_dura
         (At(16_000), "get"),
         (NotFound, "create a 15 0"),
     ]);
-    // The holder puts it right.
+    // The holder restores it.
     check(&[
         (At(0), "get"),
         (Reads("b 15 4"), "wait for the next poll"),
