@@ -53,6 +53,22 @@ check-features *FEATURES:
 deny:
     cargo deny --locked check --hide-inclusion-graph licenses bans sources
 
+# Play simulated histories of so many seeds on all cores: `just simulate 20000`, `just simulate 1 --seed 17 --transcript`
+simulate COUNT *ARGS:
+    cargo run --release --package kube-endpoint-simulation --bin simulate -- {{ COUNT }} {{ ARGS }}
+
 # Run all benchmarks, or some of them: `just bench --bench plan`
 bench *ARGS:
     cargo bench --package kube-endpoint-benches {{ ARGS }}
+
+# Fuzz each target for some seconds: `just fuzz 180`, or one of them: `just fuzz 60 requests`. It needs cargo-fuzz and nightly
+fuzz SECONDS="60" *TARGETS="":
+    #!/usr/bin/env bash
+    set -euo pipefail
+    targets="{{ TARGETS }}"
+    for target in ${targets:-$(cargo +nightly fuzz list)}; do
+        echo "--- $target"
+        mkdir -p "fuzz/corpus/$target"
+        cargo +nightly fuzz run "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
+            -max_total_time={{ SECONDS }} -max_len=16384 -timeout=20 -rss_limit_mb=2048 -print_final_stats=1
+    done

@@ -1,10 +1,13 @@
-//! Reading pods of a real cluster from JSON: straight into views, and into a tree of everything, for comparison.
+//! Decoding what a real API server sent: from protobuf and from JSON straight into views, and from JSON into a tree of
+//! everything, for comparison.
 
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
-use kube_endpoint_benches::{pods_as_json, recorded};
-use kube_endpoint_core_model::{Intern, Interner, Pod};
+use kube_endpoint_benches::{pods_as_json, recorded, recorded_list_in_json, recorded_list_in_protobuf};
+use kube_endpoint_core_model::protobuf::FromProtobuf;
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, Intern, Interner, Node, Pod, Service};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 fn decode(criterion: &mut Criterion) {
@@ -19,6 +22,16 @@ fn decode(criterion: &mut Criterion) {
     });
     group.finish();
 
+    for kind in ["pods", "services", "nodes", "endpointslices", "endpoints"] {
+        match kind {
+            "pods" => both_encodings::<Pod>(criterion, kind),
+            "services" => both_encodings::<Service>(criterion, kind),
+            "nodes" => both_encodings::<Node>(criterion, kind),
+            "endpointslices" => both_encodings::<EndpointSlice>(criterion, kind),
+            _ => both_encodings::<Endpoints>(criterion, kind),
+        }
+    }
+
     // As in a list, equal parts of pods are shared.
     let texts: Vec<String> = pods_as_json("web", 1000).iter().map(Value::to_string).collect();
     let mut group = criterion.benchmark_group("decode/1,000 pods of one workload");
@@ -32,6 +45,34 @@ fn decode(criterion: &mut Criterion) {
                 pod
             };
             texts.iter().map(interned).collect::<Vec<_>>()
+        });
+    });
+    group.finish();
+}
+
+/// Decodes the same list in both encodings.
+fn both_encodings<T: FromProtobuf + DeserializeOwned + Intern>(criterion: &mut Criterion, kind: &str) {
+    let (json, protobuf) = (recorded_list_in_json(kind), recorded_list_in_protobuf(kind));
+    assert_eq!(json.len(), protobuf.len());
+    let mut group = criterion.benchmark_group(format!("decode/{kind} of a list"));
+    group.throughput(Throughput::Elements(json.len() as u64));
+    let mut interner = Interner::default();
+    group.bench_function("protobuf", |bencher| {
+        bencher.iter(|| {
+            let view =
+                |item: &Vec<u8>| T::from_protobuf(black_box(item), &mut interner).expect("a recorded object");
+            protobuf.iter().map(view).collect::<Vec<_>>()
+        });
+    });
+    let mut interner = Interner::default();
+    group.bench_function("JSON", |bencher| {
+        bencher.iter(|| {
+            let mut view = |item: &String| {
+                let mut view: T = read(item);
+                view.intern(&mut interner);
+                view
+            };
+            json.iter().map(&mut view).collect::<Vec<_>>()
         });
     });
     group.finish();

@@ -3,7 +3,7 @@
 //! `cargo run --release -p kube-endpoint-benches --example apiserver_scale` prints a table of times and of resident
 //! memory, from `/proc/self/status`. It fails when memory exceeds the limit. Arguments set the numbers of pods, Services and
 //! nodes.
-
+#![expect(clippy::disallowed_methods, reason = "it measures real time")]
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;

@@ -2,8 +2,10 @@
 //!
 //! Pods are copies of one from a real cluster, so that their size and fields are realistic.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use kube_endpoint_core_model::protobuf::Envelope;
 use kube_endpoint_core_model::{EndpointSlice, Intern, Interner, Node, Pod, Service};
 use serde_json::{Value, json};
 
@@ -25,6 +27,38 @@ pub fn recorded(kind: &str) -> Vec<Value> {
     let found: Vec<Value> = items.iter_mut().filter(|item| item["kind"] == kind).map(Value::take).collect();
     assert!(!found.is_empty(), "the fixture has no {kind}");
     found
+}
+
+fn recorded_answer(name: &str) -> Vec<u8> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../integration-tests/fixtures/protobuf");
+    std::fs::read(folder.join(name)).expect("the fixture can be read")
+}
+
+/// The items of a list that a real API server answered in JSON. `kind` is the plural resource name.
+///
+/// # Panics
+///
+/// When there is no such fixture.
+pub fn recorded_list_in_json(kind: &str) -> Vec<String> {
+    let list: Value =
+        serde_json::from_slice(&recorded_answer(&format!("{kind}.list.json"))).expect("the fixture is JSON");
+    list["items"].as_array().expect("the fixture is a list").iter().map(Value::to_string).collect()
+}
+
+/// The items of the same list in protobuf.
+///
+/// # Panics
+///
+/// When there is no such fixture.
+pub fn recorded_list_in_protobuf(kind: &str) -> Vec<Vec<u8>> {
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct List {
+        #[prost(bytes, repeated, tag = "2")]
+        items: Vec<Vec<u8>>,
+    }
+    let body = recorded_answer(&format!("{kind}.list.pb"));
+    let list = Envelope::read(&body).expect("the fixture has an envelope");
+    <List as prost::Message>::decode(list.object).expect("the fixture is a list").items
 }
 
 /// Pods as the API server stores them, each with its own name, uid and address, spread over [`NODES`] nodes, and all with

@@ -4,6 +4,7 @@
 //! scenario and a diff for each failed step. It plays all recordings unless files are given. The default kubeconfig is
 //! `$KUBECONFIG`.
 #![allow(clippy::print_stdout, reason = "this program prints its results")]
+#![expect(clippy::disallowed_methods, reason = "it measures real time")]
 
 use std::error::Error;
 use std::path::PathBuf;

@@ -6,7 +6,6 @@ pub mod differential;
 pub mod processes;
 pub mod recorded_cluster;
 pub mod running_manager;
-pub mod simulation;
 
 /// The examples of the guide, compiled and run.
 #[cfg(doctest)]

@@ -55,7 +55,17 @@ impl RunningManager {
         Self::with_client(ApiClient::for_tests(service), server, settings, seed)
     }
 
-    fn with_client(client: ApiClient, server: &EmbeddedApiServer, settings: &Settings, seed: u64) -> Self {
+    /// Starts a manager with a client of `server`.
+    ///
+    /// # Panics
+    ///
+    /// If the settings are invalid.
+    pub fn with_client(
+        client: ApiClient,
+        server: &EmbeddedApiServer,
+        settings: &Settings,
+        seed: u64,
+    ) -> Self {
         let manager = Manager::new(client, settings, server.now(), seed).unwrap();
         let (stop, stopped) = oneshot::channel();
         let manager = tokio::spawn(async move {

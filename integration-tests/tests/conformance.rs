@@ -1,4 +1,5 @@
-//! Plays each recording on its own server and controllers in this process, under a paused clock.
+//! Plays each recording on its own server and controllers in this process, under a paused clock, once in protobuf and once
+//! in JSON.
 //!
 //! If `CONFORMANCE_KUBECONFIG` is set, the recordings are also played against that cluster, one after another and in real
 //! time. This project's controllers must run there with `--compatibility=upstream`, which is what the recordings show, and
@@ -12,8 +13,9 @@ use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_integration_tests::conformance::{
-    Api, Kind, Op, Parts, Scenario, TestBed, play, recordings,
+    Api, Kind, Op, Parts, Scenario, TestBed, play, recordings, upstream_settings,
 };
+use kube_endpoint_manager_core::ContentType;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -69,10 +71,16 @@ scenarios! {
 }
 
 async fn check(name: &str) -> Outcome {
-    let mut bed = TestBed::in_process(Parts::ALL).await?;
-    check_in(&bed, &Scenario::recorded(name)?).await?;
-    if !bed.controllers_are_alive() {
-        return Err("a controller has ended unexpectedly".into());
+    for content_type in ContentType::ALL {
+        let mut settings = upstream_settings(Parts::ALL);
+        settings.content_type = content_type;
+        let mut bed = TestBed::in_process_with(&settings).await?;
+        check_in(&bed, &Scenario::recorded(name)?)
+            .await
+            .map_err(|error| format!("{content_type:?}: {error}"))?;
+        if !bed.controllers_are_alive() {
+            return Err(format!("{content_type:?}: a controller has ended unexpectedly").into());
+        }
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Traces as a collector receives them: OTLP over gRPC, on a socket.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
+#![expect(clippy::disallowed_methods, reason = "it talks over real sockets")]
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

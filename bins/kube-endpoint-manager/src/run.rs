@@ -1,6 +1,6 @@
 //! One run of the binary, against a cluster or against the embedded API server.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::time::Duration;
 
 use kube_endpoint_manager_core::{
@@ -37,11 +37,18 @@ pub(crate) async fn run(
     let pages = page_sources(command_line, settings, version).map_err(failed)?;
     // After the recorder of metrics is installed.
     let traces = Traces::start(settings.tracing.as_ref()).map_err(invalid_input)?;
-    let ended = Box::pin(run_traced(&command_line.options, settings, pages)).await;
+    let mut settings = settings.clone();
+    if let Some(election) = &mut settings.leader_election {
+        // Not from --seed: replicas may be started with the same one.
+        let random = || u128::from(random_seed());
+        election.set_default_identity(random() << 64 | random());
+    }
+    let ended = Box::pin(run_traced(&command_line.options, &settings, pages)).await;
     traces.shut_down(TRACES_TIMEOUT).await;
     ended
 }
 
+#[expect(clippy::disallowed_methods, reason = "the binary hands the system's time in")]
 async fn run_traced(
     options: &Options,
     settings: &Settings,
@@ -67,7 +74,7 @@ async fn run_traced(
     if let Some(pages) = pages {
         manager.serve(&client, settings, pages, jiff::Timestamp::now).await.map_err(invalid_input)?;
     }
-    tracing::info!(controllers = %names(settings), seed, "starting");
+    tracing::info!(controllers = %names(settings), seed, dry_run = settings.dry_run, "starting");
     manager.run(shutdown).await.map_err(failed)
 }
 
@@ -92,9 +99,10 @@ fn page_sources(
     settings.serving.is_some().then(install).transpose()
 }
 
-/// The default of `--seed`. The standard library seeds the keys of its hash maps from the operating system.
+/// A random number, the default of `--seed`. The standard library seeds the keys of its hash maps from the operating system.
+#[expect(clippy::disallowed_types, reason = "the binary hands the seed in")]
 fn random_seed() -> u64 {
-    RandomState::new().hash_one(std::process::id())
+    std::hash::RandomState::new().hash_one(std::process::id())
 }
 
 fn names(settings: &Settings) -> String {
@@ -121,6 +129,7 @@ mod embedded {
     /// How long the last lines have to be written.
     const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
+    #[expect(clippy::disallowed_methods, reason = "the binary hands the system's time in")]
     pub(super) async fn run(
         options: &Options,
         settings: &Settings,
@@ -131,6 +140,13 @@ mod embedded {
     ) -> Result<(), RunError> {
         exit_on_second_signal(Some(EXIT_TIMEOUT)).map_err(failed)?;
         let embedded = Embedded::start(&options.embedded, now, seed).await.map_err(invalid_input)?;
+        let client = embedded.client();
+        let mut manager = Manager::new(client.clone(), settings, now, seed).map_err(invalid_input)?;
+        if let Some(pages) = pages {
+            manager.serve(&client, settings, pages, Timestamp::now).await.map_err(invalid_input)?;
+        }
+        // Last, because until here an input can still turn out to be invalid.
+        embedded.write_kubeconfig().map_err(invalid_input)?;
         let kubeconfig = embedded.kubeconfig.display();
         let printer = LinePrinter::new(std::io::stdout()).map_err(failed)?;
         printer.print(format!(
@@ -150,11 +166,6 @@ mod embedded {
                 _ => "apply -f FILE",
             },
         ));
-        let client = embedded.client();
-        let mut manager = Manager::new(client.clone(), settings, now, seed).map_err(invalid_input)?;
-        if let Some(pages) = pages {
-            manager.serve(&client, settings, pages, Timestamp::now).await.map_err(invalid_input)?;
-        }
         let writes = printer.clone();
         print_writes(manager.cluster(), move |line| writes.print(line));
         let ended = manager.run(shutdown).await.map_err(failed);

@@ -11,6 +11,7 @@ use kube::client::{Body, ClientBuilder, ConfigExt};
 use kube::{Client, Config};
 use tower::{BoxError, Service, ServiceBuilder};
 
+use crate::content_type::{ContentType, Encodings};
 use crate::error::ClientError;
 use crate::metrics::{CountRequests, record_rate_limiter};
 use crate::plugin::limited;
@@ -32,6 +33,7 @@ pub struct ApiClient {
     /// Host and port of the server, as metrics have them.
     host: Arc<str>,
     warnings: Arc<Warnings>,
+    encodings: Encodings,
 }
 
 impl ApiClient {
@@ -51,12 +53,35 @@ impl ApiClient {
     }
 
     fn new(client: Client, host: Arc<str>) -> Self {
-        Self { client, host, warnings: Arc::default() }
+        Self { client, host, warnings: Arc::default(), encodings: Encodings::default() }
     }
 
     /// The kube client, for requests that this project's crates do not make.
     pub fn kube(&self) -> &Client {
         &self.client
+    }
+
+    /// The same client with another encoding of objects. The default is protobuf.
+    #[must_use]
+    pub fn with_content_type(self, content_type: ContentType) -> Self {
+        Self { encodings: Encodings::new(content_type), ..self }
+    }
+
+    /// The encoding of objects.
+    pub fn content_type(&self) -> ContentType {
+        self.encodings.wanted()
+    }
+
+    /// The encoding of the objects of a resource, such as `pods`: that of the client, or JSON if the server has refused it.
+    pub fn content_type_of(&self, resource: &str) -> ContentType {
+        self.encodings.of(resource)
+    }
+
+    /// Call this with the status of an answer to a request with objects of a resource that was `sent` in an encoding. Returns
+    /// whether the server refused the encoding (406 or 415) and the request should be sent again: the encoding of the resource
+    /// is then JSON. The first time for a resource, that is logged.
+    pub fn refused_content_type(&self, resource: &str, sent: ContentType, code: u16) -> bool {
+        self.encodings.refused(resource, sent, code)
     }
 
     /// Sends one request once. The answer may have any status. Each text in a `Warning` header is logged once.
@@ -106,7 +131,8 @@ pub async fn client_with_silence_limit(config: Config, limit: Duration) -> Resul
     client(config, Timeouts::silence(limit)).await
 }
 
-pub(crate) async fn client(config: Config, limits: Timeouts) -> Result<ApiClient, ClientError> {
+pub(crate) async fn client(mut config: Config, limits: Timeouts) -> Result<ApiClient, ClientError> {
+    config.cluster_url = without_user_info(config.cluster_url);
     let sources = Sources::new(config, limits);
     let config = sources.config().clone();
     let credentials = |error| ClientError::Credentials(Box::new(error));
@@ -129,6 +155,15 @@ pub(crate) async fn client(config: Config, limits: Timeouts) -> Result<ApiClient
 fn host_and_port(url: &Uri) -> &str {
     let authority = url.authority().map(Authority::as_str).unwrap_or_default();
     authority.rsplit_once('@').map_or(authority, |(_, host)| host)
+}
+
+/// The URL without user and password. They are not used to authenticate; hyper would log them at debug level, and send them to
+/// the server in HTTP/2's `:authority`.
+fn without_user_info(url: Uri) -> Uri {
+    let Ok(host) = host_and_port(&url).parse() else { return url };
+    let mut parts = url.clone().into_parts();
+    parts.authority = Some(host);
+    Uri::from_parts(parts).unwrap_or(url)
 }
 
 /// A URL without the user and password that it may contain, for logs and metrics.
@@ -161,6 +196,7 @@ mod tests {
             let url: Uri = url.parse().unwrap();
             assert_eq!(host_and_port(&url), host);
             assert_eq!(without_credentials(&url), shown);
+            assert_eq!(without_user_info(url).to_string(), shown);
         };
         check("http://token:secret@127.0.0.1:8080/", "127.0.0.1:8080", "http://127.0.0.1:8080/");
         check("https://a.example/prefix", "a.example", "https://a.example/prefix");

@@ -10,7 +10,8 @@
 //! segment delays all streams for one round trip, which does not matter between controllers and their API server.
 //!
 //! Requests that start together while there is no connection open one each; hyper's pool keeps one of them for later
-//! requests. So the watches of a start have a connection each, until they end and are opened again.
+//! requests. So the watches of a start have a connection each, until they end and are opened again. Watches of single
+//! namespaces (`--namespaces`), of which there may be hundreds, have other connections; see [`Spread`].
 //!
 //! HTTP/1 remains for `http://` addresses and for proxies that terminate TLS without HTTP/2. It has no PING, so TCP
 //! keepalive and `TCP_USER_TIMEOUT` do the same work. They are set on every connection: with HTTP/2 they are the second
@@ -32,6 +33,7 @@ use tower::Service;
 use tower::util::BoxCloneSyncService;
 
 use crate::error::ClientError;
+use crate::spread::Spread;
 use crate::timeouts::Timeouts;
 
 /// HTTP/2: how many bytes of one answer the server may send before they are read.
@@ -124,7 +126,8 @@ where
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
-    let client = Client::builder(TokioExecutor::new())
+    let mut builder = Client::builder(TokioExecutor::new());
+    builder
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())
         .http2_keep_alive_interval(limits.probe_after)
@@ -132,9 +135,9 @@ where
         // A connection that died while idle must not be used for the next request.
         .http2_keep_alive_while_idle(true)
         .http2_initial_stream_window_size(STREAM_WINDOW)
-        .http2_initial_connection_window_size(CONNECTION_WINDOW)
-        .build(connector);
-    Ok(BoxCloneSyncService::new(client))
+        .http2_initial_connection_window_size(CONNECTION_WINDOW);
+    let client = || builder.build::<_, Body>(connector.clone());
+    Ok(BoxCloneSyncService::new(Spread::new(client)))
 }
 
 fn tls_error(error: kube::Error) -> ClientError {

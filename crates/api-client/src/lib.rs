@@ -10,17 +10,20 @@
 //!   is needed.
 //! - **Requests** are sent once: [`ApiClient`] has no retry layer. They are counted and timed ([`CountRequests`]), and each
 //!   warning of the server is logged once.
+//! - **Objects** are sent and asked for in protobuf, unless [`ApiClient::with_content_type`] says JSON or the server refuses it.
 //!
 //! Everything else (kubeconfigs, TLS, in-cluster configuration, proxies, impersonation) is kube's, rustls's and hyper's.
 
 mod client;
 mod connector;
+mod content_type;
 mod error;
 mod kubeconfig;
 mod metrics;
 mod plugin;
 mod sessions;
 mod sources;
+mod spread;
 mod timeouts;
 mod transport;
 mod warnings;
@@ -29,6 +32,7 @@ mod warnings;
 mod tests;
 
 pub use client::{ApiClient, client_from_config, client_with_silence_limit, without_credentials};
+pub use content_type::ContentType;
 pub use error::ClientError;
 pub use kubeconfig::watch_files;
 pub use metrics::{CountRequests, Counted, CountedBody, buckets};

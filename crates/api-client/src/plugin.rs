@@ -238,8 +238,13 @@ async fn run_uncounted(exec: &ExecConfig, limits: &Timeouts) -> Result<PluginCre
         let (status, output) = (output.status, last_line(&output));
         return Err(PluginError::Failed { command: name, status, output });
     }
-    // The wall clock is read here and nowhere else: a plugin gives the end of its credential as a point in time.
-    credential(&output.stdout, exec, Timestamp::now())
+    // The wall clock is read here and nowhere else in the libraries.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a plugin gives the end of its credential as a point in time"
+    )]
+    let now = Timestamp::now();
+    credential(&output.stdout, exec, now)
         .map_err(|why| PluginError::Answer { command: name.clone(), why })
         .inspect(|credential| {
             if credential.validity.is_some_and(|validity| validity.end <= Instant::now()) {

@@ -252,6 +252,7 @@ impl Sources {
 
 /// A file's content, off the runtime's threads. If it cannot be read, what was read last is kept: some put credentials in
 /// place for the start of a process and then remove them (kubernetes/kubernetes#68164).
+#[expect(clippy::disallowed_methods, reason = "files are outside of any run that repeats")]
 async fn read(
     what: &'static str,
     path: &Option<PathBuf>,

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::tracked::Operation;
-use crate::writer::Writable;
+use crate::writable::Writable;
 
 /// How long a difference lasts before it is reported.
 pub const REPORT_AFTER: Duration = Duration::from_secs(30);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
+use kube_endpoint_core_model::protobuf;
 use serde::Deserialize;
 
 /// A write that did not succeed.
@@ -118,7 +119,8 @@ impl WriteError {
 
     /// The error that a response other than a success describes.
     pub(crate) fn from_answer(code: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Self {
-        let status: StatusBody = serde_json::from_slice(body).unwrap_or_default();
+        let in_protobuf = protobuf::Status::of_answer(body).map(StatusBody::from);
+        let status = in_protobuf.unwrap_or_else(|| serde_json::from_slice(body).unwrap_or_default());
         let message = match status.message {
             Some(message) if !message.is_empty() => message,
             _ => {
@@ -159,6 +161,14 @@ struct StatusBody {
     reason: Option<String>,
     #[serde(default)]
     details: Option<StatusDetails>,
+}
+
+impl From<protobuf::Status> for StatusBody {
+    fn from(protobuf::Status { message, reason, causes, .. }: protobuf::Status) -> Self {
+        let causes = causes.into_iter().map(|reason| StatusCause { reason: Some(reason) }).collect();
+        let details = Some(StatusDetails { causes: Some(causes) });
+        Self { message: Some(message), reason: Some(reason), details }
+    }
 }
 
 #[derive(Default, Deserialize)]

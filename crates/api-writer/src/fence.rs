@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use kube_endpoint_core_model::ResourceVersion;
+use kube_endpoint_watch_channel as watch;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 pub use last_writes::LastWrites;

@@ -12,8 +12,10 @@ pub mod limiter;
 pub mod name_generator;
 pub mod observer;
 mod request_span;
+mod send;
 pub mod sync_context;
 pub mod tracked;
+mod writable;
 pub mod writer;
 
 pub use clock::Clock;
@@ -25,4 +27,5 @@ pub use limiter::RequestLimiter;
 pub use observer::{WriteObserver, WriteRecord};
 pub use sync_context::{SyncContext, SyncDetails};
 pub use tracked::{Carried, Deleted, FailedWrite, Operation, TrackedWriter};
-pub use writer::{ApiWriter, Writable, Written};
+pub use writable::Writable;
+pub use writer::{ApiWriter, Written};

@@ -4,12 +4,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{ObjectKey, ObjectMeta, Text, Writes};
+use kube_endpoint_core_model::{ObjectKey, ObjectMeta, ResourceVersion, Text, Writes};
 use kube_endpoint_tracker::{CachePosition, WriteTracker};
 
 use crate::error::WriteError;
 use crate::name_generator::NameGenerator;
-use crate::writer::{ApiWriter, Writable, Written};
+use crate::writable::Writable;
+use crate::writer::{ApiWriter, Written};
 
 /// A writer, and the tracker of its writes. Each controller has one.
 #[derive(Debug)]
@@ -140,8 +141,8 @@ impl TrackedWriter {
         let mut create = create.into_iter();
         while let Some(mut object) = create.next() {
             match self.create_named(owner, &mut object, &position).await {
-                Ok(foreign) => {
-                    carried.changed_meanwhile |= foreign;
+                Ok((version, foreign)) => {
+                    carried.changed_meanwhile |= foreign | self.writer.stored(object, version);
                     done(Operation::Create);
                 }
                 Err(failed) => {
@@ -157,10 +158,10 @@ impl TrackedWriter {
                 }
             }
         }
-        for object in &update {
-            match self.update(owner, object, &position).await {
-                Ok((_, foreign)) => {
-                    carried.changed_meanwhile |= foreign;
+        for object in update {
+            match self.update(owner, &object, &position).await {
+                Ok((written, foreign)) => {
+                    carried.changed_meanwhile |= foreign | self.writer.stored(object, written.version());
                     done(Operation::Update);
                 }
                 Err(failed) => {
@@ -187,16 +188,17 @@ impl TrackedWriter {
         carried
     }
 
-    /// Creates an object; one without a name is named from its `generateName`. Returns whether another client changed it in
-    /// the meantime.
+    /// Creates an object; one without a name is named from its `generateName`. Returns its version, and whether another
+    /// client changed it in the meantime.
     async fn create_named<T: Writable>(
         &self,
         owner: &ObjectKey,
         object: &mut T,
         position: impl Fn() -> CachePosition,
-    ) -> Result<bool, FailedWrite> {
+    ) -> Result<(ResourceVersion, bool), FailedWrite> {
         if !object.metadata().name.is_empty() {
-            return self.create(owner, object, &position).await.map(|(_, foreign)| foreign);
+            let created = self.create(owner, object, &position).await;
+            return created.map(|(written, foreign)| (written.version(), foreign));
         }
         let lost = self.tracker.take_unresolved(owner);
         let was_lost = lost.is_some();
@@ -204,7 +206,7 @@ impl TrackedWriter {
         metadata.name = lost.unwrap_or_else(|| self.names.generate_name(&metadata.generate_name));
         let key = metadata.key();
         let error = match self.create(owner, object, &position).await {
-            Ok((_, foreign)) => return Ok(foreign),
+            Ok((written, foreign)) => return Ok((written.version(), foreign)),
             Err(failed) => failed.error,
         };
         let failed = |error| Err(FailedWrite { operation: Operation::Create, object: key.clone(), error });
@@ -283,8 +285,8 @@ impl TrackedWriter {
     ///
     /// # Errors
     ///
-    /// The write, if it failed. One whose outcome is unknown needs no care: if it was carried out, the next one is refused as
-    /// a conflict until the cache has caught up. `CacheBehind` if the object no longer exists.
+    /// The write, if it failed. If its outcome is unknown, the tracker keeps the update, and a sync that finds nothing to write
+    /// must call [`Self::resolve_updates`]. `CacheBehind` if the object no longer exists.
     pub async fn update<T: Writable>(
         &self,
         owner: &ObjectKey,
@@ -292,10 +294,15 @@ impl TrackedWriter {
         position: impl Fn() -> CachePosition,
     ) -> Result<(Written, bool), FailedWrite> {
         let key = object.metadata().key();
+        let sent = object.metadata().resource_version;
         self.tracker.begin(&key);
         let mut error = match self.writer.update(object).await {
             Ok(written) => {
-                let foreign = self.tracker.wrote(owner, &key, written.version(), position());
+                let foreign = if written.version() == sent {
+                    self.tracker.unchanged(owner, &key)
+                } else {
+                    self.tracker.wrote(owner, &key, written.version(), position())
+                };
                 return Ok((written, foreign));
             }
             Err(error) => error,
@@ -310,8 +317,10 @@ impl TrackedWriter {
         }
         if gone {
             self.tracker.deleted(owner, &key, &object.metadata().uid);
-        } else {
+        } else if error.is_refusal() {
             self.tracker.failed(&key);
+        } else {
+            self.tracker.update_unresolved(owner, &key, sent);
         }
         Err(FailedWrite { operation: Operation::Update, object: key, error })
     }
@@ -402,6 +411,8 @@ impl TrackedWriter {
         }
     }
 }
+
+mod updates;
 
 #[cfg(test)]
 mod tests;

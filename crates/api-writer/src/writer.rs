@@ -3,80 +3,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, Method, Request, header};
-use http_body_util::BodyExt;
-use kube::client::Body;
-use kube_endpoint_api_client::ApiClient;
-use kube_endpoint_core_model::{
-    EndpointSlice, Endpoints, ObjectKey, ObjectMeta, ResourceVersion, Service, Text, causes,
-};
+use bytes::Bytes;
+use http::Method;
+use kube_endpoint_api_client::{ApiClient, ContentType};
+use kube_endpoint_core_model::protobuf::{self, Encoded, Envelope};
+use kube_endpoint_core_model::{Interner, ObjectKey, ObjectMeta, ResourceVersion, Service, Text};
+use kube_endpoint_tracker::{Content, SentObjects};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::dry_run::DryRun;
 use crate::error::WriteError;
-use crate::fence::{WriteFence, WriteInFlight};
+use crate::fence::WriteFence;
 use crate::limiter::RequestLimiter;
 use crate::observer::{WriteObserver, WriteRecord};
-use crate::request_span::RequestSpan;
+use crate::send::{Answer, Formats};
 use crate::sync_context::SyncContext;
 use crate::tracked::Operation;
-
-/// Time limit for an answer. Upstream's clients have none, so a hanging request blocks its key.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+use crate::writable::Writable;
 
 /// Asks for the metadata of a list's objects only.
 const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-
-/// An object that can be written.
-pub trait Writable: Serialize + Send + Sync {
-    /// `v1` or `group/v1`.
-    const API_VERSION: &'static str;
-    /// Kind of the object.
-    const KIND: &'static str;
-    /// The plural resource name, as in paths.
-    const PLURAL: &'static str;
-
-    /// The metadata of the object.
-    fn metadata(&self) -> &ObjectMeta;
-
-    /// Its metadata, to be changed.
-    fn metadata_mut(&mut self) -> &mut ObjectMeta;
-
-    /// The path of all objects of the kind in a namespace.
-    fn collection_path(namespace: &str) -> String {
-        let root = if Self::API_VERSION.contains('/') { "/apis" } else { "/api" };
-        format!("{root}/{}/namespaces/{namespace}/{}", Self::API_VERSION, Self::PLURAL)
-    }
-}
-
-impl Writable for EndpointSlice {
-    const API_VERSION: &'static str = "discovery.k8s.io/v1";
-    const KIND: &'static str = "EndpointSlice";
-    const PLURAL: &'static str = "endpointslices";
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn metadata_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
-impl Writable for Endpoints {
-    const API_VERSION: &'static str = "v1";
-    const KIND: &'static str = "Endpoints";
-    const PLURAL: &'static str = "endpoints";
-
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn metadata_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
 
 /// The metadata that the server returned for an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -93,6 +40,20 @@ struct WrittenList {
 }
 
 impl Written {
+    /// Reads the metadata from an answer, which may have the whole object.
+    fn read(answer: &Answer, path: &str) -> Result<Self, WriteError> {
+        match answer.content_type {
+            ContentType::Json => {
+                serde_json::from_slice(&answer.body).map_err(|error| unreadable(path, &error))
+            }
+            ContentType::Protobuf => {
+                let envelope = Envelope::read(&answer.body).map_err(|error| unreadable(path, &error))?;
+                let metadata = protobuf::object_meta(envelope.object, &mut Interner::default());
+                Ok(Self { metadata: metadata.map_err(|error| unreadable(path, &error))? })
+            }
+        }
+    }
+
     /// The resource version.
     pub fn version(&self) -> ResourceVersion {
         self.metadata.resource_version
@@ -102,12 +63,13 @@ impl Written {
 /// Writes objects through one client with one rate limiter. Clones share both.
 #[derive(Clone)]
 pub struct ApiWriter {
-    client: ApiClient,
-    limiter: RequestLimiter,
-    fence: WriteFence,
-    user_agent: Arc<str>,
+    pub(crate) client: ApiClient,
+    pub(crate) limiter: RequestLimiter,
+    pub(crate) fence: WriteFence,
+    pub(crate) user_agent: Arc<str>,
     observer: Option<Arc<dyn WriteObserver>>,
-    dry_run: Option<DryRun>,
+    pub(crate) dry_run: Option<DryRun>,
+    sent: Option<Arc<SentObjects>>,
 }
 
 impl std::fmt::Debug for ApiWriter {
@@ -135,6 +97,7 @@ impl ApiWriter {
             user_agent: user_agent.into(),
             observer: None,
             dry_run: None,
+            sent: None,
         }
     }
 
@@ -168,6 +131,20 @@ impl ApiWriter {
     pub fn with_dry_run(mut self, dry_run: DryRun) -> Self {
         self.dry_run = Some(dry_run);
         self
+    }
+
+    /// The same; what it sends is recorded there until the cache of the kind has seen it.
+    #[must_use]
+    pub fn with_sent_objects(mut self, sent: Option<Arc<SentObjects>>) -> Self {
+        self.sent = sent;
+        self
+    }
+
+    /// Records that an object was stored with this version. Returns whether the cache has seen another content in it.
+    pub(crate) fn stored<T: Writable>(&self, object: T, version: ResourceVersion) -> bool {
+        let Some(sent) = &self.sent else { return false };
+        let key = object.metadata().key();
+        sent.answered(&key, version, Box::new(object))
     }
 
     /// Where writes are recorded, if it writes nothing.
@@ -207,7 +184,17 @@ impl ApiWriter {
     /// Any [`WriteError`]; `NotFound` if the object does not exist.
     pub async fn get<T: Writable>(&self, key: &ObjectKey) -> Result<Written, WriteError> {
         let path = object_path::<T>(key);
-        serde_json::from_slice(&self.read(&path).await?).map_err(|error| unreadable(&path, &error))
+        let waited = self.limiter.acquire().await;
+        self.client.waited_for_rate_limiter(Method::GET.as_str(), waited);
+        let answer = loop {
+            let content_type = self.client.content_type_of(T::PLURAL);
+            let formats = Formats::metadata(content_type);
+            let answer = self.send(Method::GET, &path, formats, Bytes::new(), waited).await;
+            if !self.is_refused_encoding(T::PLURAL, content_type, &answer) {
+                break answer?;
+            }
+        };
+        Written::read(&answer, &path)
     }
 
     /// Deletes the object with this uid. If another object has its name, the server answers `Conflict`. Without a uid, the
@@ -260,10 +247,10 @@ impl ApiWriter {
 
     async fn delete_path<T: Writable>(&self, path: &str, body: Vec<u8>) -> Result<u16, WriteError> {
         let (write, waited) = self.begin(&Method::DELETE, Some(T::PLURAL)).await?;
-        match self.send_write(Method::DELETE, path, "application/json", body, waited).await {
-            Ok((code, _)) => {
+        match self.send_write(Method::DELETE, path, Formats::JSON, body.into(), waited).await {
+            Ok(answer) => {
                 write.wrote_without_version();
-                Ok(code)
+                Ok(answer.code)
             }
             Err(error) => {
                 write.failed(&error);
@@ -319,9 +306,10 @@ impl ApiWriter {
         selector: &str,
     ) -> Result<Vec<Written>, WriteError> {
         let path = format!("{}?{selector}", T::collection_path(namespace));
-        let formats = ("application/json", METADATA_ONLY);
-        let (_, answer) = self.send(Method::GET, &path, formats, Vec::new(), Duration::ZERO).await?;
-        let list: WrittenList = serde_json::from_slice(&answer).map_err(|error| unreadable(&path, &error))?;
+        let formats = Formats { accept: METADATA_ONLY, ..Formats::JSON };
+        let answer = self.send(Method::GET, &path, formats, Bytes::new(), Duration::ZERO).await?;
+        let list: WrittenList =
+            serde_json::from_slice(&answer.body).map_err(|error| unreadable(&path, &error))?;
         Ok(list.items.unwrap_or_default())
     }
 
@@ -353,12 +341,10 @@ impl ApiWriter {
     }
 
     /// Waits for the rate limiter and sends a request that reads.
-    async fn read(&self, path: &str) -> Result<bytes::Bytes, WriteError> {
+    async fn read(&self, path: &str) -> Result<Bytes, WriteError> {
         let waited = self.limiter.acquire().await;
         self.client.waited_for_rate_limiter(Method::GET.as_str(), waited);
-        let formats = ("application/json", "application/json");
-        let (_, answer) = self.send(Method::GET, path, formats, Vec::new(), waited).await?;
-        Ok(answer)
+        Ok(self.send(Method::GET, path, Formats::JSON, Bytes::new(), waited).await?.body)
     }
 
     /// Creates or replaces an object. Returns its metadata and the status of the answer.
@@ -368,17 +354,17 @@ impl ApiWriter {
         path: String,
         object: &T,
     ) -> Result<(Written, u16), WriteError> {
-        let body = serde_json::to_vec(&Typed { api_version: T::API_VERSION, kind: T::KIND, object });
-        let unencodable =
-            |error| WriteError::Refused { code: 0, message: format!("cannot be encoded: {error}") };
-        let body = body.map_err(unencodable)?;
         let (write, waited) = self.begin(&method, Some(T::PLURAL)).await?;
-        let answer = self.send_write(method, &path, "application/json", body, waited).await;
-        let stored = answer.and_then(|(code, answer)| {
-            let written: Written =
-                serde_json::from_slice(&answer).map_err(|error| unreadable(&path, &error))?;
-            Ok((written, code))
-        });
+        let answer = loop {
+            let content_type = self.client.content_type_of(T::PLURAL);
+            let body = self.encoded(object, content_type)?;
+            let formats = Formats::metadata(content_type);
+            let answer = self.send_write(method.clone(), &path, formats, body, waited).await;
+            if !self.is_refused_encoding(T::PLURAL, content_type, &answer) {
+                break answer;
+            }
+        };
+        let stored = answer.and_then(|answer| Ok((Written::read(&answer, &path)?, answer.code)));
         match &stored {
             Ok((written, _)) if written.version() == ResourceVersion::default() => {
                 write.wrote_without_version();
@@ -386,100 +372,41 @@ impl ApiWriter {
             Ok((written, _)) => write.wrote(written.version()),
             Err(error) => write.failed(error),
         }
+        if let (Err(_), Some(sent)) = (&stored, &self.sent) {
+            sent.failed(&object.metadata().key());
+        }
         stored
     }
 
-    /// Creates or changes an event.
-    pub(crate) async fn send_event(
-        &self,
-        method: Method,
-        path: &str,
-        content_type: &'static str,
-        body: Vec<u8>,
-    ) -> Result<(), WriteError> {
-        let (_write, waited) = self.begin(&method, None).await?;
-        self.send_write(method, path, content_type, body, waited).await.map(drop)
-    }
-
-    /// Waits for the rate limiter, then begins a write. Returns how long it waited.
-    async fn begin(
-        &self,
-        method: &Method,
-        kind: Option<&'static str>,
-    ) -> Result<(WriteInFlight, Duration), WriteError> {
-        if self.dry_run.is_some() {
-            let message = format!("{method} {}: a dry run writes nothing", kind.unwrap_or("events"));
-            return Err(WriteError::Refused { code: 0, message });
+    /// The body that creates or replaces an object. Its content is recorded as sent.
+    fn encoded<T: Writable>(&self, object: &T, content_type: ContentType) -> Result<Bytes, WriteError> {
+        let in_protobuf = || {
+            let Encoded { body, content } = object.to_protobuf();
+            let body = Bytes::from(body);
+            if let Some(sent) = &self.sent {
+                let metadata = object.metadata();
+                let content = Content { labels: metadata.labels.clone(), fields: body.slice(content) };
+                sent.begin(&metadata.key(), content);
+            }
+            body
+        };
+        match content_type {
+            ContentType::Protobuf => Ok(in_protobuf()),
+            ContentType::Json => {
+                if self.sent.is_some() {
+                    in_protobuf();
+                }
+                let body = serde_json::to_vec(&Typed { api_version: T::API_VERSION, kind: T::KIND, object });
+                body.map(Bytes::from).map_err(|error| WriteError::Refused {
+                    code: 0,
+                    message: format!("cannot be encoded: {error}"),
+                })
+            }
         }
-        let begun = self.fence.begin(kind, self.limiter.acquire()).await?;
-        self.client.waited_for_rate_limiter(method.as_str(), begun.1);
-        Ok(begun)
-    }
-
-    /// Sends a request that writes, and abandons it at the time limit of the fence.
-    async fn send_write(
-        &self,
-        method: Method,
-        path: &str,
-        content_type: &'static str,
-        body: Vec<u8>,
-        waited: Duration,
-    ) -> Result<(u16, bytes::Bytes), WriteError> {
-        let late = format!("{method} {path}: no answer before the lease had to be renewed");
-        let request = self.send(method, path, (content_type, "application/json"), body, waited);
-        self.fence.within_limit(request).await.unwrap_or(Err(WriteError::Unknown(late)))
-    }
-
-    /// Sends one request and reads the whole answer. `formats` are the types of the body and of the answer; `waited` is how
-    /// long the request has waited for the rate limiter. Returns the status and the body.
-    async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        formats: (&'static str, &'static str),
-        body: Vec<u8>,
-        waited: Duration,
-    ) -> Result<(u16, bytes::Bytes), WriteError> {
-        let (content_type, accept) = formats;
-        let span = RequestSpan::begin(&method, path, waited);
-        let mut request = Request::builder()
-            .method(&method)
-            .uri(path)
-            .header(header::CONTENT_TYPE, content_type)
-            .header(header::ACCEPT, accept)
-            .header(header::USER_AGENT, &*self.user_agent)
-            .body(Body::from(body))
-            .map_err(|error| WriteError::Refused { code: 0, message: format!("{path}: {error}") })?;
-        span.inject(request.headers_mut());
-        let answered = async {
-            let answer = self.client.send(request).await.map_err(|error| causes(&error))?;
-            let (parts, body) = answer.into_parts();
-            let body = body.collect().await.map_err(|error| causes(&error))?.to_bytes();
-            Ok::<_, String>((parts, body))
-        };
-        let result = match tokio::time::timeout(ANSWER_TIMEOUT, answered).await {
-            Err(_) => {
-                Err(WriteError::Unknown(format!("{method} {path}: no answer within {ANSWER_TIMEOUT:?}")))
-            }
-            Ok(Err(error)) => Err(WriteError::Unknown(format!("{method} {path}: {error}"))),
-            Ok(Ok((parts, body))) if parts.status.is_success() => Ok((parts.status.as_u16(), body)),
-            Ok(Ok((parts, body))) => {
-                Err(WriteError::from_answer(parts.status, retry_after(&parts.headers), &body))
-            }
-        };
-        let code = result.as_ref().map_or_else(WriteError::code, |(code, _)| Some(*code));
-        span.end(code, result.as_ref().err());
-        result
     }
 }
 
-/// The delay that an answer asks for. None if it is zero, a date or unreadable: the key then waits for its own backoff.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    (seconds > 0).then(|| Duration::from_secs(seconds))
-}
-
-fn unreadable(path: &str, error: &serde_json::Error) -> WriteError {
+fn unreadable(path: &str, error: &dyn std::fmt::Display) -> WriteError {
     WriteError::Unknown(format!("the answer to {path} cannot be read: {error}"))
 }
 

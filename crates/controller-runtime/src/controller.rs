@@ -8,7 +8,7 @@ use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
 use kube_endpoint_informer::Cluster;
 use kube_endpoint_workqueue::{AfterRetries, RetryPolicy, run_workers_observed};
 
-use crate::{Reconciler, Runtime, SlowRetry, StateCounts};
+use crate::{RecentForeignWrite, Reconciler, Runtime, SlowRetry, StateCounts};
 
 /// How often a key is retried whose retries have all failed.
 const SLOW_RETRY_PERIOD: Duration = Duration::from_secs(300);
@@ -124,6 +124,11 @@ impl<R: Reconciler> Controller<R> {
     /// on after the last key of each answer.
     pub fn slow_retries(&self, after: &ObjectKey, limit: usize) -> Vec<SlowRetry> {
         self.runtime.failing.slow_retries(after, limit)
+    }
+
+    /// The outputs that other clients wrote last, 20 at most, the newest first.
+    pub fn recent_foreign_writes(&self) -> Vec<RecentForeignWrite> {
+        self.runtime.recent_foreign_writes.list()
     }
 
     /// How many keys something is kept for.

@@ -4,19 +4,24 @@
 //! second, or after a deletion at once, as there may be nothing left. When a change that was corrected comes back the next
 //! answer waits twice as long, up to five minutes. Syncs that anything else causes are not delayed.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
+use kube_endpoint_api_writer::Writable;
+use kube_endpoint_core_model::{ObjectKey, PlannedEvent};
 use tokio::time::Instant;
+
+use crate::{Cause, ForeignWrite, Output, Reconciler, Runtime};
 
 /// The delay of the first answer.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// The longest delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(300);
-/// A change that has not come back for so long is new when it does.
+/// A change that comes back after this time counts as new.
 const CALM: Duration = Duration::from_secs(600);
-/// So often a change comes back before it is reported.
+/// The return of a change from which on it is reported.
 const REPORTED_RETURN: u32 = 2;
-/// Changes that are kept of a key, at most.
+/// The most changes that are remembered for a key.
 const MOST_CHANGES: usize = 16;
 
 /// The changes of a key's outputs that other clients made.
@@ -93,6 +98,59 @@ impl ForeignChange {
     fn is_recent(&self, now: Instant) -> bool {
         let last = self.answered_at.map_or(self.seen_at, |answered_at| answered_at.max(self.seen_at));
         now.saturating_duration_since(last) < CALM
+    }
+}
+
+impl<R: Reconciler> Runtime<R> {
+    /// Starts a sync because another client wrote these outputs of the key.
+    pub(crate) fn on_foreign_write(&self, key: &ObjectKey, write: ForeignWrite, outputs: &[&R::Output]) {
+        // The writes of the process that syncs it are none of ours.
+        if !self.is_selected(key) {
+            return;
+        }
+        let Some(delay) = self.reconciler.foreign_write_delay(self, write) else { return };
+        // The other kinds of writes do not tell which object was written.
+        if self.has_synced() && matches!(write, ForeignWrite::Applied | ForeignWrite::Deleted) {
+            for output in outputs {
+                self.recent_foreign_writes.seen(output.metadata().key(), self.clock().now());
+            }
+        }
+        if !self.options.foreign_write_backoff || !self.has_synced() {
+            self.add_after(key.clone(), delay, Cause::ForeignWrite);
+            return;
+        }
+        let mut hasher = DefaultHasher::new();
+        write.hash(&mut hasher);
+        for output in outputs {
+            output.content_hash().hash(&mut hasher);
+        }
+        let content = hasher.finish();
+        let answer = self.keys.with(key, |state| state.foreign.seen(content, Instant::now()));
+        if answer.came_back {
+            self.metrics.foreign_write_conflicts.increment(1);
+        }
+        // A deletion leaves nothing in place, so the first one is answered at once.
+        let deleted = matches!(write, ForeignWrite::Deleted | ForeignWrite::DeletedUnseen);
+        let delay = if deleted && answer.is_new { delay } else { delay.max(answer.delay) };
+        if answer.report {
+            self.report_conflict(key, delay);
+        }
+        self.add_after(key.clone(), delay, Cause::ForeignWrite);
+    }
+
+    fn report_conflict(&self, key: &ObjectKey, delay: Duration) {
+        let kind = R::Output::KIND;
+        tracing::warn!(
+            queue = self.queue.name(), %key, kind, ?delay,
+            "another client repeats a change that was corrected; the next corrections wait longer"
+        );
+        if let Some(service) = self.cluster().service(key) {
+            let message = format!(
+                "Another client repeats a change of the {kind} objects of Service {key} that was corrected; \
+                 the next corrections wait longer, up to 5 minutes"
+            );
+            self.events.record((&*service).into(), &PlannedEvent::warning("ForeignWriteConflict", message));
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Everything that is kept for a key, in one map.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use kube_endpoint_core_model::{ObjectKey, PlannedEvent, ResourceVersion};
 use kube_endpoint_tracker::TriggerTime;
@@ -60,15 +60,15 @@ pub struct StateCounts {
 
 /// The state of all keys. A key whose state has the default value has no entry.
 pub(crate) struct KeyStates<S> {
-    // Selects a shard only: no order depends on it.
-    hasher: RandomState,
+    /// Selects a shard. It is the same in every process.
+    hasher: BuildHasherDefault<DefaultHasher>,
     shards: Vec<Mutex<HashMap<ObjectKey, KeyState<S>>>>,
 }
 
 impl<S: Default + PartialEq> Default for KeyStates<S> {
     fn default() -> Self {
         Self {
-            hasher: RandomState::new(),
+            hasher: BuildHasherDefault::default(),
             shards: std::iter::repeat_with(Mutex::default).take(SHARDS).collect(),
         }
     }
@@ -103,6 +103,7 @@ impl<S: Default + PartialEq> KeyStates<S> {
     }
 
     /// The keys whose own state matches, sorted.
+    #[expect(clippy::disallowed_methods, reason = "the keys are sorted")]
     pub(crate) fn matching(&self, matches: impl Fn(&S) -> bool) -> Vec<ObjectKey> {
         let mut found = Vec::new();
         for shard in &self.shards {
@@ -114,6 +115,8 @@ impl<S: Default + PartialEq> KeyStates<S> {
     }
 
     /// Counts what is kept. `outstanding_writes`, `failing` and `leftovers` are not kept here, and stay zero.
+    #[expect(clippy::disallowed_methods, reason = "sums do not depend on the order")]
+    #[expect(clippy::iter_over_hash_type, reason = "sums do not depend on the order")]
     pub(crate) fn counts(&self) -> StateCounts {
         let mut counts = StateCounts::default();
         for shard in &self.shards {

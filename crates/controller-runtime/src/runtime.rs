@@ -1,6 +1,5 @@
 //! What a reconciler uses: caches, queue, writes, and state for each key.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +10,9 @@ use kube_endpoint_api_writer::{
 use kube_endpoint_core_model::{ObjectKey, PlannedEvent, Pod, Service, Timestamp, Writes};
 use kube_endpoint_informer::{Cluster, PodEvent, Position};
 use kube_endpoint_tracker::CachePosition;
-use kube_endpoint_workqueue::{Disposition, WorkQueue};
+use kube_endpoint_workqueue::WorkQueue;
 use parking_lot::Mutex;
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -21,16 +20,10 @@ use tokio::time::Instant;
 use crate::failing::FailingKeys;
 use crate::key_state::KeyStates;
 use crate::metrics::Metrics;
+use crate::recent_writes::RecentForeignWrites;
 use crate::selection::Selection;
 use crate::take_over::TakeOver;
-use crate::{Cause, ForeignWrite, Outcome, Output, Reconciler, RuntimeOptions, StateCounts, SyncError};
-
-/// How long a sync waits for the cache at most: the event that it waits for may have come already, or may never come.
-const STALE_RETRY: Duration = Duration::from_secs(1);
-/// How long a key waits for the cache to show a deletion before it asks the server again.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// How long a pause lasts at most, whatever the API server asks for; up to a tenth of it is added.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+use crate::{Cause, ForeignWrite, Outcome, Output, Reconciler, RuntimeOptions, StateCounts};
 
 /// The runtime of one controller.
 pub struct Runtime<R: Reconciler> {
@@ -45,11 +38,12 @@ pub struct Runtime<R: Reconciler> {
     pub(crate) metrics: Metrics,
     pub(crate) take_over: TakeOver,
     cluster: Cluster,
-    events: EventRecorder,
+    pub(crate) events: EventRecorder,
     clock: Clock,
-    keys: KeyStates<R::State>,
+    pub(crate) keys: KeyStates<R::State>,
+    pub(crate) recent_foreign_writes: RecentForeignWrites,
     writes_after_failed_create: bool,
-    random: Mutex<ChaCha8Rng>,
+    pub(crate) random: Mutex<ChaCha8Rng>,
 }
 
 /// How carrying out a plan ended that did not fail.
@@ -82,6 +76,7 @@ impl<R: Reconciler> Runtime<R> {
         seed: u64,
     ) -> Self {
         let config = reconciler.config();
+        let writer = writer.with_sent_objects(cluster.sent_objects(R::Output::INFORMER_KIND).cloned());
         Self {
             queue: WorkQueue::new(config.queue_name, config.rate_limiter),
             writer: TrackedWriter::new(writer, seed),
@@ -94,6 +89,7 @@ impl<R: Reconciler> Runtime<R> {
             metrics: Metrics::register(config.queue_name),
             random: Mutex::new(ChaCha8Rng::seed_from_u64(seed)),
             keys: KeyStates::default(),
+            recent_foreign_writes: RecentForeignWrites::default(),
             writes_after_failed_create: config.writes_after_failed_create,
             reconciler,
             cluster,
@@ -161,11 +157,15 @@ impl<R: Reconciler> Runtime<R> {
             state.deferred = false;
             state.stale_since = None;
         });
+        self.writer.tracker().settle_updates(key, |object| {
+            let mut metadata = outputs.iter().map(|output| output.metadata());
+            metadata.find(|it| it.key() == *object).map(|it| it.resource_version)
+        });
         Ok(outputs)
     }
 
     /// The cached outputs of a key, and whether the cache does not show all of the key's own writes.
-    fn outputs(&self, key: &ObjectKey) -> (Vec<Arc<R::Output>>, bool) {
+    pub(crate) fn outputs(&self, key: &ObjectKey) -> (Vec<Arc<R::Output>>, bool) {
         // The position is read first: the objects are then at least as new.
         let position = self.position(&key.namespace);
         let outputs = R::Output::of_owner(&self.cluster, key);
@@ -173,73 +173,6 @@ impl<R: Reconciler> Runtime<R> {
         let uids = metadata.filter(|it| it.deletion_timestamp.is_none()).map(|it| &it.uid);
         let stale = self.writer.tracker().is_stale(key, position, uids);
         (outputs, stale)
-    }
-
-    /// If a key has waited for the cache for too long, logs that and waits no longer for deletions: should the server have
-    /// been wrong about an object that no longer exists, the next sync asks it again.
-    fn check_long_wait(&self, key: &ObjectKey) {
-        let now = Instant::now();
-        let since = self.keys.with(key, |state| *state.stale_since.get_or_insert(now));
-        if now - since < LONGEST_WAIT {
-            return;
-        }
-        self.keys.with(key, |state| state.stale_since = None);
-        tracing::warn!(
-            queue = self.queue.name(), %key, waited = ?(now - since),
-            "the cache does not show what was written for this key"
-        );
-        self.writer.tracker().forget_deleted(key);
-        self.cluster.request_version_check(R::Output::INFORMER_KIND, &key.namespace);
-    }
-
-    /// Call this after a delete found that the object no longer existed: the key is synced again when the cache shows that.
-    pub fn wait_for_deletion(&self, key: &ObjectKey) {
-        // The cache may have shown it before the delete was tried. Nothing else would tell the tracker then.
-        if self.outputs(key).1 {
-            self.defer(key);
-        }
-    }
-
-    /// Repeats the sync when the cache shows a change of the key's outputs, after a second at the latest.
-    pub fn defer(&self, key: &ObjectKey) -> Outcome {
-        self.keys.with(key, |state| state.deferred = true);
-        self.add_after(key.clone(), STALE_RETRY, Cause::StaleCache);
-        Outcome::Stale
-    }
-
-    /// Starts a sync that was deferred: the cache shows a change of the key's outputs.
-    pub(crate) fn resume(&self, key: &ObjectKey) {
-        if self.keys.with(key, |state| std::mem::take(&mut state.deferred)) {
-            self.add(key.clone(), Cause::StaleCache);
-        }
-    }
-
-    fn pause(&self, key: &ObjectKey, retry_after: Duration) -> Outcome {
-        let pause = self.jittered(retry_after.min(LONGEST_PAUSE), 0.1);
-        self.keys.with(key, |state| state.paused_until = Some(Instant::now() + pause));
-        self.add_after(key.clone(), pause, Cause::RetryAfter);
-        Outcome::Paused
-    }
-
-    /// A time and up to `share` of it more.
-    pub(crate) fn jittered(&self, time: Duration, share: f64) -> Duration {
-        time.mul_f64(1.0 + self.random.lock().random_range(0.0..share))
-    }
-
-    /// Whether a pause of the key has not ended yet. The sync is then repeated at its end.
-    fn is_paused(&self, key: &ObjectKey) -> bool {
-        let left = self.keys.with(key, |state| {
-            let left = state.paused_until?.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                state.paused_until = None;
-                return None;
-            }
-            Some(left)
-        });
-        if let Some(left) = left {
-            self.add_after(key.clone(), left, Cause::RetryAfter);
-        }
-        left.is_some()
     }
 
     /// The trigger time of a sync that writes outputs of a Service.
@@ -329,78 +262,10 @@ impl<R: Reconciler> Runtime<R> {
         Err(failures)
     }
 
-    /// After three conflicts in a row on an object whose cached version did not change, has the cache compared with the server.
-    /// A create of an object that exists is such a conflict too: the cache does not show the object.
-    fn count_conflicts(&self, key: &ObjectKey, failures: &[FailedWrite]) {
-        let conflict = failures.iter().find(|failed| match failed.error {
-            WriteError::Conflict(_) => failed.operation == Operation::Update,
-            WriteError::AlreadyExists(_) => !R::Output::GENERATES_NAMES,
-            _ => false,
-        });
-        let cached = conflict.map(|failed| {
-            let outputs = R::Output::of_owner(&self.cluster, key);
-            let metadata = outputs.iter().map(|output| output.metadata());
-            let version = metadata.filter(|it| it.key() == failed.object).map(|it| it.resource_version).max();
-            (failed.object.clone(), version.unwrap_or_default())
-        });
-        if self.keys.with(key, |state| state.conflicts.observe(cached)) {
-            tracing::info!(
-                queue = self.queue.name(), %key,
-                "conflicts go on though the cache does not change: comparing the cache with the server"
-            );
-            self.cluster.request_version_check(R::Output::INFORMER_KIND, &key.namespace);
-        }
-    }
-
     /// Records that a write succeeded, which may end an outage. [`Self::carry_out`] does so by itself.
     pub fn wrote(&self, operation: Operation) {
         if self.options.slow_retries {
             self.failing.wrote(operation, Instant::now());
-        }
-    }
-
-    /// Starts a sync because another client wrote these outputs of the key.
-    pub(crate) fn on_foreign_write(&self, key: &ObjectKey, write: ForeignWrite, outputs: &[&R::Output]) {
-        // The writes of the process that syncs it are none of ours.
-        if !self.is_selected(key) {
-            return;
-        }
-        let Some(delay) = self.reconciler.foreign_write_delay(self, write) else { return };
-        if !self.options.foreign_write_backoff || !self.has_synced() {
-            self.add_after(key.clone(), delay, Cause::ForeignWrite);
-            return;
-        }
-        let mut hasher = DefaultHasher::new();
-        write.hash(&mut hasher);
-        for output in outputs {
-            output.content_hash().hash(&mut hasher);
-        }
-        let content = hasher.finish();
-        let answer = self.keys.with(key, |state| state.foreign.seen(content, Instant::now()));
-        if answer.came_back {
-            self.metrics.foreign_write_conflicts.increment(1);
-        }
-        // A deletion leaves nothing in place, so the first one is answered at once.
-        let deleted = matches!(write, ForeignWrite::Deleted | ForeignWrite::DeletedUnseen);
-        let delay = if deleted && answer.is_new { delay } else { delay.max(answer.delay) };
-        if answer.report {
-            self.report_conflict(key, delay);
-        }
-        self.add_after(key.clone(), delay, Cause::ForeignWrite);
-    }
-
-    fn report_conflict(&self, key: &ObjectKey, delay: Duration) {
-        let kind = R::Output::KIND;
-        tracing::warn!(
-            queue = self.queue.name(), %key, kind, ?delay,
-            "another client repeats a change that was corrected; the next corrections wait longer"
-        );
-        if let Some(service) = self.cluster.service(key) {
-            let message = format!(
-                "Another client repeats a change of the {kind} objects of Service {key} that was corrected; \
-                 the next corrections wait longer, up to 5 minutes"
-            );
-            self.events.record((&*service).into(), &PlannedEvent::warning("ForeignWriteConflict", message));
         }
     }
 
@@ -464,91 +329,5 @@ impl<R: Reconciler> Runtime<R> {
         let failing = self.failing.len();
         let leftovers = self.selection.len();
         StateCounts { outstanding_writes: owners + objects, failing, leftovers, ..self.keys.counts() }
-    }
-
-    /// One sync, with its errors sorted.
-    pub(crate) async fn sync(&self, key: &ObjectKey) -> Result<Outcome, SyncError> {
-        if !self.is_selected(key) {
-            self.reconciler.release(self, key);
-            return Ok(Outcome::Done);
-        }
-        // A process that does not hold the lease writes nothing, so its syncs wait.
-        self.writer.writer().fence().opened().await;
-        let began = Instant::now();
-        let dry_run = self.writer.writer().dry_run();
-        if let Some(dry_run) = dry_run {
-            dry_run.begin(key);
-        }
-        let mut was_compared = self.is_compared(key);
-        let mut result = self.reconciler.sync(self, key).await;
-        // The first sync after a take-over may end with a comparison of the outputs; the next one carries the plan out.
-        while self.is_compared(key) && !std::mem::replace(&mut was_compared, true) {
-            result = self.reconciler.sync(self, key).await;
-        }
-        if let Some(dry_run) = dry_run
-            && let Some(delay) = dry_run.end(key, matches!(result, Ok(Outcome::Done)))
-        {
-            self.queue.add_after(key.clone(), delay);
-        }
-        self.keys.with(key, |state| state.foreign.synced(began));
-        let error = match result {
-            Ok(outcome) => return Ok(outcome),
-            Err(error) => error,
-        };
-        if error.writes().iter().any(|failed| failed.error == WriteError::Fenced) {
-            self.add(key.clone(), Cause::Retry);
-            return Ok(Outcome::Fenced);
-        }
-        for FailedWrite { error, .. } in error.writes() {
-            if let WriteError::Busy { message, retry_after: Some(pause), .. } = error {
-                tracing::info!(queue = self.queue.name(), %key, message, ?pause, "the API server asked for a pause");
-                return Ok(self.pause(key, *pause));
-            }
-        }
-        if !error.writes().is_empty() && error.writes().iter().all(waits_for_cache::<R::Output>) {
-            tracing::info!(queue = self.queue.name(), %key, %error, "the cache is behind");
-            return Ok(self.defer(key));
-        }
-        // The Service of a create no longer exists. Nobody needs an event about that.
-        if error.writes().iter().any(|failed| matches!(failed.error, WriteError::CacheBehind(_))) {
-            self.failing.failed(key, &error, Instant::now());
-            return Err(error);
-        }
-        let is_new = !self.options.slow_retries || self.failing.failed(key, &error, Instant::now());
-        if is_new && let Some((subject, event)) = error.event() {
-            self.events.record(subject.clone(), event);
-        }
-        Err(error)
-    }
-
-    /// Records what became of a key after its sync.
-    pub(crate) fn settled(&self, key: &ObjectKey, disposition: Disposition) {
-        let slow = match disposition {
-            Disposition::Forgotten => self.failing.forget(key),
-            Disposition::RetriedSlowly => {
-                let (count, is_new) = self.failing.retried_slowly(key, Instant::now());
-                if is_new {
-                    tracing::error!(
-                        queue = self.queue.name(), %key,
-                        "all retries failed; the key is retried every five minutes until it succeeds"
-                    );
-                }
-                Some(count)
-            }
-            Disposition::PutOff | Disposition::Retried { .. } | Disposition::Dropped => None,
-        };
-        if let Some(count) = slow {
-            self.metrics.slow_retry_keys.set(u32::try_from(count).unwrap_or(u32::MAX));
-        }
-    }
-}
-
-/// Whether a failure means no more than that the cache is behind, and the tracker knows what it has to show: an object
-/// exists whose create was not answered, or the object to update no longer exists.
-fn waits_for_cache<O: Output>(failed: &FailedWrite) -> bool {
-    match failed.error {
-        WriteError::AlreadyExists(_) => O::GENERATES_NAMES,
-        WriteError::CacheBehind(_) => failed.operation == Operation::Update,
-        _ => false,
     }
 }

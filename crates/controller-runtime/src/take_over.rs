@@ -7,7 +7,7 @@
 //! are compared with the API server's before the first write for this key, until the cache has read as far as the server
 //! was when the lease was taken.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub(crate) struct TakeOver {
 struct Unread {
     until: ResourceVersion,
     /// The epoch of each namespace that is listed by itself, or of all, when the lease was taken.
-    epochs: HashMap<Text, u64>,
+    epochs: BTreeMap<Text, u64>,
     /// Keys whose outputs were the same in the cache and on the server. The cache has shown the leader's writes since.
     compared: HashSet<ObjectKey>,
 }
@@ -67,7 +67,7 @@ impl<R: Reconciler> Runtime<R> {
     /// Records that the cache of the outputs may not show everything up to this version of the server.
     pub(crate) fn expect_unread(&self, until: ResourceVersion) {
         let epoch = |namespace: &Text| (namespace.clone(), self.position(namespace).epoch);
-        let mut epochs: HashMap<Text, u64> = self.cluster().view().namespaces().map(epoch).collect();
+        let mut epochs: BTreeMap<Text, u64> = self.cluster().view().namespaces().map(epoch).collect();
         if epochs.is_empty() {
             epochs.extend([epoch(&Text::default())]);
         }

@@ -1,11 +1,14 @@
 //! Interning of strings that many objects repeat: label keys and values, whole label sets, node names, namespaces.
 
+mod recent;
+
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::pod::{ContainerPort, ContainerPorts};
 use crate::{StringMap, Text};
+use recent::Recent;
 
 /// A view whose repeated parts can be shared.
 pub trait Intern {
@@ -20,6 +23,7 @@ pub struct Interner {
     texts: HashSet<Text>,
     maps: HashSet<Arc<[(Text, Text)]>>,
     ports: HashSet<Arc<[ContainerPort]>>,
+    recent: Recent,
     sweep_at: usize,
 }
 
@@ -30,6 +34,27 @@ impl Interner {
     pub fn text(&mut self, text: &mut Text) {
         share(&mut self.texts, text);
         self.sweep_when_grown();
+    }
+
+    /// Returns the shared copy of a string. Copies it only if there is none.
+    pub fn shared(&mut self, text: &str) -> Text {
+        if text.is_empty() {
+            return Text::default();
+        }
+        if let Some(recent) = self.recent.text(text) {
+            return Arc::clone(recent);
+        }
+        let shared = match self.texts.get(text) {
+            Some(shared) => Arc::clone(shared),
+            None => {
+                let shared = Text::from(text);
+                self.texts.insert(Arc::clone(&shared));
+                self.sweep_when_grown();
+                shared
+            }
+        };
+        self.recent.add_text(&shared);
+        shared
     }
 
     /// Shares an optional string.
@@ -56,6 +81,36 @@ impl Interner {
         self.sweep_when_grown();
     }
 
+    /// Returns the shared map of these pairs. If a key occurs twice, the later value wins.
+    pub fn map_of(&mut self, pairs: Vec<(&str, &str)>) -> StringMap {
+        if pairs.is_empty() {
+            return StringMap::default();
+        }
+        let is_sorted = pairs.is_sorted_by(|(one, _), (next, _)| one < next);
+        let pairs: Vec<(Text, Text)> =
+            pairs.into_iter().map(|(key, value)| (self.shared(key), self.shared(value))).collect();
+        // The API server sends maps sorted.
+        if !is_sorted {
+            let mut map: StringMap = pairs.into_iter().collect();
+            self.map(&mut map);
+            return map;
+        }
+        if let Some(recent) = self.recent.map(&pairs) {
+            return recent.clone();
+        }
+        let shared = match self.maps.get(pairs.as_slice()) {
+            Some(shared) => StringMap(Arc::clone(shared)),
+            None => {
+                let shared = StringMap(pairs.into());
+                self.maps.insert(Arc::clone(&shared.0));
+                self.sweep_when_grown();
+                shared
+            }
+        };
+        self.recent.add_map(&shared);
+        shared
+    }
+
     /// Shares the ports of a pod.
     pub fn ports(&mut self, ports: &mut ContainerPorts) {
         share(&mut self.ports, &mut ports.0);
@@ -74,6 +129,7 @@ impl Interner {
 
     /// Drops the parts that no view uses.
     pub fn sweep(&mut self) {
+        self.recent.clear();
         self.maps.retain(|map| Arc::strong_count(map) > 1);
         self.ports.retain(|ports| Arc::strong_count(ports) > 1);
         self.texts.retain(|text| Arc::strong_count(text) > 1);
@@ -119,6 +175,38 @@ mod tests {
         assert!(Arc::ptr_eq(&one.labels.0, &two.labels.0));
         assert!(Arc::ptr_eq(&one.ports.0, &two.ports.0));
         assert!(Arc::ptr_eq(one.node_name.as_ref().unwrap(), two.node_name.as_ref().unwrap()));
+    }
+
+    #[test]
+    fn a_string_and_a_map_are_found_before_they_are_copied() {
+        let mut interner = Interner::default();
+        let mut text: Text = "node-1".into();
+        interner.text(&mut text);
+        let mut map: StringMap = [("a", "node-1"), ("b", "")].into_iter().collect();
+        interner.map(&mut map);
+        // The second time, they are among the recent ones.
+        for _ in 0..2 {
+            assert!(Arc::ptr_eq(&interner.shared("node-1"), &text));
+            assert_eq!(&*interner.shared(""), "");
+            for pairs in [vec![("a", "node-1"), ("b", "")], vec![("b", ""), ("a", "x"), ("a", "node-1")]] {
+                assert!(Arc::ptr_eq(&interner.map_of(pairs).0, &map.0));
+            }
+            assert!(interner.map_of(Vec::new()).is_empty());
+            assert_ne!(interner.map_of(vec![("a", "node-1")]), map);
+        }
+    }
+
+    #[test]
+    fn recent_parts_do_not_pile_up() {
+        let mut interner = Interner::default();
+        for number in 0..10 * FIRST_SWEEP {
+            let (text, other) = (format!("{number}"), format!("{number}-of-a-longer-name"));
+            assert_eq!(*interner.shared(&text), text);
+            assert_eq!(interner.map_of(vec![(&other, &text)]), [(&*other, &*text)].into_iter().collect());
+            assert!(interner.len() <= 2 * FIRST_SWEEP, "{}", interner.len());
+        }
+        interner.sweep();
+        assert_eq!(interner.len(), 0);
     }
 
     #[test]

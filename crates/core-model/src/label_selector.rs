@@ -89,42 +89,41 @@ impl Requirement {
     }
 
     fn parse(text: &str) -> Result<Self, InvalidLabelSelector> {
-        let text = text.trim();
-        let invalid = || InvalidLabelSelector::Requirement(text.to_owned());
-        if let Some(key) = text.strip_prefix('!') {
-            return Self::new(key, Condition::DoesNotExist);
-        }
-        let one = |value: &str| Ok(BTreeSet::from([checked_value(value)?]));
-        if let Some((key, value)) = text.split_once("!=") {
-            return Self::new(key, Condition::NotIn(one(value)?));
-        }
-        if let Some((key, value)) = text.split_once("==").or_else(|| text.split_once('=')) {
-            return Self::new(key, Condition::In(one(value)?));
-        }
-        let integer = |value: &str| {
-            value.trim().parse().map_err(|_| InvalidLabelSelector::Integer(value.trim().to_owned()))
+        use Token::{Symbol, Word};
+
+        let invalid = || InvalidLabelSelector::Requirement(text.trim_matches(is_space).to_owned());
+        // A value that is missing is empty.
+        let value = |tokens: &[Token<'_>]| match tokens {
+            [] => checked_value(""),
+            [Word(value)] => checked_value(value),
+            _ => Err(invalid()),
         };
-        if let Some((key, value)) = text.split_once('>') {
-            return Self::new(key, Condition::GreaterThan(integer(value)?));
-        }
-        if let Some((key, value)) = text.split_once('<') {
-            return Self::new(key, Condition::LessThan(integer(value)?));
-        }
-        let Some((head, list)) = text.split_once('(') else {
-            return if text.is_empty() { Err(invalid()) } else { Self::new(text, Condition::Exists) };
+        let one = |tokens: &[Token<'_>]| Ok(BTreeSet::from([value(tokens)?]));
+        let list = |tokens: &[Token<'_>]| {
+            tokens.split(|token| *token == Symbol(",")).map(value).collect::<Result<BTreeSet<_>, _>>()
         };
-        let list = list.strip_suffix(')').ok_or_else(invalid)?;
-        let values = list.split(',').map(checked_value).collect::<Result<_, _>>()?;
-        let mut words = head.split_whitespace();
-        match (words.next(), words.next(), words.next()) {
-            (Some(key), Some("in"), None) => Self::new(key, Condition::In(values)),
-            (Some(key), Some("notin"), None) => Self::new(key, Condition::NotIn(values)),
+        let integer = |tokens: &[Token<'_>]| {
+            let value = value(tokens)?;
+            value.parse().map_err(|_| InvalidLabelSelector::Integer(value))
+        };
+        match tokens(text).as_slice() {
+            [Word(key)] => Self::new(key, Condition::Exists),
+            [Symbol("!"), Word(key)] => Self::new(key, Condition::DoesNotExist),
+            [Word(key), Symbol("=" | "=="), value @ ..] => Self::new(key, Condition::In(one(value)?)),
+            [Word(key), Symbol("!="), value @ ..] => Self::new(key, Condition::NotIn(one(value)?)),
+            [Word(key), Symbol(">"), value @ ..] => Self::new(key, Condition::GreaterThan(integer(value)?)),
+            [Word(key), Symbol("<"), value @ ..] => Self::new(key, Condition::LessThan(integer(value)?)),
+            [Word(key), Word("in"), Symbol("("), values @ .., Symbol(")")] => {
+                Self::new(key, Condition::In(list(values)?))
+            }
+            [Word(key), Word("notin"), Symbol("("), values @ .., Symbol(")")] => {
+                Self::new(key, Condition::NotIn(list(values)?))
+            }
             _ => Err(invalid()),
         }
     }
 
     fn new(key: &str, condition: Condition) -> Result<Self, InvalidLabelSelector> {
-        let key = key.trim();
         let (prefix, name) = key.rsplit_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
         let is_subdomain = |text: &str| {
             let of_dns = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
@@ -149,9 +148,44 @@ fn is_name(text: &str) -> bool {
     text.len() <= 63 && ends_with(text, |byte| byte.is_ascii_alphanumeric(), |byte| b"-_.".contains(&byte))
 }
 
+/// A part of a requirement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token<'a> {
+    Word(&'a str),
+    Symbol(&'static str),
+}
+
+/// The longer ones come first.
+const SYMBOLS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
+
+/// White space, as apimachinery's lexer has it.
+fn is_space(character: char) -> bool {
+    matches!(character, ' ' | '\t' | '\r' | '\n')
+}
+
+fn tokens(text: &str) -> Vec<Token<'_>> {
+    let ends_word = |character: char| is_space(character) || "=!(),><".contains(character);
+    let mut tokens = Vec::new();
+    let mut rest = text.trim_start_matches(is_space);
+    while !rest.is_empty() {
+        let length = match SYMBOLS.into_iter().find(|symbol| rest.starts_with(symbol)) {
+            Some(symbol) => {
+                tokens.push(Token::Symbol(symbol));
+                symbol.len()
+            }
+            None => {
+                let (word, _) = rest.split_at(rest.find(ends_word).unwrap_or(rest.len()));
+                tokens.push(Token::Word(word));
+                word.len()
+            }
+        };
+        rest = rest[length..].trim_start_matches(is_space);
+    }
+    tokens
+}
+
 /// A value of a label, which may be empty.
 fn checked_value(text: &str) -> Result<String, InvalidLabelSelector> {
-    let text = text.trim();
     if text.is_empty() || is_name(text) {
         return Ok(text.to_owned());
     }
@@ -180,7 +214,7 @@ impl FromStr for LabelSelector {
     type Err = InvalidLabelSelector;
 
     fn from_str(text: &str) -> Result<Self, InvalidLabelSelector> {
-        if text.trim().is_empty() {
+        if text.chars().all(is_space) {
             return Ok(Self(Arc::new([])));
         }
         let parts: Result<Vec<_>, _> = requirements(text).into_iter().map(Requirement::parse).collect();
@@ -253,6 +287,10 @@ mod tests {
         check("a>3", "a=4", true);
         check("a>3", "a=3", false);
         check("a<3", "a=-1", true);
+        check("a=,b=c", "a= b=c", true);
+        check("a in ()", "a=", true);
+        check("a in (b,)", "a=", true);
+        check("in in (in,notin)", "in=notin", true);
         check("a<3", "a=x", false);
         check("example.com/a-b=c,!d, e in (f,g)", "example.com/a-b=c e=g", true);
         check("example.com/a-b=c,!d, e in (f,g)", "example.com/a-b=c e=g d=", false);
@@ -269,8 +307,23 @@ mod tests {
     fn errors_say_what_to_write() {
         let error = |text: &str| text.parse::<LabelSelector>().unwrap_err().to_string();
         let texts = [
-            "a,,b", "a in b", "a in (b", "a is (b)", "A B=c", "-a=b", "a=b c", "a=-", "a>x", "Ex_/a=b",
-            "a/b/=c", "=",
+            "a,,b",
+            "a in b",
+            "a in (b",
+            "a is (b)",
+            "A B=c",
+            "-a=b",
+            "a=b c",
+            "a=-",
+            "a>x",
+            "Ex_/a=b",
+            "a/b/=c",
+            "=",
+            "a<-1",
+            "a,",
+            "a in (b c)",
+            "a=b!c",
+            "a\u{a0}=b",
         ];
         insta::assert_snapshot!(texts.map(|text| format!("{text}: {}", error(text))).join("\n"));
     }

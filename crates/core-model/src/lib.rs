@@ -23,6 +23,7 @@ pub mod node;
 mod partial;
 pub mod pod;
 pub mod port;
+pub mod protobuf;
 pub mod publish;
 pub mod quantity;
 pub mod repack;

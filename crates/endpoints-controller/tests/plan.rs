@@ -208,6 +208,19 @@ fn services_without_selector_get_no_endpoints() {
 
 /// Changes of the existing object, and whether the controller writes because of them.
 #[test]
+fn a_headless_label_that_is_left_of_a_service_of_the_same_name_is_removed_unless_as_upstream() {
+    let (web, pods) = (service(&[("http", "80")]), arcs([pod("a", &["10.0.0.1"])]));
+    for (options, writes) in [(PlanOptions::default(), true), (PlanOptions::upstream(), false)] {
+        let mut existing = synced(&web, &pods, &options);
+        existing.metadata.labels = existing.metadata.labels.with(LABEL_HEADLESS, "");
+        let plan = run(&web, &pods, Some(&existing), &options);
+        assert_eq!(!plan.is_empty(), writes, "{options:?}");
+        let labels = plan.writes.update.iter().map(|it| it.metadata.labels.get(LABEL_HEADLESS));
+        assert!(labels.flatten().next().is_none(), "{plan}");
+    }
+}
+
+#[test]
 fn what_counts_as_a_change() {
     let web = service(&[("http", "80"), ("named", "web")]);
     let pods = arcs([
@@ -248,7 +261,6 @@ fn what_counts_as_a_change() {
         |it| it.metadata.annotations = it.metadata.annotations.with(ANNOTATION_TRIGGER_TIME, "x"),
         false,
     );
-    check("headless label", |it| it.metadata.labels = it.metadata.labels.with(LABEL_HEADLESS, ""), false);
     check("an address less", |it| drop(it.subsets[0].addresses.pop()), true);
     check("a node", |it| it.subsets[0].addresses[0].node_name = Some("x".into()), true);
     check("a hostname", |it| it.subsets[0].addresses[0].hostname = "x".into(), true);

@@ -19,7 +19,8 @@ pub struct ControllerOptions {
     /// Gate `NodeZoneResync`: Services with endpoints on a node are synced when its zone appears or changes, and Services
     /// whose topology hints were withdrawn when the zones allow hints again.
     pub node_zone_resync: bool,
-    /// Gate `MissingNodeResync`: Services that left out pods because their node was not known are synced when it appears.
+    /// Gate `MissingNodeResync`: Services with pods on a node are synced when the node appears, and a minute after it is
+    /// deleted.
     pub missing_node_resync: bool,
     /// Gate `WritesAfterFailedCreate`: when a slice cannot be created, updates and deletes that only remove endpoints or make
     /// them unready are still carried out. Upstream ends the sync there.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, ResourceVersion};
 
 use crate::cluster::Store;
+use crate::doubts::Contradiction;
 use crate::table::{Indexed, Table};
 use crate::{Change, Cluster, Handler, Object, Scope, StreamEvent};
 
@@ -114,10 +115,12 @@ impl Cluster {
                 self.remove::<T>(store, scope, &key, resource_version, deliver);
             }
             StreamEvent::Restarted { items, undecodable, resource_version } => {
-                let (table, changes) = replaced(&store.table.read(), scope, items, undecodable);
+                let position = self.inner.progress.position(T::KIND, scope).version;
+                let (table, changes, contradicts) =
+                    replaced(&store.table.read(), scope, items, undecodable, position);
                 let before = store.table.write().replace(scope, table);
                 metrics.restarted.increment(1);
-                self.restart::<T>(scope, resource_version);
+                self.restart::<T>(scope, resource_version, contradicts, &changes);
                 changes.into_iter().for_each(deliver);
                 self.mark_synced::<T>(scope);
                 drop(before);
@@ -169,10 +172,25 @@ impl Cluster {
         }
     }
 
-    /// Moves the position of a list and watch to the version of a complete list, which may be lower.
-    pub(crate) fn restart<T: Object>(&self, scope: &Scope, version: ResourceVersion) {
-        if !version.is_none() {
-            self.inner.progress.restart(T::KIND, scope, version);
+    /// Moves the position of a list and watch to the version of a complete list, which may be lower. `changes` are those from
+    /// the store to the list, and `contradicts` whether an object of the list [`contradicts`] the store.
+    pub(crate) fn restart<T: Object>(
+        &self,
+        scope: &Scope,
+        version: ResourceVersion,
+        contradicts: bool,
+        changes: &[Change<T>],
+    ) {
+        let deleted = changes.iter().filter(|change| change.new.is_none());
+        let deleted: Vec<ObjectKey> =
+            deleted.filter_map(|change| change.old.as_ref()).map(|old| old.key()).collect();
+        let contradiction = Contradiction::new(contradicts, deleted.iter());
+        if !version.is_none() && self.inner.progress.restart(T::KIND, scope, version, &contradiction) {
+            tracing::warn!(
+                resource = T::KIND.name(), namespace = scope.namespace(), %version,
+                "a list contradicts what the watch has sent before: the API server's storage was set back, \
+                 so all kinds are listed again"
+            );
         }
         self.metrics(T::KIND).objects.set(self.count(T::KIND) as f64);
         self.record_lowest_position::<T>();
@@ -190,19 +208,30 @@ impl Cluster {
     }
 }
 
-/// Compares a complete list with the part of the previous table that it replaces. Returns the new part and the changes to
-/// notify handlers of. Unchanged objects are shared with the previous table; undecodable ones keep their last view.
+/// Whether an object of a list contradicts a store that has read up to `position`: the store must have shown this version, and
+/// shows another one or none.
+pub(crate) fn contradicts<T: Object>(old: Option<&Arc<T>>, new: &T, position: ResourceVersion) -> bool {
+    let version = new.resource_version();
+    !version.is_none() && version <= position && old.is_none_or(|old| old.resource_version() != version)
+}
+
+/// Compares a complete list with the part of the previous table that it replaces. Returns the new part, the changes to
+/// notify handlers of, and whether an object [`contradicts`] a store with this position. Unchanged objects are
+/// shared with the previous table; undecodable ones keep their last view.
 fn replaced<T: Indexed>(
     before: &Table<T>,
     scope: &Scope,
     items: Vec<T>,
     undecodable: Vec<ObjectKey>,
-) -> (Table<T>, Vec<Change<T>>) {
+    position: ResourceVersion,
+) -> (Table<T>, Vec<Change<T>>, bool) {
     let mut table = Table::default();
     let mut changes = Vec::new();
+    let mut contradicted = false;
     for new in items {
         let key = new.key();
         let old = before.get(&key.namespace, &key.name);
+        contradicted |= contradicts(old, &new, position);
         let update = Update::of(new, old);
         if update.notifies() {
             changes.push(Change { old: old.cloned(), new: Some(Arc::clone(update.item())) });
@@ -222,5 +251,5 @@ fn replaced<T: Indexed>(
             changes.push(Change { old: Some(Arc::clone(old)), new: None });
         }
     }
-    (table, changes)
+    (table, changes, contradicted)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::change::PodChange;
 use kube_endpoint_core_model::{ObjectKey, Pod, ResourceVersion, Service};
 
-use crate::apply::Update;
+use crate::apply::{Update, contradicts};
 use crate::cluster::PodServiceEvent;
 use crate::{Change, Cluster, Kind, Object, PodEvent, Scope, StreamEvent};
 
@@ -92,19 +92,21 @@ impl Cluster {
         version: ResourceVersion,
     ) {
         let index = &self.inner.index;
-        let (now, changes) = {
+        let position = self.inner.progress.position(Kind::Pods, scope).version;
+        let (now, changes, contradicts) = {
             // The serial queue is the only writer, so a long read lock blocks no other writer.
             let before = index.read();
-            let (pods, mut changes) = compared(items, undecodable, |key| before.pod(key).cloned());
+            let (pods, mut changes, contradicts) =
+                compared(items, undecodable, position, |key| before.pod(key).cloned());
             let now = before.part(scope, before.services_in(scope).cloned(), pods.into_iter());
             for old in before.pods_in(scope).filter(|old| now.pod(&old.key).is_none()) {
                 changes.push(Change { old: Some(Arc::clone(old)), new: None });
             }
-            (now, changes)
+            (now, changes, contradicts)
         };
         let before = index.write().replace(scope, now);
         self.metrics(Pod::KIND).restarted.increment(1);
-        self.restart::<Pod>(scope, version);
+        self.restart::<Pod>(scope, version, contradicts, &changes);
         for change in changes {
             let changed = changed(change.old.as_deref(), change.new.as_deref());
             let (mut left, mut joined) = (Vec::new(), Vec::new());
@@ -185,18 +187,20 @@ impl Cluster {
         version: ResourceVersion,
     ) {
         let index = &self.inner.index;
-        let (now, changes) = {
+        let position = self.inner.progress.position(Kind::Services, scope).version;
+        let (now, changes, contradicts) = {
             let before = index.read();
-            let (services, mut changes) = compared(items, undecodable, |key| before.service(key).cloned());
+            let (services, mut changes, contradicts) =
+                compared(items, undecodable, position, |key| before.service(key).cloned());
             let now = before.part(scope, services.into_iter(), before.pods_in(scope).cloned());
             for old in before.services_in(scope).filter(|old| now.service(&old.key).is_none()) {
                 changes.push(Change { old: Some(Arc::clone(old)), new: None });
             }
-            (now, changes)
+            (now, changes, contradicts)
         };
         let before = index.write().replace(scope, now);
         self.metrics(Service::KIND).restarted.increment(1);
-        self.restart::<Service>(scope, version);
+        self.restart::<Service>(scope, version, contradicts, &changes);
         for change in &changes {
             self.notify_service(change);
         }
@@ -212,25 +216,29 @@ impl Cluster {
 }
 
 /// Compares a complete list with the store. Returns the objects to store, shared with the store where they are unchanged,
-/// and the changes to notify handlers of, without deletions. Undecodable objects keep their last view.
+/// the changes to notify handlers of, without deletions, and whether an object [`contradicts`] a store with this position.
+/// Undecodable objects keep their last view.
 fn compared<T: Object>(
     items: Vec<T>,
     undecodable: &[ObjectKey],
+    position: ResourceVersion,
     get: impl Fn(&ObjectKey) -> Option<Arc<T>>,
-) -> (Vec<Arc<T>>, Vec<Change<T>>) {
+) -> (Vec<Arc<T>>, Vec<Change<T>>, bool) {
+    let mut contradicted = false;
     let mut kept = Vec::with_capacity(items.len());
     let mut changes = Vec::new();
     // Previous views come first, so that a decoded one of the same name replaces them.
     kept.extend(undecodable.iter().filter_map(&get));
     for new in items {
         let old = get(&new.key());
+        contradicted |= contradicts(old.as_ref(), &new, position);
         let update = Update::of(new, old.as_ref());
         kept.push(Arc::clone(update.item()));
         if update.notifies() {
             changes.push(Change { old, new: Some(Arc::clone(update.item())) });
         }
     }
-    (kept, changes)
+    (kept, changes, contradicted)
 }
 
 fn changed(old: Option<&Pod>, new: Option<&Pod>) -> PodChange {

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, Node, NodeLookup, ObjectKey, Pod, ResourceVersion, Service,
 };
+use kube_endpoint_tracker::SentObjects;
 use parking_lot::RwLock;
 
 use crate::metrics::{KindMetrics, describe};
@@ -37,6 +38,8 @@ pub(crate) struct Inner {
     /// Whether it was logged that the server does not select shards.
     pub(crate) shard_warned: AtomicBool,
     pub(crate) turns: Turns,
+    sent_endpoint_slices: Arc<SentObjects>,
+    sent_endpoints: Arc<SentObjects>,
     handlers: RwLock<Arc<[Arc<dyn Handler>]>>,
     metrics: [KindMetrics; Kind::ALL.len()],
 }
@@ -89,6 +92,8 @@ impl Cluster {
                 view,
                 shard_warned: AtomicBool::new(false),
                 turns: Turns::default(),
+                sent_endpoint_slices: Arc::default(),
+                sent_endpoints: Arc::default(),
                 handlers: RwLock::new(Arc::new([])),
                 metrics: Kind::ALL.map(KindMetrics::new),
             }),
@@ -127,6 +132,15 @@ impl Cluster {
             if let Some(lag) = self.inner.progress.lag(kind) {
                 self.metrics(kind).lag.set(lag.as_secs_f64());
             }
+        }
+    }
+
+    /// The objects of a kind that were sent to the server and not seen yet; none for kinds that no controller writes.
+    pub fn sent_objects(&self, kind: Kind) -> Option<&Arc<SentObjects>> {
+        match kind {
+            Kind::EndpointSlices => Some(&self.inner.sent_endpoint_slices),
+            Kind::Endpoints => Some(&self.inner.sent_endpoints),
+            Kind::Pods | Kind::Services | Kind::Nodes => None,
         }
     }
 

@@ -1,15 +1,17 @@
-//! Decodes list pages and watch events, straight from the text into views, one object at a time.
+//! Decodes list pages and watch events in JSON, and objects in either format, straight from the bytes into views, one object
+//! at a time.
 
 use std::borrow::Cow;
 
 use kube::core::Status;
+use kube_endpoint_core_model::protobuf::{self, Identity};
 use kube_endpoint_core_model::{Interner, ObjectKey, ResourceVersion};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::Object;
-use crate::error::{ListWatchError, excerpt};
+use crate::error::{ListWatchError, excerpt, message};
 
 /// What can be read of an object that cannot be decoded.
 #[derive(Debug, PartialEq)]
@@ -32,12 +34,20 @@ pub(crate) struct Page {
     pub(crate) shard_selector: Option<String>,
 }
 
+/// An encoded object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Raw<'a> {
+    Json(&'a RawValue),
+    /// Without its envelope.
+    Protobuf(&'a [u8]),
+}
+
 /// An event of a watch.
 #[derive(Debug)]
 pub(crate) enum Line<'a> {
-    Added(&'a RawValue),
-    Modified(&'a RawValue),
-    Deleted(&'a RawValue),
+    Added(Raw<'a>),
+    Modified(Raw<'a>),
+    Deleted(Raw<'a>),
     Bookmark { resource_version: ResourceVersion, ends_initial_events: bool },
 }
 
@@ -102,14 +112,16 @@ struct RawBookmarkAnnotations<'a> {
     ends_initial_events: Option<Cow<'a, str>>,
 }
 
+const NO_NAME: &str = "it has no name";
+
 /// The text of a response. Invalid UTF-8 is replaced, so that it affects one object and not all of them.
 pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
 /// The text of one item of a list.
-pub(crate) fn raw(text: &str) -> Result<&RawValue, ListWatchError> {
-    serde_json::from_str(text).map_err(|error| invalid_response(&error, text))
+pub(crate) fn raw(text: &str) -> Result<Raw<'_>, ListWatchError> {
+    serde_json::from_str(text).map(Raw::Json).map_err(|error| invalid_response(&error, text))
 }
 
 /// Decodes a page of a list. Its items are skipped.
@@ -120,7 +132,7 @@ pub(crate) fn page<T: Object>(text: &str) -> Result<Page, ListWatchError> {
         return Err(status(text, 500));
     }
     if page.kind != list_kind {
-        let kind = page.kind;
+        let kind = excerpt(page.kind.as_bytes());
         return Err(ListWatchError::InvalidResponse(format!(
             "received a {kind:?}, expected a {list_kind:?}"
         )));
@@ -147,9 +159,9 @@ pub(crate) fn line(text: &str) -> Result<Line<'_>, ListWatchError> {
         }
     };
     Ok(match r#type {
-        LineType::Added => Line::Added(object),
-        LineType::Modified => Line::Modified(object),
-        LineType::Deleted => Line::Deleted(object),
+        LineType::Added => Line::Added(Raw::Json(object)),
+        LineType::Modified => Line::Modified(Raw::Json(object)),
+        LineType::Deleted => Line::Deleted(Raw::Json(object)),
         LineType::Bookmark => {
             let RawBookmark { metadata } =
                 serde_json::from_str(object.get()).map_err(|error| invalid_response(&error, text))?;
@@ -167,14 +179,31 @@ pub(crate) fn line(text: &str) -> Result<Line<'_>, ListWatchError> {
 }
 
 /// Decodes an object into its view and interns its strings.
-pub(crate) fn object<T: Object>(raw: &RawValue, interner: &mut Interner) -> Result<T, Undecodable> {
+pub(crate) fn object<T: Object>(raw: Raw<'_>, interner: &mut Interner) -> Result<T, Undecodable> {
+    match raw {
+        Raw::Json(raw) => json_object(raw, interner),
+        Raw::Protobuf(bytes) => protobuf_object(bytes, interner),
+    }
+}
+
+fn protobuf_object<T: Object>(bytes: &[u8], interner: &mut Interner) -> Result<T, Undecodable> {
+    let error = match T::from_protobuf(bytes, interner) {
+        Ok(view) if view.has_name() => return Ok(view),
+        Ok(_) => NO_NAME.to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let Identity { key, resource_version, .. } = protobuf::identity(bytes);
+    Err(Undecodable { key, resource_version, error })
+}
+
+fn json_object<T: Object>(raw: &RawValue, interner: &mut Interner) -> Result<T, Undecodable> {
     let error = match serde_json::from_str::<T>(raw.get()) {
-        Ok(mut view) if !view.key().name.is_empty() => {
+        Ok(mut view) if view.has_name() => {
             view.intern(interner);
             return Ok(view);
         }
-        Ok(_) => "it has no name".to_owned(),
-        Err(error) => error.to_string(),
+        Ok(_) => NO_NAME.to_owned(),
+        Err(error) => message(&error.to_string()),
     };
     // Only invalid objects are parsed a second time, into a generic tree.
     let tree: serde_json::Value = serde_json::from_str(raw.get()).unwrap_or_default();
@@ -197,5 +226,36 @@ fn status(text: &str, code: u16) -> ListWatchError {
 }
 
 fn invalid_response(error: &serde_json::Error, text: &str) -> ListWatchError {
-    ListWatchError::InvalidResponse(format!("{error}: {}", excerpt(text.as_bytes())))
+    ListWatchError::InvalidResponse(format!("{}: {}", message(&error.to_string()), excerpt(text.as_bytes())))
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_endpoint_core_model::{EndpointSlice, Pod};
+
+    use super::*;
+
+    /// They go to the log and to the status page.
+    #[test]
+    fn errors_do_not_repeat_a_megabyte() {
+        let long = "x".repeat(1 << 20);
+        let check = |error: &dyn std::fmt::Display| {
+            let error = error.to_string();
+            assert!((20..5000).contains(&error.len()), "{} bytes: {error:.300}", error.len());
+        };
+        let mut interner = Interner::default();
+        let invalid = format!(r#"{{"metadata":{{"name":"a"}},"addressType":"{long}"}}"#);
+        check(&object::<EndpointSlice>(raw(&invalid).unwrap(), &mut interner).unwrap_err().error);
+        let invalid = format!(r#"{{"metadata":{{"name":"a","resourceVersion":"{long}"}}}}"#);
+        check(&object::<Pod>(raw(&invalid).unwrap(), &mut interner).unwrap_err().error);
+        check(&page::<Pod>(&format!(r#"{{"kind":"{long}"}}"#)).unwrap_err());
+        check(
+            &page::<Pod>(&format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"{long}"}}}}"#))
+                .unwrap_err(),
+        );
+        check(&line(&format!(r#"{{"type":"{long}","object":{{}}}}"#)).unwrap_err());
+        let status = format!(r#"{{"kind":"Status","code":500,"reason":"{long}","message":"{long}"}}"#);
+        check(&line(&format!(r#"{{"type":"ERROR","object":{status}}}"#)).unwrap_err());
+        check(&page::<Pod>(&status).unwrap_err());
+    }
 }

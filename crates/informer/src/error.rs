@@ -6,6 +6,8 @@ use std::time::Duration;
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
 use kube::core::Status;
+use kube::core::response::{StatusCause, StatusDetails};
+use kube_endpoint_core_model::protobuf;
 use kube_endpoint_core_model::{ResourceVersion, causes};
 
 use crate::metrics::WatchErrorReason;
@@ -50,8 +52,8 @@ pub(crate) enum ListWatchError {
         /// The version of the last event, bookmark or complete list.
         position: ResourceVersion,
     },
-    /// The server's version is lower than the position of another kind, so this kind's store may show what was lost. Relist.
-    #[error("the API server's version is lower than that of another kind: its storage was set back")]
+    /// Another kind has shown that the server's storage was set back, so this kind's store may show what was lost. Relist.
+    #[error("another kind shows that the API server's storage was set back")]
     OtherVersionWentBack,
     /// Writes keep conflicting with what the store shows, although the server's version is not lower. Relist.
     #[error(
@@ -61,6 +63,9 @@ pub(crate) enum ListWatchError {
     /// The response is not what was requested. What it should have said is unknown, so a watch must relist.
     #[error("the API server's answer is invalid: {0}")]
     InvalidResponse(String),
+    /// The continue token of a page is the one with which the page was requested, so that the list would never end. Relist.
+    #[error("the API server answered with the continue token that it was sent")]
+    SamePage,
     /// The response ended early. What arrived before is valid.
     #[error("the API server's answer was interrupted: {0}")]
     Interrupted(String),
@@ -80,6 +85,7 @@ impl ListWatchError {
     /// The error that a `Status` object describes. `retry_after` takes precedence over the delay in its details.
     pub(crate) fn from_status(status: Status, retry_after: Option<Duration>) -> Self {
         let Status { code, reason, message, details, .. } = status;
+        let message = self::message(&message);
         if code == 410 || reason == "Expired" || reason == "Gone" {
             return Self::Expired(message);
         }
@@ -92,12 +98,20 @@ impl ListWatchError {
         let retry_after = retry_after.or((seconds > 0).then(|| Duration::from_secs(seconds)));
         let retry_after =
             retry_after.filter(|_| code == 429 || code >= 500).map(|it| it.min(MAX_RETRY_AFTER));
-        Self::Api { code, reason, message, retry_after }
+        Self::Api { code, reason: excerpt(reason.as_bytes()), message, retry_after }
+    }
+
+    /// The error that a `Status` in protobuf describes. `code` is used if the status has none.
+    pub(crate) fn from_protobuf(status: protobuf::Status, code: Option<u16>) -> Self {
+        let status = status_of(status);
+        let code = Some(status.code).filter(|code| *code != 0).or(code).unwrap_or_default();
+        Self::from_status(Status { code, ..status }, None)
     }
 
     /// The error that an HTTP response other than 200 describes. The body need not be a `Status`: proxies send any text.
     pub(crate) fn from_response(code: u16, headers: &HeaderMap, body: &[u8]) -> Self {
-        let status = serde_json::from_slice(body).unwrap_or_else(|_| {
+        let in_protobuf = protobuf::Status::of_answer(body).map(status_of);
+        let status = in_protobuf.or_else(|| serde_json::from_slice(body).ok()).unwrap_or_else(|| {
             let text = excerpt(body);
             let text = if text.is_empty() { "no explanation".to_owned() } else { text };
             Status { message: text, ..Status::default() }
@@ -128,12 +142,27 @@ impl ListWatchError {
             Self::IdleTimeout(_) => WatchErrorReason::IdleTimeout,
             Self::Api { .. } | Self::Expired(_) | Self::TooLargeResourceVersion(_) => WatchErrorReason::Api,
             Self::InvalidResponse(_)
+            | Self::SamePage
             | Self::VersionWentBack { .. }
             | Self::OtherVersionWentBack
             | Self::StoreDiffers => WatchErrorReason::InvalidResponse,
             Self::Interrupted(_) => WatchErrorReason::Interrupted,
         }
     }
+}
+
+fn status_of(status: protobuf::Status) -> Status {
+    let protobuf::Status { message, reason, code, causes, retry_after_seconds, .. } = status;
+    let cause = |reason| StatusCause { reason, message: String::new(), field: String::new() };
+    let details = StatusDetails {
+        name: String::new(),
+        group: String::new(),
+        kind: String::new(),
+        uid: String::new(),
+        causes: causes.into_iter().map(cause).collect(),
+        retry_after_seconds,
+    };
+    Status { message, reason, code, details: Some(details), ..Status::default() }
 }
 
 /// The `Retry-After` header in seconds. API servers send no dates; dates and zero are ignored.
@@ -146,8 +175,16 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 pub(crate) fn excerpt(text: &[u8]) -> String {
     const MAX_CHARS: usize = 200;
     let text = String::from_utf8_lossy(text.get(..4 * MAX_CHARS).unwrap_or(text)).into_owned();
-    let text = text.trim();
-    match text.char_indices().nth(MAX_CHARS) {
+    cut(text.trim(), MAX_CHARS)
+}
+
+/// A message that may repeat what a server sent, without what does not fit a line of the log.
+pub(crate) fn message(text: &str) -> String {
+    cut(text, 1000)
+}
+
+fn cut(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or(text)),
         None => text.to_owned(),
     }

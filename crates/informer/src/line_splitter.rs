@@ -73,6 +73,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "it measures real time")]
     fn a_line_of_many_megabytes_takes_linear_time() {
         let chunk = vec![b'x'; 8 << 10];
         let mut chunks: Vec<&[u8]> = vec![&chunk; 4 << 10];

@@ -253,6 +253,7 @@ impl Namespace {
 
     /// Whether nothing is left of deleted pods and Services.
     #[cfg(test)]
+    #[expect(clippy::disallowed_methods, reason = "the order does not matter")]
     pub(crate) fn is_clean(&self) -> bool {
         !self.is_empty()
             && self.by_labels.len() == self.sets.len()

@@ -1,7 +1,10 @@
 //! The kinds that are watched, and what the informer layer needs to know about each.
 
+use std::any::Any;
+
+use kube_endpoint_core_model::protobuf::{FromProtobuf, ObjectToWrite};
 use kube_endpoint_core_model::{
-    EndpointSlice, Endpoints, Intern, Node, ObjectKey, Pod, ResourceVersion, Service, Text,
+    EndpointSlice, Endpoints, Intern, Node, ObjectKey, ObjectMeta, Pod, ResourceVersion, Service, Text,
 };
 use serde::de::DeserializeOwned;
 
@@ -122,7 +125,9 @@ impl Resource {
 }
 
 /// A view that the informer layer can list, watch and store.
-pub trait Object: DeserializeOwned + Intern + Clone + PartialEq + Send + Sync + 'static {
+pub trait Object:
+    DeserializeOwned + FromProtobuf + Intern + Clone + PartialEq + Send + Sync + 'static
+{
     /// Its kind.
     const KIND: Kind;
     /// Where the API server serves it.
@@ -140,6 +145,22 @@ pub trait Object: DeserializeOwned + Intern + Clone + PartialEq + Send + Sync + 
     /// Applies an event to the store of this kind. The list and watch that the event is from covers `scope`.
     fn apply(cluster: &Cluster, scope: Scope, event: StreamEvent<Self>);
 
+    /// Its metadata, and the object as a controller writes it; none for a kind that no controller writes.
+    fn as_written(&self) -> Option<(&ObjectMeta, &dyn ObjectToWrite)> {
+        None
+    }
+
+    /// An object with this metadata and otherwise the content of one that was sent; none for a kind that no controller
+    /// writes, and if `sent` is of another kind.
+    fn with_content_of(_metadata: ObjectMeta, _sent: Box<dyn Any + Send>) -> Option<Self> {
+        None
+    }
+
+    /// Whether it has a name. Every object of an API server has one.
+    fn has_name(&self) -> bool {
+        !self.key().name.is_empty()
+    }
+
     /// Whether two views are equal apart from their versions.
     fn same_but_version(&mut self, other: &Self) -> bool {
         let version = self.resource_version();
@@ -153,7 +174,7 @@ pub trait Object: DeserializeOwned + Intern + Clone + PartialEq + Send + Sync + 
 /// Implements [`Object`]: the five implementations differ in names only.
 macro_rules! object {
     ($view:ty, $kind:ident, $path:literal, $list_kind:literal, $every_version:literal, $apply:ident,
-     |$view_of:ident| $key:expr, $($version:ident).+) => {
+     |$view_of:ident| $key:expr, $($version:ident).+ $(, $written:ident)?) => {
         impl Object for $view {
             const KIND: Kind = Kind::$kind;
             const RESOURCE: Resource = Resource { path: $path, list_kind: $list_kind };
@@ -175,6 +196,22 @@ macro_rules! object {
             fn apply(cluster: &Cluster, scope: Scope, event: StreamEvent<Self>) {
                 cluster.$apply(scope, event);
             }
+
+            $($written!();)?
+        }
+    };
+}
+
+/// The methods of a kind that controllers write.
+macro_rules! written {
+    () => {
+        fn as_written(&self) -> Option<(&ObjectMeta, &dyn ObjectToWrite)> {
+            Some((&self.metadata, self))
+        }
+
+        fn with_content_of(metadata: ObjectMeta, sent: Box<dyn Any + Send>) -> Option<Self> {
+            let sent: Box<Self> = sent.downcast().ok()?;
+            Some(Self { metadata, ..*sent })
         }
     };
 }
@@ -208,7 +245,8 @@ object!(
     true,
     endpoint_slice_event,
     |slice| slice.metadata.key(),
-    metadata.resource_version
+    metadata.resource_version,
+    written
 );
 object!(
     Endpoints,
@@ -218,5 +256,6 @@ object!(
     true,
     endpoints_event,
     |endpoints| endpoints.metadata.key(),
-    metadata.resource_version
+    metadata.resource_version,
+    written
 );

@@ -11,10 +11,6 @@ pub struct ReflectorOptions {
     /// Whether to request the complete state as the initial events of a watch (`sendInitialEvents`) before falling back to
     /// a list in pages.
     pub streaming_list: bool,
-    /// If the cluster's view is a shard: whether the server is asked to send only the objects of the shard (`shardSelector`,
-    /// KEP-5866). The kinds are then listed in pages, since only a list says whether the server does so. If it does not, it
-    /// is not asked again, and objects of other shards are dropped when they arrive.
-    pub sharded_watch: bool,
     /// Maximum number of objects in a page; 0 lists all objects in one response.
     pub page_size: u32,
     /// How delays grow after failures.
@@ -35,7 +31,6 @@ impl ReflectorOptions {
     pub fn new(seed: u64) -> Self {
         Self {
             streaming_list: true,
-            sharded_watch: false,
             page_size: 500,
             backoff: Backoff::default(),
             watch_timeout: Duration::from_secs(5 * 60),
@@ -48,11 +43,6 @@ impl ReflectorOptions {
     /// Sets [`streaming_list`](Self::streaming_list).
     pub fn streaming_list(self, streaming_list: bool) -> Self {
         Self { streaming_list, ..self }
-    }
-
-    /// Sets [`sharded_watch`](Self::sharded_watch).
-    pub fn sharded_watch(self, sharded_watch: bool) -> Self {
-        Self { sharded_watch, ..self }
     }
 
     /// Sets [`page_size`](Self::page_size).

@@ -201,6 +201,7 @@ impl PodServiceIndex {
 
     /// Whether nothing is left of deleted objects.
     #[cfg(test)]
+    #[expect(clippy::disallowed_methods, reason = "the order does not matter")]
     pub(crate) fn is_clean(&self) -> bool {
         let placed = self.pods_in(&Scope::All).filter(|pod| pod.node_name.is_some()).count();
         self.namespaces.values().all(Namespace::is_clean)

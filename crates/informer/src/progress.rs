@@ -8,26 +8,33 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use kube_endpoint_core_model::{ResourceVersion, Text};
+use kube_endpoint_watch_channel as watch;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::doubts::{Contradiction, Doubts};
 use crate::status::KindFailure;
 use crate::{Kind, Kinds, Scope, View};
 
 /// How far a store has read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// The number of lists so far that had a lower version than the store's position, as after a restore of the server's
-    /// storage. Versions of different epochs cannot be compared.
+    /// The number of lists so far that showed that the server's storage was set back, as by a restore: they had a lower
+    /// version than the store's position, or contradicted the store. Versions of different epochs cannot be compared.
     pub epoch: u64,
     /// The version of the last event, bookmark or list.
     pub version: ResourceVersion,
 }
 
+/// The shortest time between two relists of all kinds because a list contradicted its store.
+const CONTRADICTED: Duration = Duration::from_secs(600);
+
 /// The progress of all kinds.
 #[derive(Debug)]
 pub(crate) struct Progress {
+    /// When all kinds were last listed because a list contradicted its store.
+    contradicted: Mutex<Option<Instant>>,
     kinds: [KindProgress; Kind::ALL.len()],
     /// The kinds that [`Cluster::synced`](crate::Cluster::synced) waits for.
     awaited: watch::Sender<Kinds>,
@@ -50,6 +57,7 @@ struct StreamProgress {
     /// The last failure, until a request succeeds.
     failure: Mutex<Option<KindFailure>>,
     version_check: Notify,
+    doubts: Mutex<Doubts>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,6 +73,14 @@ struct StreamState {
     must_list: bool,
     /// The list under way began after the server's versions went back.
     begins_epoch: bool,
+}
+
+impl StreamProgress {
+    /// Has everything listed that it covers.
+    fn require_list(&self) {
+        self.state.lock().must_list = true;
+        self.version_check.notify_one();
+    }
 }
 
 impl KindProgress {
@@ -106,7 +122,12 @@ impl Progress {
     /// `awaited` are the kinds to list before the stores count as synced.
     pub(crate) fn new(awaited: Kinds, view: &View) -> Self {
         let kinds = Kind::ALL.map(|kind| KindProgress::new(view.scopes(kind)));
-        Self { kinds, awaited: watch::Sender::new(awaited), synced: watch::Sender::new(Kinds::default()) }
+        Self {
+            contradicted: Mutex::default(),
+            kinds,
+            awaited: watch::Sender::new(awaited),
+            synced: watch::Sender::new(Kinds::default()),
+        }
     }
 
     fn of(&self, kind: Kind) -> &KindProgress {
@@ -177,15 +198,52 @@ impl Progress {
 
     /// Moves a position to the version of a complete list. A lower version than before begins a new epoch: the server was
     /// restored from a backup, or is another one.
-    pub(crate) fn restart(&self, kind: Kind, scope: &Scope, version: ResourceVersion) {
-        let Some(stream) = self.stream(kind, scope) else { return };
+    ///
+    /// So does a list that contradicts the store: the server was restored, and has passed the position since. All kinds must
+    /// be listed then, because nothing shows which other stores are wrong. A deletion counts only in a namespace whose writers
+    /// have doubted the store; otherwise it is normal. Returns whether all kinds will be listed for this reason, which
+    /// happens at most once in ten minutes.
+    pub(crate) fn restart(
+        &self,
+        kind: Kind,
+        scope: &Scope,
+        version: ResourceVersion,
+        contradiction: &Contradiction,
+    ) -> bool {
+        let Some(stream) = self.stream(kind, scope) else { return false };
+        let contradicted = std::mem::take(&mut *stream.doubts.lock()).are_confirmed_by(contradiction);
         let mut state = stream.state.lock();
         state.received = Some(Instant::now());
-        if std::mem::take(&mut state.begins_epoch) || version < state.position.version {
+        let begins_epoch = std::mem::take(&mut state.begins_epoch);
+        if begins_epoch || contradicted || version < state.position.version {
             state.position.epoch += 1;
         }
         state.position.version = version;
         state.last_event = None;
+        drop(state);
+        // All kinds are listed already if this list began an epoch.
+        contradicted && !begins_epoch && self.list_others(stream)
+    }
+
+    /// Has all kinds listed, except one that has just been, unless that was done within the last ten minutes.
+    fn list_others(&self, listed: &StreamProgress) -> bool {
+        let now = Instant::now();
+        let mut last = self.contradicted.lock();
+        if last.is_some_and(|last| now - last < CONTRADICTED) {
+            return false;
+        }
+        *last = Some(now);
+        drop(last);
+        let streams = self.kinds.iter().flat_map(KindProgress::streams);
+        streams.filter(|stream| !std::ptr::eq(*stream, listed)).for_each(StreamProgress::require_list);
+        true
+    }
+
+    /// Records that writers have found that a store differs from the server.
+    pub(crate) fn doubt(&self, kind: Kind, scope: &Scope) {
+        if let Some(stream) = self.stream(kind, scope) {
+            stream.doubts.lock().lead_to_list();
+        }
     }
 
     /// Records that the server's version is lower than the position of a list and watch. Everything must then be listed:
@@ -195,10 +253,7 @@ impl Progress {
         if self.must_list(kind, scope) {
             return;
         }
-        for stream in self.kinds.iter().flat_map(KindProgress::streams) {
-            stream.state.lock().must_list = true;
-            stream.version_check.notify_one();
-        }
+        self.kinds.iter().flat_map(KindProgress::streams).for_each(StreamProgress::require_list);
     }
 
     /// Whether a list is needed because the server's versions went back.
@@ -293,6 +348,7 @@ impl Progress {
     /// Asks the reflector that covers a namespace for a version check. Requests that it has not taken up yet count as one.
     pub(crate) fn request_version_check(&self, kind: Kind, namespace: &str) {
         if let Some(stream) = self.of(kind).covering(namespace) {
+            stream.doubts.lock().add(namespace);
             stream.version_check.notify_one();
         }
     }

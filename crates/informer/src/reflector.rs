@@ -2,22 +2,22 @@
 
 use std::sync::atomic::Ordering;
 
+use kube_endpoint_api_client::ContentType;
 use kube_endpoint_core_model::{Interner, ResourceVersion};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use serde_json::value::RawValue;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
 use crate::backoff::Failures;
-use crate::decode::{self, Line, Undecodable};
+use crate::decode::{self, Line, Raw, Undecodable};
+use crate::echo;
 use crate::error::ListWatchError;
-use crate::line_splitter::LineSplitter;
 use crate::list_builder::ListBuilder;
-use crate::list_splitter::ListSplitter;
+use crate::list_parts::{ListParts, WatchParts};
 use crate::metrics::KindMetrics;
 use crate::request::{Target, get, list_path, next_chunk, next_chunk_since, watch_path};
-use crate::state::{Connection, Listing, State, WatchEnd};
+use crate::state::{Connection, Listing, ShortWatches, State, WatchEnd};
 use crate::undecodable::UndecodableObjects;
 use crate::version_check::{VersionChecks, server_version};
 use crate::{ApiClient, Cluster, KindFailure, Object, ReflectorOptions, Scope, Shard, StreamEvent};
@@ -42,6 +42,7 @@ pub(crate) struct Reflector<'a, T> {
     /// Relists in short succession.
     pub(crate) relists: Failures,
     checks: VersionChecks,
+    pub(crate) short_watches: ShortWatches,
 }
 
 impl<'a, T: Object> Reflector<'a, T> {
@@ -56,8 +57,8 @@ impl<'a, T: Object> Reflector<'a, T> {
         let mut random = ChaCha8Rng::seed_from_u64(options.seed);
         random.set_stream(T::KIND as u64 + (number << 8));
         let mut target = Target::new(&T::RESOURCE, &scope);
-        if options.sharded_watch && T::KIND.is_namespaced() {
-            target.shard_selector = cluster.view().shard().map(Shard::selector);
+        if T::KIND.is_namespaced() {
+            target.shard_selector = cluster.view().shard().and_then(Shard::selector);
         }
         Self {
             client,
@@ -74,6 +75,7 @@ impl<'a, T: Object> Reflector<'a, T> {
             failing_since: Instant::now(),
             relists: Failures::new(options.backoff),
             checks: VersionChecks::default(),
+            short_watches: ShortWatches::default(),
         }
     }
 
@@ -92,24 +94,25 @@ impl<'a, T: Object> Reflector<'a, T> {
             self.cluster.inner.progress.begin_list(T::KIND, &self.scope);
         }
         let path = list_path(&self.target, listing.limit, listing.token.as_deref());
-        let mut body = get(&self.client, &path, self.options.idle_timeout).await?;
-        let mut splitter = ListSplitter::default();
+        let (mut body, content_type) = get(&self.client, &path, self.options.idle_timeout).await?;
+        let mut parts = ListParts::new(content_type, T::RESOURCE.list_kind);
         let mut builder = ListBuilder::default();
         let mut has_others = false;
         while let Some(chunk) = next_chunk(&mut body, self.options.idle_timeout).await? {
-            splitter.push(chunk);
-            while let Some(item) = splitter.next()? {
-                let text = decode::text(&item);
-                match self.decode(decode::raw(&text)?) {
+            parts.push(chunk);
+            while let Some(item) = parts.next()? {
+                match self.decode_item(content_type, &item)? {
                     Decoded::InView(item) => builder.add(item),
                     Decoded::Undecodable(object) => builder.put_undecodable(object.key),
                     Decoded::OutOfView(_) => has_others = true,
                 }
             }
         }
-        let envelope = splitter.finish();
-        let page = decode::page::<T>(&decode::text(&envelope))?;
+        let page = parts.finish::<T>()?;
         self.check_shard(page.shard_selector.as_deref(), has_others)?;
+        if page.next.is_some() && page.next == listing.token {
+            return Err(ListWatchError::SamePage);
+        }
         listing.builder.append(builder);
         self.succeeded();
         listing.token = page.next;
@@ -165,11 +168,11 @@ impl<'a, T: Object> Reflector<'a, T> {
             self.cluster.inner.progress.begin_list(T::KIND, &self.scope);
         }
         let path = watch_path(&self.target, from, timeout);
-        let mut body = get(&self.client, &path, idle_timeout).await?;
+        let (mut body, content_type) = get(&self.client, &path, idle_timeout).await?;
         if let State::Watching { connection, .. } = state {
             *connection = Some(Connection::new(Instant::now()));
         }
-        let mut lines = LineSplitter::default();
+        let mut parts = WatchParts::new(content_type);
         let mut heard = Instant::now();
         self.checks.begin_watch();
         loop {
@@ -196,12 +199,10 @@ impl<'a, T: Object> Reflector<'a, T> {
                 }
                 Ok(Some(chunk)) => chunk,
             };
-            lines.push(chunk);
-            while let Some(line) = lines.next() {
-                let text = decode::text(&line);
-                let line = decode::line(&text)?;
+            parts.push(chunk);
+            while let Some(event) = parts.next()? {
                 let turn = self.cluster.turn(T::KIND).await;
-                self.apply_line(state, line);
+                parts.with_line(&event, |line| self.apply_line(state, line))?;
                 drop(turn);
                 self.cluster.yield_after_work().await;
             }
@@ -352,8 +353,21 @@ impl<'a, T: Object> Reflector<'a, T> {
         }
     }
 
-    fn decode(&mut self, raw: &RawValue) -> Decoded<T> {
-        match decode::object::<T>(raw, &mut self.interner) {
+    /// Decodes an item of a list.
+    fn decode_item(&mut self, content_type: ContentType, item: &[u8]) -> Result<Decoded<T>, ListWatchError> {
+        match content_type {
+            ContentType::Json => Ok(self.decode(decode::raw(&decode::text(item))?)),
+            ContentType::Protobuf => Ok(self.decode(Raw::Protobuf(item))),
+        }
+    }
+
+    fn decode(&mut self, raw: Raw<'_>) -> Decoded<T> {
+        let outstanding = self.cluster.sent_objects(T::KIND).filter(|sent| !sent.is_empty());
+        let decoded = match outstanding {
+            Some(sent) => echo::object::<T>(raw, sent, &mut self.interner),
+            None => decode::object::<T>(raw, &mut self.interner),
+        };
+        match decoded {
             Ok(item) if !self.is_in_view(&item) => {
                 self.metrics().out_of_view.increment(1);
                 Decoded::OutOfView(item.resource_version())

@@ -10,6 +10,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use kube::client::Body;
+use kube_endpoint_api_client::ContentType;
 use kube_endpoint_core_model::ResourceVersion;
 use tokio::time::Instant;
 
@@ -83,14 +84,34 @@ fn escape(out: &mut String, value: &str) {
     }
 }
 
-/// Sends a GET request. Returns the body of a response with status 200, to be read.
+/// Sends a GET request. Returns the body of a response with status 200, to be read, and its encoding: a server may answer
+/// with JSON when it is asked for protobuf. If it refuses protobuf for the resource, it is asked again for JSON.
 pub(crate) async fn get(
     client: &ApiClient,
     path: &str,
     idle_timeout: Duration,
-) -> Result<Body, ListWatchError> {
+) -> Result<(Body, ContentType), ListWatchError> {
+    let collection = path.split('?').next().unwrap_or_default();
+    let resource = collection.rsplit('/').next().unwrap_or_default();
+    let content_type = client.content_type_of(resource);
+    match get_as(client, path, content_type, idle_timeout).await {
+        Err(ListWatchError::Api { code, .. })
+            if client.refused_content_type(resource, content_type, code) =>
+        {
+            get_as(client, path, ContentType::Json, idle_timeout).await
+        }
+        answer => answer,
+    }
+}
+
+async fn get_as(
+    client: &ApiClient,
+    path: &str,
+    content_type: ContentType,
+    idle_timeout: Duration,
+) -> Result<(Body, ContentType), ListWatchError> {
     let request = Request::get(path)
-        .header(ACCEPT, "application/json")
+        .header(ACCEPT, content_type.accept())
         // The events of a compressed watch would be held back until a block is full.
         .header(ACCEPT_ENCODING, "identity")
         .body(Body::empty())
@@ -99,7 +120,7 @@ pub(crate) async fn get(
     let answer = answer.map_err(|error| ListWatchError::Unreachable(Box::new(error)))?;
     let (head, mut body) = answer.into_parts();
     if head.status == StatusCode::OK {
-        return Ok(body);
+        return Ok((body, ContentType::of_answer(&head.headers)));
     }
     // The status is known; a body that cannot be read does not change it.
     let explanation = read_all(&mut body, idle_timeout).await.unwrap_or_default();

@@ -67,11 +67,11 @@ impl<T: Object> Reflector<'_, T> {
                     drop(turn);
                     State::watching(version)
                 }
-                Err(error) => self.failed(State::Listing(listing), &error),
+                Err(error) => self.failed(State::Listing(listing), &error, Duration::ZERO),
             },
             State::Checking { from } => match self.check_version(from).await {
                 Ok(()) => State::watching(from),
-                Err(error) => self.failed(State::Checking { from }, &error),
+                Err(error) => self.failed(State::Checking { from }, &error, Duration::ZERO),
             },
             State::Streaming { .. } | State::Watching { .. } => {
                 let outcome = self.watch(&mut state).await;
@@ -79,9 +79,10 @@ impl<T: Object> Reflector<'_, T> {
                 if state.connection().is_some_and(|it| now - it.since >= STABLE_WATCH) {
                     self.relists.reset();
                 }
+                let pause = self.short_watches.ended(state.connection(), now);
                 let end = match outcome {
                     Ok(end) => end,
-                    Err(error) => return self.failed(state, &error),
+                    Err(error) => return self.failed(state, &error, pause),
                 };
                 match state.after_end(end, now) {
                     next @ (Next::Resume | Next::Check) => {
@@ -91,19 +92,19 @@ impl<T: Object> Reflector<'_, T> {
                             ?end,
                             "the watch ended"
                         );
-                        state.transition(next, self.streaming_list, self.options.page_size)
+                        state.transition(next, self.streaming_list, self.options.page_size).delayed(pause)
                     }
                     _ => {
                         let error = "the watch ended at once, without an event".to_owned();
-                        self.failed(state, &ListWatchError::Interrupted(error))
+                        self.failed(state, &ListWatchError::Interrupted(error), pause)
                     }
                 }
             }
         }
     }
 
-    /// The state after a request failed.
-    fn failed(&mut self, state: State<T>, error: &ListWatchError) -> State<T> {
+    /// The state after a request failed. A watch that is resumed waits for `pause`.
+    fn failed(&mut self, state: State<T>, error: &ListWatchError, pause: Duration) -> State<T> {
         if self.asks_for_shard() && error.refuses_shard_selector() {
             tracing::info!(resource = T::KIND.name(), %error, "the API server refused the shard selector");
             self.stop_asking_for_shard();
@@ -112,6 +113,9 @@ impl<T: Object> Reflector<'_, T> {
         let next = state.after_error(error, self.failures.count(), Instant::now());
         if matches!(error, ListWatchError::VersionWentBack { .. }) {
             self.cluster.inner.progress.went_back(T::KIND, &self.scope);
+        }
+        if matches!(error, ListWatchError::StoreDiffers) {
+            self.cluster.inner.progress.doubt(T::KIND, &self.scope);
         }
         let verb = match state {
             State::Streaming { .. } | State::Watching { .. } => ListWatchVerb::Watch,
@@ -123,12 +127,11 @@ impl<T: Object> Reflector<'_, T> {
         let delay = match next {
             Next::Resume | Next::Check => {
                 tracing::debug!(resource = T::KIND.name(), namespace = self.scope.namespace(), %error, "the watch was interrupted");
-                Duration::ZERO
+                pause
             }
             Next::DisableStreaming => {
                 tracing::info!(
                     resource = T::KIND.name(),
-                namespace = self.scope.namespace(),
                     namespace = self.scope.namespace(),
                     %error,
                     "the API server does not support streaming lists; listing in pages"

@@ -1,8 +1,12 @@
-//! Shards: the namespaces divided by the hash of their names, as `shardSelector` of the API server divides them
-//! (KEP-5866, `k8s.io/apimachinery/pkg/sharding`).
+//! Shards: the namespaces divided by a hash of their names.
 //!
 //! A Service and its pods, slices and Endpoints have the same namespace, so a shard by namespace holds all that a sync
-//! reads. The server can divide by uid too; that would part a Service from its pods.
+//! reads. `shardSelector` of the API server (KEP-5866, `k8s.io/apimachinery/pkg/sharding`) can divide by uid too; that would
+//! part a Service from its pods.
+//!
+//! There are two divisions. The API server divides by FNV-1a, whose upper bits hardly depend on the last characters: of
+//! `team-0` to `team-9`, all are in one half. A shard that the server does not select divides by a hash that spreads such
+//! names evenly.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,6 +16,16 @@ use std::str::FromStr;
 pub struct Shard {
     index: u32,
     count: u32,
+    division: Division,
+}
+
+/// Which hash divides the namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Division {
+    /// One that spreads similar names.
+    Even,
+    /// That of the API server.
+    Server,
 }
 
 /// Why a shard is invalid.
@@ -21,7 +35,7 @@ pub enum InvalidShard {
     #[error("write it as INDEX/COUNT, such as 0/3, 1/3 and 2/3 for three shards")]
     Format,
     /// The index is not below the count.
-    #[error("the index must be lower than the count: the shards of a count of 3 are 0/3, 1/3 and 2/3")]
+    #[error("the index must be lower than the count, as in 0/3, 1/3 and 2/3")]
     Index,
     /// There are too many shards.
     #[error("the count must be at most {MAX_COUNT}")]
@@ -44,7 +58,13 @@ impl Shard {
         if count > MAX_COUNT {
             return Err(InvalidShard::Count);
         }
-        Ok(Self { index, count })
+        Ok(Self { index, count, division: Division::Even })
+    }
+
+    /// The shard of the same index in the API server's division of the namespaces, which the server is asked to select.
+    #[must_use]
+    pub fn divided_by_server(self) -> Self {
+        Self { division: Division::Server, ..self }
     }
 
     /// Its index, counted from 0.
@@ -59,14 +79,20 @@ impl Shard {
 
     /// Whether a namespace is in this shard.
     pub fn contains(&self, namespace: &str) -> bool {
-        let hash = u128::from(fnv1a(namespace));
+        let hash = fnv1a(namespace);
+        let hash = u128::from(match self.division {
+            Division::Even => mixed(hash),
+            Division::Server => hash,
+        });
         self.bound(self.index) <= hash && hash < self.bound(self.index + 1)
     }
 
-    /// The value of the query parameter `shardSelector`, in the form in which the server repeats it in `shardInfo`.
-    pub fn selector(&self) -> String {
+    /// The value of the query parameter `shardSelector`, in the form in which the server repeats it in `shardInfo`. None
+    /// unless the shard is one of the server's division.
+    pub fn selector(&self) -> Option<String> {
         let (start, end) = (self.bound(self.index), self.bound(self.index + 1));
-        format!("shardRange(object.metadata.namespace, '0x{start:016x}', '0x{end:016x}')")
+        let selector = || format!("shardRange(object.metadata.namespace, '0x{start:016x}', '0x{end:016x}')");
+        (self.division == Division::Server).then(selector)
     }
 
     /// The lowest hash of the shard of an index; 2^64 after the last one.
@@ -80,6 +106,13 @@ fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
+}
+
+/// Lets every bit of the result depend on every bit of a hash, as the last step of MurmurHash3 does.
+fn mixed(mut hash: u64) -> u64 {
+    hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
 }
 
 impl fmt::Display for Shard {
@@ -115,13 +148,32 @@ mod tests {
     fn selectors_are_written_as_the_server_writes_them() {
         let check = |shard: &str, want: [&str; 2]| {
             let want = format!("shardRange(object.metadata.namespace, '0x{}', '0x{}')", want[0], want[1]);
-            assert_eq!(shard.parse::<Shard>().unwrap().selector(), want);
+            let shard: Shard = shard.parse().unwrap();
+            assert_eq!(shard.divided_by_server().selector(), Some(want));
+            assert_eq!(shard.selector(), None);
         };
         check("0/1", ["0000000000000000", "10000000000000000"]);
         check("0/2", ["0000000000000000", "8000000000000000"]);
         check("1/2", ["8000000000000000", "10000000000000000"]);
         check("1/3", ["5555555555555555", "aaaaaaaaaaaaaaaa"]);
         check(" 3/ 4", ["c000000000000000", "10000000000000000"]);
+    }
+
+    /// How many of the names are in each shard.
+    fn sizes(names: &[String], count: u32, divide: impl Fn(Shard) -> Shard) -> Vec<usize> {
+        let shards = (0..count).map(|index| divide(Shard::new(index, count).unwrap()));
+        shards.map(|shard| names.iter().filter(|name| shard.contains(name)).count()).collect()
+    }
+
+    #[test]
+    fn numbered_namespaces_are_divided_evenly_unless_the_server_divides() {
+        let numbered: Vec<String> = (0..1000).map(|number| format!("ns-{number:03}")).collect();
+        for count in [2, 3, 4, 8] {
+            let sizes = sizes(&numbered, count, |shard| shard);
+            let mean = 1000 / count as usize;
+            assert!(sizes.iter().all(|size| size.abs_diff(mean) < mean / 4), "{sizes:?}");
+        }
+        assert_eq!(sizes(&numbered, 2, Shard::divided_by_server), [0, 1000]);
     }
 
     #[test]
@@ -139,8 +191,10 @@ mod tests {
     proptest! {
         #[test]
         fn each_namespace_is_in_one_shard(namespace in "[a-z0-9-]{0,63}", count in 1..=MAX_COUNT) {
-            let shards = (0..count).map(|index| Shard::new(index, count).unwrap());
-            prop_assert_eq!(shards.filter(|shard| shard.contains(&namespace)).count(), 1);
+            let shards: Vec<_> = (0..count).map(|index| Shard::new(index, count).unwrap()).collect();
+            prop_assert_eq!(shards.iter().filter(|shard| shard.contains(&namespace)).count(), 1);
+            let by_server = shards.iter().map(|shard| shard.divided_by_server());
+            prop_assert_eq!(by_server.filter(|shard| shard.contains(&namespace)).count(), 1);
         }
     }
 }

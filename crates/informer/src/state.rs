@@ -20,6 +20,8 @@ use crate::metrics::RelistReason;
 
 /// A watch that ends earlier than this without an event counts as a failure.
 const MIN_WATCH: Duration = Duration::from_secs(1);
+/// After so many watches in a row that each lasted for less than [`MIN_WATCH`], the next one waits.
+const SHORT_WATCHES: u32 = 5;
 /// After this many failures, a watch that is refused because its version is too large is followed by a relist.
 const MAX_TOO_LARGE: u32 = 5;
 
@@ -89,6 +91,21 @@ impl Connection {
     /// Whether the watch worked: it delivered something, or stayed open for a while.
     fn worked(self, now: Instant) -> bool {
         self.has_events || now.saturating_duration_since(self.since) >= MIN_WATCH
+    }
+}
+
+/// Watches in a row that lasted for less than a second each, as behind a proxy that ends a watch with its first event. Without a
+/// limit, they would be opened as fast as the server answers.
+#[derive(Debug, Default)]
+pub(crate) struct ShortWatches(u32);
+
+impl ShortWatches {
+    /// Counts a watch that ended. Returns how long to wait before it is resumed: no two begin within a second then.
+    pub(crate) fn ended(&mut self, connection: Option<Connection>, now: Instant) -> Duration {
+        let Some(connection) = connection else { return Duration::ZERO };
+        let rest = MIN_WATCH.saturating_sub(now.saturating_duration_since(connection.since));
+        self.0 = if rest.is_zero() { 0 } else { self.0.saturating_add(1) };
+        if self.0 > SHORT_WATCHES { rest } else { Duration::ZERO }
     }
 }
 
@@ -168,6 +185,7 @@ impl<T> State<T> {
             {
                 Next::Relist(RelistReason::ContinueRefused)
             }
+            (Self::Listing(_), ListWatchError::SamePage) => Next::Relist(RelistReason::ContinueRefused),
             (Self::Listing(_), ListWatchError::TooLargeResourceVersion(_)) => {
                 Next::Relist(RelistReason::TooLargeResourceVersion)
             }

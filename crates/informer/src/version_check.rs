@@ -11,8 +11,9 @@ use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, Pod, ResourceVers
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::error::ListWatchError;
+use crate::list_parts::ListParts;
 use crate::request::{Target, get, list_path, read_all};
-use crate::{ApiClient, Cluster, Kind, Object, ReflectorOptions, Scope, View, decode};
+use crate::{ApiClient, Cluster, Kind, Object, ReflectorOptions, Scope, View};
 
 /// The shortest time between two checks on an open watch.
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
@@ -168,7 +169,10 @@ pub(crate) async fn server_version<T: Object>(
     idle_timeout: Duration,
 ) -> Result<ResourceVersion, ListWatchError> {
     let path = list_path(&target, 1, None);
-    let mut body = get(&client, &path, idle_timeout).await?;
-    let text = read_all(&mut body, idle_timeout).await?;
-    Ok(decode::page::<T>(&decode::text(&text))?.resource_version)
+    let (mut body, content_type) = get(&client, &path, idle_timeout).await?;
+    let answer = read_all(&mut body, idle_timeout).await?;
+    let mut list = ListParts::new(content_type, T::RESOURCE.list_kind);
+    list.push(answer.into());
+    while list.next()?.is_some() {}
+    Ok(list.finish::<T>()?.resource_version)
 }

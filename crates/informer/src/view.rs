@@ -27,7 +27,10 @@ impl View {
         Self { namespaces: namespaces.into_iter().map(Into::into).collect(), shard: None }
     }
 
-    /// Only the namespaces of a shard.
+    /// Only the namespaces of a shard. If it is a shard of the API server's division ([`Shard::divided_by_server`]), the
+    /// server is asked to send only its objects (`shardSelector`, KEP-5866). The kinds are then listed in pages, since only
+    /// a list says whether the server does so. If it does not, it is not asked again, and objects of other shards are
+    /// dropped when they arrive.
     pub fn of_shard(shard: Shard) -> Self {
         Self { namespaces: BTreeSet::new(), shard: Some(shard) }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1 as api;
 use kube::api::DeleteParams;
 use kube::{Api, Client};
-use kube_endpoint_api_client::{ApiClient, client_from_config};
+use kube_endpoint_api_client::{ApiClient, ContentType, client_from_config};
 use kube_endpoint_core_model::{ObjectKey, Pod, Service};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
 use kube_endpoint_informer::{Change, Cluster, Handler, Kind, Object, PodEvent, ReflectorOptions, run};
@@ -52,18 +52,22 @@ struct Reflectors {
 
 impl Reflectors {
     fn new(options: ReflectorOptions, history: usize) -> Self {
+        Self::with(options, history, ContentType::default())
+    }
+
+    fn with(options: ReflectorOptions, history: usize, content_type: ContentType) -> Self {
         let server = EmbeddedApiServer::builder().history(history).build().unwrap();
         let cluster = Cluster::new([Kind::Pods, Kind::Services]);
         let replica = Arc::new(Replica::default());
         cluster.add_handler(replica.clone());
         let reflectors = Self { client: Client::new(server.service(), "default"), server, cluster, replica };
-        reflectors.watch::<Pod>(options);
-        reflectors.watch::<Service>(options);
+        reflectors.watch::<Pod>(options, content_type);
+        reflectors.watch::<Service>(options, content_type);
         reflectors
     }
 
-    fn watch<T: Object>(&self, options: ReflectorOptions) {
-        let client = ApiClient::for_tests(self.server.service());
+    fn watch<T: Object>(&self, options: ReflectorOptions, content_type: ContentType) {
+        let client = ApiClient::for_tests(self.server.service()).with_content_type(content_type);
         tokio::spawn(run::<T>(client, self.cluster.clone(), options, std::future::pending()));
     }
 
@@ -155,11 +159,12 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
     #[test]
-    fn the_stores_end_up_equal_to_the_server(steps in prop::collection::vec(step(), 1..60), streaming_list: bool, history in 3..30usize) {
+    fn the_stores_end_up_equal_to_the_server(steps in prop::collection::vec(step(), 1..60), streaming_list: bool, history in 3..30usize, json: bool) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let options = ReflectorOptions::new(0).streaming_list(streaming_list).page_size(3);
-            let reflectors = Reflectors::new(options, history);
+            let content_type = if json { ContentType::Json } else { ContentType::Protobuf };
+            let reflectors = Reflectors::with(options, history, content_type);
             for step in steps {
                 match step {
                     Step::Pod(name, app) => reflectors.put_pod(name, app),
@@ -251,6 +256,86 @@ async fn when_the_versions_of_one_kind_went_back_all_kinds_are_listed() {
         });
         assert_eq!(lists.count(), 2, "at the start and after the restore: {log:?}");
     }
+}
+
+impl Reflectors {
+    fn epochs(&self) -> [u64; 2] {
+        [Kind::Pods, Kind::Services].map(|kind| self.cluster.position_in(kind, "").epoch)
+    }
+}
+
+/// The restored server has passed all positions, so versions show nothing. Services are listed because writers doubt their
+/// store; pods, because the list of Services contradicts it.
+#[tokio::test(start_paused = true)]
+async fn when_a_list_contradicts_its_store_all_kinds_are_listed() {
+    for streaming_list in [true, false] {
+        let reflectors = Reflectors::new(ReflectorOptions::new(0).streaming_list(streaming_list), 10_000);
+        reflectors.put_pod(1, 1);
+        reflectors.put_service(1, 1);
+        reflectors.cluster.synced().await;
+        let backup = reflectors.server.checkpoint();
+        reflectors.put_pod(1, 2);
+        reflectors.put_service(1, 2);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        reflectors.server.restore(&backup);
+        for service in 2..20 {
+            reflectors.put_service(service, 1);
+        }
+        reflectors.put_pod(9, 1);
+        let (server, cluster) = (reflectors.server.resource_version(), &reflectors.cluster);
+        assert!(cluster.position(Kind::Services).0 < server && cluster.position(Kind::Pods).0 < server);
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert_eq!(reflectors.epochs(), [0, 0], "the restore was not noticed");
+        for _ in 0..2 {
+            cluster.request_version_check(Kind::Services, "n");
+            tokio::time::sleep(Duration::from_secs(15)).await;
+        }
+        assert_eq!(reflectors.epochs(), [1, 1]);
+        reflectors.check();
+    }
+}
+
+/// A pod is deleted while the watch lags, and writers doubt the store of pods. In a busy cluster every list misses objects
+/// that the watch has not yet shown as deleted, so that means nothing in a namespace that nobody doubts.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_contradicts_the_store_only_in_a_namespace_whose_writers_doubt_it() {
+    for (doubted, epochs) in [("n", [1, 1]), ("elsewhere", [0, 0])] {
+        let reflectors = Reflectors::new(ReflectorOptions::new(0), 10_000);
+        reflectors.put_pod(1, 1);
+        reflectors.put_service(1, 1);
+        reflectors.cluster.synced().await;
+        let lag = Fault::StallWatch(Duration::from_secs(3600));
+        reflectors.server.add_fault(FaultRule::on(lag, "watch", "pods").times(1));
+        reflectors.server.close_watches();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        reflectors.delete(1).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(reflectors.cluster.count(Kind::Pods), 1, "the watch lags");
+        for _ in 0..2 {
+            reflectors.cluster.request_version_check(Kind::Pods, doubted);
+            tokio::time::sleep(Duration::from_secs(15)).await;
+        }
+        assert_eq!(reflectors.epochs(), epochs, "{doubted}");
+        reflectors.check();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_of_a_server_that_was_not_set_back_contradicts_nothing() {
+    let reflectors = Reflectors::new(ReflectorOptions::new(0), 10);
+    reflectors.cluster.synced().await;
+    for round in 0..20 {
+        for number in 0..30 {
+            reflectors.put_pod(number, round);
+            reflectors.put_service(number, round);
+        }
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        reflectors.server.compact();
+        reflectors.server.close_watches();
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    reflectors.check();
+    assert_eq!(reflectors.epochs(), [0, 0]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,13 +4,16 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 
 use kube_endpoint_api_client::ApiClient;
-use kube_endpoint_api_writer::Clock;
-use tokio::sync::{mpsc, watch};
+use kube_endpoint_api_writer::{Clock, EventRecorder};
+use kube_endpoint_core_model::{EventType, PlannedEvent};
+use kube_endpoint_watch_channel as watch;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::action::{Action, Answer};
 use crate::health::LeaseHealth;
 use crate::leadership::{Ended, LastWrites, LeaderElectionError, Leadership};
+use crate::lease::Lease;
 use crate::metrics::LeaseMetrics;
 use crate::options::{ElectorOptions, InvalidElectorOptions};
 use crate::requests::LeaseClient;
@@ -29,6 +32,7 @@ pub struct Elector {
     leadership: watch::Sender<Leadership>,
     health: LeaseHealth,
     metrics: LeaseMetrics,
+    events: Option<EventRecorder>,
     reported_error: Option<String>,
     /// Until when a deleted Lease is left to its last holder, as last logged.
     reported_deletion: Option<Instant>,
@@ -61,11 +65,20 @@ impl Elector {
             leadership,
             health: LeaseHealth::new(&options.name),
             metrics: LeaseMetrics::register(&options.name),
+            events: None,
             reported_error: None,
             reported_deletion: None,
             options,
         };
         Ok((elector, receiver))
+    }
+
+    /// Records the events of client-go's resource lock on the Lease: `<identity> became leader` and `<identity> stopped
+    /// leading`. The recorder should not share a rate limit or a fence with the controllers.
+    #[must_use]
+    pub fn with_event_recorder(mut self, events: EventRecorder) -> Self {
+        self.events = Some(events);
+        self
     }
 
     /// The liveness check of this elector.
@@ -111,12 +124,17 @@ impl Elector {
                 }
                 Action::End(ended) => {
                     self.log_end(&ended);
+                    if ended != Ok(Ended::Standby) {
+                        self.record_event("stopped leading");
+                    }
                     return ended;
                 }
                 Action::Wait(wake) => wake,
             };
             tokio::select! {
                 biased;
+                // An answer that arrives together with the stop says whether there is a lease to release. Requests are
+                // limited in rate, so answers do not hold up the stop.
                 answer = answer_to(&mut request) => {
                     request = None;
                     self.election.answered(answer, Instant::now());
@@ -146,6 +164,7 @@ impl Elector {
             (before, now) if before == now => return,
             (Leadership::Standby { .. }, Leadership::Leading { .. }) => {
                 tracing::info!(lease, identity, "successfully acquired lease");
+                self.record_event("became leader");
             }
             (_, Leadership::Standby { leader: Some(leader) }) => {
                 tracing::info!(lease, leader, "new leader elected");
@@ -153,6 +172,20 @@ impl Elector {
             _ => {}
         }
         self.leadership.send_replace(now);
+    }
+
+    /// Upstream: `LeaseLock.RecordEvent`.
+    fn record_event(&self, what: &str) {
+        let Some(events) = &self.events else { return };
+        let subject = match self.election.lease() {
+            Some(lease) => lease.event_subject(),
+            None => Lease::new(&self.options.namespace, &self.options.name).event_subject(),
+        };
+        let message = format!("{} {what}", self.options.identity);
+        events.record(
+            subject,
+            &PlannedEvent { event_type: EventType::Normal, reason: "LeaderElection", message },
+        );
     }
 
     /// Logs until when a standby leaves a deleted Lease to its last holder, once.

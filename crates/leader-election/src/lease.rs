@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use kube_endpoint_api_writer::EventSubject;
 use kube_endpoint_core_model::{ResourceVersion, Timestamp};
 use serde_json::{Map, Value, json};
 
@@ -40,6 +41,20 @@ impl Lease {
 
     pub(crate) fn name(&self) -> &str {
         self.0["metadata"]["name"].as_str().unwrap_or_default()
+    }
+
+    /// The Lease as the object of an event.
+    pub(crate) fn event_subject(&self) -> EventSubject {
+        let metadata = &self.0["metadata"];
+        let text = |field: &str| metadata[field].as_str().unwrap_or_default().into();
+        EventSubject {
+            api_version: "coordination.k8s.io/v1".into(),
+            kind: "Lease".into(),
+            name: text("name"),
+            namespace: text("namespace"),
+            resource_version: text("resourceVersion"),
+            uid: text("uid"),
+        }
     }
 
     /// The resource version; zero if it cannot be compared.

@@ -125,6 +125,11 @@ impl Election {
         self.last_error.as_deref()
     }
 
+    /// The Lease as it was last seen; none if it did not exist then.
+    pub(crate) fn lease(&self) -> Option<&Lease> {
+        self.observed.lease()
+    }
+
     /// Until when a standby leaves a Lease that was deleted to its last holder; none if there is nothing to wait for.
     pub(crate) fn deleted_until(&self, now: Instant) -> Option<Instant> {
         match self.phase {

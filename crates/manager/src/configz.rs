@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kube_endpoint_api_client::without_credentials;
+use kube_endpoint_serving::FrontProxyOptions;
 use serde_json::{Map, Value, json};
 
 use crate::go_duration;
@@ -16,6 +17,7 @@ pub(crate) fn configz(settings: &Settings) -> Value {
         gates,
         qps,
         burst,
+        content_type,
         watch_list_client,
         reflectors: _,
         max_endpoints_per_slice,
@@ -48,6 +50,7 @@ pub(crate) fn configz(settings: &Settings) -> Value {
         "featureGates": gates,
         "kubeApiQps": qps,
         "kubeApiBurst": burst,
+        "kubeApiContentType": content_type.as_str(),
         "watchListClient": watch_list_client,
         "maxEndpointsPerSlice": max_endpoints_per_slice,
         "mirroringMaxEndpointsPerSubset": mirroring_max_endpoints_per_subset,
@@ -104,6 +107,7 @@ fn serving_json(settings: &ServingSettings) -> Value {
         http2,
         http2_max_streams_per_connection,
         client_ca_file,
+        front_proxy,
         always_allow_paths,
         authentication_kubeconfig,
         authentication_skip_lookup,
@@ -124,6 +128,14 @@ fn serving_json(settings: &ServingSettings) -> Value {
         "http2": http2,
         "http2MaxStreamsPerConnection": http2_max_streams_per_connection,
         "clientCaFile": client_ca_file,
+        "requestHeader": front_proxy.as_ref().map(|FrontProxyOptions { client_ca_file, headers }| json!({
+            "clientCaFile": client_ca_file,
+            "allowedNames": headers.allowed_names,
+            "usernameHeaders": headers.username,
+            "uidHeaders": headers.uid,
+            "groupHeaders": headers.group,
+            "extraHeadersPrefix": headers.extra_prefixes,
+        })),
         "authorizationAlwaysAllowPaths": always_allow_paths.paths(),
         "authenticationKubeconfig": authentication_kubeconfig,
         "authenticationSkipLookup": authentication_skip_lookup,

@@ -12,7 +12,7 @@ use http::{Request, StatusCode};
 use kube::client::Body;
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_informer::{Cluster, Kind, Kinds};
-use tokio::sync::watch;
+use kube_endpoint_watch_channel as watch;
 use tokio::time::{sleep, timeout};
 
 use crate::controller_name::ControllerName;

@@ -71,14 +71,14 @@ pub struct Embedded {
     pub server: EmbeddedApiServer,
     /// The listening socket.
     pub listener: Listener,
-    /// The path of the kubeconfig for it.
+    /// The path of the kubeconfig for it, which [`Embedded::write_kubeconfig`] writes.
     pub kubeconfig: PathBuf,
     /// The number of objects that it was loaded with.
     pub loaded: usize,
 }
 
 impl Embedded {
-    /// Loads the objects, starts listening, and writes the kubeconfig.
+    /// Loads the objects and starts listening.
     ///
     /// # Errors
     ///
@@ -102,10 +102,17 @@ impl Embedded {
         }
         let listen = ListenOptions { allow_any_address: options.embedded_allow_remote };
         let listener = server.listen_with(options.embedded_address, listen).await?;
-        let kubeconfig = options.embedded_kubeconfig.clone();
-        write_private(&kubeconfig, &server.kubeconfig(listener.address()))
-            .map_err(|why| EmbeddedError::Kubeconfig { path: kubeconfig.clone(), why })?;
-        Ok(Self { server, listener, kubeconfig, loaded })
+        Ok(Self { server, listener, kubeconfig: options.embedded_kubeconfig.clone(), loaded })
+    }
+
+    /// Writes the kubeconfig. Until then, no file has been touched.
+    ///
+    /// # Errors
+    ///
+    /// [`EmbeddedError::Kubeconfig`] if the file cannot be written.
+    pub fn write_kubeconfig(&self) -> Result<(), EmbeddedError> {
+        write_private(&self.kubeconfig, &self.server.kubeconfig(self.listener.address()))
+            .map_err(|why| EmbeddedError::Kubeconfig { path: self.kubeconfig.clone(), why })
     }
 
     /// A client that calls the server in process, without a socket.
@@ -115,6 +122,7 @@ impl Embedded {
 }
 
 /// A bearer token of 128 random bits. It does not depend on `--seed`, so that nobody can guess it.
+#[expect(clippy::disallowed_methods, reason = "the seed is in the log")]
 fn new_token() -> Result<String, getrandom::Error> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits)?;

@@ -1,4 +1,4 @@
-//! The client of leader election.
+//! The client of leader election, and the default identity of a candidate.
 
 use std::path::Path;
 
@@ -23,4 +23,54 @@ pub async fn connect_for_lease(
 ) -> Result<ApiClient, ConnectError> {
     let config = config(kubeconfig, master).await?;
     Ok(client_with_silence_limit(config, settings.renew_deadline / 2).await?)
+}
+
+impl LeaderElectionSettings {
+    /// Sets the identity, unless it was given, to client-go's default: the host name, `_` and a random UUID.
+    ///
+    /// `random` must differ between all processes that campaign for one Lease, also between those that share a host and a
+    /// seed: two candidates with one identity would both believe that they hold the Lease. Take it from the operating system.
+    pub fn set_default_identity(&mut self, random: u128) {
+        self.identity.get_or_insert_with(|| default_identity(&host_name(), random));
+    }
+}
+
+/// client-go's default identity on a host.
+fn default_identity(host: &str, random: u128) -> String {
+    // The bits of a UUID that say "version 4, variant of RFC 9562".
+    const FIXED: u128 = 0xf000_c000_0000_0000_0000;
+    const VERSION_AND_VARIANT: u128 = 0x4000_8000_0000_0000_0000;
+    let uuid = random & !FIXED | VERSION_AND_VARIANT;
+    let digits = format!("{uuid:032x}");
+    let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+    format!("{host}_{}", parts.join("-"))
+}
+
+/// The name of this host; the name of the program if it has none.
+pub(crate) fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "kube-endpoint-manager".to_owned() } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_identity_is_the_host_name_and_a_uuid() {
+        let check = |random: u128, want: &str| assert_eq!(default_identity("node-1", random), want);
+        check(0, "node-1_00000000-0000-4000-8000-000000000000");
+        check(u128::MAX, "node-1_ffffffff-ffff-4fff-bfff-ffffffffffff");
+        check(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef, "node-1_01234567-89ab-4def-8123-456789abcdef");
+    }
+
+    #[test]
+    fn an_identity_that_was_given_is_kept() {
+        let mut settings = LeaderElectionSettings::default();
+        settings.set_default_identity(1);
+        assert_eq!(settings.identity, Some(default_identity(&host_name(), 1)));
+        settings.set_default_identity(2);
+        assert_eq!(settings.identity, Some(default_identity(&host_name(), 1)));
+    }
 }

@@ -51,6 +51,7 @@ mod slis;
 mod status;
 mod telemetry;
 #[cfg(test)]
+#[cfg(feature = "otlp")]
 mod test_log;
 mod traces;
 mod write_log;
@@ -61,7 +62,7 @@ pub use connect::{ConnectError, connect};
 pub use controller_name::ControllerName;
 pub use flag_values::flag_values;
 pub use gates::{Gate, Gates};
-pub use kube_endpoint_api_client::{ApiClient, ClientError, client_from_config};
+pub use kube_endpoint_api_client::{ApiClient, ClientError, ContentType, client_from_config};
 pub use kube_endpoint_informer::ReflectorOptions;
 pub use leader::connect_for_lease;
 pub use line_printer::LinePrinter;
@@ -74,7 +75,7 @@ pub use settings::{
     TlsVersion, TracingSettings,
 };
 pub use slis::Slis;
-pub use status::{ControllerStatus, ManagerStatus, SlowRetryStatus};
+pub use status::{ControllerStatus, ForeignWriteStatus, ManagerStatus, SlowRetryStatus};
 pub use telemetry::log_to_stderr;
 pub use traces::{Traces, TracingError};
 pub use write_log::print_writes;

@@ -76,6 +76,7 @@ impl LinePrinter {
     }
 
     /// Like [`Self::flush`], for callers outside a runtime. Blocks the thread.
+    #[expect(clippy::disallowed_methods, reason = "outside a runtime there is no other clock")]
     pub fn flush_blocking(&self, timeout: Duration) {
         let start = Instant::now();
         while self.counts.waiting.load(Ordering::Acquire) > 0 && start.elapsed() < timeout {

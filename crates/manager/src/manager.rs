@@ -19,15 +19,14 @@ use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{Clock, EventRecorder, WriteFence};
 use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_informer::{Cluster, Handler, Kind, Kinds, ReflectorOptions};
-use kube_endpoint_leader_election::{Elector, ElectorOptions, Leadership, LeaseHealth};
-use tokio::sync::watch;
+use kube_endpoint_leader_election::LeaseHealth;
 
 use crate::audit::AuditLog;
 use crate::controller_name::ControllerName;
 use crate::settings::Settings;
 use build::{Build, Seeds};
 pub use controllers::RunningControllers;
-use election::elector_options;
+use election::Candidate;
 pub use error::ManagerError;
 pub use handle::ManagerHandle;
 use running::Running;
@@ -40,7 +39,7 @@ const AUDIT_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct Manager {
     client: ApiClient,
     fence: WriteFence,
-    election: Option<(Elector, watch::Receiver<Leadership>)>,
+    election: Option<Candidate>,
     /// The kinds that the controllers write.
     outputs: Vec<Kind>,
     cluster: Cluster,
@@ -59,6 +58,8 @@ pub struct Manager {
 
 impl Manager {
     /// Builds the selected controllers. Nothing is sent to the API server before [`Manager::run`].
+    ///
+    /// The client sends and asks for objects in `settings.content_type`.
     ///
     /// `now` is the wall-clock time; it advances with tokio's clock. `seed` determines the names of new slices and all
     /// jitter: pass a random number in production and a constant in tests. Metrics are registered with the current
@@ -90,6 +91,7 @@ impl Manager {
         now: Timestamp,
         seed: u64,
     ) -> Result<Self, ManagerError> {
+        let client = client.with_content_type(settings.content_type);
         let runs = |name: ControllerName| settings.controllers.contains(&name) && name.is_built_in();
         let (endpoints, slices, mirroring) = (
             runs(ControllerName::Endpoints),
@@ -132,13 +134,12 @@ impl Manager {
             mirroring: mirroring.then(|| build.mirroring_controller()).transpose()?,
         };
         let Build { cluster, event_tasks, recorders, mut seeds, fence, .. } = build;
-        let elector_seed = seeds.next();
-        let elector_options = settings.leader_election.as_ref().map(|it| elector_options(it, elector_seed));
-        let elector = |options: &ElectorOptions| {
+        let election_seeds = (seeds.next(), seeds.next());
+        let candidate = |settings| {
             let client = lease_client.unwrap_or_else(|| client.clone());
-            Elector::new(client, options.clone(), clock, elector_seed)
+            Candidate::new(client, settings, clock, election_seeds)
         };
-        let election = elector_options.as_ref().map(elector).transpose()?;
+        let election = settings.leader_election.as_ref().map(candidate).transpose()?;
         Ok(Self {
             fence,
             election,
@@ -146,16 +147,13 @@ impl Manager {
             client,
             kinds,
             names: settings.controllers.iter().copied().filter(|name| runs(*name)).collect(),
-            reflectors: settings
-                .reflectors
-                .streaming_list(settings.watch_list_client)
-                .sharded_watch(settings.gates.is_on(crate::Gate::ShardedWatch)),
+            reflectors: settings.reflectors.streaming_list(settings.watch_list_client),
             seeds,
             recorders,
             event_tasks,
             audit,
             shutdown_timeout: settings.shutdown_timeout,
-            handle: ManagerHandle::new(cluster.clone(), controllers.clone()),
+            handle: ManagerHandle::new(cluster.clone(), controllers.clone(), settings.dry_run),
             other_tasks: Vec::new(),
             cluster,
             controllers,
@@ -179,7 +177,7 @@ impl Manager {
 
     /// The liveness check of leader election; none without it.
     pub fn lease_health(&self) -> Option<LeaseHealth> {
-        self.election.as_ref().map(|(elector, _)| elector.health())
+        self.election.as_ref().map(Candidate::health)
     }
 
     /// Adds a handler that is called for every change of the stores.
@@ -209,14 +207,15 @@ impl Manager {
         let audit = self.audit.clone();
         let mut running = Running::start(self);
         let result = running.run(shutdown).await;
-        if let Some(audit) = audit {
-            audit.flush(AUDIT_TIMEOUT).await;
-        }
         handle.set_leading(false);
+        // The pages are served until this function ends.
         if let Err(error) = &result
             && let Some(task) = error.task()
         {
             handle.set_dead_task(task);
+        }
+        if let Some(audit) = audit {
+            audit.flush(AUDIT_TIMEOUT).await;
         }
         // The cluster holds the controllers as handlers, and those hold the cluster.
         handle.cluster().remove_handlers();

@@ -8,6 +8,9 @@
 #[cfg(test)]
 #[cfg(all(feature = "otlp", feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
 mod catalogue;
+mod sorted;
+
+pub(crate) use sorted::sorted;
 
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusRecorder};
 

@@ -19,7 +19,7 @@ use serde_json::json;
 use crate::configz::configz;
 use crate::connect::{ConnectError, connect};
 use crate::manager::{Manager, ManagerHandle};
-use crate::metrics::metrics_recorder;
+use crate::metrics::{metrics_recorder, sorted};
 use crate::process_metrics::ProcessMetrics;
 use crate::settings::{ServingSettings, Settings};
 use crate::slis::Slis;
@@ -185,6 +185,7 @@ fn options(settings: &ServingSettings) -> ServingOptions {
         options.limits.streams = streams;
     }
     options.client_ca_file.clone_from(&settings.client_ca_file);
+    options.front_proxy.clone_from(&settings.front_proxy);
     options.look_up_client_ca = !settings.authentication_skip_lookup;
     options.open_paths = settings.always_allow_paths.clone();
     options.token_ttl = settings.token_cache_ttl;
@@ -211,7 +212,7 @@ fn pages(manager: &ManagerHandle, health: HealthChecks, settings: &Settings, sou
             Arc::new(move || {
                 cluster.update_metrics();
                 process.update();
-                metrics.render()
+                sorted(&metrics.render())
             }) as Page<String>
         }),
         slis: Some(slis),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use metrics::{Recorder, counter, describe_counter, describe_gauge, gauge, with_local_recorder};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 
+use crate::metrics::sorted;
 use crate::process_metrics::ProcessMetrics;
 
 /// Gauge: 1 if a check succeeded when it was last run, otherwise 0; by `name` and `type` (`healthz`, `livez`, `readyz`).
@@ -55,7 +56,7 @@ impl Slis {
 
     /// The page, in Prometheus' text format.
     pub fn render(&self) -> String {
-        self.0.handle().render()
+        sorted(&self.0.handle().render())
     }
 }
 

@@ -18,8 +18,10 @@ const LISTED_KEYS: usize = 100;
 pub struct ManagerStatus {
     /// Whether all caches have been filled once.
     pub synced: bool,
-    /// Whether this process writes. Without leader election it always does.
+    /// Whether this process runs the controllers. Without leader election it always does.
     pub leading: bool,
+    /// Whether this is a dry run, which writes nothing.
+    pub dry_run: bool,
     /// The identity of the leader that a standby saw last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leader: Option<String>,
@@ -44,10 +46,27 @@ pub struct ControllerStatus {
     pub deferred: usize,
     /// Changes of outputs that other clients made lately, and that may come back.
     pub foreign_writes: usize,
+    /// The outputs that other clients wrote last, 20 at most, the newest first.
+    pub recent_foreign_writes: Vec<ForeignWriteStatus>,
     /// The first keys whose retries have all failed, in order.
     pub slow_retries: Vec<SlowRetryStatus>,
     /// Whether more keys are in slow retry than are listed.
     pub more_slow_retries: bool,
+}
+
+/// An output that other clients wrote.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ForeignWriteStatus {
+    /// `Endpoints` or `EndpointSlice`.
+    pub kind: &'static str,
+    /// Namespace and name of the object.
+    pub object: String,
+    /// When the cache showed the last of the writes.
+    pub at: String,
+    /// How often it was written by others since it is among the last ones.
+    pub count: u64,
 }
 
 /// A key whose retries have all failed. It is retried every few minutes.
@@ -70,6 +89,7 @@ impl ManagerHandle {
         ManagerStatus {
             synced: self.has_synced(),
             leading,
+            dry_run: self.is_dry_run(),
             leader: self.leader().filter(|_| !leading),
             shutting_down: self.is_shutting_down(),
             controllers: self.controller_statuses(),
@@ -108,6 +128,12 @@ fn of<R: kube_endpoint_controller_runtime::Reconciler>(
     let mut slow = controller.slow_retries(&kube_endpoint_core_model::ObjectKey::default(), LISTED_KEYS + 1);
     let more_slow_retries = slow.len() > LISTED_KEYS;
     slow.truncate(LISTED_KEYS);
+    let recent = controller.recent_foreign_writes().into_iter().map(|write| ForeignWriteStatus {
+        kind: name.output_kind(),
+        object: write.object.to_string(),
+        at: kube_endpoint_core_model::time::rfc3339(write.at),
+        count: write.count,
+    });
     let slow_retries = slow.into_iter().map(|slow| SlowRetryStatus {
         key: slow.key.to_string(),
         error: slow.error,
@@ -119,6 +145,7 @@ fn of<R: kube_endpoint_controller_runtime::Reconciler>(
         failing: counts.failing,
         deferred: counts.deferred,
         foreign_writes: counts.foreign_changes,
+        recent_foreign_writes: recent.collect(),
         slow_retries: slow_retries.collect(),
         more_slow_retries,
     }
@@ -130,6 +157,9 @@ impl fmt::Display for ManagerStatus {
         let yes = |yes: bool| if yes { "yes" } else { "no" };
         writeln!(f, "Caches synced: {}", yes(self.synced))?;
         writeln!(f, "Leading: {}", yes(self.leading))?;
+        if self.dry_run {
+            writeln!(f, "Dry run: yes, nothing is written")?;
+        }
         if let Some(leader) = &self.leader {
             writeln!(f, "Leader: {leader}")?;
         }
@@ -145,6 +175,13 @@ impl fmt::Display for ManagerStatus {
                 controller.slow_retries.len(),
                 if controller.more_slow_retries { " or more" } else { "" },
             )?;
+            for ForeignWriteStatus { kind, object, at, count } in &controller.recent_foreign_writes {
+                let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
+                writeln!(
+                    f,
+                    "  {kind} {object} was written by another client, {times}, the last time at {at}"
+                )?;
+            }
             for SlowRetryStatus { key, error, seconds } in &controller.slow_retries {
                 writeln!(f, "  {key} ({seconds} s): {error}")?;
             }
@@ -162,6 +199,7 @@ mod tests {
         let status = ManagerStatus {
             synced: true,
             leading: false,
+            dry_run: true,
             leader: Some("node-1_4a".to_owned()),
             shutting_down: true,
             controllers: vec![ControllerStatus {
@@ -170,6 +208,20 @@ mod tests {
                 failing: 2,
                 deferred: 1,
                 foreign_writes: 3,
+                recent_foreign_writes: vec![
+                    ForeignWriteStatus {
+                        kind: "Endpoints",
+                        object: "shop/web".to_owned(),
+                        at: "2026-01-01T00:00:09Z".to_owned(),
+                        count: 2,
+                    },
+                    ForeignWriteStatus {
+                        kind: "Endpoints",
+                        object: "shop/db".to_owned(),
+                        at: "2026-01-01T00:00:05Z".to_owned(),
+                        count: 1,
+                    },
+                ],
                 slow_retries: vec![SlowRetryStatus {
                     key: "shop/web".to_owned(),
                     error: "admission webhook denied the request".to_owned(),

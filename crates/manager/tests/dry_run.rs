@@ -89,6 +89,7 @@ impl Shadow {
         let manager = metrics::with_local_recorder(&recorder, || {
             Manager::new(ApiClient::for_tests(client), &settings, server.now(), 2).unwrap()
         });
+        assert!(manager.handle().status().dry_run);
         Self { _running: Running::start(manager), metrics, writes }
     }
 

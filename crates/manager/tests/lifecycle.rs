@@ -212,6 +212,7 @@ async fn the_manager_fails_when_a_controller_ends_unexpectedly() {
 }
 
 #[tokio::test(start_paused = true)]
+#[expect(clippy::disallowed_methods, reason = "a thread writes it, for which the paused clock does not wait")]
 async fn the_audit_log_has_each_write_with_its_cause() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("audit.log");
@@ -221,7 +222,6 @@ async fn the_audit_log_has_each_write_with_its_cause() {
     let running = Running::start(&server, &settings);
     sleep(seconds(5)).await;
     running.stop().await;
-    // A thread writes it, for which the paused clock does not wait.
     let deadline = std::time::Instant::now() + seconds(60);
     let lines = loop {
         let text = std::fs::read_to_string(&path).unwrap();

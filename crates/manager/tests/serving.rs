@@ -3,7 +3,12 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::Request;
@@ -12,12 +17,14 @@ use kube::Config;
 use kube::client::Body;
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, PolicyRule, User};
 use kube_endpoint_manager_core::{
-    ApiClient, Manager, ManagerError, PageSources, ServingSettings, Settings, client_from_config,
-    metrics_recorder,
+    ApiClient, LeaderElectionSettings, Manager, ManagerError, PageSources, ServingSettings, Settings,
+    client_from_config, metrics_recorder,
 };
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tower::ServiceExt;
 
 const TOKEN: &str = "token-of-the-scraper";
 
@@ -36,6 +43,11 @@ fn server() -> EmbeddedApiServer {
         .unwrap()
 }
 
+fn web() -> Value {
+    json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}})
+}
+
 /// A manager that serves on a free port.
 struct Running {
     address: SocketAddr,
@@ -44,8 +56,17 @@ struct Running {
 }
 
 async fn start(server: &EmbeddedApiServer) -> Running {
+    Box::pin(start_with(server, Settings::default(), None, |_| ())).await
+}
+
+/// A manager with settings besides those of serving, a client for the lease, and a change before it runs.
+async fn start_with(
+    server: &EmbeddedApiServer,
+    mut settings: Settings,
+    lease_client: Option<ApiClient>,
+    change: impl FnOnce(&mut Manager),
+) -> Running {
     let client = ApiClient::for_tests(server.service());
-    let mut settings = Settings::default();
     let mut serving = ServingSettings::on_port(0);
     serving.bind_address = [127, 0, 0, 1].into();
     settings.serving = Some(serving);
@@ -59,8 +80,9 @@ async fn start(server: &EmbeddedApiServer) -> Running {
     };
     let mut manager = {
         let _recording = metrics::set_default_local_recorder(&recorder);
-        Manager::new(client.clone(), &settings, server.now(), 1).unwrap()
+        Manager::with_lease_client(client.clone(), lease_client, &settings, server.now(), 1).unwrap()
     };
+    change(&mut manager);
     let now = server.now();
     let serving = manager.serve(&client, &settings, sources, move || now).await.unwrap().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
@@ -138,6 +160,82 @@ async fn a_manager_is_alive_before_its_first_list_and_ready_after_it() {
     );
 }
 
+/// The manager ends with an error. Its last line of the audit log cannot be written, which takes a second.
+#[tokio::test]
+async fn a_manager_of_which_a_task_has_ended_is_not_alive() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let mut reader = OpenOptions::new().read(true).write(true).custom_flags(nonblocking).open(&fifo).unwrap();
+    while reader.write(&[b'-'; 4096]).is_ok() {}
+    let server = server();
+    let mut settings = Settings::default();
+    settings.audit_log = Some(fifo);
+    let (end, ends) = oneshot::channel::<()>();
+    let add_task = |manager: &mut Manager| manager.add_task("task that ends", async { ends.await.unwrap() });
+    let running = Box::pin(start_with(&server, settings, None, add_task)).await;
+    let anybody = client(running.address, None).await;
+    until(&anybody, "/readyz", 200).await;
+    server.create(web()).await.unwrap();
+    while server.count("endpoints") == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(get(&anybody, "/livez").await.0, 200);
+    end.send(()).unwrap();
+    until(&anybody, "/livez", 500).await;
+    let expected = "[+]ping ok\n[-]workers failed: reason withheld\nlivez check failed\n";
+    assert_eq!(get(&anybody, "/livez").await.1, expected);
+    let error = running.ended.await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "task that ends ended unexpectedly");
+}
+
+/// The elector is blocked: a client of the lease that does not return holds its thread. Tokio's clock runs, because the pages
+/// come through sockets.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_neither_renews_its_lease_nor_ends_is_not_alive() {
+    let server = server();
+    let is_blocked = Arc::new(AtomicBool::new(false));
+    let (blocked, service) = (Arc::clone(&is_blocked), server.service());
+    let lease_client = ApiClient::for_tests(tower::service_fn(move |request: Request<Body>| {
+        let (blocked, service) = (Arc::clone(&blocked), service.clone());
+        async move {
+            if request.method() == "PUT" {
+                tokio::task::block_in_place(|| {
+                    while blocked.load(Ordering::Acquire) {
+                        std::thread::sleep(Duration::from_millis(10));
+                    }
+                });
+            }
+            service.oneshot(request).await
+        }
+    }));
+    let election = LeaderElectionSettings {
+        lease_duration: Duration::from_secs(2),
+        renew_deadline: Duration::from_secs(1),
+        retry_period: Duration::from_millis(200),
+        ..LeaderElectionSettings::default()
+    };
+    let mut settings = Settings::default();
+    settings.leader_election = Some(election);
+    let running = Box::pin(start_with(&server, settings, Some(lease_client), |_| ())).await;
+    let anybody = client(running.address, None).await;
+    while server.get("leases", "kube-system", "kube-endpoint-manager").is_none() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let alive = "[+]ping ok\n[+]workers ok\n[+]leaderElection ok\nlivez check passed\n";
+    assert_eq!(get(&anybody, "/livez?verbose").await, (200, alive.to_owned()));
+    is_blocked.store(true, Ordering::Release);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(get(&anybody, "/livez?verbose").await, (200, alive.to_owned()), "20 s are tolerated");
+    until(&anybody, "/livez", 500).await;
+    let dead = "[+]ping ok\n[+]workers ok\n[-]leaderElection failed: reason withheld\nlivez check failed\n";
+    assert_eq!(get(&anybody, "/livez").await.1, dead);
+    is_blocked.store(false, Ordering::Release);
+    let error = running.ended.await.unwrap().unwrap_err();
+    assert!(matches!(error, ManagerError::LeaderElectionLost(_)), "{error}");
+}
+
 #[tokio::test]
 async fn a_manager_that_shuts_down_is_unready_at_once_and_stays_alive() {
     let server = server();
@@ -146,9 +244,7 @@ async fn a_manager_that_shuts_down_is_unready_at_once_and_stays_alive() {
     until(&anybody, "/readyz", 200).await;
     // The write of a sync does not end, so the shutdown takes as long as it may.
     server.add_fault(FaultRule::on(Fault::NeverAnswer { applied: false }, "create", "endpointslices"));
-    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
-        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
-    server.create(service).await.unwrap();
+    server.create(web()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(200)).await;
     running.stop.send(()).unwrap();
     until(&anybody, "/readyz", 500).await;
@@ -195,9 +291,7 @@ async fn a_failing_key_is_counted_in_statusz() {
     until(&scraper, "/readyz", 200).await;
     let denied = kube_endpoint_embedded_apiserver::Status::new(400, "BadRequest", "denied by a webhook");
     server.add_fault(FaultRule::on(Fault::RefuseWith(denied), "create", "endpoints"));
-    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
-        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
-    server.create(service).await.unwrap();
+    server.create(web()).await.unwrap();
     let failing = async || {
         let statusz: Value = serde_json::from_str(&get(&scraper, "/statusz").await.1).unwrap();
         statusz["manager"]["controllers"][0]["failing"].as_u64().unwrap()
@@ -209,4 +303,36 @@ async fn a_failing_key_is_counted_in_statusz() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("the failing key is not shown");
+}
+
+#[tokio::test]
+async fn objects_that_another_client_writes_are_listed_in_statusz() {
+    let server = server();
+    let running = start(&server).await;
+    let scraper = client(running.address, Some(TOKEN)).await;
+    until(&scraper, "/readyz", 200).await;
+    server.create(web()).await.unwrap();
+    while server.count("endpoints") == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let recent = async || {
+        let statusz: Value = serde_json::from_str(&get(&scraper, "/statusz").await.1).unwrap();
+        statusz["manager"]["controllers"][0]["recentForeignWrites"].clone()
+    };
+    assert_eq!(recent().await, json!([]), "its own writes are not foreign");
+    let endpoints: kube::Api<k8s_openapi::api::core::v1::Endpoints> =
+        kube::Api::namespaced(kube::Client::new(server.service(), "default"), "default");
+    let patch = json!({"subsets": [{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 1}]}]});
+    endpoints.patch("web", &Default::default(), &kube::api::Patch::Merge(patch)).await.unwrap();
+    for _ in 0..500 {
+        let recent = recent().await;
+        if let Some(write) = recent.get(0) {
+            assert_eq!((&write["kind"], &write["object"]), (&json!("Endpoints"), &json!("default/web")));
+            assert_eq!((&write["count"], recent.as_array().unwrap().len()), (&json!(1), 1));
+            assert!(write["at"].as_str().unwrap().parse::<kube_endpoint_core_model::Timestamp>().is_ok());
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the write is not shown");
 }

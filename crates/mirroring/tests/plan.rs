@@ -11,7 +11,8 @@ use kube_endpoint_core_model::well_known::{
     ANNOTATION_LAST_APPLIED, ANNOTATION_LEADER, ANNOTATION_TRIGGER_TIME, LABEL_MANAGED_BY, LABEL_SKIP_MIRROR,
 };
 use kube_endpoint_core_model::{
-    AddressType, EndpointSlice, Endpoints, ObjectKey, ResourceVersion, Service, StringMap, Timestamp,
+    AddressType, EndpointSlice, Endpoints, ObjectKey, OwnerReference, ResourceVersion, Service, StringMap,
+    Timestamp,
 };
 use kube_endpoint_mirroring::plan::{
     NotMirrored, Plan, PlanInputs, PlanOptions, PlanStats, mirrorable, plan,
@@ -228,7 +229,19 @@ fn what_counts_as_a_change() {
         false,
     );
     check("hints", |it| it.endpoints[0].hints = Some(Default::default()), false);
-    check("no owner", |it| it.metadata.owner_references.clear(), false);
+    check("no owner", |it| it.metadata.owner_references.clear(), true);
+    check(
+        "an owner of another kind as well",
+        |it| {
+            it.metadata.owner_references.push(OwnerReference::controller(
+                "v1",
+                "ConfigMap",
+                &"x".into(),
+                &"y".into(),
+            ));
+        },
+        false,
+    );
     check("a finalizer", |it| it.metadata.finalizers = vec!["x".into()], false);
     check("an owner with another uid", |it| it.metadata.owner_references[0].uid = "old".into(), true);
     check("a zone", |it| it.endpoints[0].zone = Some("z".into()), true);

@@ -1,4 +1,4 @@
-//! Who sends a request: client certificates and bearer tokens.
+//! Who sends a request: headers of a front proxy, client certificates and bearer tokens.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -12,8 +12,9 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, UnixTime};
 use tokio_rustls::rustls::time_provider::TimeProvider;
 
 use crate::cache::Cache;
-use crate::client_ca::ClientCa;
+use crate::client_ca::{ClientCa, ProxyCa};
 use crate::error::ServingError;
+use crate::front_proxy::RequestHeaders;
 use crate::hash::Hasher;
 use crate::reviews::{Reviewer, Unanswered};
 use crate::user::User;
@@ -29,29 +30,35 @@ const CERTIFICATE_TTL: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unauthorized;
 
-/// The certificates of a connection's client, and the user that was found for them.
+/// The certificates of a connection's client, and what was found for them: the user, and the headers that are believed if the
+/// client is a front proxy.
 #[derive(Default)]
 pub(crate) struct Peer {
     chain: Vec<CertificateDer<'static>>,
-    verified: Mutex<Option<Verified>>,
+    user: Mutex<Option<Verified<User>>>,
+    headers: Mutex<Option<Verified<Arc<RequestHeaders>>>>,
 }
 
-struct Verified {
-    user: Result<Option<User>, Unauthorized>,
+/// What a certificate stands for.
+struct Verified<T> {
+    found: Result<Option<T>, Unauthorized>,
+    /// The generation of the CA.
     generation: u64,
     at: Instant,
 }
 
 impl Peer {
     pub(crate) fn new(chain: Vec<CertificateDer<'static>>) -> Self {
-        Self { chain, verified: Mutex::default() }
+        Self { chain, user: Mutex::default(), headers: Mutex::default() }
     }
 }
 
-/// Authenticates requests, as upstream's delegating authentication: first the client certificate, then the bearer token;
-/// without either the user is anonymous. A request with only invalid credentials is unauthorized.
+/// Authenticates requests, as upstream's delegating authentication: first the headers of a front proxy, then the client
+/// certificate, then the bearer token; without any of them the user is anonymous. A request with only invalid credentials is
+/// unauthorized.
 pub(crate) struct Authentication {
     client_ca: Arc<ClientCa>,
+    proxy_ca: Arc<ProxyCa>,
     tokens: Option<Tokens>,
     time: Arc<dyn TimeProvider>,
 }
@@ -81,6 +88,7 @@ impl Authentication {
     /// Without a reviewer, every token is ignored.
     pub(crate) fn new(
         client_ca: Arc<ClientCa>,
+        proxy_ca: Arc<ProxyCa>,
         reviewer: Option<Reviewer>,
         ttl: Duration,
         time: Arc<dyn TimeProvider>,
@@ -94,11 +102,15 @@ impl Authentication {
             }),
             None => None,
         };
-        Ok(Self { client_ca, tokens, time })
+        Ok(Self { client_ca, proxy_ca, tokens, time })
     }
 
     /// The user of a request with these headers.
     pub(crate) async fn user(&self, peer: &Peer, headers: &HeaderMap) -> Result<User, Unauthorized> {
+        let proxied = self.user_of_front_proxy(peer, headers);
+        if let Ok(Some(user)) = proxied {
+            return Ok(user.authenticated());
+        }
         let certificate = self.user_of_certificate(peer);
         if let Ok(Some(user)) = certificate {
             return Ok(user.authenticated());
@@ -107,32 +119,53 @@ impl Authentication {
             (Some(token), Some(tokens)) => tokens.user(token).await?,
             _ => None,
         };
-        match (token, certificate) {
+        match (token, proxied.and(certificate)) {
             (Some(user), _) => Ok(user.authenticated()),
             (None, Ok(_)) => Ok(User::anonymous()),
             (None, Err(unauthorized)) => Err(unauthorized),
         }
     }
 
+    /// The user that a front proxy names.
+    fn user_of_front_proxy(&self, peer: &Peer, headers: &HeaderMap) -> Result<Option<User>, Unauthorized> {
+        let verify = |today| self.proxy_ca.headers(&peer.chain, today);
+        match self.verified(peer, &peer.headers, self.proxy_ca.generation(), verify)? {
+            Some(believed) => believed.user(headers),
+            None => Ok(None),
+        }
+    }
+
     fn user_of_certificate(&self, peer: &Peer) -> Result<Option<User>, Unauthorized> {
+        let verify = |today| self.client_ca.user(&peer.chain, today);
+        self.verified(peer, &peer.user, self.client_ca.generation(), verify)
+    }
+
+    /// What the client's certificate stands for, which is remembered for a while.
+    fn verified<T: Clone>(
+        &self,
+        peer: &Peer,
+        remembered: &Mutex<Option<Verified<T>>>,
+        generation: u64,
+        verify: impl FnOnce(UnixTime) -> Result<Option<T>, String>,
+    ) -> Result<Option<T>, Unauthorized> {
         if peer.chain.is_empty() {
             return Ok(None);
         }
-        let (generation, now) = (self.client_ca.generation(), Instant::now());
-        let mut verified = peer.verified.lock();
-        if let Some(verified) = &*verified
+        let now = Instant::now();
+        let mut remembered = remembered.lock();
+        if let Some(verified) = &*remembered
             && verified.generation == generation
             && now < verified.at + CERTIFICATE_TTL
         {
-            return verified.user.clone();
+            return verified.found.clone();
         }
         let today = self.time.current_time().unwrap_or_else(|| UnixTime::since_unix_epoch(Duration::ZERO));
-        let user = self.client_ca.user(&peer.chain, today).map_err(|why| {
+        let found = verify(today).map_err(|why| {
             tracing::debug!("a client certificate was refused: it {why}");
             Unauthorized
         });
-        *verified = Some(Verified { user: user.clone(), generation, at: now });
-        user
+        *remembered = Some(Verified { found: found.clone(), generation, at: now });
+        found
     }
 }
 
@@ -189,9 +222,11 @@ mod tests {
         let api = EmbeddedApiServer::builder().token("valid", scraper).build().unwrap();
         let limit = Duration::from_secs(10);
         let reviewer = Reviewer::of_tokens(ApiClient::for_tests(api.service()), limit);
-        let client_ca = Arc::new(ClientCa::new(Arc::new(default_provider())));
-        let authentication =
-            Authentication::new(client_ca, Some(reviewer), limit, Arc::new(DefaultTimeProvider)).unwrap();
+        let provider = Arc::new(default_provider());
+        let client_ca = Arc::new(ClientCa::of_clients(Arc::clone(&provider)));
+        let proxy_ca = Arc::new(ProxyCa::of_front_proxies(provider));
+        let time = Arc::new(DefaultTimeProvider);
+        let authentication = Authentication::new(client_ca, proxy_ca, Some(reviewer), limit, time).unwrap();
         let authentication = Arc::new(authentication);
         let user = |token: String| {
             let value = HeaderValue::try_from(format!("Bearer {token}")).unwrap();

@@ -1,11 +1,11 @@
-//! The CA that signs client certificates, and their verification.
+//! The CAs that sign certificates of clients and of front proxies, and their verification.
 //!
 //! As in upstream, the TLS handshake accepts any client certificate (its owner has to have the key), and the certificate is
 //! verified when a request uses it. So a new CA also applies to open connections, and a client with a certificate that is
 //! not valid here may still use a token.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::causes;
@@ -21,6 +21,7 @@ use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifie
 use tokio_rustls::rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
 
 use crate::error::ServingError;
+use crate::front_proxy::RequestHeaders;
 use crate::subject::user_of;
 use crate::user::User;
 
@@ -80,51 +81,100 @@ impl ClientCertVerifier for AnyClientCertificate {
     }
 }
 
-#[derive(Default)]
-struct State {
+struct State<R> {
     /// Without a CA, client certificates are ignored.
-    verifier: Option<Arc<dyn ClientCertVerifier>>,
-    /// The bundle that was seen last, in use or refused.
-    bundle: Option<Vec<u8>>,
+    trusted: Option<(Arc<dyn ClientCertVerifier>, Arc<R>)>,
+    /// The bundle and the rules that were seen last, in use or refused.
+    seen: Option<(Vec<u8>, R)>,
     /// The error that was logged last.
     error: Option<String>,
     generation: u64,
 }
 
-/// The bundle of CA certificates in use.
-pub(crate) struct ClientCa {
+/// The bundle of CA certificates in use, and rules that go with it. Both are replaced at once.
+pub(crate) struct Ca<R> {
     provider: Arc<CryptoProvider>,
-    state: RwLock<State>,
+    /// Whose certificates it signs, for the log.
+    of: &'static str,
+    state: RwLock<State<R>>,
 }
+
+/// The CA of client certificates.
+pub(crate) type ClientCa = Ca<()>;
+
+/// The CA of the certificates of front proxies.
+pub(crate) type ProxyCa = Ca<RequestHeaders>;
 
 impl ClientCa {
     /// No CA yet.
-    pub(crate) fn new(provider: Arc<CryptoProvider>) -> Self {
-        Self { provider, state: RwLock::default() }
+    pub(crate) fn of_clients(provider: Arc<CryptoProvider>) -> Self {
+        Self::new(provider, "client")
+    }
+
+    /// The user of a certificate chain; `None` if there is no CA, or the certificate names no user.
+    ///
+    /// # Errors
+    /// If the certificate is not valid now, or no known CA has signed it for clients.
+    pub(crate) fn user(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Option<User>, String> {
+        match self.verify(chain, now)? {
+            Some((certificate, _)) => user_of(certificate),
+            None => Ok(None),
+        }
+    }
+}
+
+impl ProxyCa {
+    /// No CA yet.
+    pub(crate) fn of_front_proxies(provider: Arc<CryptoProvider>) -> Self {
+        Self::new(provider, "front proxy")
+    }
+
+    /// The headers in which the owner of a certificate chain names users; `None` if there is no CA.
+    ///
+    /// # Errors
+    /// If the certificate is not valid now, no known CA has signed it for clients, or its common name is not allowed.
+    pub(crate) fn headers(
+        &self,
+        chain: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<Option<Arc<RequestHeaders>>, String> {
+        let Some((certificate, headers)) = self.verify(chain, now)? else { return Ok(None) };
+        let name = user_of(certificate)?.map(|user| user.name).unwrap_or_default();
+        if !headers.allow(&name) {
+            return Err(format!("has the common name {name:?}, which is not allowed"));
+        }
+        Ok(Some(headers))
+    }
+}
+
+impl<R: Clone + PartialEq> Ca<R> {
+    fn new(provider: Arc<CryptoProvider>, of: &'static str) -> Self {
+        let state = State { trusted: None, seen: None, error: None, generation: 0 };
+        Self { provider, of, state: RwLock::new(state) }
     }
 
     /// Reads the file for the first time.
-    pub(crate) fn load(&self, path: &Path) -> Result<(), ServingError> {
+    pub(crate) fn load(&self, path: &Path, rules: &R) -> Result<(), ServingError> {
         let content = std::fs::read(path).map_err(|why| ServingError::File {
             action: "read",
             path: path.to_owned(),
             why,
         })?;
-        self.replace(content, &path.display())
+        self.replace(content, rules, &path.display())
             .map_err(|why| ServingError::Content { path: path.to_owned(), why })
     }
 
     /// Reads the file again. A problem is logged once, and the bundle before stays in use.
-    pub(crate) fn reload(&self, path: &PathBuf) {
+    pub(crate) fn reload(&self, path: &Path, rules: &R) {
         match std::fs::read(path) {
-            Ok(content) => self.update(content, &path.display()),
+            Ok(content) => self.update(content, rules, &path.display()),
             Err(error) => self.problem(&path.display(), format!("cannot be read: {error}")),
         }
     }
 
     /// Takes a bundle, from wherever it was read. A problem is logged once, and the bundle before stays in use.
-    pub(crate) fn update(&self, bundle: Vec<u8>, source: &dyn fmt::Display) {
-        if let Err(why) = self.replace(bundle, source) {
+    pub(crate) fn update(&self, bundle: Vec<u8>, rules: &R, source: &dyn fmt::Display) {
+        if let Err(why) = self.replace(bundle, rules, source) {
             self.problem(source, why);
         }
     }
@@ -135,26 +185,33 @@ impl ClientCa {
         if state.error.as_ref() == Some(&why) {
             return;
         }
-        let consequence = match state.verifier {
-            Some(_) => "the client CA that was read before stays in use",
-            None => "client certificates are not accepted until it can be read",
-        };
-        tracing::warn!("the client CA in {source} {why}; {consequence}");
+        let of = self.of;
+        match state.trusted {
+            Some(_) => {
+                tracing::warn!(
+                    "the {of} CA in {source} {why}; the {of} CA that was read before stays in use"
+                );
+            }
+            None => tracing::warn!(
+                "the {of} CA in {source} {why}; {of} certificates are not accepted until it can be read"
+            ),
+        }
         state.error = Some(why);
     }
 
-    fn replace(&self, bundle: Vec<u8>, source: &dyn fmt::Display) -> Result<(), String> {
-        if self.state.read().bundle.as_ref() == Some(&bundle) {
+    fn replace(&self, bundle: Vec<u8>, rules: &R, source: &dyn fmt::Display) -> Result<(), String> {
+        let is_seen = |seen: &(Vec<u8>, R)| seen.0 == bundle && seen.1 == *rules;
+        if self.state.read().seen.as_ref().is_some_and(is_seen) {
             return Ok(());
         }
         let verifier = verifier(&bundle, &self.provider);
         let mut state = self.state.write();
-        state.bundle = Some(bundle);
-        state.verifier = Some(verifier?);
+        state.seen = Some((bundle, rules.clone()));
+        state.trusted = Some((verifier?, Arc::new(rules.clone())));
         state.error = None;
         state.generation += 1;
         drop(state);
-        tracing::info!("client certificates are verified with the CA in {source}");
+        tracing::info!("{} certificates are verified with the CA in {source}", self.of);
         Ok(())
     }
 
@@ -163,17 +220,18 @@ impl ClientCa {
         self.state.read().generation
     }
 
-    /// The user of a certificate chain; `None` if there is no CA, or the certificate names no user.
-    ///
-    /// # Errors
-    /// If the certificate is not valid now, or no known CA has signed it for clients.
-    pub(crate) fn user(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Option<User>, String> {
-        let Some(verifier) = self.state.read().verifier.clone() else { return Ok(None) };
+    /// Verifies a certificate chain. Returns the first certificate and the rules; `None` if there is no CA or no certificate.
+    fn verify<'c, 'd>(
+        &self,
+        chain: &'c [CertificateDer<'d>],
+        now: UnixTime,
+    ) -> Result<Option<(&'c CertificateDer<'d>, Arc<R>)>, String> {
+        let Some((verifier, rules)) = self.state.read().trusted.clone() else { return Ok(None) };
         let Some((certificate, intermediates)) = chain.split_first() else { return Ok(None) };
         verifier
             .verify_client_cert(certificate, intermediates, now)
             .map_err(|error| format!("cannot be verified: {error}"))?;
-        user_of(certificate)
+        Ok(Some((certificate, rules)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The table of open connections, and which one makes room for another.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -133,7 +133,7 @@ impl Drop for Place {
 fn victim(entries: &BTreeMap<u64, Entry>) -> Option<u64> {
     let priority = entries.values().map(Entry::priority).min()?;
     let candidates = || entries.iter().filter(|(_, entry)| entry.priority() == priority);
-    let mut of_peer: HashMap<IpAddr, usize> = HashMap::new();
+    let mut of_peer: BTreeMap<IpAddr, usize> = BTreeMap::new();
     for (_, entry) in candidates() {
         *of_peer.entry(entry.peer).or_default() += 1;
     }

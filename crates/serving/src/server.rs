@@ -5,14 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, StatusCode};
-use http_body_util::{BodyExt, Limited};
-use kube::client::Body;
 use kube_endpoint_api_client::ApiClient;
-use kube_endpoint_core_model::{Timestamp, causes};
-use serde_json::Value;
+use kube_endpoint_core_model::Timestamp;
 use tokio::net::TcpListener;
-use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::UnixTime;
 use tokio_rustls::rustls::time_provider::TimeProvider;
@@ -21,24 +16,18 @@ use crate::accept::{accept, listen};
 use crate::authentication::Authentication;
 use crate::authorization::Authorization;
 use crate::certificate::{CertificateSource, ServerCertificate};
-use crate::client_ca::ClientCa;
+use crate::client_ca::{ClientCa, ProxyCa};
 use crate::connection::Shared;
 use crate::connections::Connections;
 use crate::error::ServingError;
+use crate::front_proxy::FrontProxyOptions;
 use crate::limits::Limits;
 use crate::pages::Pages;
 use crate::path::OpenPaths;
+use crate::reload::Reload;
 use crate::reviews::Reviewer;
 use crate::service::{Service, WallClock};
 use crate::tls::{CipherSuites, TlsVersion, provider, server_config};
-
-/// The ConfigMap in which kube-apiserver publishes the CA of client certificates, and the key in it.
-const CLIENT_CA_PATH: &str = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
-const CLIENT_CA_KEY: &str = "client-ca-file";
-const CLIENT_CA_NAME: &str = "ConfigMap kube-system/extension-apiserver-authentication";
-
-/// A ConfigMap holds at most 1 MiB.
-const LONGEST_CONFIG_MAP: usize = 4 * 1024 * 1024;
 
 /// How the server listens and whom it lets in.
 #[derive(Clone, Debug)]
@@ -57,7 +46,9 @@ pub struct ServingOptions {
     /// A file with the CA of client certificates. Without one, the CA comes from the ConfigMap
     /// `kube-system/extension-apiserver-authentication`.
     pub client_ca_file: Option<PathBuf>,
-    /// Whether the ConfigMap is looked up if there is no file.
+    /// A front proxy, which names users in headers. Without it, the ConfigMap says how to recognize one.
+    pub front_proxy: Option<FrontProxyOptions>,
+    /// Whether the ConfigMap is looked up for what no file gives.
     pub look_up_client_ca: bool,
     /// The paths that need no authentication and no authorization.
     pub open_paths: OpenPaths,
@@ -82,6 +73,7 @@ impl ServingOptions {
             cipher_suites: CipherSuites::default(),
             http2: true,
             client_ca_file: None,
+            front_proxy: None,
             look_up_client_ca: true,
             open_paths: OpenPaths::default(),
             token_ttl: ttl,
@@ -95,7 +87,7 @@ impl ServingOptions {
 /// The clients that ask the API server about requests.
 #[derive(Clone, Debug, Default)]
 pub struct ReviewClients {
-    /// For `TokenReview` and the ConfigMap with the client CA. Without it, tokens are ignored.
+    /// For `TokenReview` and the ConfigMap with the CAs of clients and of front proxies. Without it, tokens are ignored.
     pub authentication: Option<ApiClient>,
     /// For `SubjectAccessReview`. Without it, only members of `system:masters` may read the pages that are not open.
     pub authorization: Option<ApiClient>,
@@ -138,6 +130,7 @@ impl Server {
     /// # Errors
     ///
     /// When the address is in use or not available, or a certificate, key or CA cannot be used.
+    #[expect(clippy::disallowed_methods, reason = "files are outside of any run that repeats")]
     pub async fn bind(
         options: ServingOptions,
         clients: ReviewClients,
@@ -148,14 +141,19 @@ impl Server {
         let address = options.address;
         let listener = listen(address).map_err(|why| ServingError::Bind { address, why })?;
         let provider = provider(&options.cipher_suites);
-        let client_ca = Arc::new(ClientCa::new(Arc::clone(&provider)));
+        let client_ca = Arc::new(ClientCa::of_clients(Arc::clone(&provider)));
+        let proxy_ca = Arc::new(ProxyCa::of_front_proxies(Arc::clone(&provider)));
         let certificate = {
             let (source, now) = (options.certificate.clone(), clock());
             let (client_ca, client_ca_file) = (Arc::clone(&client_ca), options.client_ca_file.clone());
+            let (proxy_ca, front_proxy) = (Arc::clone(&proxy_ca), options.front_proxy.clone());
             let provider = Arc::clone(&provider);
             let load = move || {
                 if let Some(path) = &client_ca_file {
-                    client_ca.load(path)?;
+                    client_ca.load(path, &())?;
+                }
+                if let Some(FrontProxyOptions { client_ca_file, headers }) = &front_proxy {
+                    proxy_ca.load(client_ca_file, headers)?;
                 }
                 ServerCertificate::load(&source, address.ip(), provider, now)
             };
@@ -176,19 +174,17 @@ impl Server {
         let reload = Reload {
             certificate,
             client_ca: Arc::clone(&client_ca),
-            source: match (options.client_ca_file, &clients.authentication) {
-                (Some(path), _) => ClientCaSource::File(path),
-                (None, Some(client)) if options.look_up_client_ca => {
-                    ClientCaSource::ConfigMap(client.clone(), limits.review)
-                }
-                (None, _) => ClientCaSource::None,
-            },
+            proxy_ca: Arc::clone(&proxy_ca),
+            client_ca_file: options.client_ca_file,
+            front_proxy: options.front_proxy,
+            api_server: clients.authentication.clone().filter(|_| options.look_up_client_ca),
+            limit: limits.review,
             clock: Arc::clone(&clock),
             interval: limits.reload,
         };
         let tokens = clients.authentication.map(|client| Reviewer::of_tokens(client, limits.review));
         let access = clients.authorization.map(|client| Reviewer::of_access(client, limits.review));
-        let authentication = Authentication::new(client_ca, tokens, options.token_ttl, time)?;
+        let authentication = Authentication::new(client_ca, proxy_ca, tokens, options.token_ttl, time)?;
         let authorization = Authorization::new(access, options.allowed_ttl, options.denied_ttl)?;
         let service = Service::new(pages, options.open_paths, authentication, authorization, clock);
         let connections = Connections::new(limits.connections);
@@ -213,76 +209,4 @@ impl Server {
         }
         tokio::join!(accept(listener, shared, connections), reload.run());
     }
-}
-
-enum ClientCaSource {
-    File(PathBuf),
-    /// With the time limit of a request.
-    ConfigMap(ApiClient, Duration),
-    None,
-}
-
-/// Looks for new certificates.
-struct Reload {
-    certificate: Arc<ServerCertificate>,
-    client_ca: Arc<ClientCa>,
-    source: ClientCaSource,
-    clock: WallClock,
-    interval: Duration,
-}
-
-impl Reload {
-    async fn run(self) {
-        let mut ticks = interval(self.interval);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let file = match &self.source {
-            ClientCaSource::File(path) => Some(path.clone()),
-            _ => None,
-        };
-        loop {
-            ticks.tick().await;
-            let (certificate, client_ca, now) =
-                (Arc::clone(&self.certificate), Arc::clone(&self.client_ca), (self.clock)());
-            let file = file.clone();
-            let read = tokio::task::spawn_blocking(move || {
-                certificate.reload(now);
-                if let Some(path) = &file {
-                    client_ca.reload(path);
-                }
-            });
-            // It only fails when the runtime shuts down.
-            let _ = read.await;
-            if let ClientCaSource::ConfigMap(client, limit) = &self.source {
-                let read = timeout(*limit, client_ca_of(client)).await;
-                match read.unwrap_or_else(|_| Err(format!("was not answered within {limit:?}"))) {
-                    Ok(Some(bundle)) => self.client_ca.update(bundle, &CLIENT_CA_NAME),
-                    // Upstream waits for it too: clusters need not have it.
-                    Ok(None) => tracing::debug!("{CLIENT_CA_NAME} has no {CLIENT_CA_KEY}"),
-                    Err(why) => self.client_ca.problem(&CLIENT_CA_NAME, why),
-                }
-            }
-        }
-    }
-}
-
-/// The client CA in the ConfigMap, if it exists.
-async fn client_ca_of(client: &ApiClient) -> Result<Option<Vec<u8>>, String> {
-    let request = Request::get(CLIENT_CA_PATH).header("accept", "application/json").body(Body::empty());
-    let request = request.map_err(|error| error.to_string())?;
-    let answer = client.send(request).await.map_err(|error| format!("cannot be read: {}", causes(&error)))?;
-    match answer.status() {
-        StatusCode::OK => {}
-        StatusCode::NOT_FOUND => return Ok(None),
-        StatusCode::FORBIDDEN => {
-            return Err(
-                "may not be read; bind the Role kube-system/extension-apiserver-authentication-reader"
-                    .to_owned(),
-            );
-        }
-        status => return Err(format!("cannot be read: HTTP status {status}")),
-    }
-    let body = Limited::new(answer.into_body(), LONGEST_CONFIG_MAP).collect().await;
-    let body = body.map_err(|error| format!("cannot be read: {error}"))?.to_bytes();
-    let map: Value = serde_json::from_slice(&body).map_err(|error| format!("cannot be read: {error}"))?;
-    Ok(map["data"][CLIENT_CA_KEY].as_str().map(|bundle| bundle.as_bytes().to_vec()))
 }

@@ -138,6 +138,10 @@ impl Service {
 
     /// Makes a page on a thread for blocking work, so that the threads of the runtime go on with the controllers' tasks.
     /// `None` if that panicked, or the runtime is shutting down.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a page is made for a client on a socket, which no run repeats"
+    )]
     async fn make<T: Send + 'static>(&self, page: &crate::Page<T>) -> Option<T> {
         let (page, permit) = (Arc::clone(page), Arc::clone(&self.making).acquire_owned().await.ok()?);
         let made = tokio::task::spawn_blocking(move || {

@@ -6,8 +6,9 @@
 //! included. Upstream compares generations by uid (`endpointslice_tracker.go`), which misses the deletion of a slice by
 //! another client if the controller has not written that slice since it started.
 //!
-//! Versions are compared within an epoch only. Epochs are counted for each namespace: the cache may list them one by one. When a new epoch begins, writes of earlier ones are no longer waited for, and
-//! an event of an object that was written in an earlier one counts as foreign. Names of unresolved creates are kept.
+//! Versions are compared within an epoch only. Epochs are counted for each namespace: the cache may list them one by one.
+//! When a new epoch begins, writes of earlier ones are no longer waited for, and an event of an object that was written in
+//! an earlier one counts as foreign. Names of unresolved creates are kept.
 //!
 //! Only outstanding writes are held, so nothing is left of objects that no longer exist.
 
@@ -17,6 +18,7 @@ use kube_endpoint_core_model::{ObjectKey, ResourceVersion, Text};
 use parking_lot::Mutex;
 
 mod state;
+mod updates;
 
 use state::{Object, Seen, State};
 
@@ -128,6 +130,7 @@ impl WriteTracker {
     /// Owners of objects that were created but never appeared in the cache, although it has read past their versions: they
     /// were deleted before a relist. The owners must be synced. Call this after each relist, when its changes have been
     /// observed, with a function that tells which namespaces were listed and the position after it.
+    #[expect(clippy::disallowed_methods, reason = "the owners are sorted")]
     pub fn unseen_creates(
         &self,
         is_listed: impl Fn(&str) -> bool,
@@ -163,6 +166,7 @@ impl WriteTracker {
         let State { owners, objects, .. } = &mut *state;
         let entry = owners.entry(owner.clone()).or_default();
         entry.unresolved.remove(&object.name);
+        entry.updates.remove(object);
         let tracked = objects
             .entry(object.clone())
             .or_insert_with(|| Object { epoch: position.epoch, ..Object::default() });
@@ -205,12 +209,16 @@ impl WriteTracker {
         tracked.in_flight = false;
         if tracked.seen.take() == Some(Seen::Deleted) {
             state.objects.remove(object);
+            if let Some(entry) = state.owners.get_mut(owner) {
+                entry.updates.remove(object);
+            }
             state.drop_observed(Some(owner), object);
             return;
         }
         tracked.deleted = Some(uid.clone());
         let epoch = tracked.epoch;
         let entry = state.owners.entry(owner.clone()).or_default();
+        entry.updates.remove(object);
         entry.deleted.insert(uid.clone(), epoch);
         entry.objects.insert(object.clone());
     }

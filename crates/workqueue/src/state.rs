@@ -158,8 +158,9 @@ impl<K: Key> State<K> {
         self.metrics.dropped.increment(1);
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the sum and the maximum do not depend on the order")]
     pub(crate) fn update_unfinished_work(&self, now: Instant) {
-        // Durations are whole numbers, so that the sum does not depend on the order of the map.
+        // Durations are whole numbers, so that the sum does not depend on the order.
         let ages = self.in_flight.values().map(|since| now.saturating_duration_since(*since));
         let (total, longest) = ages.fold((Duration::ZERO, Duration::ZERO), |(total, longest), age| {
             (total.saturating_add(age), longest.max(age))

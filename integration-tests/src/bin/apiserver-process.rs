@@ -12,8 +12,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 
-use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, LoggedRequest, User};
-use kube_endpoint_integration_tests::processes::{Line, ServerConfig, objects, user_name, user_token};
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, LoggedRequest, PolicyRule, User};
+use kube_endpoint_integration_tests::processes::{
+    Line, SCRAPER, ServerConfig, objects, user_name, user_token,
+};
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 
 #[tokio::main]
@@ -44,6 +46,12 @@ fn server(config: &ServerConfig) -> Result<EmbeddedApiServer, Box<dyn Error>> {
     let mut builder = EmbeddedApiServer::builder()
         .load(objects(config.services, config.pods_per_service))
         .require_token()
+        .policy_rule(PolicyRule {
+            subjects: vec![user_name(SCRAPER)],
+            verbs: vec!["get".to_owned()],
+            non_resource_urls: vec!["/metrics".to_owned()],
+            ..PolicyRule::default()
+        })
         .on_request(move |request| {
             // The thread ends with the process.
             let _ = sender.send(line_of(request));

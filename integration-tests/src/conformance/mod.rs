@@ -22,7 +22,7 @@ pub use diff::unified_diff;
 pub use error::ConformanceError;
 pub use ops::{Api, Kind, Op};
 pub use parts::{Part, Parts, drop_hints};
-pub use play::{Failure, play};
+pub use play::{Failure, play, play_and_check};
 pub use scenario::{Compare, Repeated, Scenario, Step, recordings, recordings_folder};
 pub use settle::{Pace, settle};
 pub use snapshot::Snapshot;

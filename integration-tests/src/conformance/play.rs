@@ -38,6 +38,21 @@ pub async fn play(
     scenario: &Scenario,
     parts: Parts,
 ) -> Result<Vec<Failure>, ConformanceError> {
+    play_and_check(bed, scenario, parts, |_| None).await
+}
+
+/// Plays a scenario as [`play`] does, and calls `check` after each step whose outputs equal the recording. A report that it
+/// returns is a failure of the step.
+///
+/// # Errors
+///
+/// As [`play`].
+pub async fn play_and_check(
+    bed: &TestBed,
+    scenario: &Scenario,
+    parts: Parts,
+    mut check: impl FnMut(&Step) -> Option<String>,
+) -> Result<Vec<Failure>, ConformanceError> {
     let api = Api::new(bed.client(), bed.namespace_for(&scenario.name));
     let namespace =
         serde_json::json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": api.namespace()}});
@@ -46,7 +61,10 @@ pub async fn play(
     let mut failures = Vec::new();
     for step in &scenario.steps {
         match play_step(bed, &api, step, parts, &mut nodes).await {
-            Ok(None) => {}
+            Ok(None) => {
+                let report = check(step);
+                failures.extend(report.map(|report| Failure { step: step.name.clone(), report }));
+            }
             Ok(Some(report)) => failures.push(Failure { step: step.name.clone(), report }),
             Err(error) => {
                 failures.push(Failure { step: step.name.clone(), report: error.to_string() });

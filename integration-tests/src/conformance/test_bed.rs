@@ -127,6 +127,7 @@ impl TestBed {
     }
 
     /// The namespace for a scenario. It is unique where the server outlives the scenario, otherwise constant.
+    #[expect(clippy::disallowed_methods, reason = "names on a real server must be unique")]
     pub fn namespace_for(&self, scenario: &str) -> String {
         let name: String = scenario
             .chars()

@@ -70,6 +70,7 @@ mod tests {
         assert!(sources_of("").is_empty());
     }
 
+    #[expect(clippy::disallowed_methods, reason = "files have the system's time")]
     #[test]
     fn a_binary_is_fresh_until_a_source_changes() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
 //! A child process with its output in a file. It is killed when it is dropped, also if the test panics.
+#![expect(clippy::disallowed_methods, reason = "it waits for real processes")]
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -97,10 +98,24 @@ impl Process {
     ///
     /// If the process has ended.
     pub fn resident_memory(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    /// The part of the resident memory that is no file's, in bytes (`RssAnon`): heap and stacks, and not the program's code.
+    ///
+    /// # Panics
+    ///
+    /// If the process has ended.
+    pub fn anonymous_memory(&self) -> u64 {
+        self.memory("RssAnon:")
+    }
+
+    /// A field of `/proc/PID/status`.
+    fn memory(&self, field: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
         let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")).map(str::trim);
-        kilobytes.unwrap_or_else(|| panic!("no VmRSS:\n{status}")).parse::<u64>().unwrap() * 1024
+        kilobytes.unwrap_or_else(|| panic!("no {field}\n{status}")).parse::<u64>().unwrap() * 1024
     }
 
     /// The number of its open files, sockets included.
@@ -155,6 +170,7 @@ mod tests {
             tokio::time::sleep(POLL).await;
         }
         assert!(process.resident_memory() > 100_000);
+        assert!((1..process.resident_memory()).contains(&process.anonymous_memory()));
         assert!(process.open_files() >= 3);
         assert_eq!(process.last_lines(1), "--- sleeper\nwarned\n");
         process.signal(Signal::STOP);

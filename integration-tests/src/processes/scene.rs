@@ -1,4 +1,5 @@
 //! The API server, replicas of the binary and the load, for one test.
+#![expect(clippy::disallowed_methods, reason = "it waits for real processes")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,7 +15,7 @@ use super::binary::binary;
 use super::flips::Flips;
 use super::outputs::Outputs;
 use super::process::{POLL, Process, raise_file_limit};
-use super::server::{ServerConfig, ServerProcess, user_name};
+use super::server::{SCRAPER, ServerConfig, ServerProcess, user_name};
 use super::size::Size;
 use super::witness::{Answer, Line, Witness, answers, tenures};
 
@@ -25,7 +26,7 @@ static TURN: Mutex<()> = Mutex::const_new(());
 const USERS: usize = 40;
 
 /// The user of the test itself.
-const TEST_USER: usize = 0;
+const TEST_USER: usize = SCRAPER;
 
 /// The path of the Lease.
 pub const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-endpoint-manager";

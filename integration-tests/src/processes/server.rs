@@ -29,6 +29,9 @@ pub fn user_name(user: usize) -> String {
     format!("user-{user}")
 }
 
+/// The user that may read `/metrics` of replicas: the test itself.
+pub const SCRAPER: usize = 0;
+
 /// The bearer token of a user.
 pub fn user_token(user: usize) -> String {
     format!("token-of-user-{user}")

@@ -42,6 +42,10 @@ pub struct Size {
     pub outage: Duration,
     /// How long the load runs before and after a fault.
     pub steady: Duration,
+    /// How long a replica is idle before its memory is read.
+    pub idle: Duration,
+    /// Number of clients that open a connection and then send next to nothing.
+    pub slow_clients: usize,
 }
 
 impl Size {
@@ -58,6 +62,8 @@ impl Size {
         },
         outage: Duration::from_secs(4),
         steady: Duration::from_secs(1),
+        idle: Duration::from_secs(10),
+        slow_clients: 2_000,
     };
 
     /// The load of the requirements, with the default times of the lease and the default rate.
@@ -73,6 +79,8 @@ impl Size {
         },
         outage: Duration::from_secs(30),
         steady: Duration::from_secs(10),
+        idle: Duration::from_secs(60),
+        slow_clients: 10_000,
     };
 
     /// [`Self::FULL`] if the environment variable `KEM_PROCESSES` is `full`, otherwise [`Self::SMALL`].

@@ -142,6 +142,8 @@ fn all_requests() -> BTreeSet<Attributes> {
     assert!(all.len() > 100, "{all:?}");
     all.extend(paused(of_faults()));
     all.extend(REPLICAS.requests.iter().cloned());
+    // The replicas told of their leadership, in the namespace of the lease.
+    assert!(all.contains(&Attributes::of("POST", "/api/v1/namespaces/kube-system/events", "")), "{all:?}");
     all
 }
 

@@ -67,16 +67,17 @@ async fn run() -> Replicas {
         .unwrap();
     // One recorder for the process, as in the binary: both replicas have one page.
     let sources = PageSources::install("test", BTreeMap::new()).unwrap();
-    let first = start(&server, sources.clone(), 1).await;
+    let first = Box::pin(start(&server, sources.clone(), 1)).await;
     until(|| server.count("endpointslices") >= 9).await;
-    let second = start(&server, sources, 2).await;
+    let second = Box::pin(start(&server, sources, 2)).await;
     let is_watched = || server.open_watches().iter().filter(|it| it.plural() == "leases").count() >= 2;
     until(is_watched).await;
+    let lease = || server.get("leases", "kube-system", "kube-endpoint-manager").unwrap();
+    // Read before the stop: the second replica may lead before the first one has ended.
+    let before = lease()["spec"]["leaseTransitions"].clone();
     first.stop.send(()).unwrap();
     first.ended.await.unwrap();
-    let lease = || server.get("leases", "kube-system", "kube-endpoint-manager").unwrap();
-    let released = lease()["spec"]["leaseTransitions"].clone();
-    until(|| lease()["spec"]["leaseTransitions"] != released).await;
+    until(|| lease()["spec"]["leaseTransitions"] != before).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let page = scrape(second.address).await;
     second.stop.send(()).unwrap();

@@ -1,4 +1,5 @@
 //! The cluster: its objects, the controller managers on it, and what its audit log shows.
+#![expect(clippy::disallowed_methods, reason = "it waits for real processes")]
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use kube_endpoint_integration_tests::processes::Line;
+use kube_endpoint_manager_core::Gate;
 use rustix::process::Signal;
 
 use crate::cluster::{Cluster, Under};
@@ -13,23 +14,6 @@ const TO_END: Duration = Duration::from_secs(30);
 
 /// How long a new leader is watched.
 const WATCHED: Duration = Duration::from_secs(5);
-
-/// The gates, in the order in which they are turned on.
-const GATES: [&str; 13] = [
-    "EndpointsRepair",
-    "EndpointsKeepTruncated",
-    "EndpointsIgnoreReservedLabels",
-    "TolerateUnreadyAnnotation",
-    "OrphanedSliceCleanup",
-    "NodeZoneResync",
-    "MissingNodeResync",
-    "SafeWriteOrder",
-    "WritesAfterFailedCreate",
-    "SliceCompaction",
-    "SlowRetries",
-    "ForeignWriteBackoff",
-    "TopologyNodeTolerance",
-];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn switches_write_nothing() {
@@ -43,9 +27,10 @@ async fn switches_write_nothing() {
     cluster.wait_for_holder("ours-0").await;
     tokio::time::sleep(WATCHED).await;
 
-    for number in 1..=GATES.len() {
-        let user = format!("ours-{number}");
-        let on: Vec<String> = GATES[..number].iter().map(|gate| format!("{gate}=true")).collect();
+    let mut on = Vec::new();
+    for gate in Gate::all() {
+        on.push(format!("{}=true", gate.name()));
+        let user = format!("ours-{}", on.len());
         let gates = format!("--feature-gates={}", on.join(","));
         let next = cluster.start_ours(&user, &["--compatibility=upstream", &gates]);
         cluster.wait_for_watch(&user).await;
@@ -59,5 +44,5 @@ async fn switches_write_nothing() {
     let writes = |line: &&Line| line.user.starts_with("ours") && line.is_write() && line.resource != "leases";
     let writes: Vec<&Line> = lines.iter().filter(writes).collect();
     assert!(writes.is_empty(), "{writes:#?}");
-    println!("{} switches wrote nothing", GATES.len() + 1);
+    println!("{} switches wrote nothing", on.len() + 1);
 }

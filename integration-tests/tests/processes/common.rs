@@ -13,6 +13,12 @@ pub(crate) const TO_END: Duration = Duration::from_secs(20);
 /// How long a change may wait for its answer when a leader hands over to a standby.
 pub(crate) const LONGEST_GAP: Duration = Duration::from_secs(1);
 
+/// How long a change may wait after the server is back. The informers try again with client-go's backoff, which grows with the
+/// outage: its delays double from 0.8 s on, and jitter doubles each at most.
+pub(crate) fn longest_gap_after_outage(size: &Size) -> Duration {
+    (size.outage + Duration::from_secs(1)) * 2
+}
+
 /// Three replicas under load.
 pub(crate) async fn three_replicas() -> Scene {
     Box::pin(Scene::with_replicas(APISERVER, Size::from_environment(), 3)).await

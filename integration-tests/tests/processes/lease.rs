@@ -79,6 +79,7 @@ fn start_with_offset(scene: &mut Scene, hours: i64) -> usize {
 }
 
 /// How far the time in the Lease is from the system's, in seconds.
+#[expect(clippy::disallowed_methods, reason = "the clock of real processes is compared with the system's")]
 async fn offset_in_lease(scene: &Scene) -> i64 {
     let lease = lease(scene).await;
     let renewed: jiff::Timestamp = lease["spec"]["renewTime"].as_str().unwrap().parse().unwrap();

@@ -1,4 +1,5 @@
 //! Starts the binary as a process, reads its output and stops it.
+#![expect(clippy::disallowed_methods, reason = "it waits for real processes")]
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

@@ -65,6 +65,8 @@ fn invalid_input_is_reported_on_one_line_and_starts_nothing() {
         &["--embedded", "--embedded-address=0.0.0.0:0"],
         &["--embedded", "--embedded-kubeconfig=no/such/folder/file"],
         &["--embedded", "--kubeconfig=broken.kubeconfig"],
+        &["--embedded", "--audit-log-file=no/such/folder/file"],
+        &["--embedded", "--secure-port=1", "--client-ca-file=no-such-file"],
         &["--embedded-empty"],
         &[],
     ];

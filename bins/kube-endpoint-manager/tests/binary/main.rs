@@ -4,6 +4,7 @@
 
 mod command_line;
 mod common;
+mod identity;
 mod invalid_input;
 mod process;
 mod serving;

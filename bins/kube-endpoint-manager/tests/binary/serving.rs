@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube::Config;
 
-use crate::common::{Process, wait_for_file};
+use crate::common::Process;
 
 /// A client of the pages, and the token that it sends.
 fn client_of(port: u16, token: &str) -> kube::Client {
@@ -29,10 +29,9 @@ async fn the_token_appears_in_no_log_and_on_no_page() {
     let url = "--tracing-endpoint=http://user:password-of-the-collector@127.0.0.1:1";
     let arguments = ["--embedded", &secure_port, "--bind-address=127.0.0.1", url, "-v=10"];
     let mut process = Process::start(folder.path(), &arguments);
-    process.wait_for_line("serving securely");
-    let kubeconfig = folder.path().join("embedded.kubeconfig");
-    wait_for_file(&kubeconfig);
-    let kubeconfig = std::fs::read_to_string(kubeconfig).unwrap();
+    // It is printed after the port is open and the kubeconfig is written.
+    process.wait_for_line("Stop it:");
+    let kubeconfig = std::fs::read_to_string(folder.path().join("embedded.kubeconfig")).unwrap();
     let (_, token) = kubeconfig.split_once("token: \"").unwrap();
     let token = token.split('"').next().unwrap();
     assert!(token.len() >= 16, "{kubeconfig}");
@@ -48,6 +47,13 @@ async fn the_token_appears_in_no_log_and_on_no_page() {
             .await
             .is_err()
     );
+    // This one talks to the API server over a socket. The kubeconfig has the token in the URL of the server, too.
+    assert!(kubeconfig.contains(&format!(":{token}@")), "{kubeconfig}");
+    let arguments = ["--kubeconfig=embedded.kubeconfig", "--secure-port=0", "--leader-elect=false", "-v=10"];
+    let mut remote = Process::start(folder.path(), &arguments);
+    remote.wait_for_line("controllers are running");
+    shown += &remote.finish().join("\n");
+    assert!(shown.contains("hyper_util::client"), "{shown}");
     // What was logged while the pages were made has been read.
     tokio::time::sleep(Duration::from_millis(200)).await;
     shown += &process.finish().join("\n");

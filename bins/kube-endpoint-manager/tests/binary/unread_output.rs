@@ -1,4 +1,5 @@
 //! Output that nobody reads (a pipe, a terminal after Ctrl-S) blocks neither the controllers nor SIGTERM.
+#![expect(clippy::disallowed_methods, reason = "it waits for real processes")]
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};

@@ -1,4 +1,5 @@
 //! Protocols, and peers that have silently gone.
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "it talks over real sockets")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -131,6 +132,24 @@ async fn a_quiet_watch_over_http2_stays_open_as_long_as_pings_are_answered() {
     assert_eq!(server.send("still there"), 1);
     assert_eq!(watch.frame().await.unwrap().unwrap().into_data().unwrap(), "still there");
     assert_eq!(server.connections(), 1);
+}
+
+/// All watches of 100 namespaces begin at once, as at a start and after an outage.
+#[tokio::test]
+async fn watches_of_namespaces_that_begin_together_share_connections() {
+    let authority = Authority::new();
+    let server = Server::start(&authority).await;
+    let files = Credentials::new();
+    files.write("ca.crt", authority.pem());
+    let client = client(config(&server, &files.path("ca.crt")), limits()).await.unwrap();
+    let kinds = ["pods", "services", "endpoints", "endpointslices"];
+    let path = |number: usize| {
+        format!("/api/v1/namespaces/team-{}/{}?watch=true", number / kinds.len(), kinds[number % kinds.len()])
+    };
+    let watches = join_all((0..400).map(|number| client.send(get(&path(number))))).await;
+    assert!(watches.iter().all(|watch| watch.as_ref().is_ok_and(|watch| watch.status() == 200)));
+    assert_eq!(server.send("event"), 400);
+    assert!(server.connections() <= 64, "{}", server.connections());
 }
 
 #[tokio::test]

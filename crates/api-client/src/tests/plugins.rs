@@ -1,4 +1,5 @@
 //! Credential plugins: shell scripts that are slow, fail, or give one credential after the other.
+#![expect(clippy::disallowed_methods, reason = "a credential ends at a time of the system's clock")]
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -124,6 +125,7 @@ async fn waiting_for_a_plugin_can_be_cancelled() {
     };
     // As the binary does on a signal.
     tokio::select! {
+        biased;
         _ = client(config, limits()) => panic!("the plugin has ended"),
         () = until("the plugin runs", async || pid().is_some()) => {}
     }

@@ -97,7 +97,7 @@ struct Shared {
     connections: AtomicUsize,
 }
 
-/// `/watch` is answered by a body that does not end, everything else by `ok`.
+/// `/watch` and requests with `watch=true` are answered by a body that does not end, everything else by `ok`.
 pub(crate) struct Server {
     pub(crate) port: u16,
     protocols: &'static [&'static str],
@@ -174,7 +174,8 @@ async fn answer(
     let token = token.map(|token| token.trim_start_matches("Bearer ").to_owned());
     let refused = shared.token.lock().as_ref().is_some_and(|accepted| token.as_ref() != Some(accepted));
     shared.seen.lock().push(Seen { version: request.version(), token, certificate, connection });
-    let body = if request.uri().path() == "/watch" {
+    let is_watch = request.uri().path() == "/watch" || request.uri().query() == Some("watch=true");
+    let body = if is_watch {
         let (sender, receiver) = mpsc::unbounded();
         shared.watches.lock().push(sender);
         BodyExt::boxed(StreamBody::new(receiver.map(|event| Ok(Frame::data(event)))))

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use crate::writer::Writable;
+use crate::writable::Writable;
 
 /// How many lines are printed at most.
 const MOST_LINES: usize = 20;

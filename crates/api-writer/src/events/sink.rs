@@ -6,6 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use kube_endpoint_api_client::ContentType;
+use kube_endpoint_core_model::ObjectReference;
+use kube_endpoint_core_model::protobuf::EventToWrite;
 use kube_endpoint_core_model::time::rfc3339;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -15,8 +18,11 @@ use super::correlator::{Correlator, Delivery, Series};
 use super::{EventSubject, Recorded};
 use crate::clock::Clock;
 use crate::error::WriteError;
+use crate::send::Formats;
 use crate::writer::ApiWriter;
 
+/// The plural resource name of events.
+const EVENTS: &str = "events";
 /// Number of attempts for an event (client-go `maxTriesPerEvent`).
 const TRIES: u32 = 12;
 /// Delay between attempts (client-go `defaultSleepDuration`).
@@ -113,6 +119,50 @@ impl Sink {
 
     async fn create(&self, event: &Recorded, message: &str, series: &Series) -> Result<(), WriteError> {
         let namespace = namespace_of(&event.subject);
+        let path = format!("/api/v1/namespaces/{namespace}/events");
+        loop {
+            let content_type = self.writer.client.content_type_of(EVENTS);
+            let body = match content_type {
+                ContentType::Protobuf => self.in_protobuf(event, message, series),
+                ContentType::Json => self.in_json(event, message, series),
+            };
+            let formats = Formats::metadata(content_type);
+            let answer = self.writer.send_event(Method::POST, &path, formats, body).await;
+            if !self.writer.is_refused_encoding(EVENTS, content_type, &answer) {
+                return answer;
+            }
+        }
+    }
+
+    fn in_protobuf(&self, event: &Recorded, message: &str, series: &Series) -> Vec<u8> {
+        let EventSubject { api_version, kind, name, namespace, resource_version, uid } =
+            event.subject.clone();
+        let involved_object = ObjectReference {
+            api_version,
+            kind,
+            name,
+            namespace,
+            resource_version,
+            uid,
+            ..ObjectReference::default()
+        };
+        let event = EventToWrite {
+            name: &series.name,
+            namespace: namespace_of(&event.subject),
+            involved_object,
+            reason: event.reason,
+            message,
+            component: &self.component,
+            first: series.first,
+            last: event.at,
+            count: i32::try_from(series.count).unwrap_or(i32::MAX),
+            event_type: event.event_type.as_str(),
+        };
+        event.to_protobuf()
+    }
+
+    fn in_json(&self, event: &Recorded, message: &str, series: &Series) -> Vec<u8> {
+        let namespace = namespace_of(&event.subject);
         let body = serde_json::json!({
             "apiVersion": "v1",
             "kind": "Event",
@@ -128,9 +178,7 @@ impl Sink {
             "reportingComponent": &*self.component,
             "reportingInstance": "",
         });
-        let path = format!("/api/v1/namespaces/{namespace}/events");
-        let body = body.to_string().into_bytes();
-        self.writer.send_event(Method::POST, &path, "application/json", body).await
+        body.to_string().into_bytes()
     }
 
     async fn increment_count(
@@ -146,7 +194,10 @@ impl Sink {
         });
         let path = format!("/api/v1/namespaces/{}/events/{}", namespace_of(&event.subject), series.name);
         let body = patch.to_string().into_bytes();
-        self.writer.send_event(Method::PATCH, &path, "application/merge-patch+json", body).await
+        // A patch is JSON. Only the metadata of the event is returned.
+        let accept = ContentType::Json.accept_metadata();
+        let formats = Formats { content_type: "application/merge-patch+json", accept };
+        self.writer.send_event(Method::PATCH, &path, formats, body).await
     }
 }
 
@@ -198,7 +249,8 @@ mod tests {
                 answer.body(Body::from(body.as_bytes().to_vec())).map_err(std::io::Error::other)
             }
         });
-        let client = kube_endpoint_api_client::ApiClient::for_tests(service);
+        let client =
+            kube_endpoint_api_client::ApiClient::for_tests(service).with_content_type(ContentType::Json);
         let writer = ApiWriter::new(client, RequestLimiter::unlimited(), "test");
         let clock = Clock::starting_at("2024-01-01T00:00:00.7Z".parse().unwrap());
         let (recorder, task) = EventRecorder::new("endpoint-slice-controller", writer, clock, 1);

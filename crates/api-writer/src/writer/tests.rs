@@ -1,6 +1,10 @@
 use super::*;
-use http::{HeaderValue, Response};
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use kube_endpoint_core_model::{EndpointSlice, Endpoints};
 use std::sync::Mutex;
+use std::time::Duration;
 
 type Seen = Arc<Mutex<Vec<(String, String, serde_json::Value)>>>;
 
@@ -21,7 +25,7 @@ fn answering(code: u16, body: &'static str) -> (ApiWriter, Seen) {
                 .body(Body::from(body.as_bytes().to_vec()))
         }
     });
-    let client = ApiClient::for_tests(service);
+    let client = ApiClient::for_tests(service).with_content_type(ContentType::Json);
     (ApiWriter::new(client, RequestLimiter::unlimited(), "test"), seen)
 }
 
@@ -119,20 +123,6 @@ async fn errors_carry_the_servers_message_and_delay() {
     assert_eq!(writer.create(&slice()).await, Err(want));
 }
 
-#[test]
-fn retry_after_counts_as_whole_seconds_above_zero_only() {
-    let check = |value: &str, want: Option<u64>| {
-        let headers = HeaderMap::from_iter([(header::RETRY_AFTER, HeaderValue::from_str(value).unwrap())]);
-        assert_eq!(retry_after(&headers), want.map(Duration::from_secs), "{value}");
-    };
-    check("7", Some(7));
-    check(" 86400 ", Some(86_400));
-    for none in ["0", "", "-1", "1.5", "soon", "Wed, 21 Oct 2026 07:28:00 GMT", "99999999999999999999999"] {
-        check(none, None);
-    }
-    assert_eq!(retry_after(&HeaderMap::new()), None);
-}
-
 /// Keeps a line about each write.
 #[derive(Default)]
 struct Lines(Mutex<Vec<String>>);
@@ -202,4 +192,81 @@ async fn a_missing_answer_is_unknown() {
             "POST /apis/discovery.k8s.io/v1/namespaces/shop/endpointslices: no answer within 60s".into()
         )
     );
+}
+
+/// A server that refuses protobuf with a status, and records the encoding of each request, the kind of its object, and
+/// what it accepts.
+fn refusing(code: u16) -> (ApiWriter, Arc<Mutex<Vec<String>>>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let log = Arc::clone(&log);
+        async move {
+            let text = |name| request.headers()[name].to_str().unwrap().to_owned();
+            let content_type = text(http::header::CONTENT_TYPE);
+            log.lock().unwrap().push(format!(
+                "{} {content_type} {}",
+                request.method(),
+                text(http::header::ACCEPT)
+            ));
+            let answer = Response::builder();
+            if content_type.contains("protobuf") {
+                return answer.status(code).body(Body::empty());
+            }
+            answer.status(201).body(Body::from(br#"{"metadata":{"resourceVersion":"5"}}"#.to_vec()))
+        }
+    });
+    (ApiWriter::new(ApiClient::for_tests(service), RequestLimiter::unlimited(), "test"), seen)
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_protobuf_gets_json_at_once_and_from_then_on() {
+    for code in [406, 415] {
+        let (writer, seen) = refusing(code);
+        for _ in 0..2 {
+            assert_eq!(writer.create(&slice()).await.unwrap().version(), ResourceVersion(5));
+        }
+        assert_eq!(writer.client.content_type_of("endpoints"), ContentType::Protobuf);
+        let seen = seen.lock().unwrap().join("\n");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(seen, @r"
+            POST application/vnd.kubernetes.protobuf application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json
+            POST application/json application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json
+            POST application/json application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json
+            ");
+        }
+    }
+    // Any other refusal concerns the object.
+    let (writer, seen) = refusing(422);
+    assert!(matches!(writer.create(&slice()).await, Err(WriteError::Refused { code: 422, .. })));
+    assert_eq!(seen.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn answers_in_protobuf_are_read() {
+    let fixture = |name: &str| {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../integration-tests/fixtures/protobuf");
+        std::fs::read(format!("{folder}/{name}")).unwrap()
+    };
+    let answering = |code: u16, body: Vec<u8>| {
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let answer = Response::builder()
+                .status(code)
+                .header("Content-Type", "application/vnd.kubernetes.protobuf");
+            std::future::ready(answer.body(Body::from(body.clone())))
+        });
+        ApiWriter::new(ApiClient::for_tests(service), RequestLimiter::unlimited(), "test")
+    };
+    let want: Written = serde_json::from_slice(&fixture("put-metadata-only.json")).unwrap();
+    let metadata_only = answering(200, fixture("put-metadata-only.pb"));
+    assert_eq!(metadata_only.update(&slice()).await.unwrap(), want);
+    assert_eq!(metadata_only.get::<EndpointSlice>(&slice().key()).await.unwrap(), want);
+    // A server that does not know that form answers with the whole object.
+    let want: Written = serde_json::from_slice(&fixture("endpointslices.one.json")).unwrap();
+    assert_eq!(answering(200, fixture("endpointslices.one.pb")).update(&slice()).await.unwrap(), want);
+    let error = answering(404, fixture("status-404.pb")).update(&slice()).await.unwrap_err();
+    let status: serde_json::Value = serde_json::from_slice(&fixture("status-404.json")).unwrap();
+    assert_eq!(error, WriteError::NotFound(status["message"].as_str().unwrap().to_owned()));
+    let error = answering(200, b"k8s\0\xff".to_vec()).update(&slice()).await.unwrap_err();
+    assert!(matches!(error, WriteError::Unknown(_)), "{error:?}");
 }

@@ -2,7 +2,6 @@
 //! errors. Every function depends on its arguments only: no I/O, no clock.
 
 pub mod patch;
-mod quantity;
 pub mod resource;
 mod schema;
 pub mod selector;

@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             Err(_) => objects.push(serde_json::from_slice(&std::fs::read(&argument)?)?),
         }
     }
-    let server = EmbeddedApiServer::builder().load(objects).build()?;
+    let server = EmbeddedApiServer::builder().start_time(now()).load(objects).build()?;
     let listener = server.listen(address).await?;
     let path = kubeconfig_path(listener.address().port());
     std::fs::write(&path, server.kubeconfig(listener.address()))?;
@@ -32,6 +32,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     listener.shutdown().await;
     std::fs::remove_file(&path)?;
     Ok(())
+}
+
+/// kubectl shows how old objects are.
+#[expect(clippy::disallowed_methods, reason = "people look at this server with kubectl")]
+fn now() -> jiff::Timestamp {
+    jiff::Timestamp::now()
 }
 
 fn kubeconfig_path(port: u16) -> PathBuf {

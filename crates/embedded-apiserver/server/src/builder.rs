@@ -1,6 +1,7 @@
 //! The builder of a server: its seed, clock, initial objects and settings.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -9,6 +10,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::EmbeddedApiServer;
+use crate::changes::{ChangeObserver, StoreChange};
 use crate::clock::Clock;
 use crate::faults::{FaultRule, Faults};
 use crate::load::LoadError;
@@ -21,6 +23,9 @@ use crate::watches::OpenWatches;
 
 /// The namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// The default for the start time in seconds: 2026-01-01T00:00:00Z.
+const START_TIME: i64 = 1_767_225_600;
 
 /// The default for the request log: about 100,000 requests.
 const LOG_BYTES: usize = 32 * 1024 * 1024;
@@ -43,7 +48,7 @@ pub enum BuildError {
 #[must_use]
 pub struct Builder {
     seed: u64,
-    start_time: Option<Timestamp>,
+    start_time: Timestamp,
     objects: Vec<Value>,
     history: Limits,
     log_bytes: usize,
@@ -57,6 +62,7 @@ pub struct Builder {
     reviews: Reviews,
     faults: Vec<FaultRule>,
     observer: Option<Observer>,
+    change_observer: Option<ChangeObserver>,
 }
 
 impl std::fmt::Debug for Builder {
@@ -69,7 +75,7 @@ impl Default for Builder {
     fn default() -> Self {
         Self {
             seed: 0,
-            start_time: None,
+            start_time: Timestamp::constant(START_TIME, 0),
             objects: Vec::new(),
             history: HISTORY,
             log_bytes: LOG_BYTES,
@@ -83,6 +89,7 @@ impl Default for Builder {
             reviews: Reviews::default(),
             faults: Vec::new(),
             observer: None,
+            change_observer: None,
         }
     }
 }
@@ -94,9 +101,10 @@ impl Builder {
         self
     }
 
-    /// The server's time when it is built; it advances with tokio's clock. Default: the system's time.
+    /// The server's time when it is built; it advances with tokio's clock. Default: 2026-01-01T00:00:00Z, so
+    /// that runs repeat. Pass the system's time if people look at the objects' ages with kubectl.
     pub fn start_time(mut self, time: Timestamp) -> Self {
-        self.start_time = Some(time);
+        self.start_time = time;
         self
     }
 
@@ -129,6 +137,13 @@ impl Builder {
     /// Calls `observer` with each request that is logged, in the order of the log. It must not wait.
     pub fn on_request(mut self, observer: impl Fn(&LoggedRequest) + Send + Sync + 'static) -> Self {
         self.observer = Some(Box::new(observer));
+        self
+    }
+
+    /// Calls `observer` with each change of the store, in the order of resource versions. Initial objects and restores are
+    /// no changes. The store is locked meanwhile: the observer must neither wait nor use the server.
+    pub fn on_change(mut self, observer: impl Fn(&StoreChange<'_>) + Send + Sync + 'static) -> Self {
+        self.change_observer = Some(Box::new(observer));
         self
     }
 
@@ -210,10 +225,11 @@ impl Builder {
         let (ipv4, ipv6) = &self.service_ranges;
         let cluster_ips = ClusterIps::new(ipv4, ipv6)?;
         let inner = Arc::new_cyclic(|this| Inner {
-            store: Mutex::new(Store::new(self.history, self.first_version)),
+            store: Mutex::new(Store::new(self.history, self.first_version, self.change_observer)),
             cluster_ips: Mutex::new(cluster_ips),
             random: Mutex::new(Random::new(self.seed)),
-            clock: Clock::starting_at(self.start_time.unwrap_or_else(Timestamp::now)),
+            clock: Clock::starting_at(self.start_time),
+            clock_jump: AtomicI64::new(0),
             settings: Settings {
                 bookmark_interval: self.bookmark_interval.max(Duration::from_millis(1)),
                 gc_delay: self.gc_delay,

@@ -1,6 +1,6 @@
 //! The connection of a request to a listener.
 
-use tokio::sync::watch;
+use kube_endpoint_watch_channel as watch;
 
 /// Becomes true when the listener of a connection shuts down.
 #[derive(Clone, Debug)]

@@ -160,6 +160,11 @@ impl Form {
         format!(r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":{metadata},"items":["#)
     }
 
+    /// Whether objects are sent as they are, not as metadata or in a table.
+    pub(crate) fn is_of_objects(self) -> bool {
+        matches!(self.representation, Representation::Object)
+    }
+
     /// A list without items, if it differs from an empty `items`: as on the real server, that of a list of metadata is null.
     pub(crate) fn empty_list(self, resource: &Resource, metadata: &Value) -> Option<String> {
         let of_metadata =

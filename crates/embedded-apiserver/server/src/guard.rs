@@ -94,7 +94,7 @@ mod tests {
 
     #[track_caller]
     fn check(listens_on: &str, any_name: bool, own: &[&str], foreign: &[&str]) {
-        let closing = Closing(tokio::sync::watch::channel(false).1);
+        let closing = Closing(kube_endpoint_watch_channel::channel(false).1);
         let connection = Connection { address: listens_on.parse().unwrap(), closing };
         let accepts = |host: &&&str| is_own_host(host, &connection, any_name);
         assert_eq!(own.iter().filter(accepts).collect::<Vec<_>>(), own.iter().collect::<Vec<_>>());

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use jiff::Timestamp;
 use kube_endpoint_apiserver_rules::resource;
@@ -107,7 +108,13 @@ impl EmbeddedApiServer {
 
     /// The server's time.
     pub fn now(&self) -> Timestamp {
-        self.inner.clock.now()
+        self.inner.now()
+    }
+
+    /// Sets the server's time forward or, if `seconds` is negative, back, as when an administrator corrects the clock of its
+    /// host. Timers are not affected.
+    pub fn jump_clock(&self, seconds: i64) {
+        self.inner.clock_jump.fetch_add(seconds, Ordering::Relaxed);
     }
 
     /// One object, read from the store without a request. `plural` is the resource's name; for cluster-scoped
@@ -215,5 +222,19 @@ impl EmbeddedApiServer {
     /// Empties the log and its counts.
     pub fn clear_request_log(&self) {
         self.inner.log.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_clock_can_be_set_back_and_goes_on_from_there() {
+        let start = "2026-01-02T03:04:05Z".parse().unwrap();
+        let server = EmbeddedApiServer::builder().start_time(start).build().unwrap();
+        server.jump_clock(-3600);
+        tokio::time::advance(std::time::Duration::from_secs(60)).await;
+        assert_eq!(server.now().to_string(), "2026-01-02T02:05:05Z");
     }
 }

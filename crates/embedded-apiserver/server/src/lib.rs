@@ -95,12 +95,27 @@
 //!
 //! Server-side apply, protobuf for discovery and tables, compression, custom resources, admission beyond
 //! namespaces, authorization of its own requests (a SelfSubjectAccessReview always allows), TLS, and everything that
-//! needs a kubelet or a scheduler: logs, exec, port-forward, binding, eviction. Volumes of pods are stored as given. The response names what is not
-//! supported. managedFields are stored and returned, but not tracked.
+//! needs a kubelet or a scheduler: logs, exec, port-forward, binding, eviction. The response names what is not
+//! supported.
+//!
+//! Of pods and nodes it knows what endpoint controllers and kubectl read. Probes, volumes, affinity, security contexts
+//! and the like are stored as given, if their types are right: without defaults, validation and warnings about unknown
+//! fields. Quantities are stored as written (a kube-apiserver makes `500m` of `0.5`) and compared as text for the QoS
+//! class. Of nodes only the metadata is validated, of Services not the CIDRs and the status of load balancers, and of
+//! an update through events.k8s.io/v1 not that it changes the series only.
+//!
+//! managedFields are stored and returned, but not tracked: only server-side apply reads who set which field, and
+//! tracking would cost memory in every object. So a write that changes nothing else makes a new version only if it
+//! changes the managedFields that a client sent: resetting them with `[{}]`, which on a kube-apiserver makes a new
+//! version of every tracked object, changes nothing in an object that has none.
+//!
+//! JSON nests to 127 levels in fields that a kind has and to any depth in others, which are skipped; a kube-apiserver
+//! accepts 10,000 levels. Of known fields only `fieldsV1` and those that are stored as given can nest that deep.
 
 mod answer;
 mod body;
 mod builder;
+mod changes;
 mod clock;
 mod connection;
 mod create;
@@ -134,6 +149,7 @@ mod yaml;
 
 pub use body::{Body, ConnectionReset};
 pub use builder::{BuildError, Builder};
+pub use changes::{ChangeKind, StoreChange};
 pub use faults::{Fault, FaultId, FaultRule};
 pub use handle::EmbeddedApiServer;
 pub use kube_endpoint_apiserver_rules::resource::Resource;

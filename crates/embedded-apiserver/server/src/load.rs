@@ -83,7 +83,7 @@ impl Inner {
             set(&mut object, "uid", self.random.lock().uid());
         }
         if text(&object, "creationTimestamp").is_empty() {
-            set(&mut object, "creationTimestamp", rfc3339(self.clock.now()));
+            set(&mut object, "creationTimestamp", rfc3339(self.now()));
         }
         let stored = resource.storage_resource();
         let key = key_of(resource, &namespace, &name);
@@ -144,7 +144,7 @@ impl Inner {
         let mut object =
             serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         set(&mut object, "uid", self.random.lock().uid());
-        set(&mut object, "creationTimestamp", rfc3339(self.clock.now()));
+        set(&mut object, "creationTimestamp", rfc3339(self.now()));
         // A name that the rules refuse comes from loaded objects, which are taken as they are.
         let decided = strategy::before_create(&NAMESPACES, object.clone());
         let object = decided.map(|decided| decided.object).unwrap_or(object);

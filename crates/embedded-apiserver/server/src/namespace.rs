@@ -166,7 +166,7 @@ impl Inner {
             ),
         ];
         let mut object = current.value();
-        let now = rfc3339(self.clock.now());
+        let now = rfc3339(self.now());
         let before = object["status"]["conditions"].take();
         for (index, condition) in conditions.iter_mut().enumerate() {
             let known = &before[index];

@@ -69,9 +69,11 @@ impl Selection {
 
     /// Whether all objects with the prefix are selected, so that they can be counted without iterating.
     pub(crate) fn is_plain(&self) -> bool {
-        self.labels.is_everything()
-            && self.fields.is_everything()
-            && self.name.is_none()
-            && self.shard.is_none()
+        self.is_plain_but_for_its_shard() && self.shard.is_none()
+    }
+
+    /// Whether nothing but a shard limits the selection.
+    pub(crate) fn is_plain_but_for_its_shard(&self) -> bool {
+        self.labels.is_everything() && self.fields.is_everything() && self.name.is_none()
     }
 }

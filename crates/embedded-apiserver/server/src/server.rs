@@ -1,9 +1,11 @@
 //! The server's state and the basic operations on it.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::strategy::ClusterIps;
 use parking_lot::Mutex;
@@ -40,6 +42,8 @@ pub(crate) struct Inner {
     pub(crate) cluster_ips: Mutex<ClusterIps>,
     pub(crate) random: Mutex<Random>,
     pub(crate) clock: Clock,
+    /// How far the wall clock was set forward, in seconds.
+    pub(crate) clock_jump: AtomicI64,
     pub(crate) settings: Settings,
     pub(crate) faults: Faults,
     pub(crate) log: RequestLog,
@@ -63,6 +67,13 @@ pub(crate) fn key_of(resource: &Resource, namespace: &str, name: &str) -> String
 }
 
 impl Inner {
+    /// The current time.
+    pub(crate) fn now(&self) -> Timestamp {
+        let jump = SignedDuration::from_secs(self.clock_jump.load(Ordering::Relaxed));
+        let now = self.clock.now();
+        now.saturating_add(jump).unwrap_or(now)
+    }
+
     /// The current state of an object.
     pub(crate) fn current(&self, resource: &Resource, key: &str) -> Option<Arc<Stored>> {
         self.store.lock().table(Store::table_of(resource)).objects.get(key).cloned()

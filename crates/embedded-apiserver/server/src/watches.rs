@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use kube_endpoint_watch_channel as watch;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
 use crate::request::RequestInfo;
 

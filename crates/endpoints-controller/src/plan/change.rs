@@ -20,8 +20,8 @@ pub(super) struct Desired<'a> {
 }
 
 impl Desired<'_> {
-    /// Returns true if an object has this content already. The trigger time, the headless label, the order of subsets and the
-    /// resource versions of targets are not compared.
+    /// Returns true if an object has this content already. The trigger time, the order of subsets and the resource versions of
+    /// targets are not compared. Neither is the headless label if the plan follows upstream with reserved labels.
     pub(super) fn is_met_by(&self, existing: &Endpoints, options: &PlanOptions) -> bool {
         let annotated = existing.metadata.annotations.get(ANNOTATION_OVER_CAPACITY);
         let (wanted, annotation_is_right) = match self.truncated {
@@ -46,7 +46,11 @@ impl Desired<'_> {
         let own = existing.iter().filter(|(key, _)| !is_own(key));
         let wanted =
             self.service.labels.iter().filter(|(key, _)| !options.ignore_reserved_labels || !is_own(key));
-        managed && own.eq(wanted)
+        // The label stays when a headless Service is replaced by another one. Older versions of kube-proxy then ignore the object.
+        let headless = self.service.is_headless().then_some("");
+        let headless_is_right =
+            !options.ignore_reserved_labels || existing.get(LABEL_HEADLESS).map(|value| &**value) == headless;
+        managed && headless_is_right && own.eq(wanted)
     }
 
     /// Returns the object to write. Metadata of an existing object that the controller does not set are kept.

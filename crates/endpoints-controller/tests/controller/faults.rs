@@ -98,6 +98,58 @@ async fn a_lost_answer_makes_no_difference() {
     }
 }
 
+/// Related to kubernetes#125638: the retry of the lost update finds that the cache, which does not show the update yet, has
+/// what is wanted.
+#[tokio::test(start_paused = true)]
+async fn an_update_whose_answer_was_lost_is_undone_if_the_pod_is_ready_again_before_the_cache_shows_it() {
+    for repair in [true, false] {
+        for fault in [Fault::ApplyAndLoseAnswer, Fault::Refuse { status: 503, retry_after: None }] {
+            let was_applied = fault == Fault::ApplyAndLoseAnswer;
+            let options = changed(|options| options.repair = repair);
+            let harness = Harness::start(&server([pod("a", 1, true), service("web")]), options).await;
+            harness.hold_up("endpoints", Duration::from_secs(3)).await;
+            harness.requests();
+            harness.fault(fault, "update", 1);
+            harness.load([pod("a", 1, false)]);
+            // Before the retry, which comes after 5 ms.
+            harness.moment().await;
+            harness.load([pod("a", 1, true)]);
+            harness.pass(Duration::from_secs(1)).await;
+            let shown = addresses(&harness.get("endpoints", "web").unwrap());
+            assert_eq!(shown.is_empty(), was_applied, "the cache is behind, so nothing is written");
+            harness.pass(Duration::from_millis(2100)).await;
+            assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1"], "{repair}");
+            let requests: &[&str] = if was_applied {
+                &["update endpoints 200", "get endpoints 200", "update endpoints 200"]
+            } else {
+                &["update endpoints 503", "get endpoints 200"]
+            };
+            assert_eq!(harness.requests(), requests);
+            harness.nothing_is_remembered().await;
+        }
+    }
+}
+
+/// As above, and the server does not say what became of the update at first.
+#[tokio::test(start_paused = true)]
+async fn the_outcome_of_a_lost_update_is_asked_for_until_the_server_answers() {
+    let options = changed(|options| options.repair = false);
+    let harness = Harness::start(&server([pod("a", 1, true), service("web")]), options).await;
+    harness.hold_up("endpoints", Duration::from_secs(3)).await;
+    harness.requests();
+    harness.fault(Fault::ApplyAndLoseAnswer, "update", 1);
+    harness.fault(Fault::Refuse { status: 500, retry_after: None }, "get", 3);
+    harness.load([pod("a", 1, false)]);
+    harness.moment().await;
+    harness.load([pod("a", 1, true)]);
+    harness.pass(Duration::from_secs(5)).await;
+    assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1"]);
+    let requests = harness.requests();
+    assert_eq!(requests.iter().filter(|request| *request == "get endpoints 500").count(), 3);
+    assert_eq!(requests.len(), 6, "{requests:?}");
+    harness.nothing_is_remembered().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_conflict_is_resolved_once_the_cache_has_caught_up() {
     let harness = started().await;

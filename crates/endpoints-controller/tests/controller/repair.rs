@@ -146,3 +146,26 @@ async fn endpoints_that_a_restore_brings_back_unseen_are_found_by_conflicts() {
     assert!(requests.iter().any(|request| request == "create endpoints 409"), "{requests:?}");
     assert_eq!(ours(&harness), ["10.1.0.1", "10.1.0.2"]);
 }
+
+/// kubernetes#107457. As above; here a pod comes back unseen as well, which no conflict is about. It is found because the
+/// list of Endpoints contradicts the cache.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_a_restore_brings_back_unseen_is_found_by_conflicts() {
+    let harness = started(true).await;
+    let backup = harness.server.checkpoint();
+    harness.delete_now("pods", "a").await;
+    harness.pass(Duration::from_secs(10)).await;
+    assert!(ours(&harness).is_empty());
+    let before = harness.server.resource_version();
+    harness.server.restore(&backup);
+    for number in 0..40 {
+        harness.load([service(&format!("other{number}"))]);
+    }
+    harness.load([pod("b", 2, true)]);
+    assert!(harness.server.resource_version() > before, "the versions are no lower");
+    harness.requests();
+    harness.pass(Duration::from_secs(120)).await;
+    assert!(harness.requests().contains(&"update endpoints 409".to_owned()));
+    assert_eq!(ours(&harness), ["10.1.0.1", "10.1.0.2"]);
+    harness.nothing_is_remembered().await;
+}

@@ -152,6 +152,7 @@ async fn an_update_without_effect_does_not_block_the_next_update() {
         harness.patch("services", "web", json!({"metadata": {"annotations": {"x": value}}})).await;
         harness.moment().await;
         versions.push(harness.get("endpoints", "web").unwrap()["metadata"]["resourceVersion"].clone());
+        assert_eq!(harness.controller.state_counts().outstanding_writes, 0);
     }
     assert_eq!(harness.writes().len(), 4);
     assert_eq!(versions[1], versions[2], "nothing changed");

@@ -2,6 +2,7 @@
 //! published.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube_endpoint_controller_runtime::{Cause, Runtime};
 use kube_endpoint_core_model::{Node, ObjectKey};
@@ -10,6 +11,10 @@ use super::EndpointSliceReconciler;
 use crate::{HintedState, TopologyState};
 
 type Cx = Runtime<EndpointSliceReconciler>;
+
+/// How long after the deletion of a node the Services of its pods are synced, which removes these pods. The pod garbage
+/// collector deletes them after 40 to 60 seconds; a node that is registered again before that costs no endpoint.
+const DELETED_NODE_DELAY: Duration = Duration::from_secs(60);
 
 impl EndpointSliceReconciler {
     pub(super) fn node_changed(&self, runtime: &Cx, old: Option<&Node>, new: Option<&Node>) {
@@ -26,19 +31,20 @@ impl EndpointSliceReconciler {
             *self.topology_outdated.lock() = true;
             self.nodes_changed.notify_one();
         }
-        // Before all Services were synced once there is nothing to repair.
-        if !runtime.cluster().has_synced() {
+        // The first lists need no syncs of their own: every Service is synced anyway.
+        if !runtime.has_synced() {
             return;
         }
-        let Some(new) = new else { return };
-        let resync = match old {
-            None => self.options.missing_node_resync,
-            Some(old) => self.options.node_zone_resync && old.zone != new.zone,
-        };
-        if resync {
-            for service in runtime.cluster().services_on_node(&new.name) {
-                runtime.add_after(service, self.options.batch_period, Cause::Node);
+        let (resync, delay) = match (old, new) {
+            (Some(old), Some(new)) => {
+                (self.options.node_zone_resync && old.zone != new.zone, self.options.batch_period)
             }
+            (None, _) => (self.options.missing_node_resync, self.options.batch_period),
+            (_, None) => (self.options.missing_node_resync, DELETED_NODE_DELAY),
+        };
+        let Some(node) = new.or(old).filter(|_| resync) else { return };
+        for service in runtime.cluster().services_on_node(&node.name) {
+            runtime.add_after(service, delay, Cause::Node);
         }
     }
 

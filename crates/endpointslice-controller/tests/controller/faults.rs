@@ -106,6 +106,30 @@ async fn an_update_whose_answer_was_lost_is_settled_when_the_cache_has_caught_up
     harness.nothing_is_remembered().await;
 }
 
+/// Related to kubernetes#125638: the retry of the lost update finds that the cache, which does not show the update yet, has
+/// what is wanted.
+#[tokio::test(start_paused = true)]
+async fn an_update_whose_answer_was_lost_is_undone_as_soon_as_the_cache_shows_it() {
+    // The event of the update would start a sync after the batch period, as a write of another client.
+    let options = changed(|options| options.batch_period = millis(20_000));
+    let harness = Harness::start(&server([pod("a", 1, true), service("web")]), options).await;
+    let name = name(&harness.slice("web")).to_owned();
+    harness.hold_up("endpointslices", seconds(5)).await;
+    harness.requests();
+    harness.fault(Fault::ApplyAndLoseAnswer, "update", 1);
+    harness.patch("services", "web", json!({"metadata": {"labels": {"x": "y"}}})).await;
+    harness.moment().await;
+    harness.patch("services", "web", json!({"metadata": {"labels": {"x": null}}})).await;
+    let has_label = || harness.get("endpointslices", &name).unwrap()["metadata"]["labels"].get("x").is_some();
+    harness.pass(seconds(3)).await;
+    assert!(has_label(), "the cache is behind, so nothing is written");
+    harness.pass(seconds(2)).await;
+    assert!(!has_label());
+    let requests = ["update endpointslices 200", "get endpointslices 200", "update endpointslices 200"];
+    assert_eq!(harness.requests(), requests);
+    harness.nothing_is_remembered().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_delete_whose_answer_was_lost_makes_no_difference() {
     for (fault, held_up) in

@@ -1,6 +1,7 @@
 //! How changes of nodes affect slices, with each gate on and off.
 
-use kube_endpoint_endpointslice_controller::{PlanOptions, RuntimeOptions};
+use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions, RuntimeOptions};
+use kube_endpoint_informer::{Cluster, Kind};
 use serde_json::json;
 
 use crate::harness::{Harness, changed, millis, seconds, server};
@@ -121,6 +122,71 @@ async fn after_the_last_retry_only_missing_node_resync_publishes_the_pod() {
         let want: &[&str] = if gate { &["10.1.0.1", "10.1.0.2"] } else { &["10.1.0.1"] };
         assert_eq!(harness.endpoints("web"), want);
     }
+}
+
+/// Related to kubernetes#107927: the manager waits for kinds that this controller does not read.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_not_listed_and_that_the_controller_does_not_read_holds_up_no_node() {
+    let objects = [pod("a", 1, true), pod_on("late", "b", 2, true), service("web")];
+    let cluster = Cluster::new(Kind::ALL);
+    let harness = Harness::begin_with(&server(objects), ControllerOptions::default(), cluster.clone());
+    harness.pass(seconds(10)).await;
+    assert!(!cluster.has_synced(), "nobody lists Endpoints");
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+    harness.load([node("node", "zone-a", 4), node("late", "zone-b", 4)]);
+    harness.moment().await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1 [zone-a]", "10.1.0.2 [zone-b]"]);
+    harness.nothing_is_remembered().await;
+}
+
+async fn with_a_pod_on_another_node(missing_node_resync: bool) -> Harness {
+    let options = changed(|options| options.missing_node_resync = missing_node_resync);
+    let pods = [pod("a", 1, true), pod_on("other", "b", 2, true)];
+    let objects = pods.into_iter().chain([node("other", "zone-a", 4), service("web")]);
+    let harness = Harness::start(&server(objects), options).await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2 [zone-a]"]);
+    harness.requests();
+    harness
+}
+
+/// Related to kubernetes#107927: the node is known at first.
+#[tokio::test(start_paused = true)]
+async fn missing_node_resync_removes_pods_a_minute_after_their_node_is_deleted() {
+    let harness = with_a_pod_on_another_node(true).await;
+    harness.delete("nodes", "other").await;
+    harness.pass(seconds(59)).await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2 [zone-a]"]);
+    harness.pass(seconds(2)).await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"], "as a plan from scratch has it");
+    harness.load([node("other", "zone-b", 4)]);
+    harness.moment().await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2 [zone-b]"]);
+    assert_eq!(harness.requests(), ["update endpointslices 200", "update endpointslices 200"]);
+    harness.nothing_is_remembered().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_missing_node_resync_pods_of_a_deleted_node_stay_until_something_else_changes() {
+    let harness = with_a_pod_on_another_node(false).await;
+    harness.delete("nodes", "other").await;
+    harness.pass(seconds(3600)).await;
+    assert_eq!(harness.requests(), [""; 0]);
+    harness.load([pod("c", 3, true)]);
+    harness.moment().await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.3"]);
+    harness.nothing_is_remembered().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_registered_again_within_a_minute_costs_no_write() {
+    let harness = with_a_pod_on_another_node(true).await;
+    harness.delete("nodes", "other").await;
+    harness.pass(seconds(30)).await;
+    harness.load([node("other", "zone-a", 4)]);
+    harness.pass(seconds(3600)).await;
+    assert_eq!(harness.requests(), [""; 0]);
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2 [zone-a]"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,6 +17,9 @@ use serde_json::{Value, json};
 
 use crate::objects::{SERVICE_NAME, name, node};
 
+/// The kinds that the controller reads.
+const KINDS: [Kind; 4] = [Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices];
+
 pub(crate) struct Harness(Simulation<EndpointSliceController>);
 
 /// A server that starts with these objects and the node `node`, which has no zone. Each Service gets a cluster IP.
@@ -70,9 +73,18 @@ impl Harness {
 
     /// A controller on a server; it runs once the test awaits something.
     pub(crate) fn begin(server: &EmbeddedApiServer, options: ControllerOptions) -> Self {
+        Self::begin_with(server, options, Cluster::new(KINDS))
+    }
+
+    /// As [`Self::begin`], with a cluster whose kinds are listed if the controller reads them.
+    pub(crate) fn begin_with(
+        server: &EmbeddedApiServer,
+        options: ControllerOptions,
+        cluster: Cluster,
+    ) -> Self {
         let of_queues = HISTOGRAM_NAMES.map(|name| (name, HISTOGRAM_BUCKETS.to_vec()));
         let buckets = buckets().into_iter().chain(of_queues);
-        Self(Simulation::begin(server, buckets, |environment| controller(environment, options)))
+        Self(Simulation::begin(server, buckets, |environment| controller(environment, options, cluster)))
     }
 
     /// Aborts the controller, and returns the server.
@@ -135,9 +147,12 @@ impl DerefMut for Harness {
     }
 }
 
-fn controller(environment: &mut Environment, options: ControllerOptions) -> EndpointSliceController {
+fn controller(
+    environment: &mut Environment,
+    options: ControllerOptions,
+    cluster: Cluster,
+) -> EndpointSliceController {
     let client = ApiClient::for_tests(environment.service());
-    let cluster = Cluster::new([Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices]);
     let writer = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), USER_AGENT);
     let clock = Clock::starting_at(environment.now());
     let (events, sending) = EventRecorder::new(EVENT_COMPONENT, writer.clone(), clock, 1);

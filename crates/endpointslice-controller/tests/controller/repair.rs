@@ -2,10 +2,11 @@
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule, LoggedRequest};
 use kube_endpoint_endpointslice_controller::ControllerOptions;
+use kube_endpoint_testing::server_builder;
 use serde_json::json;
 
 use crate::harness::{Harness, changed, millis, seconds, server};
-use crate::objects::{MANAGED_BY, MANAGER, SERVICE_NAME, name, pod, service, slice};
+use crate::objects::{MANAGED_BY, MANAGER, SERVICE_NAME, name, node, pod, service, slice};
 
 async fn started(options: ControllerOptions) -> Harness {
     let harness = Harness::start(&server([pod("a", 1, true), service("web")]), options).await;
@@ -251,4 +252,67 @@ async fn three_conflicts_in_a_row_have_the_cache_compared_with_the_server() {
         assert_eq!(count("update", 409), conflicts);
         assert_eq!(count("list", 200), conflicts / 3, "{log:?}");
     }
+}
+
+/// Without its owner the garbage collector would keep the slice when the Service is deleted.
+#[tokio::test(start_paused = true)]
+async fn a_slice_whose_owner_reference_is_removed_is_replaced() {
+    let harness = started(ControllerOptions::default()).await;
+    let made = harness.slice("web");
+    harness.patch("endpointslices", name(&made), json!({"metadata": {"ownerReferences": null}})).await;
+    for _ in 0..60 {
+        harness.pass(millis(100)).await;
+        assert_eq!(harness.endpoints("web"), ["10.1.0.1"], "it is published throughout");
+    }
+    let repaired = harness.slice("web");
+    assert_eq!(repaired["metadata"]["ownerReferences"], made["metadata"]["ownerReferences"]);
+    assert_eq!(harness.requests(), ["create endpointslices 201", "delete endpointslices 200"]);
+    harness.nothing_is_remembered().await;
+}
+
+/// Related to kubernetes#125354, for slices made from pods.
+#[tokio::test(start_paused = true)]
+async fn slices_of_a_service_recreated_while_stopped_belong_to_the_new_one() {
+    // The garbage collector comes before the start, and after the first sync.
+    for gc_delay in [millis(100), seconds(5)] {
+        let objects = [pod("a", 1, true), node("node", "", 4), service("web")];
+        let server = server_builder().gc_delay(gc_delay).load(objects).build().unwrap();
+        let harness = Harness::start(&server, ControllerOptions::default()).await;
+        harness.controller.shut_down();
+        harness.delete("services", "web").await;
+        let recreated = harness.create(&service("web")).await;
+        harness.pass(seconds(1)).await;
+        assert_eq!(harness.slices("web").is_empty(), gc_delay < seconds(1));
+        let harness = Harness::start(&harness.crash().await, ControllerOptions::default()).await;
+        for _ in 0..30 {
+            harness.pass(seconds(1)).await;
+            let slice = harness.slice("web");
+            assert_eq!(slice["metadata"]["ownerReferences"][0]["uid"], recreated["metadata"]["uid"]);
+        }
+        assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+        harness.nothing_is_remembered().await;
+    }
+}
+
+/// kubernetes#107457. The restored server has passed all positions, so only the conflicts show the restore. They are about a
+/// slice; the pod that the restore brings back is found because its list contradicts the cache.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_a_restore_brings_back_unseen_is_found_by_conflicts() {
+    let harness = started(ControllerOptions::default()).await;
+    let backup = harness.server.checkpoint();
+    harness.delete("pods", "a").await;
+    harness.pass(seconds(10)).await;
+    assert_eq!(harness.endpoints("web"), [""; 0]);
+    let before = harness.server.resource_version();
+    harness.server.restore(&backup);
+    for number in 0..40 {
+        harness.load([service(&format!("other{number}"))]);
+    }
+    harness.load([pod("b", 2, true)]);
+    assert!(harness.server.resource_version() > before, "the versions are no lower");
+    harness.requests();
+    harness.pass(seconds(180)).await;
+    assert!(harness.requests().contains(&"update endpointslices 409".to_owned()));
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
+    harness.nothing_is_remembered().await;
 }

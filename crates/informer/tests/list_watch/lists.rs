@@ -245,3 +245,27 @@ async fn deletions_missed_by_the_watch_are_reported_by_the_next_list() {
     holds b@2 c@15 d@16 at 20
     ");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_whose_pages_never_end_begins_again_without_pages() {
+    let endless = || page(9, "x", &[endpoints("a", 1)]);
+    let script = vec![
+        endless(),
+        endless(),
+        endless(),
+        endless(),
+        page(9, "", &[endpoints("b", 1)]),
+        Answer::Watch(vec![WatchStep::Silence]),
+    ];
+    insta::assert_snapshot!(play_pages(30, script).await, @"
+      0.000 ?limit=2
+      0.000 ?limit=2&continue=x
+      0.743 ?limit=2
+      0.743 ?limit=2&continue=x
+      1.398 
+      1.398         b: - -> 1
+      1.398         synced
+      1.398 ?watch... resourceVersion=9&timeoutSeconds=335
+    holds b@1 at 9
+    ");
+}

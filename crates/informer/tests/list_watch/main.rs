@@ -6,6 +6,7 @@ mod failures;
 mod lists;
 mod log;
 mod outages;
+mod protobuf;
 mod retry_after;
 mod script;
 mod undecodable;

@@ -1,7 +1,5 @@
 //! How long the reflector waits when the server says for how long.
 
-use std::time::Duration;
-
 use crate::script::*;
 
 fn busy(code: u16, seconds: &'static str) -> Answer {
@@ -71,7 +69,6 @@ async fn a_watch_that_is_refused_waits_for_retry_after_of_its_event_too() {
         Answer::Watch(vec![line("ERROR", too_many)]),
         Answer::Watch(vec![added("b", 10), WatchStep::Silence]),
     ];
-    let started = tokio::time::Instant::now();
     insta::assert_snapshot!(play_pages(50, script).await, @"
       0.000 ?limit=2
       0.000         a: - -> 1
@@ -82,5 +79,4 @@ async fn a_watch_that_is_refused_waits_for_retry_after_of_its_event_too() {
      35.542         b: - -> 10
     holds a@1 b@10 at 10
     ");
-    assert_eq!(started.elapsed(), Duration::from_secs(50));
 }

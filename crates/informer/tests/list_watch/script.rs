@@ -1,10 +1,11 @@
-//! A server that answers from a script, and a transcript of requests and handler calls.
+//! A server that answers from a script, in JSON or protobuf, and a transcript of requests and handler calls.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,7 +21,10 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::protobuf;
+
 /// How the server answers a request.
+#[derive(Clone)]
 pub(crate) enum Answer {
     /// A status code with a body and an optional `Retry-After`.
     Status(u16, Option<&'static str>, Value),
@@ -41,10 +45,21 @@ pub(crate) enum Answer {
     Silence,
 }
 
+/// The encoding of the answers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Encoding {
+    Json,
+    Protobuf,
+    /// Each answer in another one than the answer before.
+    Alternating,
+}
+
 /// A step of a watch. After the last one, the server closes it.
+#[derive(Clone)]
 pub(crate) enum WatchStep {
     Wait(u64),
     Line(Value),
+    /// Bytes that mean something in JSON only.
     Raw(&'static [u8]),
     Interrupt,
     Silence,
@@ -127,11 +142,12 @@ impl Handler for Transcript {
 
 type AnyBody = UnsyncBoxBody<Bytes, io::Error>;
 
-fn text_body(text: String) -> AnyBody {
-    http_body_util::Full::from(text).map_err(|never: Infallible| match never {}).boxed_unsync()
+fn body(value: &Value, in_protobuf: bool) -> AnyBody {
+    let bytes = if in_protobuf { protobuf::answer(value) } else { value.to_string().into_bytes() };
+    http_body_util::Full::from(bytes).map_err(|never: Infallible| match never {}).boxed_unsync()
 }
 
-fn watch_body(steps: Vec<WatchStep>, transcript: Transcript) -> AnyBody {
+fn watch_body(steps: Vec<WatchStep>, transcript: Transcript, in_protobuf: bool) -> AnyBody {
     let stream = futures::stream::iter(steps).filter_map(move |step| {
         let transcript = transcript.clone();
         async move {
@@ -140,6 +156,7 @@ fn watch_body(steps: Vec<WatchStep>, transcript: Transcript) -> AnyBody {
                     tokio::time::sleep(Duration::from_secs(seconds)).await;
                     return None;
                 }
+                WatchStep::Line(line) if in_protobuf => Bytes::from(protobuf::frame(&line)),
                 WatchStep::Line(line) => Bytes::from(format!("{line}\n")),
                 WatchStep::Raw(text) => Bytes::from_static(text),
                 WatchStep::Interrupt => {
@@ -154,10 +171,15 @@ fn watch_body(steps: Vec<WatchStep>, transcript: Transcript) -> AnyBody {
     StreamBody::new(stream).boxed_unsync()
 }
 
-fn client(script: Vec<Answer>, transcript: Transcript) -> ApiClient {
+fn client(script: Vec<Answer>, transcript: Transcript, encoding: Encoding) -> ApiClient {
     let script = Arc::new(Mutex::new(VecDeque::from(script)));
+    let last_in_protobuf = Arc::new(AtomicBool::new(encoding == Encoding::Protobuf));
     let service = tower::service_fn(move |request: Request<Body>| {
         let (script, transcript) = (script.clone(), transcript.clone());
+        let in_protobuf = match encoding {
+            Encoding::Alternating => !last_in_protobuf.fetch_not(Ordering::Relaxed),
+            _ => last_in_protobuf.load(Ordering::Relaxed),
+        };
         async move {
             let path = request.uri().to_string();
             let path = path.trim_start_matches("/api/v1/endpoints");
@@ -167,23 +189,26 @@ fn client(script: Vec<Answer>, transcript: Transcript) -> ApiClient {
                 next_answer(&mut script.lock(), path.contains("limit=1") && !path.contains("limit=1&"));
             let (status, retry_after, body) = match next {
                 // After the script, every request opens a watch without events.
-                None => (200, None, watch_body(vec![WatchStep::Silence], transcript)),
+                None => (200, None, watch_body(vec![WatchStep::Silence], transcript, in_protobuf)),
                 Some(Answer::Version(version)) => {
-                    (200, None, text_body(page_text(version, "", &[]).to_string()))
+                    (200, None, body(&page_text(version, "", &[]), in_protobuf))
                 }
-                Some(Answer::ForbiddenCheck) => (403, None, text_body(status(403, "Forbidden").to_string())),
+                Some(Answer::ForbiddenCheck) => (403, None, body(&status(403, "Forbidden"), in_protobuf)),
                 Some(Answer::Unreachable | Answer::UnreachableCheck) => {
                     return Err(io::Error::from(io::ErrorKind::ConnectionRefused));
                 }
                 Some(Answer::Silence) => std::future::pending().await,
-                Some(Answer::Page(page)) => (200, None, text_body(page.to_string())),
-                Some(Answer::Watch(steps)) => (200, None, watch_body(steps, transcript)),
+                Some(Answer::Page(page)) => (200, None, body(&page, in_protobuf)),
+                Some(Answer::Watch(steps)) => (200, None, watch_body(steps, transcript, in_protobuf)),
                 Some(Answer::Status(code, retry_after, status)) => {
-                    (code, retry_after, text_body(status.to_string()))
+                    (code, retry_after, body(&status, in_protobuf))
                 }
             };
             let mut answer = Response::new(body);
             *answer.status_mut() = status.try_into().unwrap();
+            let content_type =
+                if in_protobuf { "application/vnd.kubernetes.protobuf" } else { "application/json" };
+            answer.headers_mut().insert("content-type", http::HeaderValue::from_static(content_type));
             if let Some(text) = retry_after {
                 answer.headers_mut().insert("retry-after", http::HeaderValue::from_static(text));
             }
@@ -193,13 +218,36 @@ fn client(script: Vec<Answer>, transcript: Transcript) -> ApiClient {
     ApiClient::for_tests(service)
 }
 
-/// Runs a reflector against a script for some seconds. Returns the transcript and the final content of the cluster.
+/// Runs a reflector against a script for some seconds. Returns the transcript and the final content of the cluster, which
+/// are the same in all encodings.
 pub(crate) async fn play_for(seconds: u64, options: ReflectorOptions, script: Vec<Answer>) -> String {
-    play_with(seconds, options, script, async |_| {}).await
+    let is_raw = |step: &WatchStep| matches!(step, WatchStep::Raw(_));
+    let only_json = script.iter().any(|it| matches!(it, Answer::Watch(steps) if steps.iter().any(is_raw)));
+    let got = play_in(Encoding::Json, seconds, options, script.clone(), async |_| {}).await;
+    if !only_json {
+        // What tests record is recorded once.
+        let _metrics = metrics::set_default_local_recorder(&metrics::NoopRecorder);
+        let _log = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
+        for encoding in [Encoding::Protobuf, Encoding::Alternating] {
+            let other = play_in(encoding, seconds, options, script.clone(), async |_| {}).await;
+            assert_eq!(other, got, "{encoding:?}");
+        }
+    }
+    got
 }
 
-/// As [`play_for`], with something else that happens meanwhile.
+/// As [`play_for`], in JSON, with something else that happens meanwhile.
 pub(crate) async fn play_with(
+    seconds: u64,
+    options: ReflectorOptions,
+    script: Vec<Answer>,
+    meanwhile: impl AsyncFnOnce(Cluster),
+) -> String {
+    play_in(Encoding::Json, seconds, options, script, meanwhile).await
+}
+
+async fn play_in(
+    encoding: Encoding,
     seconds: u64,
     options: ReflectorOptions,
     script: Vec<Answer>,
@@ -212,7 +260,8 @@ pub(crate) async fn play_with(
     let shutdown = async {
         let _ = stopped.await;
     };
-    let running = run::<Endpoints>(client(script, transcript.clone()), cluster.clone(), options, shutdown);
+    let client = client(script, transcript.clone(), encoding);
+    let running = run::<Endpoints>(client, cluster.clone(), options, shutdown);
     let running = tokio::spawn(running);
     let watch = tokio::spawn({
         let (cluster, transcript) = (cluster.clone(), transcript.clone());

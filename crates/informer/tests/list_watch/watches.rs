@@ -150,3 +150,18 @@ async fn a_watch_that_fails_twice_at_the_same_version_is_followed_by_a_relist() 
     holds  at 20
     ");
 }
+
+/// As behind a proxy that ends each watch with its first event.
+#[tokio::test(start_paused = true)]
+async fn watches_that_end_with_their_first_event_are_opened_once_a_second() {
+    for interrupts in [false, true] {
+        let short = |number| {
+            let end = interrupts.then_some(WatchStep::Interrupt);
+            Answer::Watch([Some(added("b", 10 + number)), end].into_iter().flatten().collect())
+        };
+        let script = [listed()].into_iter().chain((0..1000_u64).map(short)).collect();
+        let transcript = play_pages(60, script).await;
+        let watches = transcript.lines().filter(|line| line.contains("?watch...")).count();
+        assert!((60..70).contains(&watches), "{watches} watches in a minute, {interrupts}");
+    }
+}

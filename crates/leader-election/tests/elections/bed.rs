@@ -14,8 +14,9 @@ use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_leader_election::{
     Elector, ElectorOptions, Ended, LastWrites, LeaderElectionError, Leadership, LeaseHealth,
 };
+use kube_endpoint_watch_channel as watch;
 use serde_json::Value;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tower::ServiceExt;

@@ -55,6 +55,7 @@ async fn a_leader_that_is_not_scheduled_any_more_is_not_alive() {
     {
         let mut run = pin!(elector.run(pending()));
         tokio::select! {
+            biased;
             _ = &mut run => panic!("the election ended"),
             () = pass(5) => {}
         }

@@ -208,6 +208,7 @@ fn a_line_after_a_torn_one_begins_on_a_line_of_its_own() {
     assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntw\nthree\n");
 }
 
+#[expect(clippy::disallowed_methods, reason = "its thread does not wait for tokio's clock")]
 #[tokio::test]
 async fn an_output_that_is_not_read_delays_nobody_and_its_lines_are_counted() {
     let directory = tempfile::tempdir().unwrap();

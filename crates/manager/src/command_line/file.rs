@@ -17,6 +17,9 @@ pub(super) const API_VERSION: &str = "kube-endpoint-manager.config/v1alpha1";
 /// The `kind` of the file.
 pub(super) const KIND: &str = "KubeEndpointManagerConfiguration";
 
+/// How deep the values of a file may nest. No flag needs more than a map of lists.
+const DEEPEST: usize = 8;
+
 /// The file of `--config` cannot be read or is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigFileError {
@@ -58,7 +61,8 @@ pub(super) fn read(path: &Path, command: &Command) -> Result<Vec<Field>, ConfigF
 }
 
 fn parse(text: &str, command: &Command) -> Result<Vec<Field>, (u64, String)> {
-    let document: Spanned<Value> = serde_saphyr::from_str(text).map_err(|error| {
+    let options = serde_saphyr::options! { budget: serde_saphyr::budget! { max_depth: DEEPEST } };
+    let document: Spanned<Value> = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let line = error.location().map_or(1, |location| location.line());
         (line.max(1), syntax_error(&error.without_snippet().to_string()))
     })?;
@@ -112,7 +116,13 @@ fn parse(text: &str, command: &Command) -> Result<Vec<Field>, (u64, String)> {
 /// The parser's explanation without the place, which is stated elsewhere, and without names of its own options.
 fn syntax_error(explanation: &str) -> String {
     let text = explanation.split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.starts_with("budget breached: Depth") {
+        return format!("values nest deeper than {DEEPEST} levels; no field needs more than a list or a map");
+    }
     let text = text.rsplit_once(" at line ").map_or(&*text, |(text, _)| text);
+    if text.starts_with("cannot deserialize null into string") {
+        return "a field has no name".to_owned();
+    }
     let duplicate = text.strip_prefix("duplicate mapping key: ").and_then(|rest| rest.split_once(", set "));
     duplicate.map_or_else(|| text.to_owned(), |(name, _)| format!("field {name} is given again"))
 }

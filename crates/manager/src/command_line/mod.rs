@@ -132,7 +132,10 @@ impl CommandLine {
             let reason = "if the cluster's certificate authorities cannot be read, serving always goes on without them";
             ignored.push(("authentication-tolerate-lookup-failure", reason));
         }
-        let flags = flag_values(&command, &matches);
+        let mut flags = flag_values(&command, &matches);
+        // The defaults of these depend on other flags.
+        flags.insert("leader-elect".to_owned(), options.elects_leader().to_string());
+        flags.insert("secure-port".to_owned(), options.port().to_string());
         Ok(Self { options, flags, origins, ignored, unknown_variables: environment.unknown })
     }
 

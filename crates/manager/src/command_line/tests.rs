@@ -127,6 +127,8 @@ fn errors_name_the_place_and_what_is_valid() {
         error(Some("kind: Pod"), &[], &[]),
         error(Some("a: ["), &[], &[]),
         error(Some("a: b: c"), &[], &[]),
+        error(Some(": true"), &[], &[]),
+        error(Some("controllers: [[[[[[[[[a]]]]]]]]]"), &[], &[]),
         error(None, &["KEM_MAX_ENDPOINTS_PER_SLICE=many"], &[]),
         error(None, &["KEM_MAX_ENDPOINTS_PER_SLICE=0"], &[]),
         error(None, &["KEM_LEADER_ELECT=maybe"], &[]),
@@ -214,9 +216,31 @@ fn the_command_line_that_kubeadm_writes_is_accepted() {
         "--use-service-account-credentials=true",
     ];
     let got = read(None, &[], &words).unwrap();
-    assert_eq!(got.ignored.len(), 10);
+    assert_eq!(got.ignored.len(), 9);
     let settings = Settings::try_from(&got.options).unwrap();
-    assert_eq!(settings.serving.unwrap().bind_address, std::net::Ipv4Addr::LOCALHOST);
+    let serving = settings.serving.unwrap();
+    assert_eq!(serving.bind_address, std::net::Ipv4Addr::LOCALHOST);
+    let front_proxy = serving.front_proxy.unwrap();
+    assert_eq!(front_proxy.client_ca_file.to_str(), Some("/etc/kubernetes/pki/front-proxy-ca.crt"));
+    assert_eq!(front_proxy.headers.username, ["x-remote-user"]);
+}
+
+#[test]
+fn flags_whose_default_depends_on_others_are_shown_with_the_value_in_use() {
+    let check = |words: &[&str], leader_elect: &str, secure_port: &str| {
+        let flags = read(None, &[], words).unwrap().flags;
+        assert_eq!(
+            [&*flags["leader-elect"], &*flags["secure-port"]],
+            [leader_elect, secure_port],
+            "{words:?}"
+        );
+    };
+    check(&[], "true", "10270");
+    check(&["--dry-run"], "false", "10270");
+    check(&["--dry-run", "--leader-elect"], "false", "10270");
+    check(&["--leader-elect=false", "--secure-port=0"], "false", "0");
+    #[cfg(feature = "embedded")]
+    check(&["--embedded"], "false", "0");
 }
 
 #[test]

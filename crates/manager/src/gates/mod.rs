@@ -149,6 +149,7 @@ mod tests {
         for (at, GateSpec { gate, name, .. }) in TABLE.iter().enumerate() {
             assert_eq!(*gate as usize, at);
             assert_eq!(format!("{gate:?}"), *name);
+            assert_eq!(gate.name(), *name);
         }
     }
 

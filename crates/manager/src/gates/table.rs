@@ -43,7 +43,7 @@ pub enum Gate {
     OrphanedSliceCleanup,
     /// Syncs Services with endpoints on a node when its zone label appears or changes.
     NodeZoneResync,
-    /// Syncs Services that skipped pods on an unknown node when the node appears.
+    /// Syncs Services with pods on a node when the node appears, and a minute after it is deleted.
     MissingNodeResync,
     /// Creates a slice first where updates alone would remove a ready pod for a moment.
     SafeWriteOrder,
@@ -59,6 +59,18 @@ pub enum Gate {
     TopologyNodeTolerance,
     /// Lists and watches only the objects of this manager's shard, where the API server offers that (KEP-5866).
     ShardedWatch,
+}
+
+impl Gate {
+    /// All gates, in a fixed order.
+    pub fn all() -> impl Iterator<Item = Self> {
+        TABLE.iter().map(|spec| spec.gate)
+    }
+
+    /// The name, as in `--feature-gates`.
+    pub fn name(self) -> &'static str {
+        TABLE[self as usize].name
+    }
 }
 
 /// A row of the table.
@@ -116,7 +128,7 @@ pub(super) const TABLE: [GateSpec; 14] = [
         Gate::MissingNodeResync,
         "MissingNodeResync",
         Stage::Beta,
-        "sync Services that skipped pods on an unknown node when the node appears",
+        "sync Services with pods on a node when the node appears, and a minute after it is deleted",
     ),
     spec(
         Gate::SafeWriteOrder,

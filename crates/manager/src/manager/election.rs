@@ -3,38 +3,79 @@
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use kube_endpoint_api_writer::WriteFence;
+use kube_endpoint_api_client::ApiClient;
+use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter, WriteFence};
 use kube_endpoint_leader_election::{
-    Elector, ElectorOptions, Ended, LastWrites, LeaderElectionError, Leadership,
+    Elector, ElectorOptions, Ended, LastWrites, LeaderElectionError, Leadership, LeaseHealth,
 };
-use tokio::sync::{oneshot, watch};
+use kube_endpoint_watch_channel as watch;
+use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Instant, timeout};
 
 use super::ManagerError;
 use super::controllers::Unread;
 use super::take_over::{TakeOver, TakenOver};
+use super::tasks::NamedTasks;
+use crate::leader::host_name;
 use crate::settings::LeaderElectionSettings;
 
 /// The name of the elector's task.
 const TASK: &str = "leader elector";
+/// The name of the task that sends events about the lease.
+const EVENTS_TASK: &str = "lease events";
 /// A process whose caches are not synced leaves the lease to others for so long, since it could not work. Then it takes
 /// part in the election all the same: it may be that one kind cannot be listed, and some controllers do not need it.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a write that was sent before a shutdown may take.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What client-go's default identity is made of: the host name and something random.
-pub(super) fn elector_options(settings: &LeaderElectionSettings, seed: u64) -> ElectorOptions {
-    let host = || {
-        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let name = name.trim();
-        if name.is_empty() { "kube-endpoint-manager".to_owned() } else { name.to_owned() }
-    };
+/// Requests per second for events about the lease, and their burst: client-go's defaults.
+const EVENTS_QPS: f64 = 5.0;
+const EVENTS_BURST: u32 = 10;
+/// The component of events about the lease.
+const EVENT_COMPONENT: &str = "kube-endpoint-manager";
+/// How long the last event has to be sent when this process leads no more.
+const EVENTS_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A candidate that has not started, with the recorder of its events and the task that sends them.
+pub(super) struct Candidate {
+    elector: Elector,
+    leadership: watch::Receiver<Leadership>,
+    events: EventRecorder,
+    send_events: BoxFuture<'static, ()>,
+}
+
+impl Candidate {
+    /// A candidate with these settings. Its events are sent through `client` too, not through the fence: the last one says
+    /// that this process has stopped leading.
+    pub(super) fn new(
+        client: ApiClient,
+        settings: &LeaderElectionSettings,
+        clock: Clock,
+        (elector_seed, events_seed): (u64, u64),
+    ) -> Result<Self, ManagerError> {
+        let limiter = RequestLimiter::new(EVENTS_QPS, EVENTS_BURST)?;
+        let agent = format!("kube-endpoint-manager/{} leader-election", env!("CARGO_PKG_VERSION"));
+        let writer = ApiWriter::new(client.clone(), limiter, agent);
+        let (events, send_events) = EventRecorder::new(EVENT_COMPONENT, writer, clock, events_seed);
+        let options = elector_options(settings, elector_seed);
+        let (elector, leadership) = Elector::new(client, options, clock, elector_seed)?;
+        let elector = elector.with_event_recorder(events.clone());
+        Ok(Self { elector, leadership, events, send_events: Box::pin(send_events) })
+    }
+
+    /// The liveness check of the elector.
+    pub(super) fn health(&self) -> LeaseHealth {
+        self.elector.health()
+    }
+}
+
+fn elector_options(settings: &LeaderElectionSettings, seed: u64) -> ElectorOptions {
     ElectorOptions {
         namespace: settings.namespace.clone(),
         name: settings.name.clone(),
-        identity: settings.identity.clone().unwrap_or_else(|| format!("{}_{seed:016x}", host())),
+        identity: settings.identity.clone().unwrap_or_else(|| format!("{}_{seed:016x}", host_name())),
         lease_duration: settings.lease_duration,
         renew_deadline: settings.renew_deadline,
         retry_period: settings.retry_period,
@@ -46,6 +87,8 @@ pub(super) struct Election {
     leadership: watch::Receiver<Leadership>,
     stop: Option<oneshot::Sender<Option<LastWrites>>>,
     elector: JoinHandle<Result<Ended, LeaderElectionError>>,
+    events: EventRecorder,
+    event_task: NamedTasks,
     fence: WriteFence,
     take_over: TakeOver,
     /// What the previous leader left. While this process leads, only the versions of kinds that it reads and does not write.
@@ -79,11 +122,8 @@ pub(super) enum Happening {
 
 impl Election {
     /// Starts the elector. The fence must be closed.
-    pub(super) fn start(
-        (elector, leadership): (Elector, watch::Receiver<Leadership>),
-        fence: WriteFence,
-        take_over: TakeOver,
-    ) -> Self {
+    pub(super) fn start(candidate: Candidate, fence: WriteFence, take_over: TakeOver) -> Self {
+        let Candidate { elector, leadership, events, send_events } = candidate;
         let (stop, mut stopped) = oneshot::channel();
         let cluster = take_over.cluster.clone();
         let elector = tokio::spawn(async move {
@@ -95,10 +135,14 @@ impl Election {
             let stopped = async move { stopped.await.unwrap_or_default() };
             elector.run(stopped).await
         });
+        let mut event_task = NamedTasks::default();
+        event_task.spawn(EVENTS_TASK, send_events);
         Self {
             leadership,
             stop: Some(stop),
             elector,
+            events,
+            event_task,
             fence,
             take_over,
             inherited: LastWrites::default(),
@@ -112,7 +156,7 @@ impl Election {
     ///
     /// # Errors
     ///
-    /// If the lease is lost or the elector fails. The process must end.
+    /// If the lease is lost, or the elector or the task that sends its events fails. The process must end.
     pub(super) async fn next(&mut self) -> Result<Happening, ManagerError> {
         loop {
             let caught_up = async {
@@ -124,6 +168,7 @@ impl Election {
             tokio::select! {
                 biased;
                 ended = &mut self.elector => return Err(self.lost(ended)),
+                Some(ended) = self.event_task.next_ended() => return Err(ended.unexpected()),
                 Ok(()) = self.leadership.changed() => {
                     let leadership = self.leadership.borrow_and_update().clone();
                     if let Some(happening) = self.changed(leadership) {
@@ -196,6 +241,15 @@ impl Election {
             Ok(Err(error)) => tracing::warn!(%error, "the lease was lost during the shutdown"),
             Err(error) => tracing::error!(task = TASK, %error, "a task failed"),
         }
+        self.send_last_events().await;
+    }
+
+    /// Sends what the elector has recorded at its end, for a second at most. Call it when the elector has ended.
+    pub(super) async fn send_last_events(&mut self) {
+        self.events.shut_down();
+        if timeout(EVENTS_TIMEOUT, self.event_task.all_ended()).await.is_err() {
+            tracing::debug!("an event about the lease was not sent within {EVENTS_TIMEOUT:?}");
+        }
     }
 }
 
@@ -203,5 +257,40 @@ impl Drop for Election {
     fn drop(&mut self) {
         self.fence.close();
         self.elector.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use kube_endpoint_core_model::Timestamp;
+    use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+    use kube_endpoint_informer::{Cluster, Kind, Kinds};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_panic_of_the_task_that_sends_events_is_an_error_with_its_name() {
+        let server = EmbeddedApiServer::builder().build().unwrap();
+        let client = ApiClient::for_tests(server.service());
+        let clock = Clock::starting_at(Timestamp::UNIX_EPOCH);
+        let settings = LeaderElectionSettings::default();
+        let mut candidate = Candidate::new(client.clone(), &settings, clock, (1, 2)).unwrap();
+        candidate.send_events = async { panic!("a bug") }.boxed();
+        let take_over = TakeOver {
+            client,
+            cluster: Cluster::new([Kind::Pods]),
+            outputs: Vec::new(),
+            inputs: Vec::new(),
+            listed: watch::Sender::new(Kinds::default()).subscribe(),
+        };
+        let mut election = Election::start(candidate, WriteFence::closed(), take_over);
+        let error = loop {
+            if let Err(error) = election.next().await {
+                break error;
+            }
+        };
+        assert!(matches!(&error, ManagerError::TaskFailed { name, .. } if name == EVENTS_TASK), "{error}");
+        election.send_last_events().await;
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kube_endpoint_informer::Cluster;
+use kube_endpoint_watch_channel as watch;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
 use super::RunningControllers;
 
@@ -13,6 +13,8 @@ use super::RunningControllers;
 pub struct ManagerHandle {
     cluster: Cluster,
     controllers: RunningControllers,
+    /// Whether writes are recorded instead of sent.
+    dry_run: bool,
     state: Arc<State>,
 }
 
@@ -24,14 +26,14 @@ struct State {
 }
 
 impl ManagerHandle {
-    pub(super) fn new(cluster: Cluster, controllers: RunningControllers) -> Self {
+    pub(super) fn new(cluster: Cluster, controllers: RunningControllers, dry_run: bool) -> Self {
         let state = State {
             leading: watch::Sender::new(false),
             leader: Mutex::default(),
             shutting_down: watch::Sender::new(false),
             dead_task: Mutex::default(),
         };
-        Self { cluster, controllers, state: Arc::new(state) }
+        Self { cluster, controllers, dry_run, state: Arc::new(state) }
     }
 
     /// The stores that the controllers share.
@@ -59,6 +61,11 @@ impl ManagerHandle {
     /// was read, and when nobody held it.
     pub fn leader(&self) -> Option<String> {
         self.state.leader.lock().clone()
+    }
+
+    /// Whether this is a dry run: writes are recorded and reported, and none is sent.
+    pub fn is_dry_run(&self) -> bool {
+        self.dry_run
     }
 
     /// Whether the shutdown has begun. The manager is not ready then.

@@ -3,7 +3,7 @@
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, Pod, Service};
 use kube_endpoint_informer::{Cluster, Kind, Kinds, Object, ReflectorOptions};
-use tokio::sync::watch;
+use kube_endpoint_watch_channel as watch;
 
 use crate::controller_name::ControllerName;
 use crate::discovery;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kube_endpoint_api_writer::EventRecorder;
 use kube_endpoint_informer::{Kind, Kinds};
-use tokio::sync::watch;
+use kube_endpoint_watch_channel as watch;
 use tokio::time::timeout;
 
 use super::controllers::Unread;
@@ -87,9 +87,16 @@ impl Running {
                 Some(ended) = self.informers.next_ended() => return Err(ended.unexpected()),
                 Some(ended) = self.event_tasks.next_ended() => return Err(ended.unexpected()),
                 Some(ended) = self.other_tasks.next_ended() => return Err(ended.unexpected()),
-                happening = election => match happening? {
-                    Happening::Standby { leader } => self.handle.set_leader(leader),
-                    Happening::TookOver { unread } => {
+                happening = election => match happening {
+                    Ok(Happening::Standby { leader }) => self.handle.set_leader(leader),
+                    Err(error) => {
+                        // The fence is closed. Only the event that tells of it is still sent.
+                        if let Some(mut election) = self.election.take() {
+                            election.send_last_events().await;
+                        }
+                        return Err(error);
+                    }
+                    Ok(Happening::TookOver { unread }) => {
                         self.handle.controllers().start(&mut self.workers, unread);
                         self.handle.set_leading(true);
                     }

@@ -20,7 +20,7 @@ use kube_endpoint_api_writer::WriteFence;
 use kube_endpoint_core_model::{ResourceVersion, Text};
 use kube_endpoint_informer::{Cluster, Kind, Kinds, Position};
 use kube_endpoint_leader_election::LastWrites;
-use tokio::sync::watch;
+use kube_endpoint_watch_channel as watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::controllers::Unread;

@@ -61,6 +61,7 @@ impl NamedTasks {
     }
 
     /// The names of the tasks that have not ended, sorted.
+    #[expect(clippy::disallowed_methods, reason = "the names are sorted")]
     pub(super) fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.names.values().map(String::as_str).collect();
         names.sort_unstable();

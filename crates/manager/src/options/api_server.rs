@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
-use super::values::{boolean, number, whole};
+use kube_endpoint_api_client::ContentType;
+
+use super::values::{boolean, content_type, number, whole};
 
 /// Flags of the connection to the API server, as in kube-controller-manager.
 #[derive(Clone, Debug, Args)]
@@ -25,6 +27,10 @@ pub struct ApiServerOptions {
     /// Burst of requests to the API server, per controller; with --kube-api-qps=0, 0 means 10
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = whole::<u32>)]
     pub kube_api_burst: u32,
+
+    /// Encoding of requests to the API server: application/vnd.kubernetes.protobuf or application/json
+    #[arg(long, value_name = "TYPE", default_value = ContentType::Protobuf.as_str(), value_parser = content_type)]
+    pub kube_api_content_type: ContentType,
 
     /// Write nothing, take no Lease and send no event; log what would be written and is still different after 30 s
     #[arg(

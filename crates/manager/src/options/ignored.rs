@@ -5,8 +5,8 @@
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use Reason::{
-    Address, Content, Credentials, Log, LogLevels, Metrics, Migration, OtherController, Profiling, Proxy,
-    Socket, Start, Tls, Version,
+    Address, Credentials, Log, LogLevels, Metrics, Migration, OtherController, Profiling, Socket, Start, Tls,
+    Version,
 };
 use Takes::{Switch, Value};
 
@@ -23,7 +23,6 @@ enum Takes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
     Address,
-    Content,
     Credentials,
     Log,
     LogLevels,
@@ -31,7 +30,6 @@ enum Reason {
     Migration,
     OtherController,
     Profiling,
-    Proxy,
     Socket,
     Start,
     Tls,
@@ -42,7 +40,6 @@ impl Reason {
     fn text(self) -> &'static str {
         match self {
             Address => "the API server is that of --master, --kubeconfig or the service account",
-            Content => "requests and answers are JSON",
             Credentials => "all controllers use the credentials of --kubeconfig or the service account",
             Log => "each log line is written to standard error at once",
             LogLevels => "RUST_LOG sets the log levels of single modules",
@@ -52,9 +49,6 @@ impl Reason {
             }
             OtherController => "it is a flag of another controller",
             Profiling => "there are no profiles to serve",
-            Proxy => {
-                "authenticating proxies are not trusted; clients need a token or a certificate of their own"
-            }
             Socket => "the port is not shared",
             Start => "the controllers start together",
             Tls => "there is one certificate, and the key exchange is the TLS library's choice",
@@ -66,7 +60,7 @@ impl Reason {
 }
 
 /// The flags, sorted.
-const FLAGS: [(&str, Takes, Reason); 104] = [
+const FLAGS: [(&str, Takes, Reason); 97] = [
     ("allocate-node-cidrs", Switch, OtherController),
     ("allow-metric-labels", Value, Metrics),
     ("allow-metric-labels-manifest", Value, Metrics),
@@ -123,7 +117,6 @@ const FLAGS: [(&str, Takes, Reason); 104] = [
     ("horizontal-pod-autoscaler-initial-readiness-delay", Value, OtherController),
     ("horizontal-pod-autoscaler-sync-period", Value, OtherController),
     ("horizontal-pod-autoscaler-tolerance", Value, OtherController),
-    ("kube-api-content-type", Value, Content),
     ("large-cluster-size-threshold", Value, OtherController),
     ("leader-migration-config", Value, Migration),
     ("legacy-service-account-token-clean-up-period", Value, OtherController),
@@ -151,12 +144,6 @@ const FLAGS: [(&str, Takes, Reason); 104] = [
     ("pv-recycler-pod-template-filepath-nfs", Value, OtherController),
     ("pv-recycler-timeout-increment-hostpath", Value, OtherController),
     ("pvclaimbinder-sync-period", Value, OtherController),
-    ("requestheader-allowed-names", Value, Proxy),
-    ("requestheader-client-ca-file", Value, Proxy),
-    ("requestheader-extra-headers-prefix", Value, Proxy),
-    ("requestheader-group-headers", Value, Proxy),
-    ("requestheader-uid-headers", Value, Proxy),
-    ("requestheader-username-headers", Value, Proxy),
     ("resource-quota-sync-period", Value, OtherController),
     ("root-ca-file", Value, OtherController),
     ("route-reconciliation-period", Value, OtherController),

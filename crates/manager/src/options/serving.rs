@@ -83,6 +83,31 @@ pub struct AuthOptions {
     )]
     pub authentication_tolerate_lookup_failure: bool,
 
+    /// Certificate authorities (PEM) of front proxies, whose headers name the user; default: the cluster's, which also says
+    /// which headers count
+    #[arg(long, value_name = "FILE")]
+    pub requestheader_client_ca_file: Option<PathBuf>,
+
+    /// Common names of front proxies' certificates; default: all that --requestheader-client-ca-file has signed
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub requestheader_allowed_names: Vec<String>,
+
+    /// Headers in which a front proxy of --requestheader-client-ca-file names the user
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "x-remote-user")]
+    pub requestheader_username_headers: Vec<String>,
+
+    /// Headers with the uid of the user
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub requestheader_uid_headers: Vec<String>,
+
+    /// Headers with the groups of the user
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "x-remote-group")]
+    pub requestheader_group_headers: Vec<String>,
+
+    /// Beginnings of headers with extra attributes of the user
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "x-remote-extra-")]
+    pub requestheader_extra_headers_prefix: Vec<String>,
+
     /// Paths that anyone may read; a path that ends in * stands for all that begin with it
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "/healthz,/readyz,/livez")]
     pub authorization_always_allow_paths: Vec<String>,

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use kube_endpoint_api_client::ContentType;
 use kube_endpoint_core_model::go_bool;
 
 /// Parses an integer.
@@ -16,6 +17,12 @@ pub(crate) fn whole<T: FromStr>(text: &str) -> Result<T, &'static str> {
 /// Parses a number that may have a fraction.
 pub(crate) fn number(text: &str) -> Result<f64, &'static str> {
     text.parse().ok().filter(|number: &f64| number.is_finite()).ok_or("write a number, such as 5 or 0.5")
+}
+
+/// Parses the encoding of requests.
+pub(crate) fn content_type(text: &str) -> Result<ContentType, &'static str> {
+    let known = ContentType::ALL.into_iter().find(|content_type| content_type.as_str() == text);
+    known.ok_or("write application/vnd.kubernetes.protobuf or application/json")
 }
 
 /// Parses a boolean, as Go does.

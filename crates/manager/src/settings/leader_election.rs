@@ -16,7 +16,8 @@ pub struct LeaderElectionSettings {
     pub namespace: String,
     /// Name of the Lease.
     pub name: String,
-    /// The identity of this replica in the Lease. None stands for one made from the host name and a random suffix.
+    /// The identity of this replica in the Lease. None stands for one made from the host name and the manager's seed, so
+    /// candidates on one host that may share a seed call [`Self::set_default_identity`] first.
     pub identity: Option<String>,
     /// How long a standby waits after the last renewal that it saw before it takes the Lease.
     pub lease_duration: Duration,

@@ -10,6 +10,7 @@ mod tracing;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kube_endpoint_api_client::ContentType;
 use kube_endpoint_core_model::LabelSelector;
 use kube_endpoint_informer::{ReflectorOptions, Shard};
 
@@ -45,6 +46,8 @@ pub struct Settings {
     pub qps: f64,
     /// Requests that a controller may send at once before `qps` applies; at least 1 if `qps` is positive.
     pub burst: u32,
+    /// The encoding of objects in requests and, if the API server supports it, in answers.
+    pub content_type: ContentType,
     /// Whether informers ask for the first list as a stream (upstream's gate `WatchListClient`). They list in pages if not,
     /// or if the API server refuses.
     pub watch_list_client: bool,
@@ -105,6 +108,7 @@ impl Default for Settings {
             gates: Gates::default(),
             qps: 20.0,
             burst: 30,
+            content_type: ContentType::default(),
             watch_list_client: true,
             reflectors: ReflectorOptions::new(0),
             max_endpoints_per_slice: 100,
@@ -178,6 +182,7 @@ impl TryFrom<&Options> for Settings {
             gates,
             qps,
             burst,
+            content_type: options.api_server.kube_api_content_type,
             watch_list_client: upstream_gates.watch_list_client.unwrap_or(true),
             reflectors: ReflectorOptions::new(0),
             max_endpoints_per_slice: in_range(

@@ -4,7 +4,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kube_endpoint_serving::{CipherSuites, InvalidTlsOption, OpenPaths, TlsVersion};
+use kube_endpoint_serving::{
+    CipherSuites, FrontProxyOptions, InvalidTlsOption, OpenPaths, RequestHeaders, TlsVersion,
+};
 
 use super::error::InvalidOption;
 use crate::options::{AuthOptions, ServingOptions};
@@ -33,11 +35,13 @@ pub struct ServingSettings {
     pub http2_max_streams_per_connection: Option<u32>,
     /// Authorities of client certificates, instead of those that the cluster publishes.
     pub client_ca_file: Option<PathBuf>,
+    /// How to recognize a front proxy, which names users in headers, instead of what the cluster publishes.
+    pub front_proxy: Option<FrontProxyOptions>,
     /// Paths that anyone may read.
     pub always_allow_paths: OpenPaths,
     /// The kubeconfig for TokenReviews. None stands for the connection of the controllers.
     pub authentication_kubeconfig: Option<PathBuf>,
-    /// Whether the cluster's client authorities (ConfigMap `kube-system/extension-apiserver-authentication`) are not used.
+    /// Whether what the cluster publishes (ConfigMap `kube-system/extension-apiserver-authentication`) is not used.
     pub authentication_skip_lookup: bool,
     /// Whether serving goes on when the cluster's client authorities cannot be read.
     pub authentication_tolerate_lookup_failure: bool,
@@ -65,6 +69,7 @@ impl ServingSettings {
             http2: true,
             http2_max_streams_per_connection: None,
             client_ca_file: None,
+            front_proxy: None,
             always_allow_paths: OpenPaths::default(),
             authentication_kubeconfig: None,
             authentication_skip_lookup: false,
@@ -104,6 +109,7 @@ impl ServingSettings {
             http2: !options.disable_http2_serving,
             http2_max_streams_per_connection: (streams > 0).then_some(streams),
             client_ca_file: auth.client_ca_file.clone(),
+            front_proxy: front_proxy(auth)?,
             always_allow_paths: open_paths(&auth.authorization_always_allow_paths)?,
             authentication_kubeconfig: auth.authentication_kubeconfig.clone(),
             authentication_skip_lookup: auth.authentication_skip_lookup,
@@ -115,6 +121,29 @@ impl ServingSettings {
             ..Self::on_port(port)
         })
     }
+}
+
+/// The front proxy, if its CA is given. As upstream, the other flags change nothing without it.
+fn front_proxy(auth: &AuthOptions) -> Result<Option<FrontProxyOptions>, InvalidOption> {
+    let list = |option: &str, values: &[String]| {
+        let values: Vec<String> = values.iter().map(|value| value.trim().to_owned()).collect();
+        if values.iter().any(String::is_empty) {
+            return Err(InvalidOption::new(option, values.join(","), "a value is empty"));
+        }
+        Ok(values)
+    };
+    let headers = RequestHeaders {
+        username: list("--requestheader-username-headers", &auth.requestheader_username_headers)?,
+        uid: list("--requestheader-uid-headers", &auth.requestheader_uid_headers)?,
+        group: list("--requestheader-group-headers", &auth.requestheader_group_headers)?,
+        extra_prefixes: list(
+            "--requestheader-extra-headers-prefix",
+            &auth.requestheader_extra_headers_prefix,
+        )?,
+        allowed_names: list("--requestheader-allowed-names", &auth.requestheader_allowed_names)?,
+    };
+    let file = auth.requestheader_client_ca_file.clone();
+    Ok(file.map(|client_ca_file| FrontProxyOptions { client_ca_file, headers }))
 }
 
 fn min_tls_version(name: &str) -> Result<TlsVersion, InvalidOption> {

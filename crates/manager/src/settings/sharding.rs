@@ -8,15 +8,17 @@ use kube_endpoint_informer::{Shard, View};
 use super::error::InvalidOption;
 use super::leader_election::is_object_name;
 use super::{LeaderElectionSettings, Settings};
+use crate::Gate;
 use crate::options::SelectionOptions;
 
 /// The most characters that the namespaces may take in the name of a Lease, which may have 253.
 const MAX_NAMESPACES: usize = 150;
 
 impl Settings {
-    /// The part of the cluster that is listed.
+    /// The part of the cluster that is listed. With the gate `ShardedWatch`, a shard is one of the API server's division.
     pub fn view(&self) -> View {
         match self.shard {
+            Some(shard) if self.gates.is_on(Gate::ShardedWatch) => View::of_shard(shard.divided_by_server()),
             Some(shard) => View::of_shard(shard),
             None => View::of_namespaces(self.namespaces.iter().map(String::as_str)),
         }

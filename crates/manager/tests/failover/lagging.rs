@@ -16,10 +16,10 @@ const ANNOTATION: &str = "kube-endpoint-manager/last-writes";
 
 const OUTPUTS: &[&str] = &["endpoints", "endpointslices"];
 const INPUTS: &[&str] = &["pods", "services"];
-const ALL: &[&str] = &["endpoints", "endpointslices", "pods", "services", "nodes"];
+pub(crate) const ALL: &[&str] = &["endpoints", "endpointslices", "pods", "services", "nodes"];
 
 /// Has the watches of these kinds of a replica show nothing for five seconds.
-fn lag(server: &EmbeddedApiServer, name: &'static str, kinds: &'static [&str]) {
+pub(crate) fn lag(server: &EmbeddedApiServer, name: &'static str, kinds: &'static [&str]) {
     let matches = move |request: &RequestInfo| {
         request.verb == "watch" && request.user_agent.starts_with(name) && kinds.contains(&request.plural())
     };

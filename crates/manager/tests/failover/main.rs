@@ -3,8 +3,10 @@
 #![cfg(all(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
 #![allow(clippy::unwrap_used)]
 
+mod events;
 mod lagging;
 mod lease_limits;
 mod replica;
 mod shutdown;
 mod standby;
+mod views;

@@ -99,7 +99,7 @@ impl Replica {
         requests_of(server, self.name)
     }
 
-    /// Its writes in the server's log, without those of the Lease.
+    /// Its writes in the server's log, without those of the Lease and its events.
     pub(crate) fn writes(&self, server: &EmbeddedApiServer) -> Vec<LoggedRequest> {
         writes_of(server, self.name)
     }
@@ -112,7 +112,11 @@ pub(crate) fn requests_of(server: &EmbeddedApiServer, name: &str) -> Vec<LoggedR
 }
 
 pub(crate) fn writes_of(server: &EmbeddedApiServer, name: &str) -> Vec<LoggedRequest> {
-    let is_write = |entry: &LoggedRequest| entry.request.is_write() && entry.request.plural() != "leases";
+    let is_about_lease = |entry: &LoggedRequest| match entry.request.plural() {
+        "events" => entry.request.path.contains("/kube-system/"),
+        plural => plural == "leases",
+    };
+    let is_write = |entry: &LoggedRequest| entry.request.is_write() && !is_about_lease(entry);
     requests_of(server, name).into_iter().filter(is_write).collect()
 }
 

@@ -93,7 +93,7 @@ impl<'a> Template<'a> {
         let mut changes = Changes {
             metadata: metadata.labels != self.labels
                 || metadata.annotations != self.annotations
-                || self.owned_by_another(existing),
+                || !self.owns(existing),
             ..Changes::default()
         };
         let mut found = BTreeSet::new();
@@ -112,15 +112,14 @@ impl<'a> Template<'a> {
         changes
     }
 
-    /// Returns true if an owner is an Endpoints object of this name that no longer exists (upstream
-    /// `needRebuildExistingSlices`).
-    fn owned_by_another(&self, existing: &EndpointSlice) -> bool {
+    /// Returns true if the Endpoints object is an owner, and no earlier one of its name is (upstream
+    /// `needRebuildExistingSlices`). Upstream takes a slice without an owner for its own.
+    fn owns(&self, existing: &EndpointSlice) -> bool {
         let own = &self.endpoints.metadata;
-        existing
-            .metadata
-            .owner_references
-            .iter()
-            .any(|owner| *owner.kind == *"Endpoints" && owner.name == own.name && owner.uid != own.uid)
+        let owners = &existing.metadata.owner_references;
+        let mut of_this_name = owners.iter().filter(|it| *it.kind == *"Endpoints" && it.name == own.name);
+        of_this_name.clone().any(|owner| owner.uid == own.uid)
+            && of_this_name.all(|owner| owner.uid == own.uid)
     }
 }
 

@@ -168,3 +168,25 @@ async fn a_dead_address_is_removed_though_no_slice_can_be_created() {
         );
     }
 }
+
+/// Related to kubernetes#125638: the retry of the lost update finds that the cache, which does not show the update yet, has
+/// what is wanted.
+#[tokio::test(start_paused = true)]
+async fn an_update_whose_answer_was_lost_is_undone_as_soon_as_the_cache_shows_it() {
+    // The event of the update would start a sync after the batch period, as a write of another client.
+    let options = changed(|options| options.batch_period = Duration::from_secs(20));
+    let harness = Harness::start(&server([service("web"), endpoints("web", &["192.0.2.1"])]), options).await;
+    harness.hold_up("endpointslices", Duration::from_secs(5)).await;
+    harness.requests();
+    harness.fault(Fault::ApplyAndLoseAnswer, "update", 1);
+    harness.put("endpoints", &endpoints("web", &["192.0.2.2"])).await;
+    harness.moment().await;
+    harness.put("endpoints", &endpoints("web", &["192.0.2.1"])).await;
+    harness.pass(Duration::from_secs(3)).await;
+    assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.2]"], "the cache is behind");
+    harness.pass(Duration::from_secs(2)).await;
+    assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.1]"]);
+    let requests = ["update endpointslices 200", "get endpointslices 200", "update endpointslices 200"];
+    assert_eq!(harness.requests(), requests);
+    harness.nothing_is_remembered().await;
+}

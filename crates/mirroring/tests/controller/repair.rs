@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use kube_endpoint_embedded_apiserver::Fault;
+use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_mirroring::ControllerOptions;
+use kube_endpoint_testing::server_builder;
 use serde_json::json;
 
 use crate::harness::{Harness, changed, endpoints, server, service};
@@ -52,7 +53,7 @@ async fn the_batch_period_delays_syncs_caused_by_slices() {
     harness.nothing_is_remembered().await;
 }
 
-/// kubernetes#112143, kubernetes#125354.
+/// kubernetes#112143.
 #[tokio::test(start_paused = true)]
 async fn a_slice_deleted_or_edited_after_a_restart_is_repaired_before_any_own_write() {
     for delete in [true, false] {
@@ -67,6 +68,79 @@ async fn a_slice_deleted_or_edited_after_a_restart_is_repaired_before_any_own_wr
         harness.pass(Duration::from_millis(1050)).await;
         assert!(is_mirrored(&harness));
     }
+}
+
+/// kubernetes#125354. Endpoints are recreated while no controller runs, so the first sync finds a slice with the right content
+/// that the garbage collector is about to delete.
+#[tokio::test(start_paused = true)]
+async fn slices_of_endpoints_recreated_while_stopped_belong_to_the_new_ones() {
+    const BEFORE: &[&str] = &["create endpointslices 201"];
+    const AFTER: &[&str] = &["update endpointslices 200"];
+    const BETWEEN: &[&str] = &["update endpointslices 404", "create endpointslices 201"];
+    // When the collector comes, if the controller starts after a second and its first update is delayed; and the writes.
+    let check = async |collected_after: u64, update_delay: u64, writes: Option<&[&str]>| {
+        let delay = Duration::from_millis(collected_after);
+        let objects = [service("web"), endpoints("web", &["192.0.2.1"])];
+        let server = server_builder().gc_delay(delay).load(objects).build().unwrap();
+        let harness = Harness::start(&server, ControllerOptions::default()).await;
+        harness.controller.shut_down();
+        harness.delete("endpoints", "web").await;
+        let recreated = harness.create(&endpoints("web", &["192.0.2.1"])).await;
+        harness.pass(Duration::from_secs(1)).await;
+        let server = harness.crash().await;
+        let late = Fault::Delay(Duration::from_millis(update_delay));
+        server.add_fault(FaultRule::on(late, "update", "endpointslices").times(1));
+        server.clear_request_log();
+        let harness = Harness::start(&server, ControllerOptions::default()).await;
+        harness.pass(Duration::from_secs(30)).await;
+        assert!(is_mirrored(&harness), "collected after {collected_after} ms");
+        let slice = harness.get("endpointslices", &harness.slice()).unwrap();
+        assert_eq!(slice["metadata"]["ownerReferences"][0]["uid"], recreated["metadata"]["uid"]);
+        let written = harness.writes();
+        assert!(writes.is_none_or(|writes| written == writes), "{collected_after} ms: {written:?}");
+        harness.nothing_is_remembered().await;
+    };
+    check(100, 0, Some(BEFORE)).await;
+    check(10_000, 0, Some(AFTER)).await;
+    check(1500, 1000, Some(BETWEEN)).await;
+    // Around the first list and the first sync.
+    for collected_after in 1000..1008 {
+        check(collected_after, 0, None).await;
+    }
+}
+
+/// As above, while the controller runs: it sees one object with another uid, and no deletion.
+#[tokio::test(start_paused = true)]
+async fn slices_of_endpoints_recreated_while_the_watch_is_down_belong_to_the_new_ones() {
+    for collected_after in [Duration::from_millis(100), Duration::from_secs(20)] {
+        let objects = [service("web"), endpoints("web", &["192.0.2.1"])];
+        let server = server_builder().gc_delay(collected_after).load(objects).build().unwrap();
+        let harness = Harness::start(&server, ControllerOptions::default()).await;
+        harness.hold_up("endpoints", Duration::from_secs(5)).await;
+        harness.delete("endpoints", "web").await;
+        let recreated = harness.create(&endpoints("web", &["192.0.2.1"])).await;
+        harness.server.compact();
+        harness.pass(Duration::from_secs(60)).await;
+        assert!(is_mirrored(&harness), "{collected_after:?}");
+        let slice = harness.get("endpointslices", &harness.slice()).unwrap();
+        assert_eq!(slice["metadata"]["ownerReferences"][0]["uid"], recreated["metadata"]["uid"]);
+        harness.nothing_is_remembered().await;
+    }
+}
+
+/// Without its owner the garbage collector would keep the slice when the Endpoints are deleted.
+#[tokio::test(start_paused = true)]
+async fn a_slice_whose_owner_reference_is_removed_gets_it_back() {
+    let harness = started(0).await;
+    let name = harness.slice();
+    let made = harness.get("endpointslices", &name).unwrap();
+    harness.patch("endpointslices", &name, json!({"metadata": {"ownerReferences": null}})).await;
+    harness.pass(Duration::from_millis(1050)).await;
+    let repaired = harness.get("endpointslices", &name).unwrap();
+    assert_eq!(repaired["metadata"]["ownerReferences"], made["metadata"]["ownerReferences"]);
+    harness.pass(Duration::from_secs(60)).await;
+    assert_eq!(harness.writes(), ["update endpointslices 200"]);
+    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,5 +209,38 @@ async fn a_restore_of_an_older_state_under_a_running_controller_is_made_up_for()
     harness.put("endpoints", &endpoints("web", &["192.0.2.3"])).await;
     harness.pass(Duration::from_secs(30)).await;
     assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.3]"]);
+    harness.nothing_is_remembered().await;
+}
+
+/// kubernetes#107457. The restored server has passed all positions, so only the conflicts about the slice of `web` show the
+/// restore. The Endpoints of `db`, which it sets back as well, are found because that slice contradicts the cache.
+#[tokio::test(start_paused = true)]
+async fn endpoints_that_a_restore_sets_back_unseen_are_found_by_conflicts_of_others() {
+    let harness = started(0).await;
+    harness.create(&service("db")).await;
+    harness.create(&endpoints("db", &["192.0.2.7"])).await;
+    harness.pass(Duration::from_secs(5)).await;
+    // The backup is made while the slice of `db` is behind.
+    harness.fault(Fault::Delay(Duration::from_secs(1)), "update", 1);
+    harness.put("endpoints", &endpoints("db", &["192.0.2.8"])).await;
+    let backup = harness.server.checkpoint();
+    harness.pass(Duration::from_secs(5)).await;
+    harness.put("endpoints", &endpoints("db", &["192.0.2.7"])).await;
+    harness.put("endpoints", &endpoints("web", &["192.0.2.2"])).await;
+    harness.pass(Duration::from_secs(5)).await;
+    let mirrored = |ip: &str| format!("endpointslicemirroring [{ip}]");
+    assert_eq!(harness.slices(), [mirrored("192.0.2.2"), mirrored("192.0.2.7")]);
+    let before = harness.server.resource_version();
+    harness.server.restore(&backup);
+    for number in 0..40 {
+        harness.load([service(&format!("other{number}"))]);
+    }
+    harness.load([endpoints("web", &["192.0.2.3"])]);
+    assert!(harness.server.resource_version() > before, "the versions are no lower");
+    assert_eq!(harness.slices(), [mirrored("192.0.2.1"), mirrored("192.0.2.7")], "as in the backup");
+    harness.writes();
+    harness.pass(Duration::from_secs(180)).await;
+    assert!(harness.writes().contains(&"update endpointslices 409".to_owned()));
+    assert_eq!(harness.slices(), [mirrored("192.0.2.3"), mirrored("192.0.2.8")]);
     harness.nothing_is_remembered().await;
 }

@@ -1,4 +1,5 @@
 //! The API server does not answer.
+#![expect(clippy::disallowed_methods, reason = "it talks over real sockets")]
 
 use std::time::{Duration, Instant};
 

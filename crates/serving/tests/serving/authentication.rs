@@ -73,7 +73,7 @@ async fn credentials_of_other_kinds_are_no_token() {
         let header = format!("Authorization: {header}\r\n");
         assert_eq!(Client::default().get(server.address, "/metrics", &header).await.status, 403, "{header}");
     }
-    // The proxy headers of upstream's request-header authentication give no identity.
+    // The headers of a front proxy give no identity without its certificate.
     let headers = "X-Remote-User: admin\r\nX-Remote-Group: system:masters\r\n";
     assert_eq!(Client::default().get(server.address, "/metrics", headers).await.status, 403);
     assert_eq!(server.reviews("tokenreviews"), 0);

@@ -9,11 +9,12 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_serving::{
-    CertificateSource, HealthChecks, ReviewClients, Server, ServingError, ServingOptions,
+    CertificateSource, FrontProxyOptions, HealthChecks, RequestHeaders, ReviewClients, Server, ServingError,
+    ServingOptions,
 };
 use parking_lot::Mutex;
 use rcgen::date_time_ymd;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tower::{ServiceExt, service_fn};
@@ -127,15 +128,20 @@ async fn a_replaced_client_ca_also_applies_to_open_connections() {
     assert_eq!(server.get_as(&newer, "/metrics").await.status, 200);
 }
 
-/// An API server that also has the ConfigMap with the client CA; without a bundle the ConfigMap does not exist.
-fn with_config_map(
-    bundle: Arc<Mutex<Option<String>>>,
+/// The data of the ConfigMap with a client CA.
+fn client_ca(bundle: &str) -> Value {
+    json!({"client-ca-file": bundle})
+}
+
+/// An API server that also has the ConfigMap with the CAs; without data the ConfigMap does not exist.
+pub(crate) fn with_config_map(
+    data: Arc<Mutex<Option<Value>>>,
     asked: Arc<AtomicUsize>,
 ) -> (ApiClient, ReviewClients) {
     let api = api_server();
     let service = api.service();
     let with_map = service_fn(move |request: Request<Body>| {
-        let (service, bundle, asked) = (service.clone(), Arc::clone(&bundle), Arc::clone(&asked));
+        let (service, data, asked) = (service.clone(), Arc::clone(&data), Arc::clone(&asked));
         async move {
             let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
             if request.uri().path() != path {
@@ -145,8 +151,8 @@ fn with_config_map(
                 return Ok::<_, tower::BoxError>(Response::from_parts(head, Body::from(body)));
             }
             asked.fetch_add(1, Ordering::Relaxed);
-            let (status, body) = match &*bundle.lock() {
-                Some(bundle) => (200, json!({"data": {"client-ca-file": bundle}})),
+            let (status, body) = match &*data.lock() {
+                Some(data) => (200, json!({"data": data})),
                 None => (404, json!({})),
             };
             Ok(Response::builder().status(status).body(Body::from(body.to_string().into_bytes()))?)
@@ -158,20 +164,20 @@ fn with_config_map(
 
 #[tokio::test]
 async fn the_client_ca_of_the_cluster_is_used_when_it_appears() {
-    let (bundle, asked) = (Arc::default(), Arc::default());
-    let (_, clients) = with_config_map(Arc::clone(&bundle), Arc::clone(&asked));
+    let (data, asked) = (Arc::default(), Arc::default());
+    let (_, clients) = with_config_map(Arc::clone(&data), Arc::clone(&asked));
     let server = start_with(api_server(), clients, |_| {}).await;
     let (authority, other) = (Authority::new("cluster"), Authority::new("other"));
     let alice = authority.issue("alice", None, |_| {});
     until("the ConfigMap is looked up", async || asked.load(Ordering::Relaxed) >= 2).await;
     assert_eq!(server.get_as(&alice, "/metrics").await.status, 403);
-    *bundle.lock() = Some(authority.pem());
+    *data.lock() = Some(client_ca(&authority.pem()));
     until("the CA is used", async || server.get_as(&alice, "/metrics").await.status == 200).await;
     let mallory = other.issue("alice", None, |_| {});
     assert_eq!(server.get_as(&mallory, "/metrics").await.status, 401);
     // It stays in use when the ConfigMap is gone, or holds nothing usable.
-    for broken in [None, Some(String::new())] {
-        *bundle.lock() = broken;
+    for broken in [None, Some(client_ca("")), Some(json!({}))] {
+        *data.lock() = broken;
         let before = asked.load(Ordering::Relaxed);
         until("it is looked up", async || asked.load(Ordering::Relaxed) >= before + 2).await;
         assert_eq!(server.get_as(&alice, "/metrics").await.status, 200);
@@ -182,12 +188,23 @@ async fn the_client_ca_of_the_cluster_is_used_when_it_appears() {
 async fn a_file_takes_the_place_of_the_cluster_ca() {
     let (cluster, own, files) = (Authority::new("cluster"), Authority::new("own"), Files::new());
     let asked = Arc::new(AtomicUsize::new(0));
-    let (_, clients) = with_config_map(Arc::new(Mutex::new(Some(cluster.pem()))), Arc::clone(&asked));
+    let data = Arc::new(Mutex::new(Some(client_ca(&cluster.pem()))));
+    let (_, clients) = with_config_map(data, Arc::clone(&asked));
     let path = files.write("ca.crt", own.pem());
-    let server = start_with(api_server(), clients, |options| options.client_ca_file = Some(path)).await;
+    let front_proxy = FrontProxyOptions { client_ca_file: path.clone(), headers: RequestHeaders::default() };
+    let server = start_with(api_server(), clients.clone(), |options| {
+        options.client_ca_file = Some(path.clone());
+        options.front_proxy = Some(front_proxy);
+    })
+    .await;
     assert_eq!(server.get_as(&own.issue("alice", None, |_| {}), "/metrics").await.status, 200);
     assert_eq!(server.get_as(&cluster.issue("alice", None, |_| {}), "/metrics").await.status, 401);
     assert_eq!(asked.load(Ordering::Relaxed), 0);
+    // The ConfigMap may still say how to recognize a front proxy.
+    let server = start_with(api_server(), clients, |options| options.client_ca_file = Some(path)).await;
+    until("the ConfigMap is looked up", async || asked.load(Ordering::Relaxed) >= 2).await;
+    assert_eq!(server.get_as(&own.issue("alice", None, |_| {}), "/metrics").await.status, 200);
+    assert_eq!(server.get_as(&cluster.issue("alice", None, |_| {}), "/metrics").await.status, 401);
 }
 
 #[tokio::test]
@@ -215,6 +232,8 @@ async fn unusable_files_are_errors_that_say_what_to_do() {
     for path in [&empty, &broken, &missing] {
         errors += &format!("{}\n", error(|options| options.client_ca_file = Some(path.clone())).await);
     }
+    let front_proxy = FrontProxyOptions { client_ca_file: missing, headers: RequestHeaders::default() };
+    errors += &format!("{}\n", error(|options| options.front_proxy = Some(front_proxy)).await);
     let in_use = start(|_| {}).await;
     errors += &format!("{}\n", error(|options| options.address = in_use.address).await);
     let errors = errors.replace(&files.0.path().display().to_string(), "DIR");

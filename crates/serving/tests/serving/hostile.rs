@@ -1,4 +1,5 @@
 //! Slow, oversized and numerous requests.
+#![expect(clippy::disallowed_methods, reason = "it talks over real sockets")]
 
 use std::time::{Duration, Instant};
 

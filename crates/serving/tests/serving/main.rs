@@ -7,6 +7,7 @@ mod authentication;
 mod caches;
 mod certificates;
 mod common;
+mod front_proxy;
 mod hostile;
 mod http2;
 mod pages;

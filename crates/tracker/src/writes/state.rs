@@ -23,6 +23,8 @@ pub(super) struct Owner {
     pub(super) deleted: BTreeMap<Text, u64>,
     /// Names of creates whose outcome is not known. The next create takes one of these, so that nothing is created twice.
     pub(super) unresolved: BTreeSet<Text>,
+    /// Updates whose outcome is not known: the objects, and the versions that were to be replaced.
+    pub(super) updates: BTreeMap<ObjectKey, ResourceVersion>,
     /// The objects whose echo is outstanding.
     pub(super) objects: BTreeSet<ObjectKey>,
 }
@@ -129,6 +131,7 @@ impl State {
             entry.written.is_none()
                 && entry.deleted.is_empty()
                 && entry.unresolved.is_empty()
+                && entry.updates.is_empty()
                 && entry.objects.is_empty()
         }) {
             self.owners.remove(owner);

@@ -3,6 +3,7 @@ use Observation::{Foreign, InFlight, Own};
 
 mod epochs;
 mod model;
+mod updates;
 
 fn at(version: u64) -> CachePosition {
     CachePosition { epoch: 0, version: ResourceVersion(version) }

@@ -13,14 +13,7 @@ use crate::schema::{GoType, Shape};
 const REFERENCE: &str = "#/definitions/";
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 /// Types of apimachinery's `meta/v1`, which all groups share.
-const META: [&str; 6] = [
-    "Condition",
-    "LabelSelector",
-    "LabelSelectorRequirement",
-    "ManagedFieldsEntry",
-    "ObjectMeta",
-    "OwnerReference",
-];
+const META: [&str; 4] = ["Condition", "ManagedFieldsEntry", "ObjectMeta", "OwnerReference"];
 
 /// The descriptions of types and fields, by `TYPE` and `TYPE.FIELD`.
 static DESCRIPTIONS: LazyLock<BTreeMap<&'static str, &'static str>> = LazyLock::new(|| {

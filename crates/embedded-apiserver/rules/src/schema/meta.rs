@@ -37,15 +37,6 @@ go_types! {
         "selfLink" omit Text("string"),
         "uid" omit Text("types.UID"),
     }
-    LabelSelectorRequirement {
-        "key" keep Text("string"),
-        "operator" keep Text("v1.LabelSelectorOperator"),
-        "values" omit List(&Text("string")),
-    }
-    LabelSelector {
-        "matchExpressions" omit List(&Object(&LabelSelectorRequirement)),
-        "matchLabels" omit Map(&Text("string")),
-    }
     Condition {
         "lastTransitionTime" keep Time,
         "message" keep Text("string"),

@@ -4,7 +4,6 @@
 //! gives exactly the object that the real server would store: unknown fields and zero values of `omitempty` fields
 //! are dropped, and fields that Go always prints are added.
 
-mod container;
 pub(crate) mod core;
 pub(crate) mod discovery;
 mod meta;
@@ -12,7 +11,6 @@ pub(crate) mod node;
 pub(crate) mod other;
 pub(crate) mod pod;
 mod pod_status;
-mod volume;
 
 /// The type of a value.
 #[derive(Debug)]
@@ -25,7 +23,7 @@ pub(crate) enum Shape {
     Int32,
     /// An integer of 64 bits.
     Int64,
-    /// A resource quantity, printed in canonical form.
+    /// A resource quantity: a string, or a number that becomes one.
     Quantity,
     /// `metav1.Time`: whole seconds, UTC.
     Time,
@@ -52,8 +50,6 @@ pub(crate) enum Presence {
     Omit,
     /// When it is set: a pointer with `omitempty`.
     Opt,
-    /// Always, null when it is not set: a pointer without `omitempty`.
-    Nullable,
 }
 
 /// One field of a Go struct.
@@ -94,7 +90,6 @@ macro_rules! go_types {
     (@keep) => { $crate::schema::Presence::Keep };
     (@omit) => { $crate::schema::Presence::Omit };
     (@opt) => { $crate::schema::Presence::Opt };
-    (@nullable) => { $crate::schema::Presence::Nullable };
 }
 pub(crate) use go_types;
 
@@ -137,7 +132,7 @@ mod tests {
         }
     }
 
-    /// A value with every field set.
+    /// A value with every field set, except those that may hold anything.
     fn sample(shape: &Shape, depth: usize) -> Value {
         match shape {
             Shape::Text(_) => json!("text"),
@@ -146,10 +141,14 @@ mod tests {
             Shape::Quantity => json!("1"),
             Shape::Time => json!("2024-01-01T00:00:00Z"),
             Shape::MicroTime => json!("2024-01-01T00:00:00.000001Z"),
-            Shape::Any => json!({"f:x": {}}),
+            Shape::Any => Value::Null,
             Shape::Object(go_type) => {
                 assert!(depth < 16, "{} holds itself", go_type.name);
-                go_type.fields.iter().map(|f| (f.name.to_owned(), sample(&f.shape, depth + 1))).collect()
+                let fields = go_type
+                    .fields
+                    .iter()
+                    .filter(|f| !matches!(f.shape, Shape::Any | Shape::List(Shape::Any)));
+                fields.map(|f| (f.name.to_owned(), sample(&f.shape, depth + 1))).collect()
             }
             Shape::List(item) => json!([sample(item, depth)]),
             Shape::Map(item) => json!({"key": sample(item, depth)}),
@@ -162,10 +161,6 @@ mod tests {
         let mut full = sample(&Shape::Object(resource.go_type), 0);
         full["apiVersion"] = api_version.into();
         full["kind"] = kind.into();
-        // Volumes may hold anything.
-        if let Some(spec) = full.get_mut("spec").and_then(Value::as_object_mut) {
-            spec.remove("volumes");
-        }
         let typed: T = serde_json::from_value(full.clone()).unwrap_or_else(|e| panic!("{kind}: {e}"));
         let back = serde_json::to_value(typed).unwrap();
         assert_eq!(back, full, "{kind}");
@@ -200,6 +195,6 @@ mod tests {
             assert_eq!(go_type.name, resource.kind);
             visit(&Shape::Object(go_type), &mut seen);
         }
-        assert!(seen.len() > 120, "{}", seen.len());
+        assert!(seen.len() > 70, "{}", seen.len());
     }
 }

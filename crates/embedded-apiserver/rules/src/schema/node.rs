@@ -10,18 +10,8 @@ go_types! {
         "timeAdded" opt Time,
         "value" omit Text("string"),
     }
-    ConfigMapNodeConfigSource {
-        "kubeletConfigKey" keep Text("string"),
-        "name" keep Text("string"),
-        "namespace" keep Text("string"),
-        "resourceVersion" omit Text("string"),
-        "uid" omit Text("types.UID"),
-    }
-    NodeConfigSource {
-        "configMap" opt Object(&ConfigMapNodeConfigSource),
-    }
     NodeSpec {
-        "configSource" opt Object(&NodeConfigSource),
+        "configSource" opt Any,
         "externalID" omit Text("string"),
         "podCIDR" omit Text("string"),
         "podCIDRs" omit List(&Text("string")),
@@ -47,9 +37,6 @@ go_types! {
     NodeDaemonEndpoints {
         "kubeletEndpoint" keep Object(&DaemonEndpoint),
     }
-    NodeSwapStatus {
-        "capacity" opt Int64,
-    }
     NodeSystemInfo {
         "architecture" keep Text("string"),
         "bootID" keep Text("string"),
@@ -60,48 +47,23 @@ go_types! {
         "machineID" keep Text("string"),
         "operatingSystem" keep Text("string"),
         "osImage" keep Text("string"),
-        "swap" opt Object(&NodeSwapStatus),
+        "swap" opt Any,
         "systemUUID" keep Text("string"),
-    }
-    ContainerImage {
-        "names" keep List(&Text("string")),
-        "sizeBytes" omit Int64,
-    }
-    AttachedVolume {
-        "devicePath" keep Text("string"),
-        "name" keep Text("v1.UniqueVolumeName"),
-    }
-    NodeConfigStatus {
-        "active" opt Object(&NodeConfigSource),
-        "assigned" opt Object(&NodeConfigSource),
-        "error" omit Text("string"),
-        "lastKnownGood" opt Object(&NodeConfigSource),
-    }
-    NodeRuntimeHandlerFeatures {
-        "recursiveReadOnlyMounts" opt Bool,
-        "userNamespaces" opt Bool,
-    }
-    NodeRuntimeHandler {
-        "features" opt Object(&NodeRuntimeHandlerFeatures),
-        "name" keep Text("string"),
-    }
-    NodeFeatures {
-        "supplementalGroupsPolicy" opt Bool,
     }
     NodeStatus {
         "addresses" omit List(&Object(&NodeAddress)),
         "allocatable" omit Map(&Quantity),
         "capacity" omit Map(&Quantity),
         "conditions" omit List(&Object(&NodeCondition)),
-        "config" opt Object(&NodeConfigStatus),
+        "config" opt Any,
         "daemonEndpoints" keep Object(&NodeDaemonEndpoints),
         "declaredFeatures" omit List(&Text("string")),
-        "features" opt Object(&NodeFeatures),
-        "images" omit List(&Object(&ContainerImage)),
+        "features" opt Any,
+        "images" omit List(&Any),
         "nodeInfo" keep Object(&NodeSystemInfo),
         "phase" omit Text("v1.NodePhase"),
-        "runtimeHandlers" omit List(&Object(&NodeRuntimeHandler)),
-        "volumesAttached" omit List(&Object(&AttachedVolume)),
+        "runtimeHandlers" omit List(&Any),
+        "volumesAttached" omit List(&Any),
         "volumesInUse" omit List(&Text("v1.UniqueVolumeName")),
     }
     Node {

@@ -1,4 +1,4 @@
-//! Kinds of the smaller groups: Leases, Events of `events.k8s.io/v1`, and reviews.
+//! Kinds of the smaller groups: Leases, Events of `events.k8s.io/v1`, and reviews, whose status the server makes.
 
 use super::core::{EventSource, ObjectReference};
 use super::meta::ObjectMeta;
@@ -47,38 +47,17 @@ go_types! {
         "audiences" omit List(&Text("string")),
         "token" omit Text("string"),
     }
-    UserInfo {
-        "extra" omit Map(&List(&Text("string"))),
-        "groups" omit List(&Text("string")),
-        "uid" omit Text("string"),
-        "username" omit Text("string"),
-    }
-    TokenReviewStatus {
-        "audiences" omit List(&Text("string")),
-        "authenticated" omit Bool,
-        "error" omit Text("string"),
-        "user" keep Object(&UserInfo),
-    }
     TokenReview {
         "apiVersion" omit Text("string"),
         "kind" omit Text("string"),
         "metadata" keep Object(&ObjectMeta),
         "spec" keep Object(&TokenReviewSpec),
-        "status" keep Object(&TokenReviewStatus),
-    }
-    SelectorRequirement {
-        "key" keep Text("string"),
-        "operator" keep Text("string"),
-        "values" omit List(&Text("string")),
-    }
-    SelectorAttributes {
-        "rawSelector" omit Text("string"),
-        "requirements" omit List(&Object(&SelectorRequirement)),
+        "status" opt Any,
     }
     ResourceAttributes {
-        "fieldSelector" opt Object(&SelectorAttributes),
+        "fieldSelector" opt Any,
         "group" omit Text("string"),
-        "labelSelector" opt Object(&SelectorAttributes),
+        "labelSelector" opt Any,
         "name" omit Text("string"),
         "namespace" omit Text("string"),
         "resource" omit Text("string"),
@@ -98,34 +77,25 @@ go_types! {
         "uid" omit Text("string"),
         "user" omit Text("string"),
     }
-    SubjectAccessReviewStatus {
-        "allowed" keep Bool,
-        "denied" omit Bool,
-        "evaluationError" omit Text("string"),
-        "reason" omit Text("string"),
-    }
     SubjectAccessReview {
         "apiVersion" omit Text("string"),
         "kind" omit Text("string"),
         "metadata" keep Object(&ObjectMeta),
         "spec" keep Object(&SubjectAccessReviewSpec),
-        "status" keep Object(&SubjectAccessReviewStatus),
+        "status" opt Any,
     }
     LocalSubjectAccessReview {
         "apiVersion" omit Text("string"),
         "kind" omit Text("string"),
         "metadata" keep Object(&ObjectMeta),
         "spec" keep Object(&SubjectAccessReviewSpec),
-        "status" keep Object(&SubjectAccessReviewStatus),
-    }
-    SelfSubjectReviewStatus {
-        "userInfo" omit Object(&UserInfo),
+        "status" opt Any,
     }
     SelfSubjectReview {
         "apiVersion" omit Text("string"),
         "kind" omit Text("string"),
         "metadata" keep Object(&ObjectMeta),
-        "status" omit Object(&SelfSubjectReviewStatus),
+        "status" opt Any,
     }
     SelfSubjectAccessReviewSpec {
         "nonResourceAttributes" opt Object(&NonResourceAttributes),
@@ -136,32 +106,16 @@ go_types! {
         "kind" omit Text("string"),
         "metadata" keep Object(&ObjectMeta),
         "spec" keep Object(&SelfSubjectAccessReviewSpec),
-        "status" keep Object(&SubjectAccessReviewStatus),
+        "status" opt Any,
     }
     SelfSubjectRulesReviewSpec {
         "namespace" omit Text("string"),
-    }
-    NonResourceRule {
-        "nonResourceURLs" omit List(&Text("string")),
-        "verbs" keep List(&Text("string")),
-    }
-    ResourceRule {
-        "apiGroups" omit List(&Text("string")),
-        "resourceNames" omit List(&Text("string")),
-        "resources" omit List(&Text("string")),
-        "verbs" keep List(&Text("string")),
-    }
-    SubjectRulesReviewStatus {
-        "evaluationError" omit Text("string"),
-        "incomplete" keep Bool,
-        "nonResourceRules" keep List(&Object(&NonResourceRule)),
-        "resourceRules" keep List(&Object(&ResourceRule)),
     }
     SelfSubjectRulesReview {
         "apiVersion" omit Text("string"),
         "kind" omit Text("string"),
         "metadata" keep Object(&ObjectMeta),
         "spec" keep Object(&SelfSubjectRulesReviewSpec),
-        "status" keep Object(&SubjectRulesReviewStatus),
+        "status" opt Any,
     }
 }

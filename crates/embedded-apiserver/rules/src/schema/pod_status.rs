@@ -1,6 +1,6 @@
 //! The status of a pod and of its containers.
 
-use super::container::ResourceRequirements;
+use super::pod::ResourceRequirements;
 use super::{Shape::*, go_types};
 
 go_types! {
@@ -40,39 +40,9 @@ go_types! {
         "terminated" opt Object(&ContainerStateTerminated),
         "waiting" opt Object(&ContainerStateWaiting),
     }
-    ImageVolumeStatus {
-        "imageRef" omit Text("string"),
-    }
-    VolumeStatus {
-        "image" opt Object(&ImageVolumeStatus),
-    }
-    VolumeMountStatus {
-        "mountPath" keep Text("string"),
-        "name" keep Text("string"),
-        "readOnly" omit Bool,
-        "recursiveReadOnly" opt Text("v1.RecursiveReadOnlyMode"),
-        "volumeStatus" opt Object(&VolumeStatus),
-    }
-    LinuxContainerUser {
-        "gid" keep Int64,
-        "supplementalGroups" omit List(&Int64),
-        "uid" keep Int64,
-    }
-    ContainerUser {
-        "linux" opt Object(&LinuxContainerUser),
-    }
-    ResourceHealth {
-        "health" omit Text("v1.ResourceHealthStatus"),
-        "message" opt Text("string"),
-        "resourceID" keep Text("v1.ResourceID"),
-    }
-    ResourceStatus {
-        "name" keep Text("v1.ResourceName"),
-        "resources" omit List(&Object(&ResourceHealth)),
-    }
     ContainerStatus {
         "allocatedResources" omit Map(&Quantity),
-        "allocatedResourcesStatus" omit List(&Object(&ResourceStatus)),
+        "allocatedResourcesStatus" omit List(&Any),
         "containerID" omit Text("string"),
         "image" keep Text("string"),
         "imageID" keep Text("string"),
@@ -84,38 +54,20 @@ go_types! {
         "started" opt Bool,
         "state" keep Object(&ContainerState),
         "stopSignal" opt Text("v1.Signal"),
-        "user" opt Object(&ContainerUser),
-        "volumeMounts" omit List(&Object(&VolumeMountStatus)),
-    }
-    PodResourceClaimStatus {
-        "name" keep Text("string"),
-        "resourceClaimName" opt Text("string"),
-    }
-    ContainerExtendedResourceRequest {
-        "containerName" keep Text("string"),
-        "requestName" keep Text("string"),
-        "resourceName" keep Text("string"),
-    }
-    PodExtendedResourceClaimStatus {
-        "requestMappings" keep List(&Object(&ContainerExtendedResourceRequest)),
-        "resourceClaimName" keep Text("string"),
-    }
-    NodeAllocatableResourceClaimStatus {
-        "containers" omit List(&Text("string")),
-        "resourceClaimName" keep Text("string"),
-        "resources" keep Map(&Quantity),
+        "user" opt Any,
+        "volumeMounts" omit List(&Any),
     }
     PodStatus {
         "allocatedResources" omit Map(&Quantity),
         "conditions" omit List(&Object(&PodCondition)),
         "containerStatuses" omit List(&Object(&ContainerStatus)),
         "ephemeralContainerStatuses" omit List(&Object(&ContainerStatus)),
-        "extendedResourceClaimStatus" opt Object(&PodExtendedResourceClaimStatus),
+        "extendedResourceClaimStatus" opt Any,
         "hostIP" omit Text("string"),
         "hostIPs" omit List(&Object(&HostIP)),
         "initContainerStatuses" omit List(&Object(&ContainerStatus)),
         "message" omit Text("string"),
-        "nodeAllocatableResourceClaimStatuses" omit List(&Object(&NodeAllocatableResourceClaimStatus)),
+        "nodeAllocatableResourceClaimStatuses" omit List(&Any),
         "nominatedNodeName" omit Text("string"),
         "observedGeneration" omit Int64,
         "phase" omit Text("v1.PodPhase"),
@@ -124,7 +76,7 @@ go_types! {
         "qosClass" omit Text("v1.PodQOSClass"),
         "reason" omit Text("string"),
         "resize" omit Text("v1.PodResizeStatus"),
-        "resourceClaimStatuses" omit List(&Object(&PodResourceClaimStatus)),
+        "resourceClaimStatuses" omit List(&Any),
         "resources" opt Object(&ResourceRequirements),
         "startTime" opt Time,
     }

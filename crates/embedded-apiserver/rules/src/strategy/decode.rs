@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use crate::quantity::Quantity;
 use crate::resource::Resource;
 use crate::schema::{Field, GoType, Presence, Shape};
 use crate::status::Status;
@@ -123,7 +122,6 @@ impl Walk {
         let Some(given) = given.filter(|v| !v.is_null()) else {
             return match field.presence {
                 Presence::Keep => self.zero(&field.shape).map(Some),
-                Presence::Nullable => Ok(Some(Value::Null)),
                 Presence::Omit | Presence::Opt => Ok(None),
             };
         };
@@ -155,9 +153,9 @@ impl Walk {
             (Shape::Map(item), Value::Object(map)) => self.map(item, map),
             (Shape::Time, Value::String(text)) => canonical(text, times::seconds),
             (Shape::MicroTime, Value::String(text)) => canonical(text, times::micros),
-            (Shape::Quantity, Value::String(text)) => canonical(text, quantity),
-            (Shape::Quantity, Value::Number(n)) => canonical(n.to_string(), quantity),
-            (Shape::Quantity, _) => quantity("").map(Value::String),
+            (Shape::Quantity, Value::String(text)) => quantity(text),
+            (Shape::Quantity, Value::Number(n)) => quantity(n.to_string()),
+            (Shape::Quantity, _) => quantity(String::new()),
             (Shape::Time | Shape::MicroTime, other) => {
                 Err(format!("json: cannot unmarshal {} into Go value of type string", json_type(&other)))
             }
@@ -188,11 +186,6 @@ impl Walk {
             self.path.push(Step::Key(key.clone()));
             let value = if value.is_null() { self.zero(item)? } else { self.value(item, value)? };
             self.path.pop();
-            let value = match (item, &value) {
-                (Shape::Quantity, Value::String(text)) => Quantity::parse(text)
-                    .map_or(Value::Null, |q| Value::String(q.round_up_to_milli().to_string())),
-                _ => value,
-            };
             out.insert(key, value);
         }
         Ok(Value::Object(out))
@@ -252,11 +245,17 @@ fn canonical(text: String, form: impl Fn(&str) -> Result<String, String>) -> Wal
     Ok(Value::String(if canonical == text { text } else { canonical }))
 }
 
-fn quantity(text: &str) -> Result<String, String> {
-    Quantity::parse(text).map(|q| q.to_string()).ok_or_else(|| {
-        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-            .to_owned()
-    })
+/// Checks the syntax of a quantity. It is stored as written; the real server stores a canonical form.
+fn quantity(text: String) -> Walked {
+    let number = text.strip_prefix(['+', '-']).unwrap_or(&text);
+    let suffix = number.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let exponent = suffix.trim_start_matches(|c| "eEinumkKMGTP".contains(c));
+    let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+    if suffix.len() < number.len() && digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Ok(Value::String(text));
+    }
+    Err("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+        .to_owned())
 }
 
 fn is_zero(value: &Value) -> bool {

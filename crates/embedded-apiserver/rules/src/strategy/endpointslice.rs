@@ -15,12 +15,10 @@ use super::endpoints::validate_protocol;
 const MAX_ENDPOINTS: usize = 1000;
 const MAX_ADDRESSES: usize = 100;
 const MAX_PORTS: usize = 20_000;
-const MAX_TOPOLOGY: usize = 16;
 const MAX_HINTS: usize = 8;
 const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGERS: [&str; 2] = ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
-const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
 
 /// The strategy of EndpointSlices.
 pub(crate) struct EndpointSliceStrategy;
@@ -98,27 +96,10 @@ fn same(a: &Value, b: &Value) -> bool {
     a == b || empty(a) && empty(b)
 }
 
-/// Drops the field `deprecatedTopology`, which cannot be written through v1. A node name that an earlier version
-/// stored there moves to `nodeName`.
+/// Drops the field `deprecatedTopology`, which cannot be written through v1, unless it was there before.
 fn drop_topology(old: Option<&Value>, new: &mut Value) {
-    if !new.list("endpoints").iter().any(|e| e.has("deprecatedTopology"))
-        || old.is_some_and(|old| old["endpoints"] == new["endpoints"])
-    {
-        return;
-    }
-    let known: BTreeSet<String> = old
-        .map(|old| old.list("endpoints"))
-        .unwrap_or_default()
-        .iter()
-        .filter_map(|e| e.get("deprecatedTopology")?.opt_text(HOSTNAME_LABEL).map(str::to_owned))
-        .filter(|name| !name.is_empty())
-        .collect();
-    for endpoint in new.items_mut("endpoints") {
-        let name = endpoint["deprecatedTopology"].opt_text(HOSTNAME_LABEL).map(str::to_owned);
-        if let Some(name) = name.filter(|n| known.contains(n) && dns1123_subdomain(n).is_empty()) {
-            endpoint.set_default("nodeName", name);
-        }
-        endpoint.drop_field("deprecatedTopology");
+    if old.is_none_or(|old| old["endpoints"] != new["endpoints"]) {
+        new.items_mut("endpoints").iter_mut().for_each(|endpoint| endpoint.drop_field("deprecatedTopology"));
     }
 }
 
@@ -177,12 +158,6 @@ fn validate_endpoints(object: &Value, address_type: &str, errors: &mut Errors) {
         if let Some(node) = endpoint.opt_text("nodeName") {
             errors.invalid_each(&at.child("nodeName"), node, dns1123_subdomain(node));
         }
-        let topology = at.child("deprecatedTopology");
-        let size = endpoint.entries("deprecatedTopology").count();
-        if size > MAX_TOPOLOGY {
-            errors.too_many(&topology, size, MAX_TOPOLOGY);
-        }
-        metadata::validate_labels(endpoint, "deprecatedTopology", &topology, errors);
         if let Some(hostname) = endpoint.opt_text("hostname") {
             errors.invalid_each(&at.child("hostname"), hostname, dns1123_label(hostname));
         }

@@ -165,33 +165,11 @@ fn validate_series(event: &Value, errors: &mut Errors) {
     }
 }
 
-/// Validates an update through events.k8s.io/v1, which may change only the series.
+/// Validates an update through events.k8s.io/v1.
 fn validate_change(event: &Value, old: &Value, errors: &mut Errors) {
     metadata::validate_update(&event["metadata"], &old["metadata"], errors);
     if event.get("series") != old.get("series") {
         validate_series(event, errors);
-    }
-    for field in [
-        "involvedObject",
-        "reason",
-        "message",
-        "source",
-        "firstTimestamp",
-        "lastTimestamp",
-        "count",
-        "reason",
-        "type",
-        "eventTime",
-        "action",
-        "related",
-        "reportingComponent",
-        "reportingInstance",
-    ] {
-        let (now, before) = (&event[field], &old[field]);
-        if now != before {
-            let shown = if field == "reportingComponent" { "reportingController" } else { field };
-            errors.invalid(&Path::Root(shown), now, "field is immutable");
-        }
     }
 }
 

@@ -171,13 +171,12 @@ impl<'de> Visitor<'de> for Guided<'_> {
                 self.walk.path.pop();
                 continue;
             };
-            self.walk.path.push(Step::Key(key.clone()));
             let earlier = map.remove(&key);
+            self.walk.path.push(Step::Key(key));
             if earlier.is_some() {
                 self.walk.report("duplicate");
             }
             let value = entries.next_value_seed(Guided { guide, walk: self.walk })?;
-            self.walk.path.pop();
             let value = match (earlier, value) {
                 (Some(mut earlier @ Value::Object(_)), value @ Value::Object(_)) if merges => {
                     merge(&mut earlier, value);
@@ -186,7 +185,9 @@ impl<'de> Visitor<'de> for Guided<'_> {
                 (Some(earlier @ Value::Object(_)), Value::Null) if merges => earlier,
                 (_, value) => value,
             };
-            map.insert(key, value);
+            if let Some(Step::Key(key)) = self.walk.path.pop() {
+                map.insert(key, value);
+            }
         }
         Ok(Value::Object(map))
     }

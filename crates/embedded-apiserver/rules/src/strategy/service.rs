@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::status::Status;
-use crate::validation::names::dns1123_subdomain;
 use crate::validation::{Errors, Path, ip, metadata, service};
 use crate::value::{Fields, spec};
 
@@ -127,45 +126,7 @@ impl Strategy for ServiceStatusStrategy {
         let ingresses = new["status"]["loadBalancer"].list("ingress");
         if spec(new).text("type") != LOAD_BALANCER && !ingresses.is_empty() {
             errors.forbidden(&root, "may only be used when `spec.type` is 'LoadBalancer'");
-            return;
         }
-        let before: Vec<&str> =
-            old["status"]["loadBalancer"].list("ingress").iter().map(|i| i.text("ip")).collect();
-        for (index, ingress) in ingresses.iter().enumerate() {
-            let at = root.index(index);
-            let address = ingress.text("ip");
-            if !address.is_empty() {
-                ip::legacy(errors, &at.child("ip"), address, &before);
-            }
-            match ingress.opt_text("ipMode") {
-                None if !address.is_empty() => {
-                    errors.required(&at.child("ipMode"), "must be specified when `ip` is set");
-                }
-                Some(_) if address.is_empty() => {
-                    errors.forbidden(&at.child("ipMode"), "may not be specified when `ip` is not set");
-                }
-                Some(mode) if !matches!(mode, "VIP" | "Proxy") => {
-                    errors.not_supported(&at.child("ipMode"), mode, &["Proxy", "VIP"]);
-                }
-                _ => {}
-            }
-            let hostname = ingress.text("hostname");
-            if !hostname.is_empty() {
-                errors.invalid_each(&at.child("hostname"), hostname, dns1123_subdomain(hostname));
-                if ip::parse_sloppy(hostname).is_some() {
-                    errors.invalid(&at.child("hostname"), hostname, "must be a DNS name, not an IP address");
-                }
-            }
-        }
-    }
-
-    fn warnings_on_update(&self, new: &Value) -> Vec<String> {
-        let mut warnings = Vec::new();
-        for (index, ingress) in new["status"]["loadBalancer"].list("ingress").iter().enumerate() {
-            let at = Path::Root("status.loadBalancer.ingress");
-            ip::warnings(&mut warnings, &at.index(index), ingress.text("ip"));
-        }
-        warnings
     }
 }
 
@@ -251,9 +212,6 @@ fn warnings(service: &Value) -> Vec<String> {
     }
     if !balancer.is_empty() {
         ip::warnings(&mut warnings, &root.child("loadBalancerIP"), balancer);
-    }
-    for (index, cidr) in spec.texts("loadBalancerSourceRanges").iter().enumerate() {
-        ip::cidr_warnings(&mut warnings, &root.child("loadBalancerSourceRanges").index(index), cidr);
     }
     if external_name && !externals.is_empty() {
         warnings.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());

@@ -144,22 +144,7 @@ impl Errors {
 
     /// A value that occurs twice.
     pub(crate) fn duplicate(&mut self, path: &Path<'_>, value: &(impl BadValue + ?Sized)) {
-        self.duplicate_because(path, value, "");
-    }
-
-    /// A value that occurs twice, with a detail.
-    pub(crate) fn duplicate_because(
-        &mut self,
-        path: &Path<'_>,
-        value: &(impl BadValue + ?Sized),
-        detail: &str,
-    ) {
-        self.add("FieldValueDuplicate", path, format!("Duplicate value: {}", value.shown()), detail);
-    }
-
-    /// A reference to something that does not exist.
-    pub(crate) fn not_found(&mut self, path: &Path<'_>, value: &str) {
-        self.add("FieldValueNotFound", path, format!("Not found: {value:?}"), "");
+        self.add("FieldValueDuplicate", path, format!("Duplicate value: {}", value.shown()), "");
     }
 
     /// A value outside an enumeration.

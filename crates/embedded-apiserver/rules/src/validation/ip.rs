@@ -1,4 +1,4 @@
-//! IP addresses and CIDRs: the legacy ("sloppy") parser, the strict validation of 1.36, warnings, and how Go prints
+//! IP addresses: the legacy ("sloppy") parser, the strict validation of 1.36, warnings, and how Go prints
 //! an address. After `apimachinery/pkg/util/validation/ip.go`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -121,84 +121,6 @@ pub(crate) fn warnings(warnings: &mut Vec<String>, path: &Path<'_>, text: &str) 
     }
 }
 
-/// Parses a CIDR as the legacy parser does: the address and the length of its prefix.
-fn parse_cidr_sloppy(text: &str) -> Option<(IpAddr, u8)> {
-    let (address, length) = text.split_once('/')?;
-    let bits = if address.contains(':') { 128 } else { 32 };
-    let address =
-        if bits == 128 { IpAddr::V6(address.parse::<Ipv6Addr>().ok()?) } else { parse_sloppy(address)? };
-    if length.is_empty() || !length.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let length: u8 = length
-        .trim_start_matches('0')
-        .parse()
-        .or_else(|e| if length.bytes().all(|b| b == b'0') { Ok(0) } else { Err(e) })
-        .ok()?;
-    (length <= bits).then_some((address, length))
-}
-
-fn masked(address: IpAddr, length: u8) -> IpAddr {
-    match address {
-        IpAddr::V4(a) => {
-            IpAddr::V4((u32::from(a) & u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0)).into())
-        }
-        IpAddr::V6(a) => {
-            IpAddr::V6((u128::from(a) & u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0)).into())
-        }
-    }
-}
-
-/// Whether the CIDRs are of both families.
-pub(crate) fn is_dual_stack_cidrs(cidrs: &[&str]) -> bool {
-    let v6 = |c: &&&str| parse_cidr_sloppy(c).is_some_and(|(a, _)| a.is_ipv6());
-    let v4 = |c: &&&str| parse_cidr_sloppy(c).is_some_and(|(a, _)| a.is_ipv4());
-    cidrs.iter().any(|c| v4(&c)) && cidrs.iter().any(|c| v6(&c))
-}
-
-/// Validates a CIDR in a field that predates strict validation; CIDRs of the old object stay valid.
-pub(crate) fn legacy_cidr(errors: &mut Errors, path: &Path<'_>, text: &str, before: &[&str]) {
-    if before.contains(&text) {
-        return;
-    }
-    let Some((address, length)) = parse_cidr_sloppy(text) else {
-        errors.invalid(path, text, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
-        return;
-    };
-    let (given, digits) = text.split_once('/').unwrap_or((text, ""));
-    if !is_strict(given) || digits.len() > 1 && digits.starts_with('0') {
-        errors.invalid(path, text, "must not have leading 0s in IP or prefix length");
-    } else if is_mapped(given) {
-        errors.invalid(path, text, "must not have an IPv4-mapped IPv6 address");
-    } else if masked(address, length) != address {
-        errors.invalid(path, text, "must not have bits set beyond the prefix length");
-    }
-}
-
-/// Warns of a valid CIDR that is not canonical.
-pub(crate) fn cidr_warnings(warnings: &mut Vec<String>, path: &Path<'_>, text: &str) {
-    let Some((address, length)) = parse_cidr_sloppy(text) else { return };
-    let network = masked(address, length);
-    let before = warnings.len();
-    if network != address {
-        let bits = if address.is_ipv6() { 128 } else { 32 };
-        warnings.push(format!(
-            "{path}: CIDR value {text:?} is ambiguous in this context (should be \"{network}/{length}\" or \
-             \"{address}/{bits}\"?)"
-        ));
-    }
-    let (given, digits) = text.split_once('/').unwrap_or((text, ""));
-    if !is_strict(given) || is_mapped(given) || digits.len() > 1 && digits.starts_with('0') {
-        warnings
-            .push(format!("{path}: non-standard CIDR value {text:?} is invalid: use \"{network}/{length}\""));
-    }
-    if warnings.len() == before && address.is_ipv6() && format!("{address}/{length}") != text {
-        warnings.push(format!(
-            "{path}: IPv6 CIDR value {text:?} should be in RFC 5952 canonical format (\"{address}/{length}\")"
-        ));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,15 +157,5 @@ mod tests {
             r#"f: IPv6 address "2001:db8:0:0::2" should be in RFC 5952 canonical format ("2001:db8::2")"#,
         );
         check("2001:db8::2", "");
-        let mut found = Vec::new();
-        cidr_warnings(&mut found, &Path::Root("f"), "2001:db8:1:0::/64");
-        cidr_warnings(&mut found, &Path::Root("f"), "10.012.2.0/24");
-        cidr_warnings(&mut found, &Path::Root("f"), "10.12.2.1/24");
-        cidr_warnings(&mut found, &Path::Root("f"), "10.12.2.0/24");
-        insta::assert_snapshot!(found.join("\n"), @r#"
-        f: IPv6 CIDR value "2001:db8:1:0::/64" should be in RFC 5952 canonical format ("2001:db8:1::/64")
-        f: non-standard CIDR value "10.012.2.0/24" is invalid: use "10.12.2.0/24"
-        f: CIDR value "10.12.2.1/24" is ambiguous in this context (should be "10.12.2.0/24" or "10.12.2.1/32"?)
-        "#);
     }
 }

@@ -1,13 +1,10 @@
 //! Validation of values, after `apimachinery/pkg/util/validation` and `pkg/apis/*/validation`.
 
-mod containers;
 pub(crate) mod errors;
 pub(crate) mod ip;
 pub(crate) mod metadata;
 pub(crate) mod names;
 pub(crate) mod pod;
-pub(crate) mod pod_change;
-pub(crate) mod pod_status;
 pub(crate) mod service;
 pub(crate) mod service_ips;
 

@@ -168,21 +168,6 @@ pub(crate) fn port_name(name: &str) -> Vec<String> {
     messages
 }
 
-/// The name of an environment variable: printable ASCII without `=`.
-pub(crate) fn env_name(name: &str) -> Vec<String> {
-    let mut messages = Vec::new();
-    if name.is_empty() {
-        messages.push("environment variable name must be non-empty".to_owned());
-    }
-    if !name.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'=') {
-        messages.push(
-            "a valid environment variable name must consist only of printable ASCII characters other than '='"
-                .to_owned(),
-        );
-    }
-    messages
-}
-
 /// A name that can be a segment of a path of the API.
 pub(crate) fn path_segment(name: &str, prefix: bool) -> Vec<String> {
     if !prefix && matches!(name, "." | "..") {

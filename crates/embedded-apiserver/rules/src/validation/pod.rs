@@ -1,239 +1,159 @@
-//! Validation of a pod, after `ValidatePodCreate` and `ValidatePodSpec` of `pkg/apis/core/validation`, as far as it
-//! matters to controllers and kubectl. Of volume sources, affinity terms and security contexts only the types are
-//! checked, by decoding.
+//! Validation of Pods, after `ValidatePodCreate`, `ValidatePodUpdate` and `ValidatePodStatusUpdate` of
+//! `pkg/apis/core/validation`, as far as it matters to endpoint controllers and to users of kubectl: metadata, names,
+//! images and ports of containers, addresses, and which fields are immutable.
 
-use serde_json::Value;
+use std::collections::BTreeSet;
 
-use super::containers;
-use super::metadata::{self, NameRule, validate_labels};
-use super::names::{dns1123_label, dns1123_subdomain, label_value, qualified_name, range};
-use super::{Errors, Path, ip};
+use serde_json::{Map, Value};
+
+use super::metadata::{self, NameRule};
+use super::names::{dns1123_label, dns1123_subdomain, port_name, port_number, qualified_name};
+use super::{Errors, Path, Raw, ip};
 use crate::value::{Fields, spec};
 
-const MIRROR: &str = "kubernetes.io/config.mirror";
-const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
-const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-
-/// Validates a pod that is to be created.
-pub(crate) fn validate_new(pod: &Value, errors: &mut Errors) {
-    validate(pod, errors);
-    let spec = spec(pod);
-    if !spec.list("ephemeralContainers").is_empty() {
-        errors.forbidden(&Path::Root("spec.ephemeralContainers"), "cannot be set on create");
-    }
-    if !spec.text("nodeName").is_empty() && !spec.list("schedulingGates").is_empty() {
-        let why = "cannot be set until all schedulingGates have been cleared";
-        errors.forbidden(&Path::Root("spec.nodeName"), why);
-    }
-}
+const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+const RESTART_POLICIES: [&str; 3] = ["Always", "OnFailure", "Never"];
+const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
+     `spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be \
+     set to 1 if it was previously negative)";
 
 /// Validates the metadata and spec of a new or updated pod.
 pub(crate) fn validate(pod: &Value, errors: &mut Errors) {
     metadata::validate(&pod["metadata"], true, NameRule::Subdomain, errors);
-    validate_annotations(pod, errors);
     let root = Path::Root("spec");
     let spec = spec(pod);
-    let volumes = validate_volumes(spec, &root, errors);
-    containers::validate(spec, &root, &volumes, errors);
-    validate_enumerations(spec, &root, errors);
-    validate_labels(spec, "nodeSelector", &root.child("nodeSelector"), errors);
-    validate_dns(spec, &root, errors);
+    validate_containers(spec, &root, errors);
+    let policy = spec.text("restartPolicy");
+    if !RESTART_POLICIES.contains(&policy) {
+        errors.not_supported(&root.child("restartPolicy"), policy, &RESTART_POLICIES);
+    }
     for (index, gate) in spec.list("readinessGates").iter().enumerate() {
         let kind = gate.text("conditionType");
         let at = root.child("readinessGates");
         errors.invalid_each(&at.index(index).child("conditionType"), kind, qualified_name(kind));
     }
-    validate_gates(spec, &root, errors);
-    validate_names(spec, &root, errors);
-    if let Some(seconds) = spec.opt_int("activeDeadlineSeconds") {
-        let most = i64::from(i32::MAX);
-        if seconds < 1 || seconds > most {
-            errors.invalid(&root.child("activeDeadlineSeconds"), &seconds, &range(1, most));
-        }
-    }
-    validate_tolerations(spec.list("tolerations"), &root.child("tolerations"), errors);
-    for (index, alias) in spec.list("hostAliases").iter().enumerate() {
-        let at = root.child("hostAliases");
-        let at = at.index(index);
-        ip::legacy(errors, &at.child("ip"), alias.text("ip"), &[]);
-        for (index, name) in alias.texts("hostnames").iter().enumerate() {
-            errors.invalid_each(&at.child("hostnames").index(index), name, dns1123_subdomain(name));
-        }
-    }
-}
-
-fn validate_annotations(pod: &Value, errors: &mut Errors) {
-    let at = Path::Root("metadata.annotations");
-    let annotations = &pod["metadata"]["annotations"];
-    if let Some(mirror) = annotations.opt_text(MIRROR).filter(|_| spec(pod).text("nodeName").is_empty()) {
-        let why = "must set spec.nodeName if mirror pod annotation is set";
-        errors.invalid(&at.key(MIRROR), mirror, why);
-    }
-    if let Some(cost) = annotations.opt_text(DELETION_COST).filter(|c| !is_deletion_cost(c)) {
-        errors.invalid(&at.key(DELETION_COST), cost, "must be a 32bit integer");
-    }
-}
-
-/// Whether the text is a canonical 32-bit integer: no plus sign and no leading zeros.
-fn is_deletion_cost(text: &str) -> bool {
-    text.parse::<i32>().is_ok_and(|cost| cost.to_string() == text)
-}
-
-/// Validates the names of volumes and returns the valid ones.
-fn validate_volumes<'a>(spec: &'a Value, root: &Path<'_>, errors: &mut Errors) -> Vec<&'a str> {
-    let mut names = Vec::new();
-    let at = root.child("volumes");
-    for (index, volume) in spec.list("volumes").iter().enumerate() {
-        let at = at.index(index);
-        let at = at.child("name");
-        let name = volume.text("name");
-        let found = errors.len();
-        let sources = volume.as_object().map_or(0, |v| v.keys().filter(|k| *k != "name").count());
-        if sources > 1 {
-            let kind = volume.as_object().and_then(|v| v.keys().filter(|k| *k != "name").nth(1));
-            let at = root.child("volumes");
-            let at = at.index(index);
-            errors.forbidden(
-                &at.child(kind.map_or("", String::as_str)),
-                "may not specify more than 1 volume type",
-            );
-        }
-        if name.is_empty() {
-            errors.required(&at, "");
-        } else {
-            errors.invalid_each(&at, name, dns1123_label(name));
-        }
-        if names.contains(&name) {
-            errors.duplicate(&at, name);
-        }
-        if errors.len() == found {
-            names.push(name);
-        }
-    }
-    names
-}
-
-fn validate_enumerations(spec: &Value, root: &Path<'_>, errors: &mut Errors) {
-    const FIELDS: [(&str, &[&str]); 2] = [
-        ("restartPolicy", &["Always", "OnFailure", "Never"]),
-        ("dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]),
-    ];
-    for (field, values) in FIELDS {
-        if !values.contains(&spec.text(field)) {
-            errors.not_supported(&root.child(field), spec.text(field), values);
-        }
-    }
-    let values = ["PreemptLowerPriority", "Never"];
-    if let Some(policy) = spec.opt_text("preemptionPolicy").filter(|p| !values.contains(p)) {
-        errors.not_supported(&root.child("preemptionPolicy"), policy, &values);
-    }
-}
-
-fn validate_dns(spec: &Value, root: &Path<'_>, errors: &mut Errors) {
-    let at = root.child("dnsConfig");
-    let config = &spec["dnsConfig"];
-    let servers = config.texts("nameservers");
-    if spec.text("dnsPolicy") == "None" {
-        if config.is_null() {
-            errors.required(&at, "must provide `dnsConfig` when `dnsPolicy` is None");
-            return;
-        }
-        if servers.is_empty() {
-            let why = "must provide at least one DNS nameserver when `dnsPolicy` is None";
-            errors.required(&at.child("nameservers"), why);
-            return;
-        }
-    }
-    if servers.len() > 3 {
-        let why = "must not have more than 3 nameservers";
-        errors.invalid(&at.child("nameservers"), servers.as_slice(), why);
-    }
-    for (index, server) in servers.iter().enumerate() {
-        ip::legacy(errors, &at.child("nameservers").index(index), server, &[]);
-    }
-    for (index, _) in config.list("options").iter().enumerate().filter(|(_, o)| o.text("name").is_empty()) {
-        errors.required(&at.child("options").index(index), "must not be empty");
-    }
-}
-
-fn validate_gates(spec: &Value, root: &Path<'_>, errors: &mut Errors) {
-    let at = root.child("schedulingGates");
-    let mut seen = Vec::new();
-    for (index, gate) in spec.list("schedulingGates").iter().enumerate() {
-        let name = gate.text("name");
-        errors.invalid_each(&at.index(index), name, qualified_name(name));
-        if seen.contains(&name) {
-            errors.duplicate(&at.index(index), name);
-        }
-        seen.push(name);
-    }
-}
-
-fn validate_names(spec: &Value, root: &Path<'_>, errors: &mut Errors) {
-    for field in
-        ["serviceAccountName", "nodeName", "hostname", "subdomain", "priorityClassName", "runtimeClassName"]
-    {
-        // runtimeClassName is a pointer, so an empty name is invalid.
-        if let Some(name) = spec.opt_text(field).filter(|n| !n.is_empty() || field == "runtimeClassName") {
+    for field in ["serviceAccountName", "nodeName", "hostname", "subdomain"] {
+        if let Some(name) = spec.opt_text(field).filter(|name| !name.is_empty()) {
             let label = matches!(field, "hostname" | "subdomain");
             let wrong = if label { dns1123_label(name) } else { dns1123_subdomain(name) };
             errors.invalid_each(&root.child(field), name, wrong);
         }
     }
-    if let Some(name) = spec.opt_text("hostnameOverride") {
-        let at = root.child("hostnameOverride");
-        if spec.flag("setHostnameAsFQDN") {
-            errors.forbidden(&at, "may not be specified when setHostnameAsFQDN is true");
+}
+
+fn validate_containers(spec: &Value, root: &Path<'_>, errors: &mut Errors) {
+    if spec.list("containers").is_empty() {
+        errors.required(&root.child("containers"), "");
+    }
+    let mut names = BTreeSet::new();
+    for list in ["containers", "initContainers"] {
+        let at = root.child(list);
+        for (index, container) in spec.list(list).iter().enumerate() {
+            let at = at.index(index);
+            let name = container.text("name");
+            if name.is_empty() {
+                errors.required(&at.child("name"), "");
+            } else {
+                errors.invalid_each(&at.child("name"), name, dns1123_label(name));
+            }
+            if container.text("image").is_empty() {
+                errors.required(&at.child("image"), "");
+            }
+            validate_ports(container, &at.child("ports"), errors);
+            if !names.insert(name) {
+                errors.duplicate(&at.child("name"), name);
+            }
         }
-        if spec.flag("hostNetwork") {
-            errors.forbidden(&at, "may not be specified when hostNetwork is true");
-        }
-        if name.len() > 64 {
-            errors.too_long(&at, 64);
-        }
-        errors.invalid_each(&at, name, dns1123_subdomain(name));
     }
 }
 
-/// Validates the tolerations of a new pod or those added by an update.
-pub(crate) fn validate_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Errors) {
-    for (index, toleration) in tolerations.iter().enumerate() {
+fn validate_ports(container: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let mut names = BTreeSet::new();
+    for (index, port) in container.list("ports").iter().enumerate() {
         let at = at.index(index);
-        let (key, operator) = (toleration.text("key"), toleration.text("operator"));
-        let (value, effect) = (toleration.text("value"), toleration.text("effect"));
-        if !key.is_empty() {
-            errors.invalid_each(&at.child("key"), key, qualified_name(key));
-        } else if operator != "Exists" {
-            let why =
-                "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
-            errors.invalid(&at.child("operator"), operator, why);
-        }
-        if toleration.has("tolerationSeconds") && effect != "NoExecute" {
-            let why = "effect must be 'NoExecute' when `tolerationSeconds` is set";
-            errors.invalid(&at.child("effect"), effect, why);
-        }
-        match operator {
-            "Equal" | "" => {
-                let wrong = label_value(value);
-                if !wrong.is_empty() {
-                    errors.invalid(&at.child("operator"), value, &wrong.join(";"));
-                }
+        let name = port.text("name");
+        if !name.is_empty() {
+            let wrong = port_name(name);
+            if !wrong.is_empty() {
+                errors.invalid_each(&at.child("name"), name, wrong);
+            } else if !names.insert(name) {
+                errors.duplicate(&at.child("name"), name);
             }
-            "Exists" if !value.is_empty() => {
-                errors.invalid(
-                    &at.child("operator"),
-                    value,
-                    "value must be empty when `operator` is 'Exists'",
-                );
-            }
-            "Exists" => {}
-            "Lt" | "Gt" => {
-                errors.not_supported(&at.child("operator"), operator, &["Equal", "Exists", "Lt", "Gt"]);
-            }
-            other => errors.not_supported(&at.child("operator"), other, &["Equal", "Exists"]),
         }
-        if !effect.is_empty() && !EFFECTS.contains(&effect) {
-            errors.not_supported(&at.child("effect"), effect, &EFFECTS);
+        let number = port.int("containerPort");
+        if number == 0 {
+            errors.required(&at.child("containerPort"), "");
+        }
+        for (field, number) in [("containerPort", number), ("hostPort", port.int("hostPort"))] {
+            for why in Some(number).filter(|n| *n != 0).map(port_number).unwrap_or_default() {
+                errors.invalid(&at.child(field), &number, &why);
+            }
+        }
+        let protocol = port.text("protocol");
+        if !PROTOCOLS.contains(&protocol) {
+            errors.not_supported(&at.child("protocol"), protocol, &PROTOCOLS);
+        }
+    }
+}
+
+/// Validates that `new` may replace `old`.
+pub(crate) fn validate_change(new: &Value, old: &Value, errors: &mut Errors) {
+    metadata::validate_update(&new["metadata"], &old["metadata"], errors);
+    validate(new, errors);
+    let (now, before) = (spec(new), spec(old));
+    for list in ["containers", "initContainers"] {
+        if now.list(list).len() != before.list(list).len() {
+            let why = "pod updates may not add or remove containers";
+            errors.forbidden(&Path::Root("spec").child(list), why);
+            return;
+        }
+    }
+    let mut rest = now.clone();
+    for list in ["containers", "initContainers"] {
+        for (container, old) in rest.items_mut(list).iter_mut().zip(before.list(list)) {
+            container.copy("image", old);
+        }
+    }
+    for field in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
+        rest.copy(field, before);
+    }
+    if rest != *before {
+        let fields: BTreeSet<&String> =
+            [before, &rest].into_iter().filter_map(Value::as_object).flat_map(Map::keys).collect();
+        let changed: Vec<&str> = fields
+            .into_iter()
+            .filter(|field| before.get(field) != rest.get(field))
+            .map(String::as_str)
+            .collect();
+        let why = format!(
+            "pod updates may not change fields other than {UPDATABLE}\nchanged: {}",
+            changed.join(", ")
+        );
+        errors.forbidden(&Path::Root("spec"), &why);
+    }
+}
+
+/// Validates an update of the status. The caller validates metadata.
+pub(crate) fn validate_status(new: &Value, old: &Value, errors: &mut Errors) {
+    let root = Path::Root("status");
+    let (now, before) = (&new["status"], &old["status"]);
+    for (index, condition) in now.list("conditions").iter().enumerate() {
+        let kind = condition.text("type");
+        let at = root.child("conditions");
+        errors.invalid_each(&at.index(index).child("Type"), kind, qualified_name(kind));
+    }
+    metadata::immutable(now, before, "qosClass", &root, false, errors);
+    for list in ["podIPs", "hostIPs"] {
+        let at = root.child(list);
+        let kept: Vec<&str> = before.list(list).iter().map(|i| i.text("ip")).collect();
+        let addresses: Vec<&str> = now.list(list).iter().map(|i| i.text("ip")).collect();
+        for (index, address) in addresses.iter().enumerate() {
+            ip::legacy(errors, &at.index(index), address, &kept);
+        }
+        if addresses.len() > 1 && (addresses.len() > 2 || !ip::is_dual_stack(&addresses)) {
+            let why = "may specify no more than one IP for each IP family";
+            let shown: Vec<String> = addresses.iter().map(|a| format!("{{\"IP\":{a:?}}}")).collect();
+            errors.invalid(&at, &Raw(format!("[{}]", shown.join(","))), why);
         }
     }
 }

@@ -16,7 +16,6 @@ use crate::value::{Fields, spec};
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
-const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 const BALANCER_ONLY: &str = "may only be used when `type` is 'LoadBalancer'";
 
 pub(crate) fn validate(service: &Value, old: Option<&Value>, errors: &mut Errors) {
@@ -56,7 +55,6 @@ pub(crate) fn validate(service: &Value, old: Option<&Value>, errors: &mut Errors
         errors.not_supported(&root.child("type"), kind, &TYPES);
     }
     validate_port_numbers(service, errors);
-    validate_source_ranges(service, old, errors);
     if kind != "LoadBalancer" && spec(service).has("allocateLoadBalancerNodePorts") {
         errors.forbidden(&root.child("allocateLoadBalancerNodePorts"), BALANCER_ONLY);
     }
@@ -200,38 +198,6 @@ fn validate_port_numbers(service: &Value, errors: &mut Errors) {
                 json!(protocol)
             );
             errors.duplicate(&root.index(index), &Raw(shown));
-        }
-    }
-}
-
-fn validate_source_ranges(service: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let balancer = spec(service).text("type") == "LoadBalancer";
-    let ranges = spec(service).texts("loadBalancerSourceRanges");
-    if !ranges.is_empty() {
-        let at = Path::Root("spec.LoadBalancerSourceRanges");
-        if !balancer {
-            errors.forbidden(&at, BALANCER_ONLY);
-        }
-        let before: Vec<&str> = old
-            .map(|old| spec(old).texts("loadBalancerSourceRanges"))
-            .unwrap_or_default()
-            .into_iter()
-            .map(str::trim)
-            .collect();
-        for (index, range) in ranges.iter().enumerate() {
-            ip::legacy_cidr(errors, &at.index(index), range.trim(), &before);
-        }
-    } else if let Some(ranges) = service["metadata"]["annotations"].opt_text(SOURCE_RANGES) {
-        let at = Path::Root("metadata.annotations");
-        let at = at.key(SOURCE_RANGES);
-        if !balancer {
-            errors.forbidden(&at, BALANCER_ONLY);
-        }
-        let before = old.and_then(|old| old["metadata"]["annotations"].opt_text(SOURCE_RANGES));
-        if before != Some(ranges) && !ranges.trim().is_empty() {
-            for range in ranges.trim().split(',') {
-                ip::legacy_cidr(errors, &at, range.trim(), &[]);
-            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use kube_endpoint_apiserver_rules::strategy::{convert_from_storage, convert_to_storage};
 
-use super::{assert_invalid, assert_invalid_update, create, resource};
+use super::{assert_invalid, create, resource};
 
 #[test]
 fn core_v1_events() {
@@ -43,15 +43,6 @@ fn events_v1() {
     new(
         &format!(r#"{{"note": "{long}"}}"#),
         &[r#"Invalid message: Invalid value: "": can have at most 1024 characters"#],
-    );
-    assert_invalid_update(
-        "EventsV1Event",
-        "{}",
-        r#"{"reason": "Other"}"#,
-        &[
-            r#"Invalid reason: Invalid value: "Other": field is immutable"#,
-            r#"Invalid reason: Invalid value: "Other": field is immutable"#,
-        ],
     );
 }
 

@@ -13,7 +13,7 @@ mod events_and_leases;
 mod updates;
 mod validation_endpoints;
 mod validation_metadata;
-mod validation_nodes;
+mod validation_namespaces;
 mod validation_pods;
 mod validation_services;
 

@@ -53,8 +53,7 @@ fn labels_and_fields_outside_metadata_increment_the_generation_of_a_slice() {
 fn the_spec_increments_the_generation_of_a_pod() {
     let generation = |patch: &str| changed("Pod", "{}", patch)["metadata"]["generation"].clone();
     assert_eq!(generation(r#"{"metadata": {"labels": {"a": "b"}}}"#), 1);
-    // Tolerations that the admission plugin added are restored.
-    assert_eq!(generation(r#"{"spec": {"tolerations": []}}"#), 1);
+    assert_eq!(generation(r#"{"spec": {"tolerations": []}}"#), 2);
     assert_eq!(
         generation(
             r#"{"spec": {"containers": [{"name": "c", "image": "i:2", "imagePullPolicy": "IfNotPresent"}]}}"#

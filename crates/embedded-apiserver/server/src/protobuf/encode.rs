@@ -205,6 +205,8 @@ impl<'de> Visitor<'de> for One<'_> {
             // A negative int32 is sign-extended to 64 bits.
             Kind::Integer => number(self.out, self.field.number, value as u64),
             Kind::IntOrString => int_or_string(self.field.number, value as u64, None, self.out),
+            // A quantity may be written as a number.
+            Kind::Quantity => return self.visit_str(&value.to_string()),
             _ => return Err(self.wrong("a number")),
         }
         Ok(())
@@ -212,6 +214,13 @@ impl<'de> Visitor<'de> for One<'_> {
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
         self.visit_i64(value as i64)
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
+        match self.field.kind {
+            Kind::Quantity => self.visit_str(&value.to_string()),
+            _ => Err(self.wrong("a fraction")),
+        }
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {

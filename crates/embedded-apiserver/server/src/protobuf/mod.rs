@@ -67,6 +67,12 @@ pub(crate) fn encode(object: &Value) -> Result<Vec<u8>, Status> {
     Type::of(object).encode(object)
 }
 
+/// Checks the types of all fields of an object's message. The error names the field.
+pub(crate) fn check_types(object: &Value) -> Result<(), String> {
+    let message = Type::of(object).message().map_err(|status| status.message)?;
+    encode::object(message, object, &mut Vec::new()).map_err(|error| error.to_string())
+}
+
 /// The `apiVersion` and `kind` of an object, which select its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Type {

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use kube_endpoint_apiserver_rules::resource::{self, Resource};
-use tokio::sync::watch;
+use kube_endpoint_watch_channel as watch;
 
 pub(crate) use cow::{CowMap, Cursor};
 pub(crate) use history::{Event, Limits, TooOld};
@@ -19,6 +19,7 @@ pub(crate) use intern::Text;
 pub(crate) use meta::{Meta, owner_is_served};
 pub(crate) use object::{Encoded, EventKind, Stored};
 
+use crate::changes::{ChangeObserver, StoreChange};
 use history::History;
 use intern::Interner;
 
@@ -67,6 +68,7 @@ pub(crate) struct Store {
     dependents: BTreeMap<Text, BTreeSet<Place>>,
     /// The locations of all objects by uid.
     owners: BTreeMap<Text, Place>,
+    observer: Option<ChangeObserver>,
 }
 
 /// The storage names of resources, in the order of the tables.
@@ -89,7 +91,7 @@ pub(crate) fn resource_of_table(table: usize) -> &'static Resource {
 
 impl Store {
     /// An empty store whose latest version is `version`.
-    pub(crate) fn new(history: Limits, version: u64) -> Self {
+    pub(crate) fn new(history: Limits, version: u64, observer: Option<ChangeObserver>) -> Self {
         let tables = STORAGES
             .iter()
             .map(|_| Table {
@@ -104,6 +106,7 @@ impl Store {
             interner: Interner::default(),
             dependents: BTreeMap::new(),
             owners: BTreeMap::new(),
+            observer,
         }
     }
 
@@ -209,8 +212,12 @@ impl Store {
     }
 
     fn record(&mut self, table: usize, kind: EventKind, object: Arc<Stored>, previous: Option<Arc<Stored>>) {
+        let event = Arc::new(Event { version: self.version, kind, object, previous });
+        if let Some(observer) = &self.observer {
+            observer(&StoreChange::new(table, &event));
+        }
         let table = &mut self.tables[table];
-        table.history.push(Arc::new(Event { version: self.version, kind, object, previous }));
+        table.history.push(event);
         table.notifier.send_replace(self.version);
     }
 

@@ -26,7 +26,7 @@ impl Inner {
             check_namespace(call.resource, &call.info.namespace, &mut object)?;
             let mut object = strategy::before_create(call.resource, object)?.object;
             let (spec, user) = (&object["spec"], &call.info.user);
-            object["status"] = self.reviews.status(call.resource.kind, spec, user, self.clock.now());
+            object["status"] = self.reviews.status(call.resource.kind, spec, user, self.now());
             return Ok(answer::warn(call.value(StatusCode::CREATED, object), &warnings));
         }
         let mut decoded = call.decode(body)?;
@@ -78,7 +78,7 @@ impl Inner {
         mut object: Value,
         dry_run: bool,
     ) -> Result<Done, Status> {
-        let now = self.clock.now();
+        let now = self.now();
         self.fill_system_fields(&mut object, now);
         let mut decided = strategy::before_create(resource, object)?;
         let name = text(&decided.object, "name").to_owned();

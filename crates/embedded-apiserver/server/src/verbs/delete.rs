@@ -85,7 +85,7 @@ impl Inner {
             let object = current.value();
             options.check(resource, &object)?;
             let before = object.clone();
-            let decision = decide(resource, object, options, self.clock.now());
+            let decision = decide(resource, object, options, self.now());
             let (marked, remove) = match decision {
                 Decision::Pending => (None, false),
                 // An object that is already marked is not written again.

@@ -144,7 +144,8 @@ impl Inner {
         }
         let snapshot = self.snapshot(call, &options, &selection.prefix).await?;
         let mut metadata = json!({"resourceVersion": snapshot.version.to_string()});
-        if let Some(shard) = &selection.shard {
+        // Tables and lists of metadata have none on the real server.
+        if let Some(shard) = selection.shard.as_ref().filter(|_| call.form.is_of_objects()) {
             metadata["shardInfo"] = json!({"selector": shard.text()});
         }
         // For lists that may be served from the cache the real server ignores the limit.
@@ -160,12 +161,14 @@ impl Inner {
         };
         let mut matching = cursor.by_ref().filter(|object| selection.matches(object));
         let page: Vec<_> = matching.by_ref().take(limit).collect();
-        if let (Some(next), Some(last)) = (matching.next(), page.last()) {
+        if let (Some(_), Some(last)) = (matching.next(), page.last()) {
             let start = format!("{}\0", &last.key[selection.prefix.len()..]);
             metadata["continue"] = Token { version: Some(snapshot.version), start }.encode().into();
-            if selection.is_plain() {
+            if selection.is_plain_but_for_its_shard() {
+                // As on the real server, the objects of other shards count too, but for the number on this page.
                 let end = format!("{}\u{10ffff}", selection.prefix);
-                let remaining = snapshot.objects.rank(&end) - snapshot.objects.rank(&next.key);
+                let rest = snapshot.objects.rank(&end) - snapshot.objects.rank(&snapshot.start);
+                let remaining = rest - page.len();
                 metadata["remainingItemCount"] = remaining.into();
             }
         }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
-use kube_endpoint_apiserver_rules::resource::Resource;
+use kube_endpoint_apiserver_rules::resource::{NODES, PODS, Resource};
 use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_apiserver_rules::strategy::{self, Parsed, WithWarnings};
 use parking_lot::Mutex;
@@ -110,6 +110,15 @@ impl Call<'_> {
     /// ignored, as `fieldValidation` says.
     pub(crate) fn decode(&self, body: Parsed) -> Result<WithWarnings, Status> {
         let mut decoded = strategy::decode(self.resource, body.value)?;
+        if self.info.subresource.is_empty() && [&PODS, &NODES].contains(&self.resource) {
+            // What is stored as given must have the right types too, or typed clients cannot decode any list of them.
+            protobuf::check_types(&decoded.object).map_err(|why| {
+                let (kind, version) = (self.resource.kind, self.resource.version);
+                Status::bad_request(format!(
+                    "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+                ))
+            })?;
+        }
         decoded.warnings.splice(..0, body.strict);
         // Upstream does not look for unknown fields in protobuf.
         let ignored = self.content_type == protobuf::CONTENT_TYPE;

@@ -40,9 +40,14 @@ impl Inner {
             // A patch never creates an object.
             let current = current.ok_or_else(|| Status::not_found(call.resource, name))?;
             let (patched, strict) = patch::apply(call.resource, current, patch_type, &call.body)?;
-            let WithWarnings { mut object, warnings: found } = call
-                .decode(Parsed { value: patched.clone(), strict })
-                .map_err(|status| not_decodable(&patched, &status))?;
+            let decoded = call.decode(Parsed { value: patched, strict });
+            let WithWarnings { mut object, warnings: found } = decoded.map_err(|status| {
+                // The error shows the result, which is made again rather than copied for each patch.
+                match patch::apply(call.resource, current, patch_type, &call.body) {
+                    Ok((patched, _)) => not_decodable(&patched, &status),
+                    Err(status) => status,
+                }
+            })?;
             *warnings.lock() = found;
             check_namespace(call.resource, &call.info.namespace, &mut object)?;
             check_name(&object, name)?;

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_apiserver_rules::strategy::{self, WithWarnings};
+use kube_endpoint_watch_channel as watch;
 use serde_json::json;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Call;
@@ -226,7 +226,8 @@ impl Watcher {
         self.wait(None, true).await
     }
 
-    /// Waits for the first of several events. The order of the branches is fixed, so that a run is reproducible.
+    /// Waits for the first of several events. The timers come before changes: a watch in whose table something always changes
+    /// must end in time, and must get its bookmarks, too.
     async fn wait(&mut self, until: Option<Instant>, changes: bool) -> Step {
         let closing = async {
             match &mut self.closing {
@@ -241,7 +242,6 @@ impl Watcher {
                 // Other endings are noticed before the next step.
                 if *self.ending.borrow() == Some(Ending::Closed) { Step::End } else { Step::Go }
             }
-            changed = self.notifier.changed(), if changes => if changed.is_ok() { Step::Go } else { Step::End },
             () = tokio::time::sleep_until(self.deadline) => Step::End,
             () = tokio::time::sleep_until(until.unwrap_or(self.deadline)), if until.is_some() => Step::Go,
             () = tokio::time::sleep_until(self.next_bookmark), if changes && self.bookmarks => {
@@ -249,6 +249,7 @@ impl Watcher {
                 self.bookmark_due = true;
                 Step::Go
             }
+            changed = self.notifier.changed(), if changes => if changed.is_ok() { Step::Go } else { Step::End },
         }
     }
 

@@ -65,6 +65,36 @@ async fn objects_are_created_and_updated() {
     client.send("POST", SERVICES, (PROTOBUF, PROTOBUF), node).await.error(400, "BadRequest");
 }
 
+/// The parts of a pod that have no table in the rules are checked against the messages.
+#[tokio::test(start_paused = true)]
+async fn what_is_stored_as_given_has_the_types_of_the_api() {
+    let (_server, client) = start(EmbeddedApiServer::builder());
+    let post = async |container: Value| {
+        let mut pod = pod("a");
+        pod["spec"]["containers"][0] =
+            json!({"name": "c", "image": "i", "readinessProbe": container["probe"]});
+        pod["spec"]["volumes"] = json!([{"name": "v", "emptyDir": {"sizeLimit": container["size"]}}]);
+        client.send("POST", &format!("{PODS}?dryRun=All"), (JSON, JSON), pod.to_string()).await
+    };
+    let check = async |container: Value, expected: &str| {
+        let reply = post(container).await.json();
+        assert_eq!((reply["code"].as_u64(), reply["reason"].as_str()), (Some(400), Some("BadRequest")));
+        let message = reply["message"].as_str().unwrap_or_default();
+        let expected = format!("Pod in version \"v1\" cannot be handled as a Pod: {expected}");
+        assert!(message.starts_with(&expected), "{message}");
+    };
+    check(json!({"probe": {"periodSeconds": "5"}}), "periodSeconds: 5 where Integer is expected").await;
+    check(json!({"probe": {"periodSeconds": 0.5}}), "periodSeconds: a fraction where Integer is expected")
+        .await;
+    check(json!({"probe": {"httpGet": [80]}}), "httpGet: a list where ").await;
+    check(json!({"size": true}), "sizeLimit: a boolean where Quantity is expected").await;
+    for size in [json!("64Mi"), json!(64), json!(0.5)] {
+        let given = post(json!({"probe": {"httpGet": {"port": "http"}}, "size": size})).await;
+        assert_eq!(given.status, 201, "{size}");
+        assert_eq!(given.json()["spec"]["volumes"][0]["emptyDir"]["sizeLimit"], size);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn delete_options_are_obeyed() {
     let (server, client) = start(EmbeddedApiServer::builder());

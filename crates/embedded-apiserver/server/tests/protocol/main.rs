@@ -17,5 +17,6 @@ mod recorded_answers;
 mod recorded_bodies;
 mod restore;
 mod reviews;
+mod shards;
 mod watch;
 mod write;

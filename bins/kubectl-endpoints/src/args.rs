@@ -1,0 +1,126 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use kube_endpoint_explain::Code;
+
+/// Explains why a Service has the endpoints that it has. Works on any cluster, whichever controllers run there, and only
+/// reads.
+#[derive(Debug, Parser)]
+#[command(name = "kubectl-endpoints", bin_name = "kubectl endpoints", version)]
+pub(crate) struct CommandLine {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) global: Global,
+}
+
+/// Flags of all commands.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Path of the kubeconfig [default: that of kubectl]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: the current one]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// Namespace [default: that of the context]
+    #[arg(long, short, global = true, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
+    /// Output format
+    #[arg(long, short, global = true, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
+    pub(crate) output: Format,
+    /// When to print colours; auto: on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, default_value_t = When::Auto, value_name = "WHEN")]
+    pub(crate) color: When,
+    /// Explain what Kubernetes' own controllers write, where this project's behave differently
+    #[arg(long, global = true, value_enum, value_name = "PROFILE")]
+    pub(crate) compatibility: Option<Compatibility>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Explain a Service, or with pod/NAME which Services publish a pod
+    Explain {
+        /// SERVICE, service/NAME or pod/NAME
+        #[arg(value_name = "SERVICE|pod/NAME")]
+        subject: String,
+    },
+    /// Print what the controllers would write for the objects of files
+    Render {
+        /// Files of manifests or of `kubectl get -o yaml|json`; `-` is standard input
+        #[arg(long, short, required = true, num_args = 1.., value_name = "FILE")]
+        filename: Vec<PathBuf>,
+    },
+    /// Print what the controllers would change; exit code 0: nothing, 1: something, 2: error
+    Diff {
+        #[command(flatten)]
+        scope: Scope,
+    },
+    /// Print every Service with a problem, the worst first; exit code 0: none, 1: some, 2: error
+    Lint {
+        #[command(flatten)]
+        scope: Scope,
+        /// Code that is left out, such as EP012 or port-name-not-found; may be repeated
+        #[arg(long, value_name = "CODE", value_delimiter = ',')]
+        ignore: Vec<Code>,
+        /// Include what needs no action
+        #[arg(long)]
+        info: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Scope {
+    /// All namespaces
+    #[arg(long, short = 'A')]
+    pub(crate) all_namespaces: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Table,
+    Wide,
+    Json,
+    Yaml,
+    /// SARIF 2.1.0, for lint
+    Sarif,
+}
+
+/// The profiles of the manager's flag of the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Compatibility {
+    Upstream,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    Auto,
+    Always,
+    Never,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn codes_are_read_by_identifier_and_name() {
+        let words = ["kubectl-endpoints", "lint", "-A", "--ignore", "EP012,not-ready"];
+        let Command::Lint { ignore, scope, .. } = CommandLine::try_parse_from(words).unwrap().command else {
+            panic!("another command");
+        };
+        assert_eq!(ignore, [Code::PortNameNotFound, Code::NotReady]);
+        assert!(scope.all_namespaces);
+        let words = ["kubectl-endpoints", "lint", "--ignore", "EP999"];
+        let error = CommandLine::try_parse_from(words).unwrap_err().to_string();
+        assert!(error.contains(r#""EP999" is no code"#), "{error}");
+    }
+}

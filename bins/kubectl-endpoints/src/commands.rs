@@ -1,0 +1,201 @@
+//! The commands. Each returns the exit code.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use jiff::Timestamp;
+use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_explain::render::to_list;
+use kube_endpoint_explain::text::rendered;
+use kube_endpoint_explain::{
+    Code, Diff, Explanation, Lint, LintOptions, LintReport, Objects, Options, diff, explain, explain_pod,
+    lint, render,
+};
+use serde_json::Value;
+
+use crate::args::{Command, CommandLine, Compatibility, Format, Global, Scope};
+use crate::connect::{Connection, connect};
+use crate::output::{Output, print, print_note};
+use crate::reader::{Reader, Reading};
+
+/// The page that describes the codes.
+const HELP: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/verdicts.md");
+
+/// How often a cluster is read for a diff, and how long to wait in between: what is under way is written by then.
+const READINGS: usize = 3;
+const BETWEEN_READINGS: Duration = Duration::from_secs(3);
+
+/// Runs a command.
+///
+/// # Errors
+///
+/// If the arguments are invalid, or the cluster or a file cannot be read.
+pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
+    let global = &command_line.global;
+    let output = Output::new(global);
+    let options = match global.compatibility {
+        Some(Compatibility::Upstream) => Options::upstream(),
+        None => Options::default(),
+    };
+    match &command_line.command {
+        Command::Explain { subject } => run_explain(global, output, options, subject).await,
+        Command::Render { filename } => run_render(output, &options, filename),
+        Command::Diff { scope } => run_diff(global, output, &options, *scope).await,
+        Command::Lint { scope, ignore, info } => {
+            let lint_options = LintOptions { ignore: ignore.iter().copied().collect(), include_info: *info };
+            run_lint(global, output, &options, *scope, &lint_options).await
+        }
+    }
+}
+
+/// Returns the time against which ages are computed.
+#[expect(clippy::disallowed_methods, reason = "the binary hands the system's time in")]
+fn current_time() -> Timestamp {
+    Timestamp::now()
+}
+
+async fn run_explain(global: &Global, output: Output, options: Options, subject: &str) -> anyhow::Result<u8> {
+    let (is_pod, name) = match subject.split_once('/') {
+        None => (false, subject),
+        Some(("service" | "services" | "svc", name)) => (false, name),
+        Some(("pod" | "pods" | "po", name)) => (true, name),
+        Some((kind, _)) => {
+            bail!("{kind:?} is neither `service` nor `pod`; write NAME, service/NAME or pod/NAME")
+        }
+    };
+    let Connection { client, namespace } = connect(global).await?;
+    let reader = Reader::new(client.kube().clone());
+    let key = ObjectKey::new(namespace, name);
+    if is_pod {
+        let Reading { objects, notes, outputs_known, .. } = reader.pod(&key).await?;
+        notes.iter().for_each(|note| print_note(note));
+        let options = options.with_outputs_known(outputs_known);
+        let topology = objects.topology(options.slices.topology_node_tolerance);
+        let now = current_time();
+        let says = explain_pod(&objects, &key, &topology, now, &options);
+        let says = says.ok_or_else(|| anyhow!("there is no pod {key}"))?;
+        output.print(&says, |layout| says.text(layout, now))?;
+    } else {
+        let mut notes = Vec::new();
+        let mut read = async || explain_service(&reader, &key, &options, &mut notes).await;
+        let (mut explanation, mut now) = read().await?;
+        if explanation.codes().iter().any(is_behind) {
+            // The lists of a cluster that changes do not show the same moment. What is under way is written by then.
+            tokio::time::sleep(BETWEEN_READINGS).await;
+            (explanation, now) = read().await?;
+        }
+        notes.sort();
+        notes.dedup();
+        notes.iter().for_each(|note| print_note(note));
+        output.print(&explanation, |layout| explanation.text(layout, now))?;
+    }
+    Ok(0)
+}
+
+/// Reads and explains a Service. Returns the time of the reading, too.
+async fn explain_service(
+    reader: &Reader,
+    key: &ObjectKey,
+    options: &Options,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<(Explanation, Timestamp)> {
+    let Reading { objects, metadata, notes: new, outputs_known } = reader.service(key).await?;
+    notes.extend(new);
+    let options = options.clone().with_outputs_known(outputs_known);
+    let topology = objects.topology(options.slices.topology_node_tolerance);
+    let now = current_time();
+    let explanation = explain(&objects, key, &topology, now, metadata.as_deref(), &options);
+    Ok((explanation.ok_or_else(|| anyhow!("there is no Service {key}"))?, now))
+}
+
+/// Whether a code may only mean that a write is under way.
+fn is_behind(code: &Code) -> bool {
+    matches!(code, Code::SlicesBehind | Code::EndpointsBehind | Code::NotWritten)
+}
+
+fn run_render(output: Output, options: &Options, files: &[PathBuf]) -> anyhow::Result<u8> {
+    let mut objects = Objects::new();
+    for path in files {
+        add_file(&mut objects, path).with_context(|| path.display().to_string())?;
+    }
+    let all = render(&objects, options);
+    output.print(&to_list(&all)?, |_| rendered(&all))?;
+    Ok(0)
+}
+
+fn add_file(objects: &mut Objects, path: &Path) -> anyhow::Result<()> {
+    for object in documents(&text_of(path)?)? {
+        objects.add(object)?;
+    }
+    Ok(())
+}
+
+fn text_of(path: &Path) -> anyhow::Result<String> {
+    if path != Path::new("-") {
+        return Ok(std::fs::read_to_string(path)?);
+    }
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Reads the documents of a file: JSON, or YAML. Empty documents are skipped.
+fn documents(text: &str) -> anyhow::Result<Vec<Value>> {
+    let documents: Vec<Value> = if text.trim_start().starts_with('{') {
+        serde_json::Deserializer::from_str(text).into_iter().collect::<Result<_, _>>()?
+    } else {
+        // An excerpt of the file follows the first line.
+        serde_saphyr::from_multiple(text)
+            .map_err(|error| anyhow!("{}", error.to_string().lines().next().unwrap_or_default().to_owned()))?
+    };
+    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
+}
+
+async fn run_diff(global: &Global, output: Output, options: &Options, scope: Scope) -> anyhow::Result<u8> {
+    let Connection { client, namespace } = connect(global).await?;
+    let reader = Reader::new(client.kube().clone());
+    let namespace = (!scope.all_namespaces).then_some(&*namespace);
+    let mut readings: Vec<Diff> = Vec::new();
+    // If nothing would change, there is nothing to wait for.
+    while readings.len() < READINGS && readings.last().is_none_or(|last| !last.is_empty()) {
+        if !readings.is_empty() {
+            tokio::time::sleep(BETWEEN_READINGS).await;
+        }
+        readings.push(diff(&reader.all(namespace).await?.objects, options)?);
+    }
+    let persisting = Diff::persisting(&readings);
+    output.print(&persisting, |_| persisting.text())?;
+    Ok(persisting.exit_code())
+}
+
+async fn run_lint(
+    global: &Global,
+    output: Output,
+    options: &Options,
+    scope: Scope,
+    lint_options: &LintOptions,
+) -> anyhow::Result<u8> {
+    let Connection { client, namespace } = connect(global).await?;
+    let reader = Reader::new(client.kube().clone());
+    let namespace = (!scope.all_namespaces).then_some(&*namespace);
+    let read = async || -> anyhow::Result<LintReport> {
+        Ok(lint(&reader.all(namespace).await?.objects, current_time(), options, lint_options))
+    };
+    let mut report = read().await?;
+    if report.problems.iter().any(|problem| is_behind(&problem.code)) {
+        tokio::time::sleep(BETWEEN_READINGS).await;
+        let before = report.problems;
+        report = read().await?;
+        let is_same = |one: &Lint, other: &Lint| (&one.object, one.code) == (&other.object, other.code);
+        report.problems.retain(|now| !is_behind(&now.code) || before.iter().any(|then| is_same(now, then)));
+    }
+    if output.format == Format::Sarif {
+        let sarif = report.sarif(env!("CARGO_PKG_VERSION"), HELP);
+        print(&(serde_json::to_string_pretty(&sarif)? + "\n"))?;
+    } else {
+        output.print(&report, |layout| report.text(layout))?;
+    }
+    Ok(report.exit_code())
+}

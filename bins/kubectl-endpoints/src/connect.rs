@@ -1,0 +1,51 @@
+//! Makes the client of the kubeconfig that kubectl would use.
+
+use anyhow::Context;
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube_endpoint_api_client::{ApiClient, client_from_config, watch_files};
+
+use crate::args::Global;
+
+/// A client, and the namespace of its context.
+pub(crate) struct Connection {
+    pub(crate) client: ApiClient,
+    pub(crate) namespace: String,
+}
+
+/// Makes a client. The server is not contacted.
+///
+/// # Errors
+///
+/// If there is no kubeconfig, or it cannot be used.
+pub(crate) async fn connect(global: &Global) -> anyhow::Result<Connection> {
+    let config = config(global).await?;
+    let namespace = global.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+    Ok(Connection { client: client_from_config(config).await?, namespace })
+}
+
+async fn config(global: &Global) -> anyhow::Result<Config> {
+    let read = match &global.kubeconfig {
+        Some(path) => Kubeconfig::read_from(path),
+        None => Kubeconfig::read(),
+    };
+    let mut kubeconfig = match read {
+        Ok(kubeconfig) => kubeconfig,
+        // In a pod there is a service account in its place.
+        Err(error) if global.kubeconfig.is_none() && global.context.is_none() => {
+            return Config::incluster()
+                .map_err(|_| error)
+                .context("no cluster is configured; give --kubeconfig FILE");
+        }
+        Err(error) => return Err(error).context("the kubeconfig cannot be read"),
+    };
+    if global.context.is_some() {
+        kubeconfig.current_context = global.context.clone();
+    }
+    let options = KubeConfigOptions { context: global.context.clone(), ..KubeConfigOptions::default() };
+    let config = Config::from_custom_kubeconfig(kubeconfig.clone(), &options).await;
+    let mut config =
+        config.context("the kubeconfig cannot be used; `kubectl config get-contexts` lists its contexts")?;
+    watch_files(&mut config, &kubeconfig);
+    Ok(config)
+}

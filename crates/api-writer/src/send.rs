@@ -1,0 +1,177 @@
+//! Sends requests: the encoding, the rate limiter, the fence and the time limits.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, header};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use kube_endpoint_api_client::ContentType;
+use kube_endpoint_core_model::causes;
+
+use crate::error::WriteError;
+use crate::fence::WriteInFlight;
+use crate::request_span::RequestSpan;
+use crate::writer::ApiWriter;
+
+/// Time limit for an answer. Upstream's clients have none, so a hanging request blocks its key.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A successful answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// HTTP status.
+    pub(crate) code: u16,
+    /// The encoding of the body, whatever was asked for.
+    pub(crate) content_type: ContentType,
+    pub(crate) body: Bytes,
+}
+
+/// The media types of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Formats {
+    /// The type of the body.
+    pub(crate) content_type: &'static str,
+    /// The types that the answer may have.
+    pub(crate) accept: &'static str,
+}
+
+impl Formats {
+    /// JSON in both directions.
+    pub(crate) const JSON: Self = Self { content_type: "application/json", accept: "application/json" };
+
+    /// An object in an encoding, whose metadata is to be returned.
+    pub(crate) fn metadata(content_type: ContentType) -> Self {
+        Self { content_type: content_type.as_str(), accept: content_type.accept_metadata() }
+    }
+}
+
+impl ApiWriter {
+    /// Creates or changes an event.
+    pub(crate) async fn send_event(
+        &self,
+        method: Method,
+        path: &str,
+        formats: Formats,
+        body: impl Into<Bytes>,
+    ) -> Result<(), WriteError> {
+        let (_write, waited) = self.begin(&method, None).await?;
+        self.send_write(method, path, formats, body.into(), waited).await.map(drop)
+    }
+
+    /// Whether a request was refused because of the encoding in which it was sent or that it asked for. It has had no effect,
+    /// and should be sent again in the encoding that the resource has now.
+    pub(crate) fn is_refused_encoding<T>(
+        &self,
+        resource: &str,
+        sent: ContentType,
+        answer: &Result<T, WriteError>,
+    ) -> bool {
+        match answer {
+            Err(WriteError::Refused { code, .. }) => self.client.refused_content_type(resource, sent, *code),
+            _ => false,
+        }
+    }
+
+    /// Waits for the rate limiter, then begins a write. Returns how long it waited.
+    pub(crate) async fn begin(
+        &self,
+        method: &Method,
+        kind: Option<&'static str>,
+    ) -> Result<(WriteInFlight, Duration), WriteError> {
+        if self.dry_run.is_some() {
+            let message = format!("{method} {}: a dry run writes nothing", kind.unwrap_or("events"));
+            return Err(WriteError::Refused { code: 0, message });
+        }
+        let begun = self.fence.begin(kind, self.limiter.acquire()).await?;
+        self.client.waited_for_rate_limiter(method.as_str(), begun.1);
+        Ok(begun)
+    }
+
+    /// Sends a request that writes, and abandons it at the time limit of the fence.
+    pub(crate) async fn send_write(
+        &self,
+        method: Method,
+        path: &str,
+        formats: Formats,
+        body: Bytes,
+        waited: Duration,
+    ) -> Result<Answer, WriteError> {
+        let late = format!("{method} {path}: no answer before the lease had to be renewed");
+        let request = self.send(method, path, formats, body, waited);
+        self.fence.within_limit(request).await.unwrap_or(Err(WriteError::Unknown(late)))
+    }
+
+    /// Sends one request and reads the whole answer. `waited` is how long the request has waited for the rate limiter.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        formats: Formats,
+        body: Bytes,
+        waited: Duration,
+    ) -> Result<Answer, WriteError> {
+        let Formats { content_type, accept } = formats;
+        let span = RequestSpan::begin(&method, path, waited);
+        let mut request = Request::builder()
+            .method(&method)
+            .uri(path)
+            .header(header::CONTENT_TYPE, content_type)
+            .header(header::ACCEPT, accept)
+            .header(header::USER_AGENT, &*self.user_agent)
+            .body(Body::from(body))
+            .map_err(|error| WriteError::Refused { code: 0, message: format!("{path}: {error}") })?;
+        span.inject(request.headers_mut());
+        let answered = async {
+            let answer = self.client.send(request).await.map_err(|error| causes(&error))?;
+            let (parts, body) = answer.into_parts();
+            let body = body.collect().await.map_err(|error| causes(&error))?.to_bytes();
+            Ok::<_, String>((parts, body))
+        };
+        let result = match tokio::time::timeout(ANSWER_TIMEOUT, answered).await {
+            Err(_) => {
+                Err(WriteError::Unknown(format!("{method} {path}: no answer within {ANSWER_TIMEOUT:?}")))
+            }
+            Ok(Err(error)) => Err(WriteError::Unknown(format!("{method} {path}: {error}"))),
+            Ok(Ok((parts, body))) if parts.status.is_success() => {
+                let content_type = ContentType::of_answer(&parts.headers);
+                Ok(Answer { code: parts.status.as_u16(), content_type, body })
+            }
+            Ok(Ok((parts, body))) => {
+                Err(WriteError::from_answer(parts.status, retry_after(&parts.headers), &body))
+            }
+        };
+        let code = result.as_ref().map_or_else(WriteError::code, |answer| Some(answer.code));
+        span.end(code, result.as_ref().err());
+        result
+    }
+}
+
+/// The delay that an answer asks for. None if it is zero, a date or unreadable: the key then waits for its own backoff.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    (seconds > 0).then(|| Duration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn retry_after_counts_as_whole_seconds_above_zero_only() {
+        let check = |value: &str, want: Option<u64>| {
+            let headers =
+                HeaderMap::from_iter([(header::RETRY_AFTER, HeaderValue::from_str(value).unwrap())]);
+            assert_eq!(retry_after(&headers), want.map(Duration::from_secs), "{value}");
+        };
+        check("7", Some(7));
+        check(" 86400 ", Some(86_400));
+        for none in ["0", "", "-1", "1.5", "soon", "Wed, 21 Oct 2026 07:28:00 GMT", "99999999999999999999999"]
+        {
+            check(none, None);
+        }
+        assert_eq!(retry_after(&HeaderMap::new()), None);
+    }
+}

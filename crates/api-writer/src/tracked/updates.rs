@@ -1,0 +1,44 @@
+//! Updates whose answer was lost.
+
+use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_tracker::CachePosition;
+
+use super::{FailedWrite, Operation, TrackedWriter};
+use crate::error::WriteError;
+use crate::writable::Writable;
+
+impl TrackedWriter {
+    /// Asks the server what became of the owner's updates whose outcome is unknown. Returns whether an object changed; the
+    /// cache may not show that, so the owner must be synced again. If the tracker keeps no such update, nothing is sent.
+    ///
+    /// # Errors
+    ///
+    /// The first update whose object cannot be read. It is kept.
+    pub async fn resolve_updates<T: Writable>(
+        &self,
+        owner: &ObjectKey,
+        position: impl Fn() -> CachePosition,
+    ) -> Result<bool, FailedWrite> {
+        let mut changed = false;
+        for (object, sent) in self.tracker.unresolved_updates(owner) {
+            self.tracker.begin(&object);
+            match self.writer.get::<T>(&object).await {
+                // It was not carried out.
+                Ok(found) if found.version() == sent => changed |= self.tracker.unchanged(owner, &object),
+                Ok(found) => {
+                    self.tracker.wrote(owner, &object, found.version(), position());
+                    changed = true;
+                }
+                Err(WriteError::NotFound(_)) => {
+                    self.tracker.unchanged(owner, &object);
+                    changed = true;
+                }
+                Err(error) => {
+                    self.tracker.failed(&object);
+                    return Err(FailedWrite { operation: Operation::Update, object, error });
+                }
+            }
+        }
+        Ok(changed)
+    }
+}

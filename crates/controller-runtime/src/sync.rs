@@ -1,0 +1,99 @@
+//! One sync of a key: what a failure means for it, and what becomes of the key afterwards.
+
+use kube_endpoint_api_writer::{FailedWrite, Operation, WriteError};
+use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_workqueue::Disposition;
+use tokio::time::Instant;
+
+use crate::{Cause, Outcome, Output, Reconciler, Runtime, SyncError};
+
+impl<R: Reconciler> Runtime<R> {
+    /// One sync, with its errors sorted.
+    pub(crate) async fn sync(&self, key: &ObjectKey) -> Result<Outcome, SyncError> {
+        if !self.is_selected(key) {
+            self.reconciler.release(self, key);
+            return Ok(Outcome::Done);
+        }
+        // A process that does not hold the lease writes nothing, so its syncs wait.
+        self.writer.writer().fence().opened().await;
+        let began = Instant::now();
+        let dry_run = self.writer.writer().dry_run();
+        if let Some(dry_run) = dry_run {
+            dry_run.begin(key);
+        }
+        let mut was_compared = self.is_compared(key);
+        let mut result = self.reconciler.sync(self, key).await;
+        // The first sync after a take-over may end with a comparison of the outputs; the next one carries the plan out.
+        while self.is_compared(key) && !std::mem::replace(&mut was_compared, true) {
+            result = self.reconciler.sync(self, key).await;
+        }
+        if matches!(result, Ok(Outcome::Done)) {
+            result = self.resolve_updates(key).await;
+        }
+        if let Some(dry_run) = dry_run
+            && let Some(delay) = dry_run.end(key, matches!(result, Ok(Outcome::Done)))
+        {
+            self.queue.add_after(key.clone(), delay);
+        }
+        self.keys.with(key, |state| state.foreign.synced(began));
+        let error = match result {
+            Ok(outcome) => return Ok(outcome),
+            Err(error) => error,
+        };
+        if error.writes().iter().any(|failed| failed.error == WriteError::Fenced) {
+            self.add(key.clone(), Cause::Retry);
+            return Ok(Outcome::Fenced);
+        }
+        for FailedWrite { error, .. } in error.writes() {
+            if let WriteError::Busy { message, retry_after: Some(pause), .. } = error {
+                tracing::info!(queue = self.queue.name(), %key, message, ?pause, "the API server asked for a pause");
+                return Ok(self.pause(key, *pause));
+            }
+        }
+        if !error.writes().is_empty() && error.writes().iter().all(waits_for_cache::<R::Output>) {
+            tracing::info!(queue = self.queue.name(), %key, %error, "the cache is behind");
+            return Ok(self.defer(key));
+        }
+        // The Service of a create no longer exists. Nobody needs an event about that.
+        if error.writes().iter().any(|failed| matches!(failed.error, WriteError::CacheBehind(_))) {
+            self.failing.failed(key, &error, Instant::now());
+            return Err(error);
+        }
+        let is_new = !self.options.slow_retries || self.failing.failed(key, &error, Instant::now());
+        if is_new && let Some((subject, event)) = error.event() {
+            self.events.record(subject.clone(), event);
+        }
+        Err(error)
+    }
+
+    /// Records what became of a key after its sync.
+    pub(crate) fn settled(&self, key: &ObjectKey, disposition: Disposition) {
+        let slow = match disposition {
+            Disposition::Forgotten => self.failing.forget(key),
+            Disposition::RetriedSlowly => {
+                let (count, is_new) = self.failing.retried_slowly(key, Instant::now());
+                if is_new {
+                    tracing::error!(
+                        queue = self.queue.name(), %key,
+                        "all retries failed; the key is retried every five minutes until it succeeds"
+                    );
+                }
+                Some(count)
+            }
+            Disposition::PutOff | Disposition::Retried { .. } | Disposition::Dropped => None,
+        };
+        if let Some(count) = slow {
+            self.metrics.slow_retry_keys.set(u32::try_from(count).unwrap_or(u32::MAX));
+        }
+    }
+}
+
+/// Whether a failure means no more than that the cache is behind, and the tracker knows what it has to show: an object
+/// exists whose create was not answered, or the object to update no longer exists.
+fn waits_for_cache<O: Output>(failed: &FailedWrite) -> bool {
+    match failed.error {
+        WriteError::AlreadyExists(_) => O::GENERATES_NAMES,
+        WriteError::CacheBehind(_) => failed.operation == Operation::Update,
+        _ => false,
+    }
+}

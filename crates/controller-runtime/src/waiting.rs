@@ -1,0 +1,103 @@
+//! Syncs that wait: for the cache, and for the pauses that the API server asks for.
+
+use std::time::Duration;
+
+use kube_endpoint_core_model::ObjectKey;
+use rand::RngExt;
+use tokio::time::Instant;
+
+use crate::{Cause, Outcome, Output, Reconciler, Runtime, SyncError};
+
+/// How long a sync waits for the cache at most: the event that it waits for may have come already, or may never come.
+const STALE_RETRY: Duration = Duration::from_secs(1);
+/// How long a key waits for the cache to show a deletion before it asks the server again.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How long a pause lasts at most, whatever the API server asks for; up to a tenth of it is added.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+impl<R: Reconciler> Runtime<R> {
+    /// If a key has waited for the cache for too long, logs that and waits no longer for deletions: should the server have
+    /// been wrong about an object that no longer exists, the next sync asks it again.
+    pub(crate) fn check_long_wait(&self, key: &ObjectKey) {
+        let now = Instant::now();
+        let since = self.keys.with(key, |state| *state.stale_since.get_or_insert(now));
+        if now - since < LONGEST_WAIT {
+            return;
+        }
+        self.keys.with(key, |state| state.stale_since = None);
+        tracing::warn!(
+            queue = self.queue.name(), %key, waited = ?(now - since),
+            "the cache does not show what was written for this key"
+        );
+        self.writer.tracker().forget_deleted(key);
+        self.cluster().request_version_check(R::Output::INFORMER_KIND, &key.namespace);
+    }
+
+    /// Call this after a delete found that the object no longer existed: the key is synced again when the cache shows that.
+    pub fn wait_for_deletion(&self, key: &ObjectKey) {
+        // The cache may have shown it before the delete was tried. Nothing else would tell the tracker then.
+        if self.outputs(key).1 {
+            self.defer(key);
+        }
+    }
+
+    /// Call this when a sync has found nothing more to write. If the answer to an update of the key was lost, the plan may have
+    /// been made from the state before the update, so the server is asked; the sync is repeated if the object has changed.
+    ///
+    /// # Errors
+    ///
+    /// When the server does not say.
+    pub(crate) async fn resolve_updates(&self, key: &ObjectKey) -> Result<Outcome, SyncError> {
+        let position = || self.position(&key.namespace);
+        if !self.writer.resolve_updates::<R::Output>(key, position).await? {
+            return Ok(Outcome::Done);
+        }
+        if self.outputs(key).1 {
+            return Ok(self.defer(key));
+        }
+        self.add(key.clone(), Cause::StaleCache);
+        Ok(Outcome::Stale)
+    }
+
+    /// Repeats the sync when the cache shows a change of the key's outputs, after a second at the latest.
+    pub fn defer(&self, key: &ObjectKey) -> Outcome {
+        self.keys.with(key, |state| state.deferred = true);
+        self.add_after(key.clone(), STALE_RETRY, Cause::StaleCache);
+        Outcome::Stale
+    }
+
+    /// Starts a sync that was deferred: the cache shows a change of the key's outputs.
+    pub(crate) fn resume(&self, key: &ObjectKey) {
+        if self.keys.with(key, |state| std::mem::take(&mut state.deferred)) {
+            self.add(key.clone(), Cause::StaleCache);
+        }
+    }
+
+    pub(crate) fn pause(&self, key: &ObjectKey, retry_after: Duration) -> Outcome {
+        let pause = self.jittered(retry_after.min(LONGEST_PAUSE), 0.1);
+        self.keys.with(key, |state| state.paused_until = Some(Instant::now() + pause));
+        self.add_after(key.clone(), pause, Cause::RetryAfter);
+        Outcome::Paused
+    }
+
+    /// A time and up to `share` of it more.
+    pub(crate) fn jittered(&self, time: Duration, share: f64) -> Duration {
+        time.mul_f64(1.0 + self.random.lock().random_range(0.0..share))
+    }
+
+    /// Whether a pause of the key has not ended yet. The sync is then repeated at its end.
+    pub(crate) fn is_paused(&self, key: &ObjectKey) -> bool {
+        let left = self.keys.with(key, |state| {
+            let left = state.paused_until?.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                state.paused_until = None;
+                return None;
+            }
+            Some(left)
+        });
+        if let Some(left) = left {
+            self.add_after(key.clone(), left, Cause::RetryAfter);
+        }
+        left.is_some()
+    }
+}

@@ -1,0 +1,76 @@
+//! The parts that were shared last: most strings of an object occur in the objects before it.
+//!
+//! Each part has one place, which it takes over from the part that was there. Its hash is cheap and can be guessed, which
+//! does no harm: parts that share a place are looked up as if there were no such cache.
+
+use std::sync::Arc;
+
+use crate::{StringMap, Text};
+
+const PLACES: usize = 256;
+
+/// The parts that were shared last.
+#[derive(Debug, Default)]
+pub(super) struct Recent {
+    /// Empty or of length [`PLACES`].
+    texts: Vec<Text>,
+    maps: Vec<StringMap>,
+}
+
+impl Recent {
+    /// The shared copy of a string, if it is one of the last.
+    pub(super) fn text(&self, text: &str) -> Option<&Text> {
+        self.texts.get(place_of_text(text.as_bytes())).filter(|recent| ***recent == *text)
+    }
+
+    pub(super) fn add_text(&mut self, text: &Text) {
+        self.texts.resize(PLACES, Text::default());
+        self.texts[place_of_text(text.as_bytes())] = Arc::clone(text);
+    }
+
+    /// The shared map of these pairs, whose strings are shared too, if it is one of the last.
+    pub(super) fn map(&self, pairs: &[(Text, Text)]) -> Option<&StringMap> {
+        let recent = self.maps.get(place_of_map(pairs))?;
+        let is_same = |((key, value), (other_key, other_value)): (&(Text, Text), &(Text, Text))| {
+            Arc::ptr_eq(key, other_key) && Arc::ptr_eq(value, other_value)
+        };
+        (recent.0.len() == pairs.len() && recent.0.iter().zip(pairs).all(is_same)).then_some(recent)
+    }
+
+    pub(super) fn add_map(&mut self, map: &StringMap) {
+        self.maps.resize(PLACES, StringMap::default());
+        self.maps[place_of_map(&map.0)] = map.clone();
+    }
+
+    /// Drops everything.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+fn place(mixed: u64) -> usize {
+    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
+}
+
+/// From the length, and from the first, middle and last eight bytes: names of nodes differ in one of these.
+fn place_of_text(text: &[u8]) -> usize {
+    let word = |at: usize| {
+        let mut word = [0; 8];
+        match text.get(at..at + 8) {
+            Some(bytes) => word.copy_from_slice(bytes),
+            None => text.iter().zip(&mut word).for_each(|(byte, slot)| *slot = *byte),
+        }
+        u64::from_le_bytes(word)
+    };
+    let last = text.len().saturating_sub(8);
+    let middle = word(last / 2).rotate_left(21);
+    place(word(0) ^ middle ^ word(last).rotate_left(42) ^ ((text.len() as u64) << 56))
+}
+
+fn place_of_map(pairs: &[(Text, Text)]) -> usize {
+    let address = |text: &Text| Arc::as_ptr(text).cast::<u8>() as u64;
+    let mix = |mixed: u64, (key, value): &(Text, Text)| {
+        mixed.rotate_left(11) ^ address(key) ^ address(value).rotate_left(29)
+    };
+    place(pairs.iter().fold(0, mix))
+}

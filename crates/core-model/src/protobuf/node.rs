@@ -1,0 +1,61 @@
+//! Nodes.
+
+use super::meta::{CommonMeta, map_entry, non_empty};
+use super::pod::ready_condition;
+use super::wire::{Fields, Payload};
+use super::{DecodeError, FromProtobuf};
+use crate::well_known::{LABEL_ZONE, LABELS_CONTROL_PLANE};
+use crate::{Interner, Node, quantity};
+
+impl FromProtobuf for Node {
+    fn from_protobuf(bytes: &[u8], interner: &mut Interner) -> Result<Self, DecodeError> {
+        let (mut meta, mut status) = (CommonMeta::default(), Status::default());
+        let mut fields = Fields::new(bytes, "the node");
+        while let Some((number, payload)) = fields.next()? {
+            match number {
+                1 => meta.read(payload, |_, _| Ok(()))?,
+                3 => status.read(payload)?,
+                _ => {}
+            }
+        }
+        Ok(Self {
+            name: interner.shared(meta.name),
+            resource_version: meta.resource_version,
+            zone: meta.labels.get(LABEL_ZONE).and_then(non_empty).map(|zone| interner.shared(zone)),
+            control_plane: LABELS_CONTROL_PLANE.iter().any(|label| meta.labels.get(label).is_some()),
+            ready: status.ready.unwrap_or_default(),
+            allocatable_cpu_nano: quantity::parse_nano(status.cpu).unwrap_or_default(),
+        })
+    }
+}
+
+#[derive(Default)]
+struct Status<'a> {
+    cpu: &'a str,
+    ready: Option<bool>,
+}
+
+impl<'a> Status<'a> {
+    fn read(&mut self, payload: Payload<'a>) -> Result<(), DecodeError> {
+        let mut fields = Fields::of(payload, "status")?;
+        while let Some((number, payload)) = fields.next()? {
+            match number {
+                2 => {
+                    if let ("cpu", Some(quantity)) = map_entry(payload, "status.allocatable")? {
+                        let mut fields = Fields::of(quantity, "status.allocatable.cpu")?;
+                        while let Some((number, payload)) = fields.next()? {
+                            if number == 1 {
+                                self.cpu = payload.text("status.allocatable.cpu")?;
+                            }
+                        }
+                    }
+                }
+                4 if self.ready.is_none() => {
+                    self.ready = ready_condition(payload)?.map(|condition| condition.is_true);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

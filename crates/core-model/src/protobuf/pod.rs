@@ -1,0 +1,195 @@
+//! Pods.
+
+use super::meta::{CommonMeta, non_empty, owned, time};
+use super::wire::{Fields, Payload};
+use super::{DecodeError, FromProtobuf};
+use crate::pod::{ContainerPort, ContainerPorts, Pod, PodPhase, ReadyCondition};
+use crate::{Interner, address};
+
+#[derive(Default)]
+struct RawPod<'a> {
+    meta: CommonMeta<'a>,
+    node_name: &'a str,
+    hostname: &'a str,
+    subdomain: &'a str,
+    /// The named ports of containers, and of restartable init containers.
+    ports: Vec<Port<'a>>,
+    sidecar_ports: Vec<Port<'a>>,
+    phase: PodPhase,
+    pod_ip: &'a str,
+    pod_ips: Vec<&'a str>,
+    ready: Option<ReadyCondition>,
+}
+
+struct Port<'a> {
+    name: &'a str,
+    number: i32,
+    protocol: &'a str,
+}
+
+impl FromProtobuf for Pod {
+    fn from_protobuf(bytes: &[u8], interner: &mut Interner) -> Result<Self, DecodeError> {
+        let mut pod = RawPod::default();
+        let mut fields = Fields::new(bytes, "the pod");
+        while let Some((number, payload)) = fields.next()? {
+            match number {
+                1 => pod.meta.read(payload, |_, _| Ok(()))?,
+                2 => pod.read_spec(payload)?,
+                3 => pod.read_status(payload)?,
+                _ => {}
+            }
+        }
+        Ok(pod.view(interner))
+    }
+}
+
+impl<'a> RawPod<'a> {
+    fn read_spec(&mut self, payload: Payload<'a>) -> Result<(), DecodeError> {
+        let mut fields = Fields::of(payload, "spec")?;
+        while let Some((number, payload)) = fields.next()? {
+            match number {
+                2 => drop(read_container(payload, &mut self.ports)?),
+                10 => self.node_name = payload.text("spec.nodeName")?,
+                16 => self.hostname = payload.text("spec.hostname")?,
+                17 => self.subdomain = payload.text("spec.subdomain")?,
+                20 => {
+                    let before = self.sidecar_ports.len();
+                    if read_container(payload, &mut self.sidecar_ports)? != "Always" {
+                        self.sidecar_ports.truncate(before);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn read_status(&mut self, payload: Payload<'a>) -> Result<(), DecodeError> {
+        let mut fields = Fields::of(payload, "status")?;
+        while let Some((number, payload)) = fields.next()? {
+            match number {
+                1 => {
+                    self.phase = match payload.text("status.phase")? {
+                        "Pending" => PodPhase::Pending,
+                        "Running" => PodPhase::Running,
+                        "Succeeded" => PodPhase::Succeeded,
+                        "Failed" => PodPhase::Failed,
+                        _ => PodPhase::Unknown,
+                    };
+                }
+                2 if self.ready.is_none() => self.ready = ready_condition(payload)?,
+                6 => self.pod_ip = payload.text("status.podIP")?,
+                12 => {
+                    let mut ip = "";
+                    let mut fields = Fields::of(payload, "status.podIPs")?;
+                    while let Some((number, payload)) = fields.next()? {
+                        if number == 1 {
+                            ip = payload.text("status.podIPs.ip")?;
+                        }
+                    }
+                    self.pod_ips.push(ip);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn view(self, interner: &mut Interner) -> Pod {
+        let mut invalid_pod_ip = None;
+        let mut pod_ips = Vec::with_capacity(self.pod_ips.len());
+        for ip in &self.pod_ips {
+            match address::parse_sloppy(ip) {
+                Some(address) => pod_ips.push(address),
+                None => invalid_pod_ip = Some(owned(ip)),
+            }
+        }
+        let pod_ip = match self.pod_ips.first() {
+            // They are equal unless the kubelet is broken.
+            Some(first) if *first == self.pod_ip => address::parse_sloppy(first),
+            _ => non_empty(self.pod_ip).and_then(address::parse_sloppy),
+        };
+        Pod {
+            key: self.meta.key(interner),
+            uid: owned(self.meta.uid),
+            resource_version: self.meta.resource_version,
+            labels: self.meta.labels.shared(interner),
+            deletion_timestamp: self.meta.deletion_timestamp,
+            node_name: non_empty(self.node_name).map(|name| interner.shared(name)),
+            hostname: non_empty(self.hostname).map(owned),
+            subdomain: non_empty(self.subdomain).map(|name| interner.shared(name)),
+            ports: ports(self.ports.into_iter().chain(self.sidecar_ports), interner),
+            phase: self.phase,
+            pod_ip,
+            has_pod_ip: !self.pod_ip.is_empty() || !self.pod_ips.is_empty(),
+            pod_ips: pod_ips.into(),
+            invalid_pod_ip,
+            ready: self.ready,
+        }
+    }
+}
+
+fn ports<'a>(ports: impl Iterator<Item = Port<'a>>, interner: &mut Interner) -> ContainerPorts {
+    let view = |port: Port<'_>| ContainerPort {
+        name: interner.shared(port.name),
+        container_port: port.number,
+        protocol: interner.shared(port.protocol),
+    };
+    let ports: Vec<ContainerPort> = ports.map(view).collect();
+    if ports.is_empty() {
+        return ContainerPorts::default();
+    }
+    let mut ports = ports.into_iter().collect();
+    interner.ports(&mut ports);
+    ports
+}
+
+/// Adds the named ports of a container. Returns its restart policy.
+fn read_container<'a>(payload: Payload<'a>, ports: &mut Vec<Port<'a>>) -> Result<&'a str, DecodeError> {
+    let mut restart_policy = "";
+    let mut fields = Fields::of(payload, "spec.containers")?;
+    while let Some((number, payload)) = fields.next()? {
+        match number {
+            6 => {
+                let mut port = Port { name: "", number: 0, protocol: "" };
+                let mut fields = Fields::of(payload, "spec.containers.ports")?;
+                while let Some((number, payload)) = fields.next()? {
+                    match number {
+                        1 => port.name = payload.text("spec.containers.ports.name")?,
+                        3 => port.number = payload.int32("spec.containers.ports.containerPort")?,
+                        4 => port.protocol = payload.text("spec.containers.ports.protocol")?,
+                        _ => {}
+                    }
+                }
+                if !port.name.is_empty() {
+                    ports.push(port);
+                }
+            }
+            24 => restart_policy = payload.text("spec.containers.restartPolicy")?,
+            _ => {}
+        }
+    }
+    Ok(restart_policy)
+}
+
+/// Reads a condition of a pod or a node; none unless it is the `Ready` condition.
+pub(super) fn ready_condition(payload: Payload<'_>) -> Result<Option<ReadyCondition>, DecodeError> {
+    // What is only compared need not be UTF-8.
+    let (mut is_ready, mut is_true, mut last_transition) = (false, false, None);
+    let mut fields = Fields::of(payload, "status.conditions")?;
+    while let Some((number, payload)) = fields.next()? {
+        match number {
+            1 => {
+                is_ready = payload.bytes("status.conditions.type")? == b"Ready";
+                // Go writes the type first.
+                if !is_ready {
+                    return Ok(None);
+                }
+            }
+            2 => is_true = payload.bytes("status.conditions.status")? == b"True",
+            4 => last_transition = time(payload, "status.conditions.lastTransitionTime")?,
+            _ => {}
+        }
+    }
+    Ok(is_ready.then_some(ReadyCondition { is_true, last_transition }))
+}

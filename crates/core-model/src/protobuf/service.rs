@@ -1,0 +1,110 @@
+//! Services.
+
+use super::meta::{CommonMeta, Pairs, non_empty, owned};
+use super::wire::{Fields, Payload};
+use super::{DecodeError, FromProtobuf};
+use crate::service::{Service, ServicePort, ServiceType, TargetPort, is_read};
+use crate::{Interner, IpFamily};
+
+impl FromProtobuf for Service {
+    fn from_protobuf(bytes: &[u8], interner: &mut Interner) -> Result<Self, DecodeError> {
+        let (mut meta, mut annotations) = (CommonMeta::default(), Pairs::default());
+        let mut service = Self::default();
+        let mut selector = Pairs::default();
+        let mut fields = Fields::new(bytes, "the Service");
+        while let Some((number, payload)) = fields.next()? {
+            match number {
+                1 => meta.read(payload, |number, payload| match number {
+                    12 => annotations.read_if(payload, "metadata.annotations", is_read),
+                    _ => Ok(()),
+                })?,
+                2 => read_spec(payload, &mut service, &mut selector, interner)?,
+                _ => {}
+            }
+        }
+        service.key = meta.key(interner);
+        service.uid = owned(meta.uid);
+        service.resource_version = meta.resource_version;
+        service.creation_timestamp = meta.creation_timestamp;
+        service.deletion_timestamp = meta.deletion_timestamp;
+        service.labels = meta.labels.shared(interner);
+        service.annotations = annotations.shared(interner);
+        // Go does not tell an empty map from an absent one.
+        service.selector = (!selector.is_empty()).then(|| selector.shared(interner));
+        Ok(service)
+    }
+}
+
+fn read_spec<'a>(
+    payload: Payload<'a>,
+    service: &mut Service,
+    selector: &mut Pairs<'a>,
+    interner: &mut Interner,
+) -> Result<(), DecodeError> {
+    let mut fields = Fields::of(payload, "spec")?;
+    while let Some((number, payload)) = fields.next()? {
+        match number {
+            1 => service.ports.push(port(payload, interner)?),
+            2 => selector.read(payload, "spec.selector")?,
+            3 => service.cluster_ip = owned(payload.text("spec.clusterIP")?),
+            4 => {
+                service.service_type = match payload.text("spec.type")? {
+                    "ExternalName" => ServiceType::ExternalName,
+                    _ => ServiceType::WithEndpoints,
+                };
+            }
+            13 => service.publish_not_ready_addresses = payload.boolean("spec.publishNotReadyAddresses")?,
+            19 => service.ip_families.push(ip_family(payload.text("spec.ipFamilies")?)?),
+            23 => {
+                let distribution = non_empty(payload.text("spec.trafficDistribution")?);
+                service.traffic_distribution = distribution.map(|it| interner.shared(it));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn ip_family(text: &str) -> Result<IpFamily, DecodeError> {
+    match text {
+        "IPv4" => Ok(IpFamily::IPv4),
+        "IPv6" => Ok(IpFamily::IPv6),
+        _ => Err(DecodeError::UnknownValue {
+            field: "spec.ipFamilies",
+            value: text.to_owned(),
+            expected: "IPv4, IPv6",
+        }),
+    }
+}
+
+fn port(payload: Payload<'_>, interner: &mut Interner) -> Result<ServicePort, DecodeError> {
+    let mut port = ServicePort::default();
+    let mut fields = Fields::of(payload, "spec.ports")?;
+    while let Some((number, payload)) = fields.next()? {
+        match number {
+            1 => port.name = interner.shared(payload.text("spec.ports.name")?),
+            2 => port.protocol = interner.shared(payload.text("spec.ports.protocol")?),
+            3 => port.port = payload.int32("spec.ports.port")?,
+            4 => port.target_port = target_port(payload)?,
+            6 => port.app_protocol = Some(interner.shared(payload.text("spec.ports.appProtocol")?)),
+            _ => {}
+        }
+    }
+    Ok(port)
+}
+
+/// Reads an `IntOrString`.
+fn target_port(payload: Payload<'_>) -> Result<TargetPort, DecodeError> {
+    const FIELD: &str = "spec.ports.targetPort";
+    let (mut is_name, mut number_value, mut name) = (false, 0, "");
+    let mut fields = Fields::of(payload, FIELD)?;
+    while let Some((number, payload)) = fields.next()? {
+        match number {
+            1 => is_name = payload.number(FIELD)? == 1,
+            2 => number_value = payload.int32(FIELD)?,
+            3 => name = payload.text(FIELD)?,
+            _ => {}
+        }
+    }
+    Ok(if is_name { TargetPort::Name(owned(name)) } else { TargetPort::Number(number_value) })
+}

@@ -1,0 +1,113 @@
+//! Changes of the store, for observers in the same process.
+
+use kube_endpoint_apiserver_rules::resource::Resource;
+use serde_json::Value;
+
+use crate::store::{Event, EventKind, resource_of_table};
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It was created.
+    Added,
+    /// It has a new version.
+    Modified,
+    /// It was removed.
+    Deleted,
+}
+
+/// One change of the store, with the object before and after it.
+#[derive(Debug)]
+pub struct StoreChange<'a> {
+    table: usize,
+    event: &'a Event,
+}
+
+/// Is called with each change.
+pub(crate) type ChangeObserver = Box<dyn Fn(&StoreChange<'_>) + Send + Sync>;
+
+impl<'a> StoreChange<'a> {
+    pub(crate) fn new(table: usize, event: &'a Event) -> Self {
+        Self { table, event }
+    }
+
+    /// The resource in whose version the object is stored.
+    pub fn resource(&self) -> &'static Resource {
+        resource_of_table(self.table)
+    }
+
+    /// The type of the change.
+    pub fn kind(&self) -> ChangeKind {
+        match self.event.kind {
+            EventKind::Added => ChangeKind::Added,
+            EventKind::Modified => ChangeKind::Modified,
+            EventKind::Deleted => ChangeKind::Deleted,
+        }
+    }
+
+    /// The resource version of the change.
+    pub fn version(&self) -> u64 {
+        self.event.version
+    }
+
+    /// Empty for cluster-scoped objects.
+    pub fn namespace(&self) -> &str {
+        self.event.object.namespace()
+    }
+
+    /// The object's name.
+    pub fn name(&self) -> &str {
+        self.event.object.name()
+    }
+
+    /// The object after the change; after a deletion the last state with the version of the deletion.
+    pub fn object(&self) -> Value {
+        self.event.object.value()
+    }
+
+    /// The object before the change; none if it was created.
+    pub fn previous(&self) -> Option<Value> {
+        self.event.previous.as_ref().map(|object| object.value())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::EmbeddedApiServer;
+
+    #[test]
+    fn an_observer_sees_each_change_in_the_order_of_versions_but_no_initial_object() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let pod = |name: &str, node: &str| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"nodeName": node}});
+        let observer = {
+            let seen = Arc::clone(&seen);
+            move |change: &StoreChange<'_>| {
+                let node = |pod: &Value| pod["spec"]["nodeName"].as_str().unwrap().to_owned();
+                let line = format!(
+                    "{:?} {} {}/{} {:?} -> {}",
+                    change.kind(),
+                    change.resource().plural,
+                    change.namespace(),
+                    change.name(),
+                    change.previous().as_ref().map(node),
+                    node(&change.object())
+                );
+                seen.lock().unwrap().push((change.version(), line));
+            }
+        };
+        let server = EmbeddedApiServer::builder().load([pod("a", "n1")]).on_change(observer).build().unwrap();
+        server.load([pod("a", "n2"), pod("b", "n3")]).unwrap();
+        let seen = seen.lock().unwrap();
+        let lines: Vec<&str> = seen.iter().map(|(_, line)| line.as_str()).collect();
+        assert_eq!(
+            lines,
+            [r#"Modified pods default/a Some("n1") -> n2"#, r#"Added pods default/b None -> n3"#]
+        );
+        assert!(seen[0].0 < seen[1].0);
+    }
+}

@@ -1,0 +1,117 @@
+//! What the API server adds to an object that comes from a file: the defaults of the fields that plans read.
+
+use serde_json::{Value, json};
+
+/// Namespace of an object that names none.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// Sets the defaults of an object. One that has a version comes from an API server and stays as it is, but for the namespace.
+pub(crate) fn set(object: &mut Value, kind: &str) {
+    if !object["metadata"].is_object() {
+        return;
+    }
+    if kind != "Node" && !object["metadata"]["namespace"].is_string() {
+        object["metadata"]["namespace"] = DEFAULT_NAMESPACE.into();
+    }
+    if object["metadata"]["resourceVersion"].is_string() {
+        return;
+    }
+    match kind {
+        "Service" => object.get_mut("spec").into_iter().for_each(service),
+        "Pod" => pod(object),
+        "Endpoints" => {
+            items(object, "subsets").for_each(|subset| items(subset, "ports").for_each(protocol));
+        }
+        "EndpointSlice" => items(object, "ports").for_each(protocol),
+        _ => {}
+    }
+}
+
+fn service(spec: &mut Value) {
+    if !spec.is_object() {
+        return;
+    }
+    let is_alias = spec["type"] == "ExternalName";
+    for port in items(spec, "ports") {
+        protocol(port);
+        if port["targetPort"].is_null() {
+            port["targetPort"] = port["port"].clone();
+        }
+    }
+    if is_alias {
+        return;
+    }
+    // Without an address the Service would be taken for a headless one. Addresses for documentation stand for the one that the
+    // server would allocate; no object contains it.
+    if spec["clusterIP"].as_str().is_none_or(str::is_empty) {
+        let is_ipv6 = spec["ipFamilies"][0] == "IPv6";
+        spec["clusterIP"] = if is_ipv6 { "2001:db8::1" } else { "192.0.2.1" }.into();
+    }
+    if spec["ipFamilies"].is_null() {
+        let of_address = spec["clusterIP"].as_str().is_some_and(|address| address.contains(':'));
+        let first = if of_address { "IPv6" } else { "IPv4" };
+        let second = if of_address { "IPv4" } else { "IPv6" };
+        spec["ipFamilies"] = match spec["ipFamilyPolicy"].as_str() {
+            Some("RequireDualStack" | "PreferDualStack") => json!([first, second]),
+            _ => json!([first]),
+        };
+    }
+}
+
+fn pod(pod: &mut Value) {
+    for list in ["containers", "initContainers"] {
+        for container in pod.get_mut("spec").into_iter().flat_map(|spec| items(spec, list)) {
+            items(container, "ports").for_each(protocol);
+        }
+    }
+    if let Some(status) = pod.get_mut("status").and_then(Value::as_object_mut)
+        && !status.contains_key("podIPs")
+        && let Some(address) = status.get("podIP").cloned()
+    {
+        status.insert("podIPs".to_owned(), json!([{"ip": address}]));
+    }
+}
+
+/// Returns the items of a field that is a list.
+fn items<'v>(object: &'v mut Value, field: &str) -> impl Iterator<Item = &'v mut Value> {
+    object.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+fn protocol(port: &mut Value) {
+    if port.is_object() && port["protocol"].is_null() {
+        port["protocol"] = "TCP".into();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_gets_protocol_target_port_and_family() {
+        let check = |spec: Value, want: Value| {
+            let mut service = json!({"metadata": {"name": "web"}, "spec": spec});
+            set(&mut service, "Service");
+            assert_eq!(service["spec"], want);
+            assert_eq!(service["metadata"]["namespace"], "default");
+        };
+        check(
+            json!({"ports": [{"port": 80}]}),
+            json!({"ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}], "ipFamilies": ["IPv4"], "clusterIP": "192.0.2.1"}),
+        );
+        check(
+            json!({"clusterIP": "fd00::1", "ipFamilyPolicy": "RequireDualStack"}),
+            json!({"clusterIP": "fd00::1", "ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6", "IPv4"]}),
+        );
+        check(json!({"clusterIP": "None"}), json!({"clusterIP": "None", "ipFamilies": ["IPv4"]}));
+        check(json!({"type": "ExternalName"}), json!({"type": "ExternalName"}));
+    }
+
+    #[test]
+    fn a_stored_object_is_not_changed() {
+        let stored = json!({"metadata": {"name": "web", "namespace": "n", "resourceVersion": "1"}, "spec": {"ports": [{"port": 80}]}});
+        let mut object = stored.clone();
+        set(&mut object, "Service");
+        assert_eq!(object, stored);
+    }
+}

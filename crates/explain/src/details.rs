@@ -1,0 +1,328 @@
+//! What explanations read of objects beyond the views of the plans: why a pod is not ready, and who wrote an object last.
+//! All of it is optional: without it, an explanation says less.
+
+use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Conditions and containers of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PodDetails {
+    /// `status.conditions`.
+    pub conditions: Vec<PodCondition>,
+    /// The condition types of `spec.readinessGates`.
+    pub readiness_gates: Vec<Text>,
+    /// `status.containerStatuses`.
+    pub containers: Vec<ContainerState>,
+}
+
+impl PodDetails {
+    /// Returns the condition of a type.
+    pub fn condition(&self, condition_type: &str) -> Option<&PodCondition> {
+        self.conditions.iter().find(|condition| *condition.condition_type == *condition_type)
+    }
+}
+
+/// A condition of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodCondition {
+    /// Its type.
+    #[serde(rename = "type", deserialize_with = "or_default")]
+    pub condition_type: Text,
+    /// `True`, `False` or `Unknown`.
+    #[serde(deserialize_with = "or_default")]
+    pub status: Text,
+    /// Machine-readable reason, or empty.
+    #[serde(deserialize_with = "or_default")]
+    pub reason: Text,
+    /// Message for people, or empty.
+    #[serde(deserialize_with = "or_default")]
+    pub message: Text,
+    /// Time of the last change of the status.
+    #[serde(deserialize_with = "time")]
+    pub last_transition_time: Option<Timestamp>,
+}
+
+/// The state of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ContainerState {
+    /// Its name.
+    pub name: Text,
+    /// Whether it is ready.
+    pub ready: bool,
+    /// How often it was restarted.
+    pub restarts: u32,
+    /// Why it does not run: reason and message of the state `waiting` or `terminated`. None if it runs.
+    pub stopped: Option<(Text, Text)>,
+}
+
+/// When an object was written last, and by which field manager.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LastWrite {
+    /// The time, in whole seconds.
+    #[serde(serialize_with = "write_time")]
+    pub time: Timestamp,
+    /// The field manager; by default the name of the client's program.
+    pub by: Text,
+}
+
+/// An event about an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct RecentEvent {
+    /// `Normal` or `Warning`.
+    #[serde(rename = "type")]
+    pub event_type: Text,
+    /// Machine-readable reason.
+    pub reason: Text,
+    /// Message for people.
+    pub message: Text,
+    /// How often it happened.
+    pub count: u32,
+    /// When it happened last.
+    #[serde(serialize_with = "write_optional_time", skip_serializing_if = "Option::is_none")]
+    pub last: Option<Timestamp>,
+}
+
+pub(crate) fn write_time<S: serde::Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(time)
+}
+
+pub(crate) fn write_optional_time<S: serde::Serializer>(
+    time: &Option<Timestamp>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match time {
+        Some(time) => serializer.collect_str(time),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// Deserialises `null` as the default, as Go does.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Deserialises a time; what is no time is none, since nothing but a message depends on it.
+fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.and_then(|text| text.parse().ok()))
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawPod {
+    #[serde(deserialize_with = "or_default")]
+    spec: RawSpec,
+    #[serde(deserialize_with = "or_default")]
+    status: RawStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawSpec {
+    #[serde(deserialize_with = "or_default")]
+    readiness_gates: Vec<RawGate>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawGate {
+    #[serde(default, deserialize_with = "or_default")]
+    condition_type: Text,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawStatus {
+    #[serde(deserialize_with = "or_default")]
+    conditions: Vec<PodCondition>,
+    #[serde(deserialize_with = "or_default")]
+    container_statuses: Vec<RawContainer>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawContainer {
+    #[serde(deserialize_with = "or_default")]
+    name: Text,
+    #[serde(deserialize_with = "or_default")]
+    ready: bool,
+    #[serde(deserialize_with = "or_default")]
+    restart_count: u32,
+    #[serde(deserialize_with = "or_default")]
+    state: RawState,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawState {
+    waiting: Option<RawStopped>,
+    terminated: Option<RawStopped>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawStopped {
+    #[serde(deserialize_with = "or_default")]
+    reason: Text,
+    #[serde(deserialize_with = "or_default")]
+    message: Text,
+}
+
+impl<'de> Deserialize<'de> for PodDetails {
+    /// Reads a pod, as the API has it.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let RawPod { spec, status } = RawPod::deserialize(deserializer)?;
+        let container = |raw: RawContainer| {
+            let stopped = raw.state.waiting.or(raw.state.terminated);
+            ContainerState {
+                name: raw.name,
+                ready: raw.ready,
+                restarts: raw.restart_count,
+                stopped: stopped.map(|stopped| (stopped.reason, stopped.message)),
+            }
+        };
+        Ok(Self {
+            conditions: status.conditions,
+            readiness_gates: spec.readiness_gates.into_iter().map(|gate| gate.condition_type).collect(),
+            containers: status.container_statuses.into_iter().map(container).collect(),
+        })
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawManaged {
+    #[serde(deserialize_with = "or_default")]
+    metadata: RawManagedMeta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawManagedMeta {
+    #[serde(deserialize_with = "or_default")]
+    managed_fields: Vec<RawManager>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawManager {
+    #[serde(deserialize_with = "or_default")]
+    manager: Text,
+    #[serde(deserialize_with = "time")]
+    time: Option<Timestamp>,
+}
+
+/// Reads from `metadata.managedFields` who wrote an object last; none if the object does not say.
+pub(crate) fn last_write(object: &serde_json::Value) -> Option<LastWrite> {
+    let raw = RawManaged::deserialize(object).ok()?;
+    let writes = raw.metadata.managed_fields.into_iter();
+    let writes = writes.filter_map(|entry| Some(LastWrite { time: entry.time?, by: entry.manager }));
+    writes.max_by(|one, two| one.time.cmp(&two.time))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawEvent {
+    involved_object: RawInvolved,
+    #[serde(rename = "type", default, deserialize_with = "or_default")]
+    event_type: Text,
+    #[serde(default, deserialize_with = "or_default")]
+    reason: Text,
+    #[serde(default, deserialize_with = "or_default")]
+    message: Text,
+    #[serde(default, deserialize_with = "or_default")]
+    count: u32,
+    #[serde(default, deserialize_with = "time")]
+    last_timestamp: Option<Timestamp>,
+    #[serde(default, deserialize_with = "time")]
+    event_time: Option<Timestamp>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawInvolved {
+    #[serde(deserialize_with = "or_default")]
+    kind: Text,
+    #[serde(deserialize_with = "or_default")]
+    namespace: Text,
+    #[serde(deserialize_with = "or_default")]
+    name: Text,
+}
+
+/// Reads a v1 Event: kind and key of the object that it is about, and the event.
+///
+/// # Errors
+///
+/// If the value is no event.
+pub(crate) fn event(value: &serde_json::Value) -> Result<(Text, ObjectKey, RecentEvent), serde_json::Error> {
+    let raw = RawEvent::deserialize(value)?;
+    let about = raw.involved_object;
+    let event = RecentEvent {
+        event_type: raw.event_type,
+        reason: raw.reason,
+        message: raw.message,
+        count: raw.count.max(1),
+        last: raw.last_timestamp.or(raw.event_time),
+    };
+    Ok((about.kind, ObjectKey { namespace: about.namespace, name: about.name }, event))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn conditions_gates_and_containers_are_read() {
+        let details: PodDetails = serde_json::from_value(json!({
+            "spec": {"readinessGates": [{"conditionType": "example.com/lb"}], "containers": []},
+            "status": {
+                "conditions": [{"type": "Ready", "status": "False", "reason": null,
+                    "lastTransitionTime": "2026-01-01T00:00:05Z"}],
+                "containerStatuses": [
+                    {"name": "app", "ready": false, "restartCount": 7,
+                        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}}},
+                    {"name": "side", "ready": true, "state": {"running": {}}},
+                ],
+            },
+        }))
+        .unwrap();
+        assert_eq!(details.readiness_gates, ["example.com/lb".into()]);
+        assert_eq!(&*details.condition("Ready").unwrap().status, "False");
+        assert_eq!(details.containers[0].stopped, Some(("CrashLoopBackOff".into(), "back-off 5m0s".into())));
+        assert_eq!(details.containers[0].restarts, 7);
+        assert_eq!(details.containers[1].stopped, None);
+    }
+
+    #[test]
+    fn nulls_and_odd_times_are_none() {
+        let details: PodDetails = serde_json::from_value(json!({
+            "spec": null, "status": {"conditions": [{"type": "Ready", "lastTransitionTime": "soon"}],
+                "containerStatuses": null},
+        }))
+        .unwrap();
+        assert_eq!(details.conditions[0].last_transition_time, None);
+    }
+
+    #[test]
+    fn the_last_write_is_the_latest_entry() {
+        let object = json!({"metadata": {"managedFields": [
+            {"manager": "kubectl", "time": "2026-01-01T00:00:02Z"},
+            {"manager": "kube-controller-manager", "time": "2026-01-01T00:00:07Z"},
+            {"manager": "without a time"},
+        ]}});
+        let last = last_write(&object).unwrap();
+        assert_eq!(
+            (&*last.by, last.time.to_string()),
+            ("kube-controller-manager", "2026-01-01T00:00:07Z".into())
+        );
+        assert_eq!(last_write(&json!({"metadata": {}})), None);
+    }
+}

@@ -1,0 +1,295 @@
+//! Explains one Service, or one pod.
+
+use std::collections::BTreeMap;
+
+use kube_endpoint_core_model::well_known::ANNOTATION_OVER_CAPACITY;
+use kube_endpoint_core_model::{
+    EndpointSlice, NodeLookup, ObjectKey, PodVerdict, Service, StringMap, Text, Timestamp, Verdict,
+};
+use kube_endpoint_endpointslice_controller::{Plan, TopologyState};
+use serde::Serialize;
+
+use crate::details::LastWrite;
+use crate::explanation::{self, Counts, EndpointsSummary, Explanation, Freshness, SliceSummary};
+use crate::near::{NearMatch, near_matches};
+use crate::pod::{Judged, Place, PodExplanation, Publication, ports_of};
+use crate::{Code, Fault, Objects, Options, Planned, PodReason, age, faults, hint, planned};
+
+/// Events that an explanation shows at most.
+const EVENTS: usize = 5;
+
+/// Why a Service has the endpoints that it has. None if the objects do not contain it.
+///
+/// `now` is the time against which ages are computed. `metadata` are names and labels of pods of the namespace, from which
+/// nearly matching pods are found; without it, the pods of `objects` are used.
+pub fn explain(
+    objects: &Objects,
+    key: &ObjectKey,
+    topology: &TopologyState,
+    now: Timestamp,
+    metadata: Option<&[(Text, StringMap)]>,
+    options: &Options,
+) -> Option<Explanation> {
+    let service = objects.service(key)?;
+    let pods = planned::pods_of(objects, service);
+    let planned = Planned::with_pods(objects, key, &pods, topology, options);
+    let newest = planned::newest_change(objects, service, &pods);
+    let explained: Vec<PodExplanation> = match &planned.slices {
+        Some(plan) => {
+            let places = places(objects.slices_of(key), plan);
+            let in_endpoints = planned.endpoints.as_ref().map_or(&[][..], |plan| &plan.verdicts);
+            let in_endpoints: BTreeMap<&Text, &Verdict> =
+                in_endpoints.iter().map(|one| (&one.pod.name, &one.verdict)).collect();
+            let pod = |one: &PodVerdict| {
+                let pod = explain_one(objects, service, one, &in_endpoints, &places)?;
+                let is_due = options.outputs_known && pod.reason.is_none() && !pod.is_held_as_ready();
+                let reason = if is_due { Some(PodReason::NotWritten) } else { pod.reason };
+                Some(PodExplanation { reason, ..pod })
+            };
+            plan.verdicts.iter().filter_map(pod).collect()
+        }
+        None => Vec::new(),
+    };
+    let nearly_matching = match &service.selector {
+        Some(selector) if service.selects_pods() && pods.is_empty() => {
+            nearest(objects, key, selector, metadata)
+        }
+        _ => Vec::new(),
+    };
+    let mut counts = match planned.slices {
+        Some(_) => explanation::count(&explained),
+        None => written_by_others(objects.slices_of(key)),
+    };
+    if !options.outputs_known {
+        counts.receiving = counts.ready;
+    }
+    let found = faults::Looked {
+        objects,
+        service,
+        pods: &pods,
+        planned: &planned,
+        explained: &explained,
+        nearly_matching: &nearly_matching,
+        counts,
+        now,
+        newest,
+        options,
+    };
+    let mut faults = found.faults();
+    let is_alias = faults.iter().any(|fault| matches!(fault, Fault::ExternalName));
+    let to_do = explanation::advice(&key.namespace, &faults, &explained, counts.receiving == 0);
+    faults.sort_by_key(|fault| {
+        use crate::finding::Problem;
+        (std::cmp::Reverse(fault.severity()), fault.code())
+    });
+    let what = if planned.slices.is_some() { "pods" } else { "addresses" };
+    let slices: Vec<SliceSummary> =
+        objects.slices_of(key).iter().map(|slice| summary(objects, slice, options)).collect();
+    let endpoints = endpoints_summary(objects, key);
+    let last_write = slices
+        .iter()
+        .filter_map(|slice| slice.last_write.as_ref())
+        .chain(endpoints.as_ref().and_then(|endpoints| endpoints.last_write.as_ref()))
+        .map(|write| write.time)
+        .max();
+    let mut events = objects.events.get(key).cloned().unwrap_or_default();
+    events.sort_by_key(|event| std::cmp::Reverse(event.last));
+    events.truncate(EVENTS);
+    Some(Explanation {
+        service: key.clone(),
+        verdict: explanation::verdict(counts, what, &to_do, is_alias),
+        pods_by_publication: counts,
+        faults,
+        pods: explained,
+        nearly_matching,
+        slices,
+        endpoints,
+        freshness: Freshness {
+            last_write,
+            last_write_seconds: last_write.map(|time| age::since(time, now)),
+            newest_change: newest,
+            newest_change_seconds: newest.map(|time| age::since(time, now)),
+        },
+        events,
+        to_do,
+    })
+}
+
+fn nearest(
+    objects: &Objects,
+    key: &ObjectKey,
+    selector: &StringMap,
+    metadata: Option<&[(Text, StringMap)]>,
+) -> Vec<NearMatch> {
+    match metadata {
+        Some(metadata) => near_matches(selector, metadata.iter().map(|(name, labels)| (name, labels))),
+        None => {
+            near_matches(selector, objects.pods_of(&key.namespace).map(|pod| (&pod.key.name, &pod.labels)))
+        }
+    }
+}
+
+/// Returns the endpoints of all slices, by name of the pod that they stand for.
+fn places(slices: &[std::sync::Arc<EndpointSlice>], plan: &Plan) -> BTreeMap<Text, Vec<(Text, Place)>> {
+    let mut places: BTreeMap<Text, Vec<(Text, Place)>> = BTreeMap::new();
+    for slice in slices {
+        for endpoint in &slice.endpoints {
+            let Some(target) = endpoint.target_ref.as_ref().filter(|target| *target.kind == *"Pod") else {
+                continue;
+            };
+            let hints = endpoint.hints.clone().unwrap_or_default();
+            let place = Place {
+                slice: slice.metadata.name.clone(),
+                addresses: endpoint.addresses.clone(),
+                ready: endpoint.conditions.ready != Some(false),
+                zone: endpoint.zone.clone(),
+                for_zones: hints.for_zones.into_iter().map(|hint| hint.name).collect(),
+                for_nodes: hints.for_nodes.into_iter().map(|hint| hint.name).collect(),
+                hint: hint::reason(plan, slice.address_type, endpoint),
+            };
+            places.entry(target.name.clone()).or_default().push((target.uid.clone(), place));
+        }
+    }
+    places
+}
+
+fn explain_one(
+    objects: &Objects,
+    service: &Service,
+    one: &PodVerdict,
+    in_endpoints: &BTreeMap<&Text, &Verdict>,
+    places: &BTreeMap<Text, Vec<(Text, Place)>>,
+) -> Option<PodExplanation> {
+    let pod = objects.pod(&one.pod)?;
+    let node = pod.node_name.as_deref().and_then(|name| objects.nodes.node(name));
+    let judged = Judged {
+        service,
+        pod,
+        details: objects.pod_details.get(&one.pod),
+        node: node.as_deref(),
+        in_slices: &one.verdict,
+        in_endpoints: in_endpoints.get(&pod.key.name).copied(),
+    };
+    let (publication, reason) = judged.judge();
+    let of_pod = places.get(&pod.key.name).into_iter().flatten();
+    let same = of_pod.filter(|(uid, _)| uid.is_empty() || *uid == pod.uid);
+    Some(PodExplanation {
+        name: pod.key.name.clone(),
+        addresses: pod.pod_ips.to_vec(),
+        node: pod.node_name.clone(),
+        ports: ports_of(pod),
+        publication,
+        reason,
+        places: same.map(|(_, place)| place.clone()).collect(),
+    })
+}
+
+/// Counts the endpoints of a Service that selects no pods.
+fn written_by_others(slices: &[std::sync::Arc<EndpointSlice>]) -> Counts {
+    let endpoints = || slices.iter().flat_map(|slice| &slice.endpoints);
+    let ready = endpoints().filter(|endpoint| endpoint.conditions.ready != Some(false)).count();
+    let selected = endpoints().count();
+    Counts { selected, ready, not_ready: selected - ready, left_out: 0, receiving: ready }
+}
+
+fn summary(objects: &Objects, slice: &EndpointSlice, options: &Options) -> SliceSummary {
+    use kube_endpoint_core_model::well_known::LABEL_MANAGED_BY;
+    let is_ready = |endpoint: &&kube_endpoint_core_model::Endpoint| endpoint.conditions.ready != Some(false);
+    let is_ours = slice.is_managed_by(&options.slices.manager);
+    SliceSummary {
+        name: slice.metadata.name.clone(),
+        manager: slice.metadata.labels.get(LABEL_MANAGED_BY).cloned(),
+        address_type: slice.address_type,
+        ports: slice.ports.iter().map(ToString::to_string).collect(),
+        endpoints: slice.endpoints.len(),
+        ready: slice.endpoints.iter().filter(is_ready).count(),
+        capacity: is_ours.then_some(options.slices.max_endpoints_per_slice),
+        last_write: objects.slice_writes.get(&slice.key()).cloned(),
+    }
+}
+
+fn endpoints_summary(objects: &Objects, key: &ObjectKey) -> Option<EndpointsSummary> {
+    let endpoints = objects.endpoints_of(key)?;
+    let last_write: Option<LastWrite> = objects.endpoints_writes.get(key).cloned();
+    Some(EndpointsSummary {
+        ready: endpoints.subsets.iter().map(|subset| subset.addresses.len()).sum(),
+        not_ready: endpoints.subsets.iter().map(|subset| subset.not_ready_addresses.len()).sum(),
+        truncated: endpoints.metadata.annotations.contains_key(ANNOTATION_OVER_CAPACITY),
+        last_write,
+    })
+}
+
+/// Which Services should publish a pod, and what each says.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct PodServices {
+    /// The pod.
+    pub pod: ObjectKey,
+    /// What each Service that selects it says, by name of the Service.
+    pub services: Vec<ServiceSays>,
+    /// Services that do not select it because of one label.
+    pub nearly: Vec<NearService>,
+}
+
+/// What one Service says about a pod.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ServiceSays {
+    /// Name of the Service.
+    pub service: Text,
+    /// The code, [`Code::Published`] if nothing is wrong.
+    pub code: Code,
+    /// The explanation of the pod.
+    pub pod: PodExplanation,
+}
+
+/// A Service that does not select a pod because of one label.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct NearService {
+    /// Name of the Service.
+    pub service: Text,
+    /// The label.
+    pub near: NearMatch,
+}
+
+/// Explains which Services of its namespace should publish a pod. None if the objects do not contain the pod.
+pub fn explain_pod(
+    objects: &Objects,
+    key: &ObjectKey,
+    topology: &TopologyState,
+    now: Timestamp,
+    options: &Options,
+) -> Option<PodServices> {
+    let pod = objects.pod(key)?;
+    let mut services = Vec::new();
+    let mut nearly = Vec::new();
+    let in_namespace = objects.services().filter(|service| service.namespace == key.namespace);
+    for service in in_namespace.filter_map(|service| objects.service(service)) {
+        let Some(selector) = service.selector.as_ref().filter(|_| service.selects_pods()) else { continue };
+        if selector.selects(&pod.labels) {
+            let explanation = explain(objects, &service.key, topology, now, Some(&[]), options)?;
+            let of_pod = explanation.pods.into_iter().find(|one| one.name == key.name);
+            services.extend(of_pod.map(|pod| ServiceSays {
+                service: service.key.name.clone(),
+                code: pod.code(),
+                pod,
+            }));
+            continue;
+        }
+        let near = near_matches(selector, [(&pod.key.name, &pod.labels)]);
+        nearly.extend(near.into_iter().map(|near| NearService { service: service.key.name.clone(), near }));
+    }
+    Some(PodServices { pod: key.clone(), services, nearly })
+}
+
+impl PodServices {
+    /// Returns true if each Service that selects the pod sends it traffic.
+    pub fn is_published(&self) -> bool {
+        !self.services.is_empty()
+            && self.services.iter().all(|says| says.pod.publication == Publication::Ready)
+    }
+}

@@ -1,0 +1,198 @@
+//! What can be wrong with a Service itself, its slices and its Endpoints.
+
+mod text;
+
+use std::fmt;
+
+use kube_endpoint_core_model::display::PlannedObject;
+use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
+use serde::Serialize;
+
+use crate::details::write_optional_time;
+use crate::near::NearMatch;
+
+/// Something that is wrong. Serialises with the tag `fault`, which holds the name of the code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "fault", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+#[non_exhaustive]
+pub enum Fault {
+    /// [`Code::NoPodMatches`](crate::Code::NoPodMatches)
+    NoPodMatches {
+        /// The selector, as `key=value` pairs.
+        selector: String,
+    },
+    /// [`Code::PodsNearlyMatch`](crate::Code::PodsNearlyMatch)
+    PodsNearlyMatch {
+        /// The label in which most of these pods differ.
+        nearest: NearMatch,
+        /// Number of pods that differ in one label.
+        count: usize,
+    },
+    /// [`Code::NoSelector`](crate::Code::NoSelector)
+    NoSelector,
+    /// [`Code::ExternalName`](crate::Code::ExternalName)
+    ExternalName,
+    /// [`Code::ServiceTerminating`](crate::Code::ServiceTerminating)
+    ServiceTerminating,
+    /// [`Code::NoServicePorts`](crate::Code::NoServicePorts)
+    NoServicePorts,
+    /// [`Code::HeadlessWithoutNames`](crate::Code::HeadlessWithoutNames)
+    HeadlessWithoutNames {
+        /// A subdomain that pods have in place of the Service's name; empty if they have a hostname only.
+        subdomain: Text,
+        /// The Service's name.
+        service: Text,
+    },
+    /// [`Code::NoZones`](crate::Code::NoZones)
+    NoZones {
+        /// Nodes of the Service's pods that have no zone.
+        nodes: Vec<Text>,
+    },
+    /// [`Code::UnknownTrafficDistribution`](crate::Code::UnknownTrafficDistribution)
+    UnknownTrafficDistribution {
+        /// The value.
+        value: Text,
+    },
+    /// [`Code::TopologyHintsWithheld`](crate::Code::TopologyHintsWithheld)
+    TopologyHintsWithheld {
+        /// The reason, as the controller's event gives it.
+        message: String,
+    },
+    /// [`Code::AnnotationIgnored`](crate::Code::AnnotationIgnored)
+    AnnotationIgnored {
+        /// The annotation.
+        annotation: Text,
+        /// Its value.
+        value: Text,
+    },
+    /// [`Code::EndpointsNotMirrored`](crate::Code::EndpointsNotMirrored)
+    EndpointsNotMirrored {
+        /// Why not.
+        cause: String,
+    },
+    /// [`Code::AddressNotMirrored`](crate::Code::AddressNotMirrored)
+    AddressNotMirrored {
+        /// The addresses, as the Endpoints spell them.
+        addresses: Vec<Text>,
+        /// Why the first of them is not mirrored.
+        cause: String,
+    },
+    /// [`Code::NoAddressesWritten`](crate::Code::NoAddressesWritten)
+    NoAddressesWritten,
+    /// [`Code::SlicesBehind`](crate::Code::SlicesBehind)
+    SlicesBehind(Behind),
+    /// [`Code::WrongOwner`](crate::Code::WrongOwner)
+    WrongOwner {
+        /// The slice.
+        slice: Text,
+        /// Kind, name and uid of its owner; none if it has none.
+        owner: Option<String>,
+    },
+    /// [`Code::ForeignSlice`](crate::Code::ForeignSlice)
+    ForeignSlice {
+        /// The slice.
+        slice: Text,
+        /// The manager that its label names.
+        manager: Text,
+    },
+    /// [`Code::UnmanagedSlice`](crate::Code::UnmanagedSlice)
+    UnmanagedSlice {
+        /// The slice.
+        slice: Text,
+    },
+    /// [`Code::OrphanedSlice`](crate::Code::OrphanedSlice)
+    OrphanedSlice {
+        /// The slice.
+        slice: Text,
+        /// The Service that it names.
+        service: Text,
+    },
+    /// [`Code::DuplicateEndpoint`](crate::Code::DuplicateEndpoint)
+    DuplicateEndpoint {
+        /// The endpoints, as addresses.
+        addresses: Vec<Text>,
+        /// Slices that hold the first of them.
+        slices: Vec<Text>,
+    },
+    /// [`Code::EndpointsTruncated`](crate::Code::EndpointsTruncated)
+    EndpointsTruncated {
+        /// Number of addresses that the object holds.
+        held: usize,
+        /// Number of pods that it would hold if there were no limit.
+        wanted: usize,
+    },
+    /// [`Code::EndpointsBehind`](crate::Code::EndpointsBehind)
+    EndpointsBehind(Behind),
+    /// [`Code::OrphanedEndpoints`](crate::Code::OrphanedEndpoints)
+    OrphanedEndpoints {
+        /// The object.
+        endpoints: ObjectKey,
+    },
+    /// [`Code::SlicesLeftBehind`](crate::Code::SlicesLeftBehind)
+    SlicesLeftBehind {
+        /// The slices.
+        slices: Vec<Text>,
+    },
+    /// [`Code::SliceTerminating`](crate::Code::SliceTerminating)
+    SliceTerminating {
+        /// The slice.
+        slice: Text,
+        /// Its finalizers.
+        finalizers: Vec<Text>,
+    },
+    /// [`Code::EndpointsWrittenByOthers`](crate::Code::EndpointsWrittenByOthers)
+    EndpointsWrittenByOthers {
+        /// The client that wrote them last, if that is known.
+        by: Option<Text>,
+    },
+}
+
+/// What the controllers have not written yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Behind {
+    /// Number of creates that are due.
+    pub create: usize,
+    /// Number of updates that are due.
+    pub update: usize,
+    /// Number of deletes that are due.
+    pub delete: usize,
+    /// Time of the newest change that is not published; none if it is not known.
+    #[serde(serialize_with = "write_optional_time")]
+    pub since: Option<Timestamp>,
+    /// Age of that change in seconds, if it is known.
+    pub seconds: Option<i64>,
+    /// Whether that is longer than a controller takes that works.
+    pub is_late: bool,
+}
+
+impl Behind {
+    /// Returns what is due of a kind of object.
+    pub(crate) fn of<T: PlannedObject>(writes: &kube_endpoint_core_model::Writes<T>) -> Self {
+        Self {
+            create: writes.create.len(),
+            update: writes.update.len(),
+            delete: writes.delete.len(),
+            since: None,
+            seconds: None,
+            is_late: true,
+        }
+    }
+
+    /// Returns true if nothing is due.
+    pub fn is_empty(&self) -> bool {
+        self.create + self.update + self.delete == 0
+    }
+
+    /// Writes what is due, and how old the newest change is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
+        let due = [("create", self.create), ("update", self.update), ("delete", self.delete)];
+        let due = due.iter().filter(|(_, count)| *count > 0);
+        let due: Vec<String> = due.map(|(verb, count)| format!("{count} to {verb}")).collect();
+        write!(f, "{what}: {}", due.join(", "))?;
+        match self.seconds {
+            Some(seconds) => write!(f, "; the newest change is {} old", crate::age::seconds(seconds)),
+            None => Ok(()),
+        }
+    }
+}

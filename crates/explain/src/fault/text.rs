@@ -1,0 +1,222 @@
+//! What is said about each fault, and what to do.
+
+use std::fmt;
+
+use kube_endpoint_core_model::Text;
+
+use super::Fault;
+use crate::finding::Problem;
+use crate::{Code, Severity};
+
+/// Names that a sentence lists at most.
+const NAMES_IN_A_SENTENCE: usize = 5;
+
+fn names(names: &[Text]) -> String {
+    let listed: Vec<&str> = names.iter().take(NAMES_IN_A_SENTENCE).map(|name| &**name).collect();
+    match names.len().saturating_sub(NAMES_IN_A_SENTENCE) {
+        0 => listed.join(", "),
+        more => format!("{} and {more} more", listed.join(", ")),
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoPodMatches { selector } => write!(f, "no pod has the labels {selector}"),
+            Self::PodsNearlyMatch { nearest, count } => {
+                let pods = if *count == 1 { "1 pod differs" } else { "pods differ" };
+                let count = if *count == 1 { String::new() } else { format!("{count} ") };
+                write!(f, "no pod matches the selector, but {count}{pods} in one label only: {nearest}")
+            }
+            Self::NoSelector => f.write_str("the Service has no selector, and there are no endpoints for it"),
+            Self::ExternalName => {
+                f.write_str("the Service is an alias of a DNS name (type ExternalName) and has no endpoints")
+            }
+            Self::ServiceTerminating => {
+                f.write_str("the Service is being deleted, so no new slices are created for it")
+            }
+            Self::NoServicePorts => {
+                f.write_str("the Service has no ports, so its endpoints have none either")
+            }
+            Self::HeadlessWithoutNames { subdomain, service } if subdomain.is_empty() => {
+                write!(
+                    f,
+                    "the pods have a hostname but no subdomain; DNS names need the subdomain {service:?}"
+                )
+            }
+            Self::HeadlessWithoutNames { subdomain, service } => {
+                write!(f, "the pods have the subdomain {subdomain:?}; DNS names need {service:?}")
+            }
+            Self::NoZones { nodes } => {
+                write!(f, "nodes without the label topology.kubernetes.io/zone: {}", names(nodes))
+            }
+            Self::UnknownTrafficDistribution { value } => {
+                write!(f, "the field trafficDistribution is {value:?}, which has no effect")
+            }
+            Self::TopologyHintsWithheld { message } => {
+                write!(f, "topology mode Auto has no effect: {message}")
+            }
+            Self::AnnotationIgnored { annotation, value } => {
+                write!(f, "the annotation {annotation}: {value:?} has no effect")
+            }
+            Self::EndpointsNotMirrored { cause } => write!(f, "the Endpoints are not mirrored: {cause}"),
+            Self::AddressNotMirrored { addresses, cause } => {
+                write!(f, "addresses of the Endpoints are not mirrored: {} ({cause})", names(addresses))
+            }
+            Self::NoAddressesWritten => f.write_str(
+                "the Service has no selector, and the endpoints written for it hold no ready address",
+            ),
+            Self::SlicesBehind(behind) => behind.fmt(f, "the slices are not up to date"),
+            Self::EndpointsBehind(behind) => behind.fmt(f, "the Endpoints are not up to date"),
+            Self::WrongOwner { slice, owner: Some(owner) } => {
+                write!(f, "slice {slice} is owned by {owner}, not by this Service")
+            }
+            Self::WrongOwner { slice, owner: None } => write!(f, "slice {slice} has no owner"),
+            Self::ForeignSlice { slice, manager } => write!(f, "slice {slice} is managed by {manager}"),
+            Self::UnmanagedSlice { slice } => {
+                write!(f, "slice {slice} has no label endpointslice.kubernetes.io/managed-by")
+            }
+            Self::OrphanedSlice { slice, service } => {
+                write!(f, "slice {slice} is for the Service {service}, which does not exist")
+            }
+            Self::DuplicateEndpoint { addresses, slices } => {
+                let several = if addresses.len() == 1 { "is" } else { "are" };
+                write!(f, "{} {several} in several slices: {}", names(addresses), names(slices))
+            }
+            Self::EndpointsTruncated { held, wanted } => {
+                write!(f, "the Endpoints object holds {held} of {wanted} addresses, its maximum")
+            }
+            Self::OrphanedEndpoints { endpoints } => {
+                write!(f, "the Endpoints {endpoints} were made from pods, and the Service does not exist")
+            }
+            Self::SlicesLeftBehind { slices } => {
+                write!(f, "the Service selects no pods, and slices made from pods remain: {}", names(slices))
+            }
+            Self::SliceTerminating { slice, finalizers } => {
+                write!(f, "slice {slice} is being deleted and held by {}", names(finalizers))
+            }
+            Self::EndpointsWrittenByOthers { by } => {
+                f.write_str("the Endpoints are not those of the controller")?;
+                by.iter().try_for_each(|by| write!(f, ": {by} wrote them last"))
+            }
+        }
+    }
+}
+
+impl Problem for Fault {
+    fn code(&self) -> Code {
+        match self {
+            Self::NoPodMatches { .. } => Code::NoPodMatches,
+            Self::PodsNearlyMatch { .. } => Code::PodsNearlyMatch,
+            Self::NoSelector => Code::NoSelector,
+            Self::ExternalName => Code::ExternalName,
+            Self::ServiceTerminating => Code::ServiceTerminating,
+            Self::NoServicePorts => Code::NoServicePorts,
+            Self::HeadlessWithoutNames { .. } => Code::HeadlessWithoutNames,
+            Self::NoZones { .. } => Code::NoZones,
+            Self::UnknownTrafficDistribution { .. } => Code::UnknownTrafficDistribution,
+            Self::TopologyHintsWithheld { .. } => Code::TopologyHintsWithheld,
+            Self::AnnotationIgnored { .. } => Code::AnnotationIgnored,
+            Self::EndpointsNotMirrored { .. } => Code::EndpointsNotMirrored,
+            Self::AddressNotMirrored { .. } => Code::AddressNotMirrored,
+            Self::NoAddressesWritten => Code::NoAddressesWritten,
+            Self::SlicesBehind(_) => Code::SlicesBehind,
+            Self::WrongOwner { .. } => Code::WrongOwner,
+            Self::ForeignSlice { .. } => Code::ForeignSlice,
+            Self::UnmanagedSlice { .. } => Code::UnmanagedSlice,
+            Self::OrphanedSlice { .. } => Code::OrphanedSlice,
+            Self::DuplicateEndpoint { .. } => Code::DuplicateEndpoint,
+            Self::EndpointsTruncated { .. } => Code::EndpointsTruncated,
+            Self::EndpointsBehind(_) => Code::EndpointsBehind,
+            Self::OrphanedEndpoints { .. } => Code::OrphanedEndpoints,
+            Self::SlicesLeftBehind { .. } => Code::SlicesLeftBehind,
+            Self::SliceTerminating { .. } => Code::SliceTerminating,
+            Self::EndpointsWrittenByOthers { .. } => Code::EndpointsWrittenByOthers,
+        }
+    }
+
+    fn severity(&self) -> Severity {
+        match self {
+            Self::SlicesBehind(behind) | Self::EndpointsBehind(behind) if !behind.is_late => Severity::Info,
+            fault => fault.code().severity(),
+        }
+    }
+
+    fn remedy(&self) -> String {
+        let fixed = match self {
+            Self::PodsNearlyMatch { nearest, .. } => return nearest.remedy(),
+            Self::HeadlessWithoutNames { service, .. } => {
+                return format!(
+                    "Set spec.subdomain of the pods, or serviceName of their StatefulSet, to {service:?}"
+                );
+            }
+            Self::NoZones { .. } => {
+                "Label each node with topology.kubernetes.io/zone, or unset trafficDistribution"
+            }
+            Self::DuplicateEndpoint { slices, .. } => {
+                return format!(
+                    "Find out who writes these slices (label managed-by), and delete those that no controller keeps: {}",
+                    names(slices)
+                );
+            }
+            Self::WrongOwner { slice, .. } | Self::UnmanagedSlice { slice } => {
+                return format!(
+                    "Delete the slice, unless a client of yours maintains it: kubectl delete endpointslice {slice}"
+                );
+            }
+            Self::OrphanedSlice { slice, .. } => {
+                return format!(
+                    "Delete the slice, or create the Service: kubectl delete endpointslice {slice}"
+                );
+            }
+            Self::OrphanedEndpoints { endpoints } => {
+                return format!("Delete the Endpoints: kubectl delete endpoints {}", endpoints.name);
+            }
+            Self::ForeignSlice { manager, .. } => {
+                return format!("Nothing, if {manager} is meant to add endpoints to this Service");
+            }
+            Self::SlicesLeftBehind { slices } => {
+                let slices: Vec<&str> = slices.iter().map(|name| &**name).collect();
+                return format!(
+                    "Delete the slices, or restore the selector: kubectl delete endpointslice {}",
+                    slices.join(" ")
+                );
+            }
+            Self::SlicesBehind(behind) | Self::EndpointsBehind(behind) if !behind.is_late => {
+                "Wait a few seconds"
+            }
+            Self::NoPodMatches { .. } => "Correct spec.selector, or start pods with these labels",
+            Self::NoSelector => {
+                "Set spec.selector, or write an EndpointSlice with the label kubernetes.io/service-name"
+            }
+            Self::ExternalName => {
+                "Nothing, if clients should reach the DNS name; else set spec.type to ClusterIP and add a selector"
+            }
+            Self::ServiceTerminating => {
+                "Remove the finalizers that hold it, and create the Service again if it is needed"
+            }
+            Self::NoServicePorts => "Add a port to spec.ports",
+            Self::UnknownTrafficDistribution { .. } => {
+                "Use PreferSameZone or PreferSameNode, or unset the field"
+            }
+            Self::TopologyHintsWithheld { .. } => {
+                "Give each zone ready nodes and enough pods, or use trafficDistribution: PreferSameZone"
+            }
+            Self::AnnotationIgnored { .. } => {
+                "Remove the annotation, and set spec.publishNotReadyAddresses instead"
+            }
+            Self::EndpointsNotMirrored { .. } => "Remove what prevents it, or write EndpointSlices yourself",
+            Self::AddressNotMirrored { .. } => "Correct the addresses, or write EndpointSlices yourself",
+            Self::NoAddressesWritten => "Write ready addresses into them, or set spec.selector",
+            Self::SlicesBehind(_) | Self::EndpointsBehind(_) => {
+                "Look at the controller: is there a leader, does it log errors, may it write to this namespace?"
+            }
+            Self::EndpointsTruncated { .. } => "Let clients read EndpointSlices, or split the Service",
+            Self::SliceTerminating { .. } => "Remove its finalizers, or repair the client that should do so",
+            Self::EndpointsWrittenByOthers { .. } => {
+                "Stop the other client, or remove the selector if its addresses should be used"
+            }
+        };
+        fixed.to_owned()
+    }
+}

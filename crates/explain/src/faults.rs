@@ -1,0 +1,293 @@
+//! Looks for what is wrong with a Service itself, its slices and its Endpoints.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kube_endpoint_core_model::endpoints::EndpointSubset;
+use kube_endpoint_core_model::well_known::{
+    ANNOTATION_TOLERATE_UNREADY, ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY,
+    LABEL_MANAGED_BY, MIRRORING_CONTROLLER,
+};
+use kube_endpoint_core_model::{EndpointSlice, NodeLookup, Pod, Service, Text, Timestamp, Writes};
+use kube_endpoint_mirroring::plan::{MirrorVerdict, NotMirrored};
+
+use crate::explanation::Counts;
+use crate::fault::Behind;
+use crate::near::NearMatch;
+use crate::pod::{PodExplanation, Publication};
+use crate::{Fault, Objects, Options, Planned, age, hint};
+
+/// What faults are looked for in.
+pub(crate) struct Looked<'a> {
+    pub(crate) objects: &'a Objects,
+    pub(crate) service: &'a Service,
+    pub(crate) pods: &'a [Arc<Pod>],
+    pub(crate) planned: &'a Planned,
+    pub(crate) explained: &'a [PodExplanation],
+    pub(crate) nearly_matching: &'a [NearMatch],
+    pub(crate) counts: Counts,
+    pub(crate) now: Timestamp,
+    /// Time of the newest change that should be published.
+    pub(crate) newest: Option<Timestamp>,
+    pub(crate) options: &'a Options,
+}
+
+impl Looked<'_> {
+    /// Returns the faults, in no particular order.
+    pub(crate) fn faults(&self) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        if self.service.deletion_timestamp.is_some() {
+            faults.push(Fault::ServiceTerminating);
+        }
+        if self.service.service_type == kube_endpoint_core_model::service::ServiceType::ExternalName {
+            faults.push(Fault::ExternalName);
+            self.of_left_slices(&mut faults);
+        } else if self.service.selector.is_none() {
+            self.without_selector(&mut faults);
+        } else {
+            self.of_selector(&mut faults);
+            self.of_hints(&mut faults);
+        }
+        self.of_spec(&mut faults);
+        if self.options.outputs_known {
+            self.of_slices(&mut faults);
+            self.of_endpoints(&mut faults);
+        }
+        faults
+    }
+
+    fn of_selector(&self, faults: &mut Vec<Fault>) {
+        if !self.pods.is_empty() {
+            return;
+        }
+        let count = self.nearly_matching.iter().map(|near| near.count).sum();
+        faults.push(match self.nearly_matching.first() {
+            Some(nearest) => Fault::PodsNearlyMatch { nearest: nearest.clone(), count },
+            None => {
+                let pairs = self.service.selector.iter().flat_map(|selector| selector.iter());
+                let pairs: Vec<String> = pairs.map(|(key, value)| format!("{key}={value}")).collect();
+                Fault::NoPodMatches { selector: pairs.join(",") }
+            }
+        });
+    }
+
+    fn of_spec(&self, faults: &mut Vec<Fault>) {
+        let service = self.service;
+        let annotation = service.annotations.get(ANNOTATION_TOLERATE_UNREADY);
+        if let Some(value) = annotation.filter(|_| !self.options.slices.tolerate_unready_annotation) {
+            faults.push(Fault::AnnotationIgnored {
+                annotation: ANNOTATION_TOLERATE_UNREADY.into(),
+                value: value.clone(),
+            });
+        }
+        if service.selects_pods() && service.ports.is_empty() && !service.is_headless() {
+            faults.push(Fault::NoServicePorts);
+        }
+        self.of_names(faults);
+    }
+
+    /// Pods of a headless Service get DNS names if their subdomain is its name. None is expected if no pod has a hostname.
+    fn of_names(&self, faults: &mut Vec<Fault>) {
+        let service = self.service;
+        let named: Vec<&Arc<Pod>> = self.pods.iter().filter(|pod| pod.hostname.is_some()).collect();
+        if !service.is_headless() || named.is_empty() {
+            return;
+        }
+        if !named.iter().any(|pod| pod.hostname_for(service).is_some()) {
+            let subdomain = named.iter().find_map(|pod| pod.subdomain.clone());
+            // Another headless Service, whose name the subdomain is, gives them their names.
+            let other = subdomain.as_ref().map(|name| kube_endpoint_core_model::ObjectKey {
+                namespace: service.key.namespace.clone(),
+                name: name.clone(),
+            });
+            if other.is_some_and(|key| self.objects.service(&key).is_some_and(|other| other.is_headless())) {
+                return;
+            }
+            faults.push(Fault::HeadlessWithoutNames {
+                subdomain: subdomain.unwrap_or_default(),
+                service: service.key.name.clone(),
+            });
+        }
+    }
+
+    fn of_hints(&self, faults: &mut Vec<Fault>) {
+        let Some(plan) = &self.planned.slices else { return };
+        if plan.stats.topology_auto {
+            let types = plan.sub_plans.iter().filter(|sub_plan| sub_plan.stats.is_some());
+            let withheld = types.filter_map(|sub_plan| hint::withheld(plan, sub_plan.address_type)).next();
+            faults
+                .extend(withheld.map(|message| Fault::TopologyHintsWithheld { message: message.to_owned() }));
+            return;
+        }
+        let Some(value) = &self.service.traffic_distribution else { return };
+        if plan.stats.traffic_distribution.is_none() {
+            faults.push(Fault::UnknownTrafficDistribution { value: value.clone() });
+            return;
+        }
+        let published = self.explained.iter().filter(|pod| pod.publication == Publication::Ready);
+        let without_zone = published.filter_map(|pod| {
+            let name = pod.node.as_ref()?;
+            let node = self.objects.nodes.node(name)?;
+            node.zone.is_none().then(|| name.clone())
+        });
+        let nodes: BTreeSet<Text> = without_zone.collect();
+        if !nodes.is_empty() && **value != *"PreferSameNode" {
+            faults.push(Fault::NoZones { nodes: nodes.into_iter().collect() });
+        }
+    }
+
+    /// Slices that were made from pods when the Service selected pods.
+    fn of_left_slices(&self, faults: &mut Vec<Fault>) {
+        let slices = self.objects.slices_of(&self.service.key).iter();
+        let left = slices.filter(|slice| slice.is_managed_by(ENDPOINTSLICE_CONTROLLER));
+        let left: Vec<Text> = left.map(|slice| slice.metadata.name.clone()).collect();
+        if !left.is_empty() {
+            faults.push(Fault::SlicesLeftBehind { slices: left });
+        }
+    }
+
+    /// A Service without a selector: somebody else writes its endpoints.
+    fn without_selector(&self, faults: &mut Vec<Fault>) {
+        let key = &self.service.key;
+        let slices = self.objects.slices_of(key);
+        let endpoints = self.objects.endpoints_of(key);
+        self.of_left_slices(faults);
+        let plan = self.planned.mirroring.as_ref();
+        let cause = plan.and_then(|plan| plan.not_mirrored).filter(|_| endpoints.is_some());
+        let has_addresses = endpoints.is_some_and(|endpoints| !endpoints.subsets.is_empty());
+        if let Some(cause) = cause.filter(|cause| has_addresses && *cause != NotMirrored::Selector) {
+            let others = slices.iter().any(|slice| !slice.is_managed_by(MIRRORING_CONTROLLER));
+            if !others {
+                faults.push(Fault::EndpointsNotMirrored { cause: cause.to_string() });
+            }
+            return;
+        }
+        if endpoints.is_none() && slices.is_empty() {
+            faults.push(Fault::NoSelector);
+            return;
+        }
+        let skipped: Vec<_> = plan
+            .iter()
+            .flat_map(|plan| &plan.verdicts)
+            .filter_map(|one| match &one.verdict {
+                MirrorVerdict::Skipped(reason) => Some((one.address.clone(), reason.to_string())),
+                MirrorVerdict::Mirrored { .. } => None,
+            })
+            .collect();
+        if let Some((_, cause)) = skipped.first() {
+            let cause = cause.clone();
+            let addresses = skipped.into_iter().map(|(address, _)| address).collect();
+            faults.push(Fault::AddressNotMirrored { addresses, cause });
+        }
+        let is_ready = |subset: &EndpointSubset| !subset.addresses.is_empty();
+        let written_ready = endpoints.is_some_and(|endpoints| endpoints.subsets.iter().any(is_ready));
+        if self.counts.ready == 0 && !written_ready {
+            faults.push(Fault::NoAddressesWritten);
+        }
+    }
+
+    fn of_slices(&self, faults: &mut Vec<Fault>) {
+        let slices = self.objects.slices_of(&self.service.key);
+        let due = self.planned.slice_writes().map(Behind::of).reduce(sum).unwrap_or_else(nothing);
+        if !due.is_empty() {
+            faults.push(Fault::SlicesBehind(self.aged(due)));
+        }
+        for slice in slices {
+            let name = slice.metadata.name.clone();
+            match slice.metadata.labels.get(LABEL_MANAGED_BY) {
+                // Whoever writes the endpoints of a Service without a selector need not say so: the API server does not, for
+                // the Service `kubernetes`.
+                None if !self.service.selects_pods() => {}
+                None => faults.push(Fault::UnmanagedSlice { slice: name.clone() }),
+                Some(manager) if is_known(manager, self.options) => {}
+                Some(manager) => {
+                    faults.push(Fault::ForeignSlice { slice: name.clone(), manager: manager.clone() });
+                }
+            }
+            if slice.is_managed_by(&self.options.slices.manager) && !slice.is_owned_by(self.service) {
+                let owner = slice.metadata.owner_references.first();
+                let owner = owner.map(|owner| format!("{} {} ({})", owner.kind, owner.name, owner.uid));
+                faults.push(Fault::WrongOwner { slice: name.clone(), owner });
+            }
+            if slice.metadata.deletion_timestamp.is_some() {
+                let finalizers = slice.metadata.finalizers.clone();
+                faults.push(Fault::SliceTerminating { slice: name, finalizers });
+            }
+        }
+        faults.extend(duplicates(slices));
+    }
+
+    fn of_endpoints(&self, faults: &mut Vec<Fault>) {
+        let (Some(plan), existing) = (&self.planned.endpoints, self.objects.endpoints_of(&self.service.key))
+        else {
+            return;
+        };
+        if let Some(existing) = existing {
+            let manager = existing.metadata.labels.get(LABEL_ENDPOINTS_MANAGED_BY);
+            if manager.is_none_or(|manager| **manager != *ENDPOINT_CONTROLLER) && !plan.is_empty() {
+                let by = self.objects.endpoints_writes.get(&self.service.key).map(|write| write.by.clone());
+                faults.push(Fault::EndpointsWrittenByOthers { by });
+                return;
+            }
+        }
+        let due = Behind::of(&plan.writes);
+        if !due.is_empty() {
+            faults.push(Fault::EndpointsBehind(self.aged(due)));
+        }
+        if plan.truncated {
+            let held = existing.map_or(0, |existing| {
+                existing.subsets.iter().map(|it| it.addresses.len() + it.not_ready_addresses.len()).sum()
+            });
+            let over = |pod: &&kube_endpoint_core_model::PodVerdict| {
+                use kube_endpoint_core_model::{LeftOut, Verdict};
+                matches!(pod.verdict, Verdict::LeftOut(LeftOut::OverCapacity))
+            };
+            let wanted = plan.ready + plan.not_ready + plan.verdicts.iter().filter(over).count();
+            faults.push(Fault::EndpointsTruncated { held, wanted });
+        }
+    }
+
+    /// Adds how old the newest change is.
+    fn aged(&self, due: Behind) -> Behind {
+        let seconds = self.newest.map(|time| age::since(time, self.now));
+        let is_late = seconds.is_none_or(|seconds| seconds > self.options.late_after);
+        Behind { since: self.newest, seconds, is_late, ..due }
+    }
+}
+
+fn nothing() -> Behind {
+    Behind::of::<EndpointSlice>(&Writes::default())
+}
+
+fn sum(one: Behind, other: Behind) -> Behind {
+    Behind {
+        create: one.create + other.create,
+        update: one.update + other.update,
+        delete: one.delete + other.delete,
+        ..one
+    }
+}
+
+fn is_known(manager: &Text, options: &Options) -> bool {
+    **manager == *options.slices.manager
+        || **manager == *MIRRORING_CONTROLLER
+        || **manager == *ENDPOINTSLICE_CONTROLLER
+}
+
+/// Returns the endpoints that several slices with the same ports hold, if there are any.
+fn duplicates(slices: &[Arc<EndpointSlice>]) -> Option<Fault> {
+    use kube_endpoint_core_model::port::PortSet;
+    let mut holders: BTreeMap<(Text, PortSet), Vec<Text>> = BTreeMap::new();
+    for slice in slices.iter().filter(|slice| slice.metadata.deletion_timestamp.is_none()) {
+        let ports = PortSet::new(&slice.ports);
+        let addresses: BTreeSet<&Text> =
+            slice.endpoints.iter().flat_map(|endpoint| &endpoint.addresses).collect();
+        for address in addresses {
+            holders.entry((address.clone(), ports.clone())).or_default().push(slice.metadata.name.clone());
+        }
+    }
+    let several = || holders.iter().filter(|(_, slices)| slices.len() > 1);
+    let (_, slices) = several().next()?;
+    let addresses = several().map(|((address, _), _)| address.clone()).collect();
+    Some(Fault::DuplicateEndpoint { addresses, slices: slices.clone() })
+}

@@ -1,0 +1,64 @@
+//! Why a pod is or is not published for a Service, what is wrong with a Service, and what the controllers would change.
+//!
+//! Everything here is a function of [`Objects`]: the objects of a cluster, or of files. The functions call the plans of the
+//! three controllers, so that what is explained is what is written.
+//!
+//! - [`explain()`] explains one Service, [`explain_pod`] one pod. Each thing that can be wrong has a stable [`Code`],
+//!   a sentence that says what was found, and one that says what to do.
+//! - [`lint()`] lists everything that is wrong with all Services, [`diff()`] what the controllers would change, and
+//!   [`render()`] what they would write if there was nothing yet.
+//! - [`text`] prints all of these for a terminal. All of them serialise, too.
+//!
+//! ```
+//! use kube_endpoint_core_model::ObjectKey;
+//! use kube_endpoint_explain::{Code, Objects, Options, explain};
+//! use serde_json::json;
+//!
+//! let objects = Objects::read([
+//!     json!({"kind": "Service", "metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}}),
+//!     json!({"kind": "Pod", "metadata": {"name": "web-1", "labels": {"app": "wbe"}}}),
+//! ])?;
+//! let topology = objects.topology(0.0);
+//! let now = "2026-01-01T00:00:00Z".parse()?;
+//! let web = ObjectKey::new("default", "web");
+//! let explanation = explain(&objects, &web, &topology, now, None, &Options::default()).expect("the Service is there");
+//! assert_eq!(explanation.verdict.code, Code::PodsNearlyMatch);
+//! assert_eq!(explanation.to_do[0].remedy, r#"Set app to "wbe" in the Service's selector, or to "web" in the labels of the pods"#);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod age;
+mod code;
+mod defaults;
+pub mod details;
+pub mod diff;
+mod explain;
+pub mod explanation;
+mod fault;
+mod faults;
+pub mod finding;
+mod hint;
+pub mod lint;
+mod near;
+mod objects;
+mod planned;
+mod pod;
+mod pod_reason;
+pub mod render;
+mod sarif;
+pub mod text;
+
+pub use code::{Code, Severity, UnknownCode};
+pub use diff::{Change, Diff, FieldChange, Verb, diff};
+pub use explain::{NearService, PodServices, ServiceSays, explain, explain_pod};
+pub use explanation::{Explanation, ServiceVerdict, Status};
+pub use fault::{Behind, Fault};
+pub use finding::Problem;
+pub use hint::HintReason;
+pub use lint::{Lint, LintOptions, LintReport, lint};
+pub use near::{NearMatch, near_matches};
+pub use objects::{ObjectError, Objects};
+pub use planned::{Options, Planned};
+pub use pod::{Place, PodExplanation, Publication};
+pub use pod_reason::{NamedPort, PodReason};
+pub use render::{Rendered, render};

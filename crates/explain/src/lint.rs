@@ -1,0 +1,147 @@
+//! Lint: everything that is wrong with the Services of a cluster, the worst first.
+
+use std::collections::BTreeSet;
+
+use kube_endpoint_core_model::well_known::{
+    ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY, MIRRORING_CONTROLLER,
+};
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Timestamp};
+use kube_endpoint_endpointslice_controller::TopologyState;
+use serde::Serialize;
+
+use crate::finding::{Problem, in_namespace};
+use crate::{Code, Fault, Objects, Options, Severity, explain};
+
+/// One problem of one object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Lint {
+    /// Kind of the object: `Service`, `EndpointSlice` or `Endpoints`.
+    pub kind: &'static str,
+    /// The object.
+    pub object: ObjectKey,
+    /// The code.
+    pub code: Code,
+    /// Name of the code.
+    pub name: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What was found.
+    pub message: String,
+    /// What to do.
+    pub remedy: String,
+    /// Number of pods that it concerns; zero if it concerns the object itself.
+    pub pods: usize,
+}
+
+/// Everything that was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct LintReport {
+    /// The problems, the worst first, then by object.
+    pub problems: Vec<Lint>,
+    /// Number of Services that were looked at.
+    pub services: usize,
+}
+
+impl LintReport {
+    /// Returns the exit code of a program that checks a cluster: 0 if there is no error and no warning, otherwise 1. (2 is
+    /// for a check that failed.)
+    pub fn exit_code(&self) -> u8 {
+        u8::from(self.problems.iter().any(|lint| lint.severity > Severity::Info))
+    }
+}
+
+/// Which problems are reported.
+#[derive(Clone, Debug, Default)]
+pub struct LintOptions {
+    /// Codes that are left out.
+    pub ignore: BTreeSet<Code>,
+    /// Whether those of severity `info` are included.
+    pub include_info: bool,
+}
+
+/// Looks at all Services, and at slices and Endpoints whose Service does not exist.
+pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: &LintOptions) -> LintReport {
+    let topology = objects.topology(options.slices.topology_node_tolerance);
+    let mut problems = Vec::new();
+    for key in objects.services() {
+        problems.extend(of_service(objects, key, &topology, now, options));
+    }
+    problems.extend(of_leftovers(objects, options));
+    problems.retain(|lint| {
+        !lint_options.ignore.contains(&lint.code)
+            && (lint_options.include_info || lint.severity > Severity::Info)
+    });
+    problems.sort_by(|one, two| {
+        two.severity.cmp(&one.severity).then_with(|| (&one.object, one.code).cmp(&(&two.object, two.code)))
+    });
+    LintReport { problems, services: objects.services().count() }
+}
+
+fn of_service(
+    objects: &Objects,
+    key: &ObjectKey,
+    topology: &TopologyState,
+    now: Timestamp,
+    options: &Options,
+) -> impl Iterator<Item = Lint> {
+    let explanation = explain(objects, key, topology, now, None, options);
+    let advice = explanation.map(|explanation| explanation.to_do).unwrap_or_default();
+    advice.into_iter().map(|advice| Lint {
+        kind: "Service",
+        object: key.clone(),
+        code: advice.code,
+        name: advice.code.name(),
+        severity: advice.severity,
+        message: if advice.pods > 0 {
+            format!("{} {}: {}", advice.pods, if advice.pods == 1 { "pod" } else { "pods" }, advice.message)
+        } else {
+            advice.message
+        },
+        remedy: advice.remedy,
+        pods: advice.pods,
+    })
+}
+
+/// Slices and Endpoints that a controller made, and whose Service does not exist.
+fn of_leftovers(objects: &Objects, options: &Options) -> Vec<Lint> {
+    let is_ours = |slice: &EndpointSlice| {
+        let managers = [&*options.slices.manager, ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER];
+        managers.iter().any(|manager| slice.is_managed_by(manager))
+    };
+    let is_from_pods = |endpoints: &Endpoints| {
+        let manager = endpoints.metadata.labels.get(LABEL_ENDPOINTS_MANAGED_BY);
+        manager.is_some_and(|manager| **manager == *ENDPOINT_CONTROLLER)
+    };
+    let of_missing = objects.slices.iter().filter(|(service, _)| objects.service(service).is_none());
+    let slices = of_missing.flat_map(|(service, slices)| slices.iter().map(move |slice| (service, slice)));
+    let slices = slices.filter(|(_, slice)| is_ours(slice)).map(|(service, slice)| {
+        let slice_name = slice.metadata.name.clone();
+        let fault = Fault::OrphanedSlice { slice: slice_name, service: service.name.clone() };
+        of_fault("EndpointSlice", slice.key(), &fault)
+    });
+    let endpoints = objects
+        .endpoints
+        .iter()
+        .filter(|(key, endpoints)| objects.service(key).is_none() && is_from_pods(endpoints));
+    let endpoints = endpoints.map(|(key, _)| {
+        of_fault("Endpoints", key.clone(), &Fault::OrphanedEndpoints { endpoints: key.clone() })
+    });
+    slices.chain(endpoints).collect()
+}
+
+fn of_fault(kind: &'static str, object: ObjectKey, fault: &Fault) -> Lint {
+    Lint {
+        kind,
+        code: fault.code(),
+        name: fault.code().name(),
+        severity: fault.severity(),
+        message: fault.to_string(),
+        remedy: in_namespace(&fault.remedy(), &object.namespace),
+        pods: 0,
+        object,
+    }
+}

@@ -1,0 +1,311 @@
+//! The objects that explanations read, from a cluster or from files, indexed by the Services that they belong to.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use kube_endpoint_core_model::{
+    EndpointSlice, Endpoints, Intern, Interner, Node, ObjectKey, Pod, Service, StringMap, Text, Timestamp,
+};
+use kube_endpoint_endpointslice_controller::TopologyState;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::defaults;
+use crate::details::{self, LastWrite, PodDetails, RecentEvent};
+
+/// Why an object cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObjectError {
+    /// It has no kind.
+    #[error("an object has no `kind`; expected one of Kubernetes' objects, or a List of them")]
+    NoKind,
+    /// A field is not as the API defines it.
+    #[error("{kind} {name:?}: {source}")]
+    Invalid {
+        /// Kind of the object.
+        kind: String,
+        /// Its name, or empty.
+        name: String,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+}
+
+/// Objects of a cluster, or of a part of it.
+#[derive(Clone, Debug, Default)]
+pub struct Objects {
+    pub(crate) services: BTreeMap<ObjectKey, Arc<Service>>,
+    pub(crate) pods: BTreeMap<ObjectKey, Arc<Pod>>,
+    pub(crate) pod_details: HashMap<ObjectKey, PodDetails>,
+    pub(crate) nodes: BTreeMap<Text, Arc<Node>>,
+    /// Slices by the Service that their label names.
+    pub(crate) slices: BTreeMap<ObjectKey, Vec<Arc<EndpointSlice>>>,
+    pub(crate) endpoints: BTreeMap<ObjectKey, Arc<Endpoints>>,
+    /// When slices and Endpoints were written last.
+    pub(crate) slice_writes: HashMap<ObjectKey, LastWrite>,
+    pub(crate) endpoints_writes: HashMap<ObjectKey, LastWrite>,
+    pub(crate) pods_created: HashMap<ObjectKey, Timestamp>,
+    /// Events about Services.
+    pub(crate) events: HashMap<ObjectKey, Vec<RecentEvent>>,
+    /// Pods by namespace and label.
+    by_label: HashMap<(Text, Text, Text), Vec<Arc<Pod>>>,
+    repeated: Repeated,
+}
+
+/// What many objects repeat. A copy of the objects begins without it.
+#[derive(Debug, Default)]
+struct Repeated(Interner);
+
+impl Clone for Repeated {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl Objects {
+    /// No objects.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads objects, or Lists of them. An object without a namespace is in the namespace `default`, and one without a
+    /// version gets the defaults of the API server for the fields that the plans read. A later object replaces an earlier one of the same key.
+    ///
+    /// # Errors
+    ///
+    /// The first object that cannot be read.
+    pub fn read(objects: impl IntoIterator<Item = Value>) -> Result<Self, ObjectError> {
+        let mut all = Self::new();
+        for object in objects {
+            all.add(object)?;
+        }
+        Ok(all)
+    }
+
+    /// Adds an object or a List. Kinds that no explanation reads are skipped.
+    ///
+    /// # Errors
+    ///
+    /// The first object that cannot be read.
+    pub fn add(&mut self, mut object: Value) -> Result<(), ObjectError> {
+        let kind = object["kind"].as_str().ok_or(ObjectError::NoKind)?.to_owned();
+        if let Some(item_kind) = kind.strip_suffix("List") {
+            let Value::Array(items) = object["items"].take() else { return Ok(()) };
+            for mut item in items {
+                if item["kind"].is_null() && !item_kind.is_empty() {
+                    item["kind"] = item_kind.into();
+                }
+                self.add(item)?;
+            }
+            return Ok(());
+        }
+        defaults::set(&mut object, &kind);
+        match &*kind {
+            "Service" => self.add_service(view(&object, &kind)?),
+            "Pod" => {
+                let mut pod: Pod = view(&object, &kind)?;
+                pod.intern(&mut self.repeated.0);
+                let created =
+                    object["metadata"]["creationTimestamp"].as_str().and_then(|time| time.parse().ok());
+                self.pods_created.extend(created.map(|time| (pod.key.clone(), time)));
+                // Nothing is said about the conditions of a pod that is ready.
+                let details = if pod.is_ready() { None } else { Some(view(&object, &kind)?) };
+                self.add_pod(Arc::new(pod), details);
+            }
+            "Node" => self.add_node(Arc::new(view(&object, &kind)?)),
+            "EndpointSlice" => {
+                let last_write = details::last_write(&object);
+                let mut slice: EndpointSlice = view(&object, &kind)?;
+                slice.intern(&mut self.repeated.0);
+                self.add_slice(Arc::new(slice), last_write);
+            }
+            "Endpoints" => {
+                let last_write = details::last_write(&object);
+                let mut endpoints: Endpoints = view(&object, &kind)?;
+                endpoints.intern(&mut self.repeated.0);
+                self.add_endpoints(endpoints, last_write);
+            }
+            "Event" => {
+                let (about, key, event) =
+                    details::event(&object).map_err(|source| invalid(&object, &kind, source))?;
+                if *about == *"Service" {
+                    self.events.entry(key).or_default().push(event);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Adds a Service.
+    pub fn add_service(&mut self, service: Service) {
+        self.services.insert(service.key.clone(), Arc::new(service));
+    }
+
+    /// Adds a pod, and what is known beyond its view.
+    pub fn add_pod(&mut self, pod: Arc<Pod>, details: Option<PodDetails>) {
+        if let Some(old) = self.pods.insert(pod.key.clone(), Arc::clone(&pod)) {
+            for (label, value) in old.labels.iter() {
+                let key = (old.key.namespace.clone(), label.clone(), value.clone());
+                if let Some(pods) = self.by_label.get_mut(&key) {
+                    pods.retain(|other| other.key != old.key);
+                }
+            }
+        }
+        for (label, value) in pod.labels.iter() {
+            let key = (pod.key.namespace.clone(), label.clone(), value.clone());
+            self.by_label.entry(key).or_default().push(Arc::clone(&pod));
+        }
+        self.pod_details.remove(&pod.key);
+        self.pod_details.extend(details.map(|details| (pod.key.clone(), details)));
+    }
+
+    /// Adds a node.
+    pub fn add_node(&mut self, node: Arc<Node>) {
+        self.nodes.insert(node.name.clone(), node);
+    }
+
+    /// Adds a slice, and who wrote it last. A slice without the label with the Service's name is skipped.
+    pub fn add_slice(&mut self, slice: Arc<EndpointSlice>, last_write: Option<LastWrite>) {
+        let key = slice.key();
+        self.slice_writes.extend(last_write.map(|write| (key.clone(), write)));
+        let Some(service) = slice.service_key() else { return };
+        let slices = self.slices.entry(service).or_default();
+        slices.retain(|other| other.metadata.name != key.name);
+        let at = slices.partition_point(|other| other.metadata.name < key.name);
+        slices.insert(at, slice);
+    }
+
+    /// Adds Endpoints, and who wrote them last.
+    pub fn add_endpoints(&mut self, endpoints: Endpoints, last_write: Option<LastWrite>) {
+        let key = endpoints.key();
+        self.endpoints_writes.extend(last_write.map(|write| (key.clone(), write)));
+        self.endpoints.insert(key, Arc::new(endpoints));
+    }
+
+    /// Returns the keys of all Services, sorted.
+    pub fn services(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.services.keys()
+    }
+
+    /// Returns a Service.
+    pub fn service(&self, key: &ObjectKey) -> Option<&Arc<Service>> {
+        self.services.get(key)
+    }
+
+    /// Returns a pod.
+    pub fn pod(&self, key: &ObjectKey) -> Option<&Arc<Pod>> {
+        self.pods.get(key)
+    }
+
+    /// Returns the pods that a selector of a namespace selects, sorted by name. Looks only at the pods that have the rarest
+    /// of its labels.
+    pub fn selected(&self, namespace: &Text, selector: &StringMap) -> Vec<Arc<Pod>> {
+        if selector.is_empty() {
+            return self.pods_of(namespace).cloned().collect();
+        }
+        let with_label = |(label, value): (&Text, &Text)| {
+            let key = (namespace.clone(), label.clone(), value.clone());
+            self.by_label.get(&key).map_or(&[][..], Vec::as_slice)
+        };
+        let rarest = selector.iter().map(with_label).min_by_key(|pods| pods.len()).unwrap_or_default();
+        let mut pods: Vec<Arc<Pod>> =
+            rarest.iter().filter(|pod| selector.selects(&pod.labels)).cloned().collect();
+        pods.sort_by(|one, other| one.key.name.cmp(&other.key.name));
+        pods
+    }
+
+    /// Returns the pods of a namespace, sorted by name.
+    pub fn pods_of(&self, namespace: &Text) -> impl Iterator<Item = &Arc<Pod>> {
+        let first = ObjectKey { namespace: namespace.clone(), name: "".into() };
+        self.pods.range(first..).map(|(_, pod)| pod).take_while(move |pod| pod.key.namespace == *namespace)
+    }
+
+    /// Returns how the CPU of all nodes is spread over zones. `tolerance` is the share of nodes that may lack zone or CPU.
+    pub fn topology(&self, tolerance: f64) -> TopologyState {
+        TopologyState::from_nodes(self.nodes.values().map(|node| &**node), tolerance)
+    }
+
+    /// Returns the slices that are labelled with a Service's name, sorted by name.
+    pub fn slices_of(&self, service: &ObjectKey) -> &[Arc<EndpointSlice>] {
+        self.slices.get(service).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the Endpoints of a name.
+    pub fn endpoints_of(&self, key: &ObjectKey) -> Option<&Endpoints> {
+        self.endpoints.get(key).map(|endpoints| &**endpoints)
+    }
+}
+
+/// Reads a view of an object.
+fn view<T: DeserializeOwned>(object: &Value, kind: &str) -> Result<T, ObjectError> {
+    T::deserialize(object).map_err(|source| invalid(object, kind, source))
+}
+
+fn invalid(object: &Value, kind: &str, source: serde_json::Error) -> ObjectError {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    ObjectError::Invalid { kind: kind.to_owned(), name, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(name: &str, labels: &Value) -> Value {
+        json!({"kind": "Pod", "metadata": {"name": name, "labels": labels}})
+    }
+
+    fn names(pods: &[Arc<Pod>]) -> Vec<&str> {
+        pods.iter().map(|pod| &*pod.key.name).collect()
+    }
+
+    #[test]
+    fn pods_are_selected_by_all_labels() {
+        let objects = Objects::read([
+            pod("b", &json!({"app": "web", "tier": "x"})),
+            pod("a", &json!({"app": "web", "tier": "x"})),
+            pod("c", &json!({"app": "web"})),
+            json!({"kind": "Pod", "metadata": {"name": "d", "namespace": "other", "labels": {"app": "web", "tier": "x"}}}),
+        ])
+        .unwrap();
+        let check = |selector: &[(&str, &str)], want: &[&str]| {
+            let selector = selector.iter().copied().collect();
+            assert_eq!(names(&objects.selected(&"default".into(), &selector)), want);
+        };
+        check(&[("app", "web"), ("tier", "x")], &["a", "b"]);
+        check(&[("app", "web")], &["a", "b", "c"]);
+        check(&[("app", "api")], &[]);
+        check(&[], &["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_later_pod_replaces_an_earlier_one() {
+        let objects =
+            Objects::read([pod("a", &json!({"app": "web"})), pod("a", &json!({"app": "api"}))]).unwrap();
+        let selector = [("app", "web")].into_iter().collect();
+        assert_eq!(names(&objects.selected(&"default".into(), &selector)), [""; 0]);
+    }
+
+    #[test]
+    fn lists_are_read_and_other_kinds_are_skipped() {
+        let objects = Objects::read([
+            json!({"kind": "PodList", "items": [{"metadata": {"name": "a"}}]}),
+            json!({"kind": "List", "items": [{"kind": "Node", "metadata": {"name": "n"}}, {"kind": "Deployment"}]}),
+        ])
+        .unwrap();
+        assert!(objects.pod(&ObjectKey::new("default", "a")).is_some());
+        assert!(objects.nodes.contains_key("n"));
+    }
+
+    #[test]
+    fn errors_name_the_object_and_the_field() {
+        let error = |object| Objects::read([object]).unwrap_err().to_string();
+        insta::assert_snapshot!(error(json!({"metadata": {}})), @"an object has no `kind`; expected one of Kubernetes' objects, or a List of them");
+        insta::assert_snapshot!(
+            error(json!({"kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": 5}})),
+            @r#"Service "web": invalid type: integer `5`, expected a sequence"#
+        );
+    }
+}

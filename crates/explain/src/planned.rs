@@ -1,0 +1,185 @@
+//! What the controllers would write for one Service: their plans, called with the objects at hand.
+
+use std::sync::Arc;
+
+use kube_endpoint_core_model::repack::{repack, same_but_versions};
+use kube_endpoint_core_model::well_known::{ANNOTATION_TRIGGER_TIME, MIRRORING_CONTROLLER};
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Pod, Service, Timestamp, Writes};
+use kube_endpoint_endpoints_controller as endpoints;
+use kube_endpoint_endpointslice_controller as slices;
+use kube_endpoint_endpointslice_controller::TopologyState;
+use kube_endpoint_mirroring as mirroring;
+
+use crate::Objects;
+
+/// Options of the controllers whose writes are explained, and limits of the explanation.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Options of the endpointslice controller.
+    pub slices: slices::PlanOptions,
+    /// Options of the endpoints controller.
+    pub endpoints: endpoints::PlanOptions,
+    /// Options of the mirroring controller.
+    pub mirroring: mirroring::PlanOptions,
+    /// Seconds after which a change that is not published is late: it is a fault, and not just under way.
+    pub late_after: i64,
+    /// Whether the objects contain the slices and Endpoints of the cluster. Without them, nothing is compared with them.
+    pub outputs_known: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            slices: slices::PlanOptions::default(),
+            endpoints: endpoints::PlanOptions::default(),
+            mirroring: mirroring::PlanOptions::default(),
+            late_after: 30,
+            outputs_known: true,
+        }
+    }
+}
+
+impl Options {
+    /// Returns the options with which objects are written whenever Kubernetes' own controllers write them.
+    pub fn upstream() -> Self {
+        Self {
+            slices: slices::PlanOptions::default().with_safe_write_order(false),
+            endpoints: endpoints::PlanOptions::upstream(),
+            ..Self::default()
+        }
+    }
+
+    /// Sets [`outputs_known`](Self::outputs_known).
+    pub fn with_outputs_known(self, outputs_known: bool) -> Self {
+        Self { outputs_known, ..self }
+    }
+}
+
+/// The plans of the controllers that write for a Service.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Planned {
+    /// The plan of its slices, if it selects pods.
+    pub slices: Option<slices::Plan>,
+    /// The plan of its Endpoints, if it selects pods.
+    pub endpoints: Option<endpoints::Plan>,
+    /// The plan of the slices that mirror its Endpoints.
+    pub mirroring: Option<mirroring::Plan>,
+}
+
+impl Planned {
+    /// Plans for one name: the Service, its Endpoints, or both may exist.
+    pub fn new(objects: &Objects, key: &ObjectKey, topology: &TopologyState, options: &Options) -> Self {
+        let service = objects.service(key).map(|service| &**service);
+        let pods = service.map(|service| pods_of(objects, service)).unwrap_or_default();
+        Self::with_pods(objects, key, &pods, topology, options)
+    }
+
+    pub(crate) fn with_pods(
+        objects: &Objects,
+        key: &ObjectKey,
+        pods: &[Arc<Pod>],
+        topology: &TopologyState,
+        options: &Options,
+    ) -> Self {
+        let service = objects.service(key).map(|service| &**service);
+        let selecting = service.filter(|service| service.selects_pods());
+        let existing = objects.endpoints_of(key);
+        let managed_by = |manager: &str| -> Vec<Arc<EndpointSlice>> {
+            let ours = |slice: &&Arc<EndpointSlice>| {
+                slice.is_managed_by(manager) && slice.metadata.deletion_timestamp.is_none()
+            };
+            objects.slices_of(key).iter().filter(ours).cloned().collect()
+        };
+        let mirrored = managed_by(MIRRORING_CONTROLLER);
+        Self {
+            slices: selecting.map(|service| {
+                let existing = managed_by(&options.slices.manager);
+                slices::plan(
+                    &slices::PlanInputs::new(service, pods, &objects.nodes)
+                        .with_existing_slices(&existing)
+                        .with_options(&options.slices)
+                        .with_topology(topology),
+                )
+            }),
+            endpoints: selecting.map(|service| {
+                let mut plan = endpoints::plan(
+                    &endpoints::PlanInputs::new(service, pods)
+                        .with_existing(existing)
+                        .with_options(&options.endpoints),
+                );
+                // With upstream's options some objects are written at each sync.
+                plan.writes.update.retain(|new| existing.is_none_or(|old| differ(old, new)));
+                plan
+            }),
+            mirroring: (existing.is_some() || !mirrored.is_empty()).then(|| {
+                mirroring::plan(
+                    &mirroring::PlanInputs::new(service, existing)
+                        .with_existing_slices(&mirrored)
+                        .with_options(&options.mirroring),
+                )
+            }),
+        }
+    }
+
+    /// Returns the writes to slices, of each controller and address type.
+    pub fn slice_writes(&self) -> impl Iterator<Item = &Writes<EndpointSlice>> {
+        let planned = self.slices.iter().flat_map(|plan| &plan.sub_plans).map(|sub_plan| &sub_plan.writes);
+        planned.chain(self.mirroring.iter().map(|plan| &plan.writes))
+    }
+
+    /// Returns the writes to Endpoints.
+    pub fn endpoints_writes(&self) -> impl Iterator<Item = &Writes<Endpoints>> {
+        self.endpoints.iter().map(|plan| &plan.writes)
+    }
+}
+
+/// Returns true if two versions of Endpoints differ in more than the trigger time.
+fn differ(old: &Endpoints, new: &Endpoints) -> bool {
+    let annotations = |endpoints: &Endpoints| endpoints.metadata.annotations.without(ANNOTATION_TRIGGER_TIME);
+    old.metadata.labels != new.metadata.labels
+        || annotations(old) != annotations(new)
+        || !same_but_versions(&repack(&old.subsets), &repack(&new.subsets))
+}
+
+/// Returns the pods that a Service selects, sorted by name; none if it makes no endpoints from pods.
+pub(crate) fn pods_of(objects: &Objects, service: &Service) -> Vec<Arc<Pod>> {
+    let selector = service.selector.as_ref().filter(|_| service.selects_pods());
+    selector.map(|selector| objects.selected(&service.key.namespace, selector)).unwrap_or_default()
+}
+
+/// Returns the time of the newest change that should be published: of the Service, or of the readiness, creation or deletion
+/// of one of its pods.
+pub(crate) fn newest_change(objects: &Objects, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
+    let of_pod = |pod: &Arc<Pod>| {
+        let ready = pod.ready.and_then(|ready| ready.last_transition);
+        ready.max(objects.pods_created.get(&pod.key).copied())
+    };
+    pods.iter().map(of_pod).max().flatten().max(service.creation_timestamp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// Upstream's controller writes such Endpoints again at each sync, because the Service has a label that the controller sets
+    /// itself.
+    #[test]
+    fn a_write_that_changes_nothing_is_left_out() {
+        let service = json!({"kind": "Service", "metadata": {"name": "web", "resourceVersion": "1",
+                "labels": {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}},
+            "spec": {"clusterIP": "10.96.0.10", "ipFamilies": ["IPv4"], "selector": {"app": "web"},
+                "ports": [{"port": 80, "targetPort": 80, "protocol": "TCP"}]}});
+        let endpoints = |labels: serde_json::Value| json!({"kind": "Endpoints", "metadata": {"name": "web", "resourceVersion": "2", "labels": labels}});
+        let check = |labels: serde_json::Value, want: usize| {
+            let objects = Objects::read([service.clone(), endpoints(labels)]).unwrap();
+            let key = ObjectKey::new("default", "web");
+            let planned = Planned::new(&objects, &key, &objects.topology(0.0), &Options::upstream());
+            assert_eq!(planned.endpoints.unwrap().writes.update.len(), want);
+        };
+        check(json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"}), 0);
+        check(json!({}), 1);
+    }
+}

@@ -1,0 +1,289 @@
+//! One pod of a Service: its verdict by the plans, the first reason against it, and the slices that hold it.
+
+use std::net::IpAddr;
+
+use kube_endpoint_core_model::service::{ServicePort, TargetPort};
+use kube_endpoint_core_model::{LeftOut, Node, Pod, Service, Text, Verdict, address};
+use serde::{Serialize, Serializer};
+
+use crate::details::PodDetails;
+use crate::finding::{self, Problem};
+use crate::hint::HintReason;
+use crate::pod_reason::{NamedPort, PodReason};
+use crate::{Code, Severity};
+
+/// What a Service's clients see of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Publication {
+    /// It receives traffic.
+    Ready,
+    /// It is listed, but receives no new traffic.
+    NotReady,
+    /// It is not listed, or under none of the Service's ports.
+    LeftOut,
+}
+
+/// One pod of a Service.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct PodExplanation {
+    /// Name of the pod.
+    pub name: Text,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Its node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<Text>,
+    /// Its named ports.
+    pub ports: Vec<NamedPort>,
+    /// What clients should see of it.
+    pub publication: Publication,
+    /// The first reason why it receives no traffic, or not all of it; none if nothing is wrong.
+    #[serde(serialize_with = "serialize_reason", skip_serializing_if = "Option::is_none")]
+    pub reason: Option<PodReason>,
+    /// The slices that hold it now.
+    pub places: Vec<Place>,
+}
+
+impl PodExplanation {
+    /// Returns true if a slice holds one of its addresses as ready.
+    pub fn is_held_as_ready(&self) -> bool {
+        let is_its_own = |address: &Text| {
+            self.addresses.iter().any(|own| address::parse_sloppy(address).is_some_and(|held| held == *own))
+        };
+        self.places.iter().any(|place| place.ready && place.addresses.iter().any(is_its_own))
+    }
+
+    /// Returns the code of the reason, or [`Code::Published`].
+    pub fn code(&self) -> Code {
+        self.reason.as_ref().map_or(Code::Published, Problem::code)
+    }
+
+    /// Returns the severity of the reason.
+    pub fn severity(&self) -> Severity {
+        self.reason.as_ref().map_or(Severity::Info, Problem::severity)
+    }
+}
+
+fn serialize_reason<S: Serializer>(reason: &Option<PodReason>, serializer: S) -> Result<S::Ok, S::Error> {
+    match reason {
+        Some(reason) => finding::serialize(reason, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// An endpoint of a slice that stands for a pod.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Place {
+    /// Name of the slice.
+    pub slice: Text,
+    /// The endpoint's addresses.
+    pub addresses: Vec<Text>,
+    /// The condition `ready`.
+    pub ready: bool,
+    /// The endpoint's zone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<Text>,
+    /// The zones whose clients should use it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub for_zones: Vec<Text>,
+    /// The nodes whose clients should use it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub for_nodes: Vec<Text>,
+    /// Why it has these hints, or none.
+    pub hint: HintReason,
+}
+
+/// What the reason of a pod depends on.
+pub(crate) struct Judged<'a> {
+    pub(crate) service: &'a Service,
+    pub(crate) pod: &'a Pod,
+    pub(crate) details: Option<&'a PodDetails>,
+    pub(crate) node: Option<&'a Node>,
+    /// The verdict of the plan for slices.
+    pub(crate) in_slices: &'a Verdict,
+    /// The verdict of the plan for Endpoints.
+    pub(crate) in_endpoints: Option<&'a Verdict>,
+}
+
+impl Judged<'_> {
+    /// Returns what clients see of the pod, and the first reason against it.
+    pub(crate) fn judge(&self) -> (Publication, Option<PodReason>) {
+        match self.in_slices {
+            Verdict::LeftOut(reason) => (Publication::LeftOut, Some(self.left_out(reason))),
+            Verdict::Published { ready, serving, terminating, missing_ports } => {
+                if let Some(reason) = self.ports_not_found(missing_ports) {
+                    let all = reason.code() != Code::SomePortsNotFound;
+                    let publication = match (all, ready) {
+                        (true, _) => Publication::LeftOut,
+                        (false, true) => Publication::Ready,
+                        (false, false) => Publication::NotReady,
+                    };
+                    if all || *ready {
+                        return (publication, Some(reason));
+                    }
+                }
+                if self.service.ports.is_empty() && !self.service.is_headless() {
+                    return (Publication::LeftOut, Some(PodReason::NoServicePorts));
+                }
+                if !ready {
+                    return (Publication::NotReady, Some(self.not_ready(*serving, *terminating)));
+                }
+                let families = self.service.ip_families.iter();
+                let missing = families.filter(|family| self.pod.addresses(**family).next().is_none());
+                let missing: Vec<_> = missing.copied().collect();
+                let reason = if !missing.is_empty() {
+                    Some(PodReason::SomeFamiliesMissing { missing, has: self.pod.pod_ips.to_vec() })
+                } else if !serving {
+                    Some(PodReason::PublishedNotReady { since: self.not_ready_since() })
+                } else if matches!(self.in_endpoints, Some(Verdict::LeftOut(LeftOut::OverCapacity))) {
+                    Some(PodReason::OverCapacity)
+                } else {
+                    None
+                };
+                (Publication::Ready, reason)
+            }
+        }
+    }
+
+    fn left_out(&self, reason: &LeftOut) -> PodReason {
+        match reason {
+            LeftOut::Terminal => PodReason::PodFinished,
+            LeftOut::NoAddress => self.no_address(),
+            LeftOut::Terminating => {
+                PodReason::PodTerminating { until: self.pod.deletion_timestamp, serving: self.pod.is_ready() }
+            }
+            LeftOut::NodeNotFound { node } if node.is_empty() => self.not_scheduled(),
+            LeftOut::NodeNotFound { node } => PodReason::NodeNotFound { node: node.clone() },
+            LeftOut::InvalidAddress { address } => PodReason::InvalidAddress { address: address.clone() },
+            LeftOut::NoAddressOfFamily { family } => {
+                PodReason::NoAddressOfFamily { family: *family, has: self.pod.pod_ips.to_vec() }
+            }
+            LeftOut::OverCapacity => PodReason::OverCapacity,
+            // The plan for slices has no such verdict: it names the ports that are missing.
+            _ => PodReason::PortNameNotFound { wanted: self.wanted(|_| true), has: ports_of(self.pod) },
+        }
+    }
+
+    fn no_address(&self) -> PodReason {
+        if self.pod.node_name.is_none() {
+            return self.not_scheduled();
+        }
+        self.not_running().unwrap_or(PodReason::NoAddress)
+    }
+
+    fn not_scheduled(&self) -> PodReason {
+        let scheduled = self.details.and_then(|details| details.condition("PodScheduled"));
+        PodReason::NotScheduled {
+            message: scheduled.map(|condition| condition.message.clone()).unwrap_or_default(),
+            since: scheduled.and_then(|condition| condition.last_transition_time),
+        }
+    }
+
+    /// Returns the first container that does not run.
+    fn not_running(&self) -> Option<PodReason> {
+        let stopped = |container: &crate::details::ContainerState| {
+            let (why, message) = container.stopped.clone().filter(|_| !container.ready)?;
+            Some(PodReason::ContainerNotRunning {
+                container: container.name.clone(),
+                why,
+                message,
+                restarts: container.restarts,
+            })
+        };
+        self.details?.containers.iter().find_map(stopped)
+    }
+
+    /// Returns why a pod that is published is not ready.
+    fn not_ready(&self, serving: bool, terminating: bool) -> PodReason {
+        if terminating {
+            return PodReason::PodTerminating { until: self.pod.deletion_timestamp, serving };
+        }
+        if self.pod.ready.is_none() {
+            return self.not_running().unwrap_or(PodReason::ReadinessUnknown);
+        }
+        let since = self.not_ready_since();
+        let ready = self.details.and_then(|details| details.condition("Ready"));
+        let not_ready = PodReason::NotReady {
+            why: ready.map(|condition| condition.reason.clone()).unwrap_or_default(),
+            message: ready.map(|condition| condition.message.clone()).unwrap_or_default(),
+            since,
+        };
+        let containers = self.containers_not_ready();
+        let gate = || self.gate_not_met();
+        let node = self.node.filter(|node| !node.ready);
+        let node = node.map(|node| PodReason::NodeNotReady { node: node.name.clone(), since });
+        containers.or_else(gate).or(node).unwrap_or(not_ready)
+    }
+
+    fn containers_not_ready(&self) -> Option<PodReason> {
+        let details = self.details?;
+        let condition =
+            details.condition("ContainersReady").filter(|condition| *condition.status != *"True")?;
+        let running = details.containers.iter().filter(|container| !container.ready);
+        Some(self.not_running().unwrap_or_else(|| PodReason::ContainerNotReady {
+            containers: running.map(|container| container.name.clone()).collect(),
+            since: condition.last_transition_time,
+        }))
+    }
+
+    fn gate_not_met(&self) -> Option<PodReason> {
+        let details = self.details?;
+        details.readiness_gates.iter().find_map(|gate| {
+            let condition = details.condition(gate);
+            let is_met = condition.is_some_and(|condition| *condition.status == *"True");
+            (!is_met).then(|| PodReason::ReadinessGateNotMet {
+                gate: gate.clone(),
+                status: condition.map(|condition| condition.status.clone()),
+                since: condition.and_then(|condition| condition.last_transition_time),
+            })
+        })
+    }
+
+    fn not_ready_since(&self) -> Option<kube_endpoint_core_model::Timestamp> {
+        self.pod.ready.filter(|ready| !ready.is_true).and_then(|ready| ready.last_transition)
+    }
+
+    /// Returns the reason of a pod that lacks ports of the Service, of which the plan gives the names.
+    fn ports_not_found(&self, missing: &[Text]) -> Option<PodReason> {
+        if missing.is_empty() {
+            return None;
+        }
+        let wanted = self.wanted(|port| missing.contains(&port.name));
+        let has = ports_of(self.pod);
+        if missing.len() < self.service.ports.len() {
+            return Some(PodReason::SomePortsNotFound { wanted, has });
+        }
+        let other = wanted.iter().find_map(|wanted| {
+            let same_name = has.iter().find(|port| port.name == wanted.name)?;
+            Some(PodReason::PortProtocolDiffers { wanted: wanted.clone(), has: same_name.clone() })
+        });
+        Some(other.unwrap_or(PodReason::PortNameNotFound { wanted, has }))
+    }
+
+    /// Returns the ports that the Service asks for by name.
+    fn wanted(&self, mut filter: impl FnMut(&ServicePort) -> bool) -> Vec<NamedPort> {
+        let ports = self.service.ports.iter().filter(|port| filter(port));
+        let named = ports.filter_map(|port| match &port.target_port {
+            TargetPort::Name(name) => {
+                Some(NamedPort { name: name.clone(), protocol: port.protocol.clone(), port: None })
+            }
+            TargetPort::Number(_) => None,
+        });
+        named.collect()
+    }
+}
+
+/// Returns the named ports of a pod.
+pub(crate) fn ports_of(pod: &Pod) -> Vec<NamedPort> {
+    let port = |port: &kube_endpoint_core_model::pod::ContainerPort| NamedPort {
+        name: port.name.clone(),
+        protocol: port.protocol.clone(),
+        port: Some(port.container_port),
+    };
+    pod.ports.iter().map(port).collect()
+}

@@ -1,0 +1,220 @@
+//! What is said about each reason, and what to do.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use super::{NamedPort, PodReason};
+use crate::Code;
+use crate::finding::Problem;
+
+impl fmt::Display for NamedPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.port {
+            Some(port) => write!(f, "{}={port}/{}", self.name, self.protocol),
+            None => write!(f, "{:?} ({})", self.name, self.protocol),
+        }
+    }
+}
+
+fn list(ports: &[NamedPort]) -> String {
+    let texts: Vec<String> = ports.iter().map(NamedPort::to_string).collect();
+    if texts.is_empty() { "no named ports".to_owned() } else { texts.join(", ") }
+}
+
+/// Appends a reason and a message as they were reported, if there are any.
+fn reported(f: &mut fmt::Formatter<'_>, why: &str, message: &str) -> fmt::Result {
+    match (why, message) {
+        ("", "") => Ok(()),
+        (text, "") | ("", text) => write!(f, ": {}", text.trim_end_matches('.')),
+        (why, message) => write!(f, ": {why}, {}", message.trim_end_matches('.')),
+    }
+}
+
+impl fmt::Display for PodReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PodFinished => f.write_str("the pod has ended for good (phase Succeeded or Failed)"),
+            Self::NoAddress => f.write_str("the pod has no IP address yet"),
+            Self::PortNameNotFound { wanted, has } | Self::SomePortsNotFound { wanted, has } => {
+                write!(f, "no container port named {}; the pod has {}", list(wanted), list(has))
+            }
+            Self::PodTerminating { serving, .. } => {
+                f.write_str("the pod is being deleted")?;
+                f.write_str(if *serving { " and finishes its requests" } else { "" })
+            }
+            Self::NodeNotFound { node } => write!(f, "the pod's node {node:?} does not exist"),
+            Self::InvalidAddress { address } => {
+                write!(f, "the pod's address {address:?} is not an IP address")
+            }
+            Self::NoAddressOfFamily { family, has } => {
+                let has: Vec<String> = has.iter().map(IpAddr::to_string).collect();
+                write!(f, "the pod has no {family:?} address, only {}", has.join(", "))
+            }
+            Self::NotReady { why, message, .. } => {
+                f.write_str("the condition Ready is not true")?;
+                reported(f, why, message)
+            }
+            Self::ReadinessGateNotMet { gate, status, .. } => match status {
+                Some(status) => write!(f, "readiness gate {gate} is {status}"),
+                None => write!(f, "readiness gate {gate} has no condition: nobody has reported on it"),
+            },
+            Self::ContainerNotReady { containers, .. } => match containers.as_slice() {
+                [] => f.write_str("not all containers are ready"),
+                [one] => write!(f, "container {one} runs but is not ready: its readiness probe fails"),
+                more => {
+                    write!(
+                        f,
+                        "containers {} run but are not ready: their readiness probes fail",
+                        more.join(", ")
+                    )
+                }
+            },
+            Self::ContainerNotRunning { container, why, message, restarts } => {
+                write!(f, "container {container} does not run")?;
+                reported(f, why, message)?;
+                if *restarts > 0 { write!(f, " (restarted {restarts} times)") } else { Ok(()) }
+            }
+            Self::NodeNotReady { node, .. } => {
+                write!(f, "the pod's node {node} is not ready, so the pod was marked not ready")
+            }
+            Self::NotScheduled { message, .. } => {
+                f.write_str("the pod is bound to no node")?;
+                reported(f, "", message)
+            }
+            Self::PortProtocolDiffers { wanted, has } => {
+                write!(
+                    f,
+                    "the container port {} is {}, and the Service asks for {}",
+                    wanted.name, has.protocol, wanted.protocol
+                )
+            }
+            Self::OverCapacity => f.write_str("the Endpoints object holds as many addresses as it may"),
+            Self::ReadinessUnknown => {
+                f.write_str("the pod has no Ready condition: no kubelet has reported on it")
+            }
+            Self::SomeFamiliesMissing { missing, has } => {
+                let has: Vec<String> = has.iter().map(IpAddr::to_string).collect();
+                let missing: Vec<String> = missing.iter().map(|family| format!("{family:?}")).collect();
+                write!(f, "the pod has no {} address, only {}", missing.join(" or "), has.join(", "))
+            }
+            Self::NotWritten => f.write_str("the pod should receive traffic, and no slice holds it as ready"),
+            Self::NoServicePorts => f.write_str("the Service has no ports"),
+            Self::PublishedNotReady { .. } => {
+                f.write_str("the pod is not ready, and publishNotReadyAddresses publishes it nevertheless")
+            }
+        }
+    }
+}
+
+impl Problem for PodReason {
+    fn code(&self) -> Code {
+        match self {
+            Self::PodFinished => Code::PodFinished,
+            Self::NoAddress => Code::NoAddress,
+            Self::PortNameNotFound { .. } => Code::PortNameNotFound,
+            Self::PodTerminating { .. } => Code::PodTerminating,
+            Self::NodeNotFound { .. } => Code::NodeNotFound,
+            Self::InvalidAddress { .. } => Code::InvalidAddress,
+            Self::NoAddressOfFamily { .. } => Code::NoAddressOfFamily,
+            Self::NotReady { .. } => Code::NotReady,
+            Self::ReadinessGateNotMet { .. } => Code::ReadinessGateNotMet,
+            Self::ContainerNotReady { .. } => Code::ContainerNotReady,
+            Self::ContainerNotRunning { .. } => Code::ContainerNotRunning,
+            Self::NodeNotReady { .. } => Code::NodeNotReady,
+            Self::NotScheduled { .. } => Code::NotScheduled,
+            Self::SomePortsNotFound { .. } => Code::SomePortsNotFound,
+            Self::PortProtocolDiffers { .. } => Code::PortProtocolDiffers,
+            Self::OverCapacity => Code::OverCapacity,
+            Self::ReadinessUnknown => Code::ReadinessUnknown,
+            Self::PublishedNotReady { .. } => Code::PublishedNotReady,
+            Self::NotWritten => Code::NotWritten,
+            Self::SomeFamiliesMissing { .. } => Code::SomeFamiliesMissing,
+            Self::NoServicePorts => Code::NoServicePorts,
+        }
+    }
+
+    fn remedy(&self) -> String {
+        let fixed = match self {
+            Self::PortNameNotFound { wanted, has } | Self::SomePortsNotFound { wanted, has } => {
+                let names: Vec<String> = wanted.iter().map(|port| format!("{:?}", port.name)).collect();
+                let choice: Vec<String> = has.iter().map(|port| format!("{:?}", port.name)).collect();
+                let names = names.join(" and ");
+                return if choice.is_empty() {
+                    format!(
+                        "Give a container port the name {names}, or set the Service's targetPort to a number"
+                    )
+                } else {
+                    format!(
+                        "Set the Service's targetPort to {} or a number, or give a container port the name {names}",
+                        choice.join(" or ")
+                    )
+                };
+            }
+            Self::PortProtocolDiffers { wanted, has } => {
+                return format!(
+                    "Set the protocol of the Service's port to {}, or that of the container port {:?} to {}",
+                    has.protocol, wanted.name, wanted.protocol
+                );
+            }
+            Self::NodeNotFound { node } => {
+                return format!(
+                    "Bring node {node:?} back, or delete the pod so that it is scheduled elsewhere"
+                );
+            }
+            Self::ReadinessGateNotMet { gate, .. } => {
+                return format!(
+                    "Look at the controller that sets the condition {gate}, often that of a load balancer"
+                );
+            }
+            Self::ContainerNotRunning { container, why, .. } => {
+                return match &**why {
+                    "ImagePullBackOff" | "ErrImagePull" | "InvalidImageName" => {
+                        format!("Correct the image of container {container}, or the credentials to pull it")
+                    }
+                    _ => format!(
+                        "Look at why container {container} ends: kubectl logs --previous POD -c {container}"
+                    ),
+                };
+            }
+            Self::ContainerNotReady { containers, .. } => {
+                let container = containers.first().map(|name| format!(" -c {name}")).unwrap_or_default();
+                return format!(
+                    "Look at the readiness probe: kubectl describe pod POD, kubectl logs POD{container}"
+                );
+            }
+            Self::NodeNotReady { node, .. } => {
+                return format!("Look at the kubelet of node {node}: kubectl describe node {node}");
+            }
+            Self::NoAddressOfFamily { family, .. } => {
+                return format!(
+                    "Give pods {family:?} addresses (dual-stack network), or create the Service with a family that they have"
+                );
+            }
+            Self::PodFinished => {
+                "Nothing, if it has done its work; a Service should select pods that keep running"
+            }
+            Self::NoAddress => "Wait for the network plugin; if it lasts: kubectl describe pod POD",
+            Self::PodTerminating { .. } => "Nothing; if it lasts, look at the pod's finalizers and its node",
+            Self::InvalidAddress { .. } => {
+                "Correct what writes the pod's status: the kubelet or the network plugin"
+            }
+            Self::NotReady { .. } => "Look at the pod's conditions: kubectl describe pod POD",
+            Self::NotScheduled { .. } => "Look at the scheduler's events: kubectl describe pod POD",
+            Self::OverCapacity => {
+                "Nothing, if clients read EndpointSlices, which hold all pods; Endpoints hold at most 1000"
+            }
+            Self::SomeFamiliesMissing { .. } => {
+                "Give all pods addresses of both families, or make the Service single-stack"
+            }
+            Self::NotWritten => "Look at what the explanation says about the slices of the Service",
+            Self::NoServicePorts => "Add a port to spec.ports of the Service",
+            Self::ReadinessUnknown => {
+                "Look at the kubelet of the pod's node, or at who writes the pod's status"
+            }
+            Self::PublishedNotReady { .. } => {
+                "Nothing, if clients expect that; else unset publishNotReadyAddresses"
+            }
+        };
+        fixed.to_owned()
+    }
+}

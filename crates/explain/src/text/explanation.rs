@@ -1,0 +1,347 @@
+//! The text of an explanation: the verdict first, then what it rests on, and what to do at the end.
+
+use std::collections::BTreeMap;
+
+use kube_endpoint_core_model::Timestamp;
+
+use super::document::{Document, Emphasis, Layout, plain, span};
+use super::table::Table;
+use crate::details::LastWrite;
+use crate::explain::PodServices;
+use crate::explanation::{Explanation, Status};
+use crate::finding::in_namespace;
+use crate::pod::{Place, PodExplanation, Publication};
+use crate::pod_reason::Together;
+use crate::{Code, HintReason, PodReason, Problem, Severity, age};
+
+/// Pods that a text lists at most for each reason, unless it is wide.
+const PODS: usize = 8;
+
+/// Faults and nearly matching pods that a text lists at most.
+const FAULTS: usize = 20;
+
+impl Status {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::NoEndpoints => "NO ENDPOINTS",
+            Self::Degraded => "DEGRADED",
+            Self::Down => "DOWN",
+        }
+    }
+
+    fn emphasis(self) -> Emphasis {
+        match self {
+            Self::Ok => Emphasis::Good,
+            Self::NoEndpoints => Emphasis::Strong,
+            Self::Degraded => Emphasis::Warning,
+            Self::Down => Emphasis::Bad,
+        }
+    }
+}
+
+impl Severity {
+    pub(super) fn emphasis(self) -> Emphasis {
+        match self {
+            Self::Info => Emphasis::Dim,
+            Self::Warning => Emphasis::Warning,
+            Self::Error => Emphasis::Bad,
+        }
+    }
+}
+
+impl Explanation {
+    /// Returns the explanation as text. `now` is the time against which ages are computed.
+    pub fn text(&self, layout: Layout, now: Timestamp) -> Document {
+        let mut document = Document::default();
+        let verdict = &self.verdict;
+        let status = span(verdict.status.word(), verdict.status.emphasis());
+        let mut first =
+            vec![status, plain("  "), span(format!("Service {}", self.service), Emphasis::Strong)];
+        if verdict.code != Code::Published {
+            first.push(plain(format!("  {} {}", verdict.code, verdict.code.name())));
+        }
+        document.line(first);
+        document.sentence(Vec::new(), &sentence(&verdict.message), Emphasis::None, layout.columns);
+        self.add_faults(&mut document, layout);
+        self.add_pods(&mut document, layout, now);
+        self.add_near(&mut document, layout);
+        self.add_outputs(&mut document, layout, now);
+        self.add_events(&mut document, layout, now);
+        self.add_to_do(&mut document, layout);
+        document
+    }
+
+    fn add_faults(&self, document: &mut Document, layout: Layout) {
+        if self.faults.is_empty() {
+            return;
+        }
+        document.heading("Service");
+        for fault in self.faults.iter().take(FAULTS) {
+            let code = span(fault.code().id(), fault.severity().emphasis());
+            document.sentence(
+                vec![plain("  "), code, plain("  ")],
+                &sentence(&fault.to_string()),
+                Emphasis::None,
+                layout.columns,
+            );
+        }
+        more(document, self.faults.len(), FAULTS, "faults");
+    }
+
+    fn add_pods(&self, document: &mut Document, layout: Layout, now: Timestamp) {
+        if self.pods.is_empty() {
+            return;
+        }
+        let mut groups: BTreeMap<(std::cmp::Reverse<Severity>, Code, String), Vec<&PodExplanation>> =
+            BTreeMap::new();
+        for pod in &self.pods {
+            let group = pod.reason.as_ref().map(PodReason::group).unwrap_or_default();
+            groups.entry((std::cmp::Reverse(pod.severity()), pod.code(), group)).or_default().push(pod);
+        }
+        document.heading(format!("Pods ({})", self.pods.len()));
+        let listed = if layout.wide { groups.len() } else { FAULTS };
+        let all = groups.len();
+        for ((severity, code, _), pods) in groups.into_iter().take(listed) {
+            let is_published = code == Code::Published;
+            let emphasis = if is_published { Emphasis::Good } else { severity.0.emphasis() };
+            let together = Together(pods.iter().filter_map(|pod| pod.reason.as_ref()).collect());
+            let text = if is_published {
+                format!("{} published.", number(pods.len(), "pod"))
+            } else {
+                format!("{}: {together}.", number(pods.len(), "pod"))
+            };
+            let code = span(code.id(), emphasis);
+            document.sentence(vec![plain("  "), code, plain("  ")], &text, Emphasis::None, layout.columns);
+            let shown = if layout.wide { pods.len() } else { PODS };
+            let mut table = Table::new(9, headings(layout));
+            pods.iter().take(shown).for_each(|pod| table.row(cells(pod, layout, now)));
+            table.add_to(document);
+            more(document, pods.len(), shown, "pods; -o wide lists them");
+        }
+        more(document, all, listed, "reasons; -o wide lists them");
+    }
+
+    fn add_near(&self, document: &mut Document, layout: Layout) {
+        if self.nearly_matching.is_empty() {
+            return;
+        }
+        document.heading("Pods that differ from the selector in one label");
+        for near in self.nearly_matching.iter().take(FAULTS) {
+            document.sentence(vec![plain("  ")], &near.to_string(), Emphasis::None, layout.columns);
+        }
+        more(document, self.nearly_matching.len(), FAULTS, "differences");
+    }
+
+    fn add_outputs(&self, document: &mut Document, layout: Layout, now: Timestamp) {
+        if !self.slices.is_empty() {
+            document.heading(format!("EndpointSlices ({})", self.slices.len()));
+            let all = &["NAME", "TYPE", "PORTS", "ENDPOINTS", "READY", "WRITTEN", "BY", "MANAGER"];
+            let mut table = Table::new(2, if layout.wide { all } else { &all[..6] });
+            let shown = if layout.wide { self.slices.len() } else { FAULTS };
+            for slice in self.slices.iter().take(shown) {
+                let of = slice.capacity.map(|capacity| format!(" of {capacity}")).unwrap_or_default();
+                let ready = if slice.ready == 0 { Emphasis::Warning } else { Emphasis::None };
+                let ports = if slice.ports.is_empty() { "none".to_owned() } else { slice.ports.join(" ") };
+                let by = slice.last_write.as_ref().map(|write| write.by.to_string()).unwrap_or_default();
+                table.row([
+                    plain(&*slice.name),
+                    plain(slice.address_type.as_str()),
+                    plain(ports),
+                    plain(format!("{}{of}", slice.endpoints)),
+                    span(slice.ready.to_string(), ready),
+                    plain(written(slice.last_write.as_ref(), now)),
+                    plain(by),
+                    plain(slice.manager.as_deref().unwrap_or_default()),
+                ]);
+            }
+            table.add_to(document);
+            more(document, self.slices.len(), shown, "slices; -o wide lists them");
+        }
+        if let Some(endpoints) = &self.endpoints {
+            let truncated = if endpoints.truncated { ", truncated" } else { "" };
+            let by =
+                endpoints.last_write.as_ref().map(|write| format!(" by {}", write.by)).unwrap_or_default();
+            let written = written(endpoints.last_write.as_ref(), now);
+            let written = if written.is_empty() { written } else { format!(", written {written}{by}") };
+            document.heading("Endpoints");
+            let counts = format!("  {} ready, {} not ready", endpoints.ready, endpoints.not_ready);
+            document.line([plain(counts + truncated + &written)]);
+        }
+        let fresh = &self.freshness;
+        if let (Some(write), Some(change)) = (fresh.last_write_seconds, fresh.newest_change_seconds) {
+            document.blank();
+            document.line([span(
+                format!(
+                    "Last write {} ago, newest change {} ago.",
+                    age::seconds(write),
+                    age::seconds(change)
+                ),
+                Emphasis::Dim,
+            )]);
+        }
+    }
+
+    fn add_events(&self, document: &mut Document, layout: Layout, now: Timestamp) {
+        if self.events.is_empty() {
+            return;
+        }
+        document.heading("Events");
+        for event in &self.events {
+            let emphasis = if *event.event_type == *"Warning" { Emphasis::Warning } else { Emphasis::Dim };
+            let ago = event.last.map(|time| format!(" ({} ago)", age::seconds(age::since(time, now))));
+            let count = if event.count > 1 { format!(" (x{})", event.count) } else { String::new() };
+            document.sentence(
+                vec![plain("  "), span(&*event.reason, emphasis), plain("  ")],
+                &format!("{}{count}{}", event.message, ago.unwrap_or_default()),
+                Emphasis::None,
+                layout.columns,
+            );
+        }
+    }
+
+    fn add_to_do(&self, document: &mut Document, layout: Layout) {
+        document.heading("What to do");
+        if self.to_do.is_empty() {
+            document.line([plain("  Nothing.")]);
+        }
+        for (at, advice) in self.to_do.iter().take(FAULTS).enumerate() {
+            let emphasis = advice.severity.emphasis();
+            let code = span(advice.code.id(), emphasis);
+            let lead = vec![plain(format!("{:>3}. ", at + 1)), code, plain("  ")];
+            document.sentence(lead, &sentence(&advice.remedy), Emphasis::None, layout.columns);
+        }
+        more(document, self.to_do.len(), FAULTS, "things to do");
+    }
+}
+
+impl PodServices {
+    /// Returns what all Services say about the pod, as text. `now` is the time against which ages are computed.
+    pub fn text(&self, layout: Layout, now: Timestamp) -> Document {
+        let mut document = Document::default();
+        let receiving =
+            self.services.iter().filter(|says| says.pod.publication == Publication::Ready).count();
+        let (word, emphasis) = match (self.services.len(), receiving) {
+            (0, _) => ("NOT SELECTED", Emphasis::Warning),
+            (_, 0) => ("NO TRAFFIC", Emphasis::Bad),
+            (all, some) if some < all => ("SOME TRAFFIC", Emphasis::Warning),
+            _ => ("OK", Emphasis::Good),
+        };
+        document.line([
+            span(word, emphasis),
+            plain("  "),
+            span(format!("Pod {}", self.pod), Emphasis::Strong),
+        ]);
+        let summary = match self.services.len() {
+            0 => "No Service selects the pod.".to_owned(),
+            all => format!("{receiving} of {} that select the pod send it traffic.", number(all, "Service")),
+        };
+        document.line([plain(summary)]);
+        if !self.services.is_empty() {
+            document.heading("Services");
+        }
+        for says in &self.services {
+            let emphasis = match (says.code, says.pod.publication) {
+                (Code::Published, _) => Emphasis::Good,
+                (_, Publication::Ready) => Emphasis::Warning,
+                _ => Emphasis::Bad,
+            };
+            let message = match &says.pod.reason {
+                Some(reason) => sentence(&format!("{}: {reason}", says.service)),
+                None => format!("{}: the pod is published.", says.service),
+            };
+            let lead = vec![plain("  "), span(says.code.id(), emphasis), plain("  ")];
+            document.sentence(lead, &message, Emphasis::None, layout.columns);
+            if let Some(reason) = &says.pod.reason {
+                let remedy =
+                    in_namespace(&reason.remedy(), &self.pod.namespace).replace("POD", &self.pod.name);
+                let remedy = sentence(&remedy);
+                document.sentence(vec![plain("         ")], &remedy, Emphasis::Dim, layout.columns);
+            }
+            let mut table = Table::new(9, headings(layout));
+            table.row(cells(&says.pod, layout, now));
+            table.add_to(&mut document);
+        }
+        if !self.nearly.is_empty() {
+            document.heading("Services that do not select it because of one label");
+        }
+        for near in &self.nearly {
+            let message = format!("{}: {}", near.service, near.near.differs());
+            document.sentence(vec![plain("  ")], &sentence(&message), Emphasis::None, layout.columns);
+        }
+        document
+    }
+}
+
+fn headings(layout: Layout) -> &'static [&'static str] {
+    if layout.wide {
+        &["NAME", "ADDRESS", "NODE", "SINCE", "SLICE", "ZONE", "HINT", "BECAUSE"]
+    } else {
+        &["NAME", "ADDRESS", "SINCE", "SLICE", "HINT"]
+    }
+}
+
+fn cells(pod: &PodExplanation, layout: Layout, now: Timestamp) -> Vec<super::Span> {
+    let address = match (pod.addresses.as_slice(), layout.wide) {
+        ([], _) => String::new(),
+        ([first, ..], false) => first.to_string(),
+        (all, true) => all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+    };
+    let since = pod.reason.as_ref().and_then(|reason| reason.since());
+    let since = since.map(|time| age::seconds(age::since(time, now))).unwrap_or_default();
+    let slices: Vec<&str> = pod.places.iter().map(|place| &*place.slice).collect();
+    let place = pod.places.first();
+    let hint = place.map(hint).unwrap_or_default();
+    let node = pod.node.as_deref().unwrap_or_default();
+    if layout.wide {
+        let zone = place.and_then(|place| place.zone.as_deref()).unwrap_or_default();
+        let because = place.map(|place| because(&place.hint)).unwrap_or_default();
+        let texts = [&*pod.name, &address, node, &since, &slices.join(" "), zone, &hint, &because];
+        return texts.into_iter().map(plain).collect();
+    }
+    let slice = match slices.as_slice() {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [one, more @ ..] => format!("{one} +{}", more.len()),
+    };
+    [&*pod.name, &address, &since, &slice, &hint].into_iter().map(plain).collect()
+}
+
+fn hint(place: &Place) -> String {
+    let zones = place.for_zones.iter().map(|zone| &**zone);
+    zones.chain(place.for_nodes.iter().map(|node| &**node)).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns why an endpoint has its hints, short enough for a cell.
+fn because(hint: &HintReason) -> String {
+    match hint {
+        HintReason::NotAsked => String::new(),
+        HintReason::Withheld { .. } => format!("withheld, see {}", Code::TopologyHintsWithheld),
+        reason => reason.to_string(),
+    }
+}
+
+fn written(write: Option<&LastWrite>, now: Timestamp) -> String {
+    write.map(|write| format!("{} ago", age::seconds(age::since(write.time, now)))).unwrap_or_default()
+}
+
+/// Adds a line that says how many are not listed.
+fn more(document: &mut Document, all: usize, shown: usize, what: &str) {
+    if all > shown {
+        document.line([span(format!("         and {} more {what}", all - shown), Emphasis::Dim)]);
+    }
+}
+
+fn number(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// Makes a sentence of a message: a capital letter, and a full stop.
+pub(super) fn sentence(message: &str) -> String {
+    let mut chars = message.chars();
+    // A name keeps its case: a sentence that begins with one has a colon after it.
+    let is_name = message.split_whitespace().next().is_some_and(|word| word.ends_with(':'));
+    let first = chars.next().map(|c| if is_name { c.to_string() } else { c.to_uppercase().to_string() });
+    let end = if message.ends_with(['.', '?', '!']) { "" } else { "." };
+    format!("{}{}{end}", first.unwrap_or_default(), chars.as_str())
+}

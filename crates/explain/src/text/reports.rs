@@ -1,0 +1,121 @@
+//! The text of reports about many Services: lint, diff and render.
+
+use super::document::{Document, Emphasis, Layout, plain, span};
+use super::explanation::sentence;
+use super::table::Table;
+use crate::Severity;
+use crate::diff::{Diff, FieldChange, Verb};
+use crate::lint::LintReport;
+use crate::render::Rendered;
+
+impl LintReport {
+    /// Returns a table of the problems, and their numbers. Wide, it has the remedies too.
+    pub fn text(&self, layout: Layout) -> Document {
+        let mut document = Document::default();
+        let all = &["SEVERITY", "CODE", "OBJECT", "PROBLEM", "REMEDY"];
+        let mut table = Table::new(0, if layout.wide { all } else { &all[..4] });
+        for lint in &self.problems {
+            let object = match lint.kind {
+                "Service" => lint.object.to_string(),
+                kind => format!("{kind} {}", lint.object),
+            };
+            table.row([
+                span(lint.severity.to_string(), lint.severity.emphasis()),
+                plain(lint.code.id()),
+                span(object, Emphasis::Strong),
+                plain(&*lint.message),
+                plain(&*lint.remedy),
+            ]);
+        }
+        table.add_to(&mut document);
+        let count = |severity| self.problems.iter().filter(|lint| lint.severity == severity).count();
+        let errors = count(Severity::Error);
+        let warnings = count(Severity::Warning);
+        let emphasis = match (errors, warnings) {
+            (0, 0) => Emphasis::Good,
+            (0, _) => Emphasis::Warning,
+            _ => Emphasis::Bad,
+        };
+        document.blank();
+        let numbers = format!("{errors} errors, {warnings} warnings in {} Services.", self.services);
+        document.line([span(numbers, emphasis)]);
+        document
+    }
+}
+
+impl Diff {
+    /// Returns the changes, each followed by the fields that differ.
+    pub fn text(&self) -> Document {
+        let mut document = Document::default();
+        for change in &self.changes {
+            let (sign, emphasis) = match change.verb {
+                Verb::Create => ("+ create", Emphasis::Good),
+                Verb::Update => ("~ update", Emphasis::Warning),
+                Verb::Delete => ("- delete", Emphasis::Bad),
+            };
+            let object = format!(" {} {}", change.kind, change.object);
+            document.line([span(sign, emphasis), span(object, Emphasis::Strong)]);
+            if change.verb == Verb::Delete {
+                continue;
+            }
+            for FieldChange { path, old, new } in &change.fields {
+                let signs = [("-", old, Emphasis::Bad), ("+", new, Emphasis::Good)];
+                for (sign, value, emphasis) in signs {
+                    if let Some(value) = value {
+                        document.line([span(format!("    {sign} {path}: {value}"), emphasis)]);
+                    }
+                }
+            }
+        }
+        if self.is_empty() {
+            document.line([span("Nothing would change.", Emphasis::Good)]);
+        }
+        document
+    }
+}
+
+/// Returns a table of rendered objects, one row for each.
+pub fn rendered(all: &[Rendered]) -> Document {
+    let mut document = Document::default();
+    let mut table = Table::new(0, &["NAMESPACE", "SERVICE", "KIND", "TYPE", "PORTS", "ENDPOINTS", "READY"]);
+    for one in all {
+        let (namespace, name) = (&*one.object.namespace, &*one.object.name);
+        for slice in &one.slices {
+            let ready =
+                slice.endpoints.iter().filter(|endpoint| endpoint.conditions.ready != Some(false)).count();
+            let ports: Vec<String> = slice.ports.iter().map(ToString::to_string).collect();
+            table.row([
+                plain(namespace),
+                plain(name),
+                plain("EndpointSlice"),
+                plain(slice.address_type.as_str()),
+                plain(ports.join(" ")),
+                plain(slice.endpoints.len().to_string()),
+                plain(ready.to_string()),
+            ]);
+        }
+        for endpoints in &one.endpoints {
+            let ready: usize = endpoints.subsets.iter().map(|subset| subset.addresses.len()).sum();
+            let not_ready: usize =
+                endpoints.subsets.iter().map(|subset| subset.not_ready_addresses.len()).sum();
+            table.row([
+                plain(namespace),
+                plain(name),
+                plain("Endpoints"),
+                plain(""),
+                plain(""),
+                plain((ready + not_ready).to_string()),
+                plain(ready.to_string()),
+            ]);
+        }
+    }
+    table.add_to(&mut document);
+    let left_out = all.iter().flat_map(|one| one.verdicts.iter().map(move |verdict| (one, verdict)));
+    for (one, verdict) in left_out {
+        if let kube_endpoint_core_model::Verdict::LeftOut(reason) = &verdict.verdict {
+            let message = format!("{}: pod {} is left out: {reason}", one.object, verdict.pod.name);
+            document.line([span(sentence(&message), Emphasis::Warning)]);
+        }
+    }
+    document
+}

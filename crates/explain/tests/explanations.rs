@@ -1,0 +1,131 @@
+//! Parts of explanations: hints and why, ages, events, and pods that one label keeps from a Service.
+#![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
+
+use kube_endpoint_core_model::{ObjectKey, Timestamp};
+use kube_endpoint_explain::text::{Colors, Layout};
+use kube_endpoint_explain::{
+    Code, Explanation, Objects, Options, Planned, Problem, Severity, Status, explain, explain_pod,
+};
+use kube_endpoint_testing::Cluster;
+use serde_json::json;
+
+fn key() -> ObjectKey {
+    ObjectKey::new("default", "web")
+}
+
+fn objects(cluster: &Cluster) -> Objects {
+    Objects::read(cluster.objects().iter().cloned()).unwrap()
+}
+
+/// Carries out the writes of slices and Endpoints.
+fn settled(cluster: Cluster) -> Cluster {
+    let objects = objects(&cluster);
+    let planned = Planned::new(&objects, &key(), &objects.topology(0.0), &Options::default());
+    let slices = planned.slices.unwrap();
+    let cluster = slices.sub_plans.iter().fold(cluster, |cluster, sub_plan| cluster.apply(&sub_plan.writes));
+    cluster.apply(&planned.endpoints.unwrap().writes)
+}
+
+fn explained_at(cluster: &Cluster, now: &str) -> Explanation {
+    let objects = objects(cluster);
+    let now = now.parse().unwrap();
+    explain(&objects, &key(), &objects.topology(0.0), now, None, &Options::default()).unwrap()
+}
+
+fn explained(cluster: &Cluster) -> Explanation {
+    explained_at(cluster, "2026-01-01T00:10:00Z")
+}
+
+/// One line for each pod: its zone, the zones and nodes that it serves, and why.
+fn hints(cluster: Cluster) -> String {
+    let explanation = explained(&settled(cluster));
+    let lines = explanation.pods.iter().map(|pod| {
+        let place = &pod.places[0];
+        let zone = place.zone.as_deref().unwrap_or("-");
+        format!("{} in {zone} for {:?} {:?}: {}", pod.name, place.for_zones, place.for_nodes, place.hint)
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn two_zones() -> Cluster {
+    Cluster::new().node("a").zone("eu-1").node("b").zone("eu-2")
+}
+
+#[test]
+fn hints_are_explained() {
+    let web = |cluster: Cluster| cluster.service("web");
+    let same_zone = web(two_zones().node("c")).traffic_distribution("PreferSameZone").pods("web", 3);
+    let auto = || web(two_zones()).topology_aware();
+    let texts = [
+        ("PreferSameZone", hints(same_zone.select("Pod", "web-2").not_ready())),
+        ("PreferSameNode", hints(web(two_zones()).traffic_distribution("PreferSameNode").pods("web", 1))),
+        ("nothing asked for", hints(web(two_zones()).pods("web", 1))),
+        ("Auto, with all pods in one zone", hints(auto().pods("web", 4).on("a"))),
+        ("Auto, with too few pods", hints(auto().pods("web", 1))),
+    ];
+    insta::assert_snapshot!(texts.map(|(what, text)| format!("{what}\n{text}\n")).join("\n"));
+}
+
+/// A slice that is not written yet is no fault as long as the controller may be about to write it.
+#[test]
+fn a_change_is_late_after_half_a_minute() {
+    let cluster = Cluster::new().node("a").service("web").pods("web", 1);
+    let check = |now: &str, want: Severity| {
+        let explanation = explained_at(&cluster, now);
+        let behind = explanation.faults.iter().find(|fault| fault.code() == Code::SlicesBehind).unwrap();
+        assert_eq!(behind.severity(), want, "{now}");
+        assert_eq!(explanation.verdict.status, Status::Down);
+    };
+    // The pod became ready at 00:00:05.
+    check("2026-01-01T00:00:20Z", Severity::Info);
+    check("2026-01-01T00:00:35Z", Severity::Info);
+    check("2026-01-01T00:00:36Z", Severity::Error);
+}
+
+#[test]
+fn events_and_ages_are_shown() {
+    let event = |reason: &str, count: u32, last: &str| {
+        json!({"kind": "Event", "metadata": {"name": reason}, "type": "Warning", "reason": reason, "count": count,
+            "message": "Error updating Endpoint Slices", "lastTimestamp": last,
+            "involvedObject": {"kind": "Service", "namespace": "default", "name": "web"}})
+    };
+    let cluster = settled(Cluster::new().node("a").service("web").pods("web", 1))
+        .with(event("First", 1, "2026-01-01T00:01:00Z"))
+        .with(event("FailedToUpdateEndpointSlices", 7, "2026-01-01T00:09:00Z"));
+    let explanation = explained(&cluster);
+    let reasons: Vec<&str> = explanation.events.iter().map(|event| &*event.reason).collect();
+    assert_eq!(reasons, ["FailedToUpdateEndpointSlices", "First"]);
+    assert_eq!(explanation.freshness.newest_change_seconds, Some(595));
+    let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
+    insta::assert_snapshot!(explanation.text(Layout::NARROW, now).render(Colors::Off));
+}
+
+#[test]
+fn a_pod_that_one_label_keeps_from_a_service() {
+    let cluster = Cluster::new()
+        .node("a")
+        .service("web")
+        .selector(&[("app", "web"), ("tier", "front")])
+        .service("other")
+        .pod("web-1", &[("app", "web"), ("tier", "back")]);
+    let (objects, key) = (objects(&cluster), ObjectKey::new("default", "web-1"));
+    let now = "2026-01-01T00:10:00Z".parse().unwrap();
+    let says = explain_pod(&objects, &key, &objects.topology(0.0), now, &Options::default()).unwrap();
+    assert!(!says.is_published());
+    insta::assert_snapshot!(says.text(Layout::NARROW, now).render(Colors::Off));
+}
+
+/// A wide table lists all pods, a narrow one some of them.
+#[test]
+fn many_pods_are_listed_in_part() {
+    let explanation = explained(&settled(Cluster::new().node("a").service("web").pods("web", 30)));
+    let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
+    let lines = |layout| {
+        let text = explanation.text(layout, now).render(Colors::Off);
+        text.lines().filter(|line| line.trim_start().starts_with("web-")).count()
+    };
+    // One line is that of the slice.
+    assert_eq!((lines(Layout::NARROW), lines(Layout::WIDE)), (9, 31));
+    let text = explanation.text(Layout::NARROW, now).render(Colors::Off);
+    assert!(text.contains("and 22 more pods; -o wide lists them"), "{text}");
+}

@@ -1,0 +1,305 @@
+//! Each manifest of `integration-tests/faults` has one fault. The fault is explained with the code that the manifest names,
+//! its remedy works, and `docs/verdicts.md` describes each code with an example from these manifests.
+#![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use kube_endpoint_core_model::{ObjectKey, Timestamp};
+use kube_endpoint_endpoints_controller::PlanOptions as EndpointsOptions;
+use kube_endpoint_explain::text::{Colors, Layout};
+use kube_endpoint_explain::{
+    Code, Explanation, LintOptions, LintReport, Objects, Options, Planned, Problem, Severity, explain, lint,
+};
+use kube_endpoint_testing::Cluster;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// A manifest with one fault, in the namespace `default`, where the Service is called `web`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Fault {
+    /// What has happened.
+    about: String,
+    /// The code that the explanation contains.
+    code: String,
+    /// The code of the verdict, if it is another one.
+    verdict: Option<String>,
+    /// The controllers that run before the remedy; without the field, all of them.
+    controllers: Option<Vec<String>>,
+    /// Capacity of Endpoints objects, if it is not the default.
+    endpoints_capacity: Option<usize>,
+    /// The objects, before the controllers write.
+    objects: Vec<Value>,
+    /// What mends the fault.
+    remedy: Vec<Remedy>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Remedy {
+    /// A merge patch.
+    Patch { kind: String, name: String, merge: Value },
+    /// A new object.
+    Create(Value),
+    /// The deletion of an object.
+    Delete { kind: String, name: String },
+    /// All controllers run from now on.
+    StartControllers(bool),
+}
+
+const ALL: [&str; 3] = ["endpoints", "endpointslice", "mirroring"];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../integration-tests/faults")
+}
+
+/// All manifests, by file name.
+fn manifests() -> BTreeMap<String, Fault> {
+    let files = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    let read = |path: PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let fault = serde_saphyr::from_str(&std::fs::read_to_string(&path).unwrap());
+        (name.clone(), fault.unwrap_or_else(|error| panic!("{name}: {error}")))
+    };
+    files.map(read).collect()
+}
+
+fn now() -> Timestamp {
+    "2026-01-01T00:10:00Z".parse().unwrap()
+}
+
+/// The state of a cluster, and the controllers that run on it.
+struct State {
+    cluster: Cluster,
+    controllers: BTreeSet<String>,
+    options: Options,
+}
+
+impl State {
+    fn of(fault: &Fault) -> Self {
+        let mut options = Options::default();
+        if let Some(capacity) = fault.endpoints_capacity {
+            options.endpoints = EndpointsOptions::default().with_capacity(capacity);
+        }
+        let all = || ALL.map(str::to_owned).to_vec();
+        let controllers = fault.controllers.clone().unwrap_or_else(all).into_iter().collect();
+        let cluster = fault.objects.iter().fold(Cluster::new(), Cluster::with);
+        Self { cluster, controllers, options }.settled()
+    }
+
+    fn objects(&self) -> Objects {
+        Objects::read(self.cluster.objects().iter().cloned()).unwrap()
+    }
+
+    /// Carries out what the controllers write, until they write nothing.
+    fn settled(mut self) -> Self {
+        for _ in 0..5 {
+            let before = self.cluster.clone();
+            let objects = self.objects();
+            let key = ObjectKey::new("default", "web");
+            let planned = Planned::new(&objects, &key, &objects.topology(0.0), &self.options);
+            let runs = |name: &str| self.controllers.contains(name);
+            let mut cluster = self.cluster;
+            for sub_plan in planned.slices.iter().flat_map(|plan| &plan.sub_plans) {
+                if runs("endpointslice") {
+                    cluster = cluster.apply(&sub_plan.writes);
+                }
+            }
+            if let Some(plan) = planned.endpoints.filter(|_| runs("endpoints")) {
+                cluster = cluster.apply(&plan.writes);
+            }
+            if let Some(plan) = planned.mirroring.filter(|_| runs("mirroring")) {
+                cluster = cluster.apply(&plan.writes);
+            }
+            self.cluster = cluster;
+            if self.cluster == before {
+                return self;
+            }
+        }
+        panic!("the controllers do not settle");
+    }
+
+    fn remedied(mut self, fault: &Fault) -> Self {
+        for remedy in &fault.remedy {
+            self.cluster = match remedy {
+                Remedy::Patch { kind, name, merge } => {
+                    self.cluster.select(kind, name).change(|object| json_patch::merge(object, merge))
+                }
+                Remedy::Create(object) => self.cluster.with(object),
+                Remedy::Delete { kind, name } => self.cluster.remove(kind, name),
+                Remedy::StartControllers(start) => {
+                    assert!(*start);
+                    self.controllers = ALL.map(str::to_owned).into();
+                    self.cluster
+                }
+            };
+        }
+        self.settled()
+    }
+
+    fn explained(&self) -> Option<Explanation> {
+        let objects = self.objects();
+        let key = ObjectKey::new("default", "web");
+        explain(&objects, &key, &objects.topology(0.0), now(), None, &self.options)
+    }
+
+    fn linted(&self) -> LintReport {
+        let all = LintOptions { include_info: true, ..LintOptions::default() };
+        lint(&self.objects(), now(), &self.options, &all)
+    }
+}
+
+fn code(text: &str) -> Code {
+    text.parse().unwrap()
+}
+
+/// What an operator reads about a fault: the message and the remedy.
+fn found(state: &State, wanted: Code) -> Option<(String, String)> {
+    if let Some(lint) = state.linted().problems.into_iter().find(|lint| lint.code == wanted) {
+        return Some((lint.message, lint.remedy));
+    }
+    // A reason that only follows from a fault is in the explanation of the pod.
+    let reason =
+        state.explained()?.pods.into_iter().filter_map(|pod| pod.reason).find(|it| it.code() == wanted)?;
+    Some((reason.to_string(), reason.remedy()))
+}
+
+#[test]
+fn each_fault_is_explained_and_its_remedy_works() {
+    let mut failed = Vec::new();
+    let manifests = manifests();
+    assert!(manifests.len() >= 25, "only {} manifests", manifests.len());
+    for (file, fault) in &manifests {
+        let wanted = code(&fault.code);
+        let state = State::of(fault);
+        let codes: Vec<Code> = state.linted().problems.iter().map(|lint| lint.code).collect();
+        let explained = state.explained().map(|explanation| explanation.codes()).unwrap_or_default();
+        if !codes.contains(&wanted) && !explained.contains(&wanted) {
+            failed.push(format!("{file}: {wanted} is not among {codes:?}"));
+        }
+        if let Some(explanation) = state.explained() {
+            let want = fault.verdict.as_deref().map_or(wanted, code);
+            let got = explanation.verdict.code;
+            if got != want {
+                failed.push(format!(
+                    "{file}: the verdict is {got}, not {want}: {}",
+                    explanation.verdict.message
+                ));
+            }
+        }
+        let state = state.remedied(fault);
+        let left: Vec<String> =
+            state.linted().problems.iter().map(|lint| format!("{} {}", lint.code, lint.message)).collect();
+        let published = state.explained().is_none_or(|after| after.verdict.code == Code::Published);
+        let is_worse = state.linted().problems.iter().any(|lint| lint.severity > Severity::Info);
+        // Pods that are ending stay until they are deleted.
+        let is_gone =
+            wanted == Code::PodFinished || wanted == Code::PodTerminating || found(&state, wanted).is_none();
+        if !published || is_worse || !is_gone {
+            failed.push(format!("{file}: after the remedy: {left:?}"));
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+#[test]
+fn each_code_but_the_good_one_has_a_manifest() {
+    let manifests = manifests();
+    let with: BTreeSet<Code> = manifests.values().map(|fault| code(&fault.code)).collect();
+    let without: Vec<&Code> =
+        Code::ALL.iter().filter(|code| **code != Code::Published && !with.contains(code)).collect();
+    assert!(without.is_empty(), "{without:?}");
+    for (file, fault) in &manifests {
+        assert!(file.starts_with(&fault.code.to_lowercase()), "{file}: {}", fault.code);
+        assert!(fault.about.ends_with('.'), "{file}: {}", fault.about);
+    }
+}
+
+#[test]
+fn what_an_operator_reads_about_each_fault() {
+    let mut texts = String::new();
+    for (file, fault) in manifests() {
+        let state = State::of(&fault);
+        let text = match state.explained() {
+            Some(explanation) => explanation.text(Layout::NARROW, now()).render(Colors::Off),
+            None => state.linted().text(Layout::WIDE).render(Colors::Off),
+        };
+        texts.push_str(&format!("=== {file}: {}\n{text}\n", fault.about));
+    }
+    insta::assert_snapshot!(texts);
+}
+
+/// What `docs/verdicts.md` must contain of one code, besides its explanation.
+fn section(wanted: Code, manifests: &BTreeMap<String, Fault>) -> String {
+    let mut text = format!(
+        "## {} {}\n\n*{}.* {}\n",
+        wanted.id(),
+        wanted.name(),
+        capital(&wanted.severity().to_string()),
+        wanted.title()
+    );
+    let Some((file, fault)) = manifests.iter().find(|(_, fault)| code(&fault.code) == wanted) else {
+        return text;
+    };
+    let (message, remedy) = found(&State::of(fault), wanted).unwrap();
+    text.push_str(&format!(
+        "\n- Example: `integration-tests/faults/{file}`. {}\n- Explained as: {message}.\n",
+        fault.about
+    ));
+    let end = if remedy.ends_with('?') { "" } else { "." };
+    text.push_str(&format!("- Remedy: {remedy}{end}\n"));
+    text
+}
+
+/// A text without its line breaks.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default() + chars.as_str()
+}
+
+#[test]
+fn the_page_about_verdicts_describes_each_code() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/verdicts.md");
+    let page = std::fs::read_to_string(path).unwrap_or_default();
+    let manifests = manifests();
+    let mut missing = String::new();
+    let headings: Vec<&str> = page.lines().filter(|line| line.starts_with("## EP")).collect();
+    let wanted: Vec<String> =
+        Code::ALL.iter().map(|code| format!("## {} {}", code.id(), code.name())).collect();
+    for code in Code::ALL {
+        let section = section(*code, &manifests);
+        let found = page.split("\n## ").find(|found| found.starts_with(code.id())).unwrap_or_default();
+        // The explanation is between the paragraphs.
+        let found = words(&format!("## {found}"));
+        if section.split("\n\n").any(|part| !found.contains(&words(part))) {
+            missing.push_str(&section);
+            missing.push('\n');
+        }
+    }
+    assert!(missing.is_empty(), "docs/verdicts.md lacks these texts:\n\n{missing}");
+    assert_eq!(headings, wanted);
+}
+
+/// The API server writes the slice of its own Service without a manager, and labels the Endpoints so that they are not mirrored.
+#[test]
+fn nothing_is_wrong_with_the_service_of_the_api_server() {
+    let objects = Objects::read([
+        json!({"kind": "Service", "metadata": {"name": "kubernetes"}, "spec": {
+            "clusterIP": "10.96.0.1", "ports": [{"name": "https", "port": 443, "targetPort": 6443}]}}),
+        json!({"kind": "Endpoints", "metadata": {"name": "kubernetes",
+                "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+            "subsets": [{"addresses": [{"ip": "192.0.2.7"}], "ports": [{"name": "https", "port": 6443}]}]}),
+        json!({"kind": "EndpointSlice", "addressType": "IPv4", "metadata": {"name": "kubernetes",
+                "labels": {"kubernetes.io/service-name": "kubernetes"}},
+            "endpoints": [{"addresses": ["192.0.2.7"], "conditions": {"ready": true}}],
+            "ports": [{"name": "https", "port": 6443, "protocol": "TCP"}]}),
+    ])
+    .unwrap();
+    let all = LintOptions { include_info: true, ..LintOptions::default() };
+    assert_eq!(lint(&objects, now(), &Options::default(), &all).problems, []);
+}

@@ -1,0 +1,161 @@
+//! Laws that hold for random clusters.
+#![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
+
+use kube_endpoint_core_model::{ObjectKey, Timestamp, Verdict};
+use kube_endpoint_explain::text::{Colors, Layout};
+use kube_endpoint_explain::{
+    Code, Explanation, Objects, Options, Planned, Problem, Publication, diff, explain,
+};
+use kube_endpoint_testing::Cluster;
+use proptest::prelude::*;
+use serde_json::Value;
+
+/// One random pod: what differs from a pod that is ready.
+#[derive(Clone, Copy, Debug)]
+enum PodKind {
+    Ready,
+    NotReady,
+    Terminating,
+    Finished,
+    WithoutAddress,
+    OtherPort,
+    OnUnknownNode,
+    OnlyIpv6,
+    WithoutZone,
+}
+
+const KINDS: [PodKind; 9] = [
+    PodKind::Ready,
+    PodKind::NotReady,
+    PodKind::Terminating,
+    PodKind::Finished,
+    PodKind::WithoutAddress,
+    PodKind::OtherPort,
+    PodKind::OnUnknownNode,
+    PodKind::OnlyIpv6,
+    PodKind::WithoutZone,
+];
+
+fn add(cluster: Cluster, at: usize, kind: PodKind) -> Cluster {
+    let cluster = cluster.pod(&format!("web-{at}"), &[("app", "web")]).on("a");
+    match kind {
+        PodKind::Ready => cluster,
+        PodKind::NotReady => cluster.not_ready(),
+        PodKind::Terminating => cluster.terminating(),
+        PodKind::Finished => cluster.phase("Succeeded"),
+        PodKind::WithoutAddress => cluster.addresses(&[]),
+        PodKind::OtherPort => cluster.container_port("other", 9000),
+        PodKind::OnUnknownNode => cluster.on("nowhere"),
+        PodKind::OnlyIpv6 => cluster.addresses(&["fd00:10:1::99"]),
+        PodKind::WithoutZone => cluster.on("b"),
+    }
+}
+
+fn cluster() -> impl Strategy<Value = Cluster> {
+    let pods = prop::collection::vec(prop::sample::select(&KINDS[..]), 0..8);
+    let bits = prop::collection::vec(any::<bool>(), 4);
+    (pods, bits).prop_map(|(pods, bits)| {
+        let mut cluster =
+            Cluster::new().node("a").zone("eu-1").node("b").service("web").port("http", 80, "http");
+        if bits[0] {
+            cluster = cluster.headless();
+        }
+        if bits[1] {
+            cluster = cluster.dual_stack();
+        }
+        if bits[2] {
+            cluster = cluster.publish_not_ready();
+        }
+        if bits[3] {
+            cluster = cluster.traffic_distribution("PreferSameZone");
+        }
+        pods.into_iter().enumerate().fold(cluster, |cluster, (at, kind)| add(cluster, at, kind))
+    })
+}
+
+fn key() -> ObjectKey {
+    ObjectKey::new("default", "web")
+}
+
+fn now() -> Timestamp {
+    "2026-01-01T01:00:00Z".parse().unwrap()
+}
+
+fn objects<'v>(objects: impl IntoIterator<Item = &'v Value>) -> Objects {
+    Objects::read(objects.into_iter().cloned()).unwrap()
+}
+
+fn explained(objects: &Objects) -> Explanation {
+    explain(objects, &key(), &objects.topology(0.0), now(), None, &Options::default()).unwrap()
+}
+
+fn planned(objects: &Objects) -> Planned {
+    Planned::new(objects, &key(), &objects.topology(0.0), &Options::default())
+}
+
+fn settled(cluster: Cluster) -> Cluster {
+    let plan = planned(&objects(cluster.objects()));
+    let slices = plan.slices.unwrap();
+    let cluster = slices.sub_plans.iter().fold(cluster, |cluster, sub_plan| cluster.apply(&sub_plan.writes));
+    cluster.apply(&plan.endpoints.unwrap().writes)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn after_the_writes_nothing_is_behind_and_ready_pods_receive_traffic(cluster in cluster()) {
+        let objects = objects(settled(cluster).objects());
+        prop_assert!(diff(&objects, &Options::default()).unwrap().is_empty());
+        let explanation = explained(&objects);
+        let behind = [Code::SlicesBehind, Code::EndpointsBehind, Code::NotWritten, Code::DuplicateEndpoint];
+        prop_assert!(!explanation.codes().iter().any(|code| behind.contains(code)), "{:?}", explanation.codes());
+        let counts = explanation.pods_by_publication;
+        prop_assert_eq!(counts.receiving, counts.ready);
+        prop_assert_eq!(counts.ready + counts.not_ready + counts.left_out, counts.selected);
+    }
+
+    #[test]
+    fn before_the_writes_whatever_should_change_is_reported(cluster in cluster()) {
+        let objects = objects(cluster.objects());
+        let explanation = explained(&objects);
+        prop_assert!(explanation.codes().contains(&Code::SlicesBehind));
+        prop_assert_eq!(explanation.pods_by_publication.receiving, 0);
+        prop_assert_eq!(diff(&objects, &Options::default()).unwrap().exit_code(), 1);
+    }
+
+    /// The code that writes is the code that explains.
+    #[test]
+    fn a_pod_is_explained_as_the_plan_decides(cluster in cluster()) {
+        let objects = objects(settled(cluster).objects());
+        let explanation = explained(&objects);
+        let verdicts = planned(&objects).slices.unwrap().verdicts;
+        prop_assert_eq!(verdicts.len(), explanation.pods.len());
+        for (verdict, pod) in verdicts.iter().zip(&explanation.pods) {
+            prop_assert_eq!(&verdict.pod.name, &pod.name);
+            match &verdict.verdict {
+                Verdict::LeftOut(_) => prop_assert_eq!(pod.publication, Publication::LeftOut),
+                // A pod with none of the ports is in a slice without ports, which clients ignore.
+                Verdict::Published { missing_ports, .. } if !missing_ports.is_empty() => {
+                    prop_assert_eq!(pod.publication, Publication::LeftOut);
+                    prop_assert_eq!(pod.code(), Code::PortNameNotFound);
+                }
+                Verdict::Published { ready: true, .. } => prop_assert_eq!(pod.publication, Publication::Ready),
+                Verdict::Published { .. } => prop_assert_eq!(pod.publication, Publication::NotReady),
+            }
+            let is_fine = pod.publication == Publication::Ready;
+            prop_assert!(is_fine || pod.reason.is_some(), "{:?}", pod);
+            prop_assert!(pod.reason.as_ref().is_none_or(|reason| !reason.remedy().is_empty()));
+        }
+    }
+
+    #[test]
+    fn the_order_of_the_objects_makes_no_difference(cluster in cluster(), colors in any::<bool>()) {
+        let colors = if colors { Colors::On } else { Colors::Off };
+        let cluster = settled(cluster);
+        let text = |objects: &Objects| explained(objects).text(Layout::WIDE, now()).render(colors);
+        let forwards = text(&objects(cluster.objects()));
+        let backwards = text(&objects(cluster.objects().iter().rev()));
+        prop_assert_eq!(forwards, backwards);
+    }
+}

@@ -1,0 +1,98 @@
+//! The parts of an answer in either encoding: the items of a list, the events of a watch.
+
+use bytes::Bytes;
+use kube_endpoint_api_client::ContentType;
+
+use crate::Object;
+use crate::decode::{self, Line, Page};
+use crate::error::ListWatchError;
+use crate::frame_splitter::FrameSplitter;
+use crate::line_splitter::LineSplitter;
+use crate::list_splitter::ListSplitter;
+use crate::protobuf_list::ProtobufList;
+use crate::protobuf_watch;
+
+/// Cuts a list into its items while it arrives.
+pub(crate) enum ListParts {
+    Json(ListSplitter),
+    Protobuf(Box<ProtobufList>),
+}
+
+impl ListParts {
+    pub(crate) fn new(content_type: ContentType, list_kind: &'static str) -> Self {
+        match content_type {
+            ContentType::Json => Self::Json(ListSplitter::default()),
+            ContentType::Protobuf => Self::Protobuf(Box::new(ProtobufList::new(list_kind))),
+        }
+    }
+
+    /// Adds the next chunk. Call it after [`next`](Self::next) has returned none.
+    pub(crate) fn push(&mut self, chunk: Bytes) {
+        match self {
+            Self::Json(list) => list.push(chunk),
+            Self::Protobuf(list) => list.push(chunk),
+        }
+    }
+
+    /// The next complete item; none if another chunk is needed.
+    pub(crate) fn next(&mut self) -> Result<Option<Bytes>, ListWatchError> {
+        match self {
+            Self::Json(list) => list.next(),
+            Self::Protobuf(list) => list.next(),
+        }
+    }
+
+    /// The page without its items, after the last chunk.
+    pub(crate) fn finish<T: Object>(self) -> Result<Page, ListWatchError> {
+        match self {
+            Self::Json(list) => decode::page::<T>(&decode::text(&list.finish())),
+            Self::Protobuf(list) => list.finish(),
+        }
+    }
+}
+
+/// Cuts a watch into its events.
+pub(crate) enum WatchParts {
+    Json(LineSplitter),
+    Protobuf(FrameSplitter),
+}
+
+impl WatchParts {
+    pub(crate) fn new(content_type: ContentType) -> Self {
+        match content_type {
+            ContentType::Json => Self::Json(LineSplitter::default()),
+            ContentType::Protobuf => Self::Protobuf(FrameSplitter::default()),
+        }
+    }
+
+    /// Adds the next chunk. Call it after [`next`](Self::next) has returned none.
+    pub(crate) fn push(&mut self, chunk: Bytes) {
+        match self {
+            Self::Json(lines) => lines.push(chunk),
+            Self::Protobuf(frames) => frames.push(chunk),
+        }
+    }
+
+    /// The next complete event; none if another chunk is needed.
+    pub(crate) fn next(&mut self) -> Result<Option<Bytes>, ListWatchError> {
+        match self {
+            Self::Json(lines) => Ok(lines.next()),
+            Self::Protobuf(frames) => frames.next(),
+        }
+    }
+
+    /// Decodes an event and hands it to `use_line`.
+    pub(crate) fn with_line<R>(
+        &self,
+        event: &[u8],
+        use_line: impl FnOnce(Line<'_>) -> R,
+    ) -> Result<R, ListWatchError> {
+        match self {
+            Self::Json(_) => {
+                let text = decode::text(event);
+                Ok(use_line(decode::line(&text)?))
+            }
+            Self::Protobuf(_) => Ok(use_line(protobuf_watch::line(event)?)),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! The views of random objects are the same in protobuf and in JSON. The embedded server encodes them, from a table of its
+//! own.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::time::Duration;
+
+use kube_endpoint_api_client::{ApiClient, ContentType};
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, Pod, Service};
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
+use kube_endpoint_informer::{Cluster, Kind, ReflectorOptions, run};
+use proptest::option::of;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// Lists and watches all kinds of a server in one encoding.
+fn watch_all(server: &EmbeddedApiServer, content_type: ContentType) -> Cluster {
+    let cluster = Cluster::new(Kind::ALL);
+    let client = ApiClient::for_tests(server.service()).with_content_type(content_type);
+    let options = ReflectorOptions::new(0).page_size(2).streaming_list(false);
+    macro_rules! watch {
+        ($($view:ty),*) => {
+            $(tokio::spawn(run::<$view>(client.clone(), cluster.clone(), options, std::future::pending()));)*
+        };
+    }
+    watch!(Pod, Service, Node, EndpointSlice, Endpoints);
+    cluster
+}
+
+/// Everything that a cluster holds.
+fn content(cluster: &Cluster, keys: &[ObjectKey]) -> String {
+    let of = |key: &ObjectKey| {
+        format!(
+            "{:#?} {:#?} {:#?} {:#?} {:#?}\n",
+            cluster.pod(key),
+            cluster.service(key),
+            cluster.node(&key.name),
+            cluster.endpoint_slice(key),
+            cluster.endpoints(key)
+        )
+    };
+    keys.iter().map(of).collect()
+}
+
+fn word() -> impl Strategy<Value = String> {
+    "[a-z]{1,8}"
+}
+
+fn labels() -> impl Strategy<Value = Value> {
+    let key = prop_oneof![
+        word(),
+        Just("topology.kubernetes.io/zone".to_owned()),
+        Just("node-role.kubernetes.io/control-plane".to_owned()),
+        Just("service.kubernetes.io/topology-mode".to_owned()),
+        Just("kubernetes.io/service-name".to_owned()),
+    ];
+    prop::collection::btree_map(key, "[a-z]{0,5}", 0..4).prop_map(|map| json!(map))
+}
+
+fn time() -> impl Strategy<Value = Value> {
+    of(0i64..4_000_000_000).prop_map(|it| it.map_or(Value::Null, |seconds| json!(jiff(seconds))))
+}
+
+fn jiff(seconds: i64) -> String {
+    kube_endpoint_core_model::Timestamp::from_second(seconds).unwrap().to_string()
+}
+
+fn metadata() -> impl Strategy<Value = Value> {
+    (labels(), labels(), of(0i64..99), time(), prop::collection::vec((word(), any::<Option<bool>>()), 0..3), prop::collection::vec("[a-z]{1,5}/[a-z]{1,5}", 0..3))
+        .prop_map(|(labels, annotations, generation, created, owners, finalizers)| {
+            let owners: Vec<Value> = owners
+                .into_iter()
+                .map(|(name, controller)| json!({"apiVersion": "v1", "kind": "Service", "name": name, "uid": format!("u-{name}"), "controller": controller}))
+                .collect();
+            json!({"labels": labels, "annotations": annotations, "generation": generation, "creationTimestamp": created,
+                "ownerReferences": owners, "finalizers": finalizers,
+                "managedFields": [{"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:a": {}}}]})
+        })
+}
+
+fn ip() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("10.0.0.1".to_owned()),
+        Just("10.0.0.300".to_owned()),
+        Just("fd00::1".to_owned()),
+        Just("010.0.0.2".to_owned())
+    ]
+}
+
+fn container() -> impl Strategy<Value = Value> {
+    let port = (of(word()), 1..65536i32, of(word())).prop_map(
+        |(name, port, protocol)| json!({"name": name, "containerPort": port, "protocol": protocol}),
+    );
+    (prop::collection::vec(port, 0..3), of(prop_oneof![Just("Always"), Just("OnFailure")]), labels()).prop_map(|(ports, policy, env)| {
+        json!({"name": "c", "image": "i", "ports": ports, "restartPolicy": policy,
+            "env": env.as_object().unwrap().iter().map(|(name, value)| json!({"name": name, "value": value})).collect::<Vec<_>>(),
+            "resources": {"requests": {"cpu": "100m"}}})
+    })
+}
+
+fn condition() -> impl Strategy<Value = Value> {
+    (prop_oneof![Just("Ready"), Just("Initialized"), Just("PodScheduled")], prop_oneof![Just("True"), Just("False"), Just("Unknown")], time())
+        .prop_map(|(kind, status, time)| json!({"type": kind, "status": status, "lastTransitionTime": time, "message": "m"}))
+}
+
+fn pod() -> impl Strategy<Value = Value> {
+    let spec = (prop::collection::vec(container(), 0..3), prop::collection::vec(container(), 0..2), of(word()), of(word()), of(word()))
+        .prop_map(|(containers, init, node, hostname, subdomain)| {
+            json!({"containers": containers, "initContainers": init, "nodeName": node, "hostname": hostname, "subdomain": subdomain,
+                "volumes": [{"name": "v", "emptyDir": {}}]})
+        });
+    let status = (
+        of("[A-Z][a-z]{1,6}|Running|Failed|Succeeded|Pending"),
+        of(ip()),
+        prop::collection::vec(ip(), 0..3),
+        prop::collection::vec(condition(), 0..4),
+    )
+        .prop_map(|(phase, pod_ip, ips, conditions)| {
+            let ips: Vec<Value> = ips.into_iter().map(|ip| json!({"ip": ip})).collect();
+            json!({"phase": phase, "podIP": pod_ip, "podIPs": ips, "conditions": conditions})
+        });
+    (metadata(), spec, status, time()).prop_map(|(mut metadata, spec, status, deleted)| {
+        metadata["deletionTimestamp"] = deleted;
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status})
+    })
+}
+
+fn service() -> impl Strategy<Value = Value> {
+    let target =
+        prop_oneof![any::<i32>().prop_map(|port| json!(port)), word().prop_map(Value::from), Just(json!(""))];
+    let port = (of(word()), any::<i32>(), target, of(word()), of("[a-z]{0,4}")).prop_map(|(name, port, target, protocol, app)| {
+        json!({"name": name, "port": port, "targetPort": target, "protocol": protocol, "appProtocol": app, "nodePort": 30000})
+    });
+    let selector = prop::collection::btree_map(word(), word(), 1..3);
+    let families = prop::collection::vec(prop_oneof![Just("IPv4"), Just("IPv6")], 0..3);
+    (metadata(), prop::collection::vec(port, 0..3), of(selector), families, of(prop_oneof![Just("ExternalName"), Just("ClusterIP")]), any::<bool>(), of(word()), of(ip()))
+        .prop_map(|(metadata, ports, selector, families, kind, not_ready, distribution, ip)| {
+            json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": ports, "selector": selector,
+                "ipFamilies": families, "type": kind, "publishNotReadyAddresses": not_ready, "trafficDistribution": distribution, "clusterIP": ip}})
+        })
+}
+
+fn node() -> impl Strategy<Value = Value> {
+    (metadata(), prop::collection::vec(condition(), 0..3), of("[0-9]{1,3}m|[0-9]|[0-9]e3")).prop_map(|(metadata, conditions, cpu)| {
+        let cpu = cpu.map_or(json!({}), |cpu| json!({"cpu": cpu, "memory": "1Gi"}));
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"conditions": conditions, "allocatable": cpu}})
+    })
+}
+
+fn reference() -> impl Strategy<Value = Value> {
+    (word(), of(word()), of(word())).prop_map(|(name, uid, version)| {
+        json!({"kind": "Pod", "namespace": "n", "name": name, "uid": uid, "resourceVersion": version})
+    })
+}
+
+fn slice() -> impl Strategy<Value = Value> {
+    let hints = prop::collection::vec(word(), 0..3).prop_map(|names| {
+        let names: Vec<Value> = names.into_iter().map(|name| json!({"name": name})).collect();
+        json!({"forZones": names, "forNodes": names})
+    });
+    let conditions = (any::<Option<bool>>(), any::<Option<bool>>(), any::<Option<bool>>())
+        .prop_map(|(ready, serving, terminating)| json!({"ready": ready, "serving": serving, "terminating": terminating}));
+    let endpoint = (prop::collection::vec(ip(), 0..3), conditions, of("[a-z]{0,4}"), of(reference()), of(word()), of("[a-z]{0,3}"), of(hints), labels())
+        .prop_map(|(addresses, conditions, hostname, target, node, zone, hints, topology)| {
+            json!({"addresses": addresses, "conditions": conditions, "hostname": hostname, "targetRef": target, "nodeName": node,
+                "zone": zone, "hints": hints, "deprecatedTopology": topology})
+        });
+    let port = (of("[a-z]{0,4}"), of(any::<i32>()), of(word()), of(word()))
+        .prop_map(|(name, port, protocol, app)| json!({"name": name, "port": port, "protocol": protocol, "appProtocol": app}));
+    (metadata(), prop_oneof![Just("IPv4"), Just("IPv6"), Just("FQDN")], prop::collection::vec(endpoint, 0..4), prop::collection::vec(port, 0..3))
+        .prop_map(|(metadata, address_type, endpoints, ports)| {
+            json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": metadata, "addressType": address_type,
+                "endpoints": endpoints, "ports": ports})
+        })
+}
+
+fn endpoints() -> impl Strategy<Value = Value> {
+    let addresses = || {
+        let address = (ip(), of("[a-z]{0,4}"), of(word()), of(reference()))
+            .prop_map(|(ip, hostname, node, target)| json!({"ip": ip, "hostname": hostname, "nodeName": node, "targetRef": target}));
+        prop::collection::vec(address, 0..3)
+    };
+    let port = (of(word()), any::<i32>(), of(word()), of("[a-z]{0,3}"))
+        .prop_map(|(name, port, protocol, app)| json!({"name": name, "port": port, "protocol": protocol, "appProtocol": app}));
+    let subset = (addresses(), addresses(), prop::collection::vec(port, 0..3))
+        .prop_map(|(ready, not_ready, ports)| json!({"addresses": ready, "notReadyAddresses": not_ready, "ports": ports}));
+    (metadata(), prop::collection::vec(subset, 0..3)).prop_map(|(metadata, subsets)| {
+        json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": subsets})
+    })
+}
+
+fn object() -> impl Strategy<Value = Value> {
+    prop_oneof![pod(), service(), node(), slice(), endpoints()]
+}
+
+/// Names objects by their position; nodes have no namespace.
+fn named(objects: Vec<Value>) -> (Vec<Value>, Vec<ObjectKey>) {
+    let name = |(at, mut object): (usize, Value)| {
+        let (namespace, name) = (if object["kind"] == "Node" { "" } else { "n" }, format!("o{at}"));
+        object["metadata"]["name"] = name.as_str().into();
+        if !namespace.is_empty() {
+            object["metadata"]["namespace"] = namespace.into();
+        }
+        (object, ObjectKey::new(namespace, name))
+    };
+    objects.into_iter().enumerate().map(name).unzip()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #[test]
+    fn views_are_the_same_in_both_encodings(listed in prop::collection::vec(object(), 0..12), watched in prop::collection::vec(object(), 0..12)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let server = EmbeddedApiServer::builder().build().unwrap();
+            let listed_count = listed.len();
+            let (mut objects, keys) = named([listed, watched].concat());
+            let watched = objects.split_off(listed_count);
+            server.load(objects).unwrap();
+            let [protobuf, json] = ContentType::ALL.map(|content_type| watch_all(&server, content_type));
+            protobuf.synced().await;
+            json.synced().await;
+            server.load(watched).unwrap();
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            let held: usize = Kind::ALL.iter().map(|kind| protobuf.count(*kind)).sum();
+            assert_eq!(held, keys.len());
+            assert_eq!(content(&protobuf, &keys), content(&json, &keys));
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_protobuf_is_asked_for_json() {
+    for code in [406, 415] {
+        let server = EmbeddedApiServer::builder().build().unwrap();
+        let (pods, keys) = named(vec![
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": [{"name": "c", "image": "i"}]}}),
+        ]);
+        server.load(pods).unwrap();
+        server.add_fault(
+            FaultRule::on(Fault::Refuse { status: code, retry_after: None }, "watch", "pods").times(1),
+        );
+        let client = ApiClient::for_tests(server.service());
+        let cluster = Cluster::new([Kind::Pods]);
+        tokio::spawn(run::<Pod>(
+            client.clone(),
+            cluster.clone(),
+            ReflectorOptions::new(0),
+            std::future::pending(),
+        ));
+        cluster.synced().await;
+        assert!(cluster.pod(&keys[0]).is_some());
+        // It was asked once more, at once.
+        assert_eq!(server.request_log().iter().filter(|logged| logged.request.verb == "watch").count(), 2);
+        assert_eq!(client.content_type_of("pods"), ContentType::Json);
+        assert_eq!(client.content_type_of("services"), ContentType::Protobuf);
+    }
+}

@@ -1,0 +1,181 @@
+//! A leader change of replicas that work on some namespaces only: `--namespaces`, `--shard`, and a shard that the server
+//! selects.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, LoggedRequest};
+use kube_endpoint_informer::Kind;
+use kube_endpoint_manager_core::{Gate, Settings};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::lagging::{ALL, lag};
+use super::replica::{leader_and_standby, pod, seconds, service, settings};
+
+/// Namespaces of which each view has some.
+const NAMESPACES: [&str; 6] = ["billing", "cart", "media", "orders", "search", "stock"];
+
+fn of_namespaces() -> Settings {
+    let mut settings = settings();
+    settings.namespaces = vec!["billing".to_owned(), "media".to_owned()];
+    settings
+}
+
+fn of_shard(gate: bool) -> Settings {
+    let mut settings = settings();
+    settings.shard = "0/2".parse().ok();
+    settings.gates = settings.gates.with(Gate::ShardedWatch, gate);
+    settings
+}
+
+fn has(settings: &Settings, namespace: &str) -> bool {
+    settings.view().contains(Kind::Pods, namespace)
+}
+
+fn within(mut object: Value, namespace: &str) -> Value {
+    object["metadata"]["namespace"] = namespace.into();
+    object
+}
+
+/// Adds these Services, with a ready pod each, to every namespace.
+fn add(server: &EmbeddedApiServer, numbers: std::ops::Range<usize>) {
+    for namespace in NAMESPACES {
+        let objects = numbers.clone().flat_map(|number| [service(number), pod(number, true)]);
+        server.load(objects.map(|object| within(object, namespace))).unwrap();
+    }
+}
+
+/// Makes the pod of a Service unready in every namespace.
+fn make_unready(server: &EmbeddedApiServer, number: usize) {
+    server.load(NAMESPACES.map(|namespace| within(pod(number, false), namespace))).unwrap();
+}
+
+/// Checks that each Service of the view has one slice and one Endpoints with its pod as it is, and that no other has any.
+#[track_caller]
+fn assert_right(
+    server: &EmbeddedApiServer,
+    settings: &Settings,
+    services: usize,
+    is_ready: impl Fn(usize) -> bool,
+) {
+    let slices = server.list("endpointslices");
+    for namespace in NAMESPACES {
+        for number in 0..services {
+            let name = format!("s{number}");
+            let is_own = |slice: &&Value| {
+                slice["metadata"]["namespace"] == namespace
+                    && slice["metadata"]["labels"]["kubernetes.io/service-name"] == name
+            };
+            let ready: Vec<&Value> =
+                slices.iter().filter(is_own).map(|it| &it["endpoints"][0]["conditions"]["ready"]).collect();
+            let endpoints = server.get("endpoints", namespace, &name);
+            if !has(settings, namespace) {
+                assert!(ready.is_empty() && endpoints.is_none(), "{namespace}/{name} is not in the view");
+                continue;
+            }
+            assert_eq!(ready, [&json!(is_ready(number))], "{namespace}/{name}");
+            let part = if is_ready(number) { "addresses" } else { "notReadyAddresses" };
+            assert!(endpoints.unwrap()["subsets"][0][part][0]["ip"].is_string(), "{namespace}/{name}");
+        }
+    }
+}
+
+/// The versions of all outputs.
+fn versions(server: &EmbeddedApiServer) -> Vec<Value> {
+    let outputs = ["endpointslices", "endpoints"].map(|plural| server.list(plural));
+    outputs.iter().flatten().map(|it| it["metadata"]["resourceVersion"].clone()).collect()
+}
+
+/// Ends the leader right after it has created and changed outputs, while the standby's watches lag by five seconds. Returns
+/// what the standby read, without the Lease.
+async fn play(server: EmbeddedApiServer, settings: &Settings, released: bool) -> Vec<LoggedRequest> {
+    server.load([json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})]).unwrap();
+    for namespace in NAMESPACES {
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        server.load([object]).unwrap();
+    }
+    let of_view = NAMESPACES.iter().filter(|namespace| has(settings, namespace)).count();
+    assert!((1..NAMESPACES.len()).contains(&of_view), "{of_view} namespaces are in the view");
+    add(&server, 0..5);
+    let (leader, standby) = leader_and_standby(&server, settings, Arc::new(|_| ())).await;
+    assert_right(&server, settings, 5, |_| true);
+
+    lag(&server, "b", ALL);
+    sleep(Duration::from_millis(1100)).await;
+    add(&server, 5..10);
+    make_unready(&server, 0);
+    sleep(Duration::from_millis(100)).await;
+    assert_right(&server, settings, 10, |number| number != 0);
+    let before = versions(&server);
+    server.clear_request_log();
+    if released {
+        leader.stop().await;
+        assert!(standby.led().await < seconds(6));
+    } else {
+        leader.kill().await;
+        standby.led().await;
+    }
+    // A change that the previous leader did not see.
+    make_unready(&server, 1);
+    sleep(seconds(60)).await;
+    assert_right(&server, settings, 10, |number| number > 1);
+    let refused = standby.writes(&server).into_iter().filter(|write| write.status >= 400).count();
+    assert_eq!(refused, 0);
+    let after = versions(&server);
+    let changes = before.iter().zip(&after).filter(|(before, after)| before != after).count();
+    assert_eq!(changes, 2 * of_view, "only the outputs of the changed pods were written");
+    assert!(standby.writes(&server).iter().all(|write| has(settings, &write.request.namespace)));
+    let is_read = |entry: &LoggedRequest| !entry.request.is_write() && entry.request.plural() != "leases";
+    standby.requests(&server).into_iter().filter(is_read).collect()
+}
+
+fn plain_server() -> EmbeddedApiServer {
+    EmbeddedApiServer::builder().seed(1).build().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_of_some_namespaces_reads_only_these_and_loses_no_update() {
+    let settings = of_namespaces();
+    for released in [true, false] {
+        let reads = play(plain_server(), &settings, released).await;
+        assert!(released || reads.iter().any(|read| read.request.query.contains("limit=1")));
+        let foreign = |read: &&LoggedRequest| {
+            read.request.plural() != "nodes" && !has(&settings, &read.request.namespace)
+        };
+        let foreign: Vec<_> = reads.iter().filter(foreign).map(|read| &read.request.path).collect();
+        assert!(foreign.is_empty(), "{foreign:?}");
+    }
+}
+
+/// A shard lists the whole cluster only to learn the version of each kind: one object.
+fn assert_of_shard(settings: &Settings, reads: &[LoggedRequest], asks: bool) {
+    for read in reads.iter().filter(|read| read.request.plural() != "nodes") {
+        let request = &read.request;
+        let is_watch = request.verb == "watch";
+        let is_own = !request.namespace.is_empty() && has(settings, &request.namespace);
+        assert!(is_watch || is_own || request.query == "limit=1", "{} {}", request.path, request.query);
+        assert!(!is_watch || request.parameter("shardSelector").is_some() == asks, "{}", request.query);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_of_a_shard_reads_only_its_namespaces_and_loses_no_update() {
+    let settings = of_shard(false);
+    for released in [true, false] {
+        let reads = play(plain_server(), &settings, released).await;
+        assert!(released || reads.iter().any(|read| read.request.query == "limit=1"));
+        assert_of_shard(&settings, &reads, false);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_of_a_shard_that_the_server_selects_loses_no_update() {
+    let settings = of_shard(true);
+    for released in [true, false] {
+        let server = EmbeddedApiServer::builder().seed(1).sharded_list_and_watch().build().unwrap();
+        let reads = play(server, &settings, released).await;
+        assert!(released || reads.iter().any(|read| read.request.query == "limit=1"));
+        assert_of_shard(&settings, &reads, true);
+    }
+}

@@ -1,0 +1,268 @@
+//! The content of own writes whose echo is outstanding.
+//!
+//! An echo with this content need not be decoded: the view that was sent is the view that the server stored. Any other
+//! content under the version of an own write is the work of another client: a mutating webhook changed the object, or the
+//! server dropped a field that it does not know. Versions alone do not show that.
+
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
+
+use bytes::Bytes;
+use kube_endpoint_core_model::{ObjectKey, ResourceVersion, StringMap};
+use parking_lot::Mutex;
+
+/// The most objects that are held. The oldest are dropped first; their echoes are decoded, and compared by version only.
+const MOST_OBJECTS: usize = 256;
+
+/// The objects of one kind that were sent and not seen yet. The writers and the cache of the kind share it.
+#[derive(Debug, Default)]
+pub struct SentObjects(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    objects: HashMap<ObjectKey, Sent>,
+    /// The objects by age.
+    by_age: BTreeMap<u64, ObjectKey>,
+    last_age: u64,
+}
+
+#[derive(Debug)]
+struct Sent {
+    age: u64,
+    content: Content,
+    /// The version that the server answered; none while the write is in flight.
+    version: Option<ResourceVersion>,
+    /// The object that was sent, once the write has been answered.
+    view: Option<Box<dyn Any + Send>>,
+    /// The latest version that was seen, and whether its content is the one that was sent.
+    seen: Option<(ResourceVersion, bool)>,
+}
+
+/// What controllers write into an object: all but names, annotations, owners, and what the server adds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// The labels.
+    pub labels: StringMap,
+    /// The protobuf encoding of the fields after the metadata.
+    pub fields: Bytes,
+}
+
+/// What the event of an object means.
+#[derive(Debug)]
+pub enum Echo {
+    /// Nothing is known about it.
+    Unknown,
+    /// Its content was sent. This is the object that was sent, unless the write has not been answered yet.
+    Same(Option<Box<dyn Any + Send>>),
+    /// Its content is not the one that was sent.
+    Different,
+}
+
+impl SentObjects {
+    /// Whether nothing is outstanding.
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().objects.is_empty()
+    }
+
+    /// The number of objects that are outstanding.
+    pub fn len(&self) -> usize {
+        self.0.lock().objects.len()
+    }
+
+    /// Records that an object is being sent. It replaces what was sent of that object before.
+    pub fn begin(&self, object: &ObjectKey, content: Content) {
+        let mut state = self.0.lock();
+        state.remove(object);
+        if state.objects.len() >= MOST_OBJECTS
+            && let Some((_, oldest)) = state.by_age.pop_first()
+        {
+            state.objects.remove(&oldest);
+        }
+        state.last_age += 1;
+        let age = state.last_age;
+        state.by_age.insert(age, object.clone());
+        state.objects.insert(object.clone(), Sent { age, content, version: None, view: None, seen: None });
+    }
+
+    /// Records that the write of an object was answered. Returns whether the object has been seen in that version already,
+    /// with another content.
+    pub fn answered(&self, object: &ObjectKey, version: ResourceVersion, view: Box<dyn Any + Send>) -> bool {
+        let mut state = self.0.lock();
+        let Some(sent) = state.objects.get_mut(object) else { return false };
+        match sent.seen {
+            Some((seen, same)) if seen >= version => {
+                state.remove(object);
+                seen == version && !same
+            }
+            _ => {
+                (sent.version, sent.view) = (Some(version), Some(view));
+                false
+            }
+        }
+    }
+
+    /// Records that the write of an object failed.
+    pub fn failed(&self, object: &ObjectKey) {
+        self.0.lock().remove(object);
+    }
+
+    /// Whether something is known about an object that has this version in an event.
+    pub fn expects(&self, object: &ObjectKey, version: ResourceVersion) -> bool {
+        let state = self.0.lock();
+        state.objects.get(object).is_some_and(|sent| sent.version.is_none_or(|sent| version <= sent))
+    }
+
+    /// Compares an event with what was sent.
+    pub fn echo(
+        &self,
+        object: &ObjectKey,
+        version: ResourceVersion,
+        is_same: impl FnOnce(&Content) -> bool,
+    ) -> Echo {
+        let mut state = self.0.lock();
+        let Some(sent) = state.objects.get_mut(object) else { return Echo::Unknown };
+        match sent.version {
+            // An event before that of the write.
+            Some(written) if version < written => return Echo::Unknown,
+            Some(written) if version > written => {
+                state.remove(object);
+                return Echo::Unknown;
+            }
+            _ => {}
+        }
+        let same = is_same(&sent.content);
+        if same && sent.version.is_some() {
+            let view = sent.view.take();
+            state.remove(object);
+            return Echo::Same(view);
+        }
+        if sent.seen.is_none_or(|(seen, _)| seen < version) {
+            sent.seen = Some((version, same));
+        }
+        if same { Echo::Same(None) } else { Echo::Different }
+    }
+
+    /// Whether an object has another content in the version of the own write than was sent. The answer is given once, after
+    /// [`Self::echo`].
+    pub fn take_difference(&self, object: &ObjectKey, version: ResourceVersion) -> bool {
+        let mut state = self.0.lock();
+        let differs = state
+            .objects
+            .get(object)
+            .is_some_and(|sent| sent.version == Some(version) && sent.seen == Some((version, false)));
+        if differs {
+            state.remove(object);
+        }
+        differs
+    }
+}
+
+impl State {
+    fn remove(&mut self, object: &ObjectKey) {
+        if let Some(sent) = self.objects.remove(object) {
+            self.by_age.remove(&sent.age);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new("n", name)
+    }
+
+    fn version(number: u64) -> ResourceVersion {
+        ResourceVersion(number)
+    }
+
+    fn content(text: &'static str) -> Content {
+        Content { fields: text.into(), ..Content::default() }
+    }
+
+    fn sent(text: &'static str) -> SentObjects {
+        let objects = SentObjects::default();
+        objects.begin(&key("a"), content(text));
+        objects
+    }
+
+    /// What an event means: `unknown`, `same`, `reused` or `different`.
+    fn echo(objects: &SentObjects, number: u64, text: &'static str) -> &'static str {
+        match objects.echo(&key("a"), version(number), |sent| *sent == content(text)) {
+            Echo::Unknown => "unknown",
+            Echo::Same(None) => "same",
+            Echo::Same(Some(view)) => {
+                assert_eq!(*view.downcast::<u8>().unwrap(), 7);
+                "reused"
+            }
+            Echo::Different => "different",
+        }
+    }
+
+    #[test]
+    fn an_echo_with_the_content_that_was_sent_gets_the_object_that_was_sent() {
+        let objects = sent("x");
+        assert!(objects.expects(&key("a"), version(5)) && !objects.expects(&key("b"), version(5)));
+        assert!(!objects.answered(&key("a"), version(5), Box::new(7u8)));
+        assert!(!objects.expects(&key("a"), version(6)));
+        // The event of an earlier write, with any content.
+        assert_eq!(echo(&objects, 4, "x"), "unknown");
+        assert_eq!(echo(&objects, 4, "y"), "unknown");
+        assert_eq!(echo(&objects, 5, "x"), "reused");
+        assert!(objects.is_empty());
+        assert!(!objects.take_difference(&key("a"), version(5)));
+    }
+
+    #[test]
+    fn another_content_under_the_version_of_the_write_is_a_difference_once() {
+        let objects = sent("x");
+        assert!(!objects.answered(&key("a"), version(5), Box::new(7u8)));
+        assert_eq!(echo(&objects, 5, "y"), "different");
+        assert!(!objects.take_difference(&key("a"), version(4)));
+        assert!(objects.take_difference(&key("a"), version(5)));
+        assert!(!objects.take_difference(&key("a"), version(5)));
+        assert!(objects.is_empty());
+    }
+
+    #[test]
+    fn an_echo_may_come_before_the_answer() {
+        let check = |text: &'static str, seen: u64, answered: u64, differs: bool, left: usize| {
+            let objects = sent("x");
+            assert_eq!(echo(&objects, seen, text), if text == "x" { "same" } else { "different" });
+            let got = objects.answered(&key("a"), version(answered), Box::new(7u8));
+            assert_eq!((got, objects.len()), (differs, left), "{text} {seen} {answered}");
+        };
+        check("x", 5, 5, false, 0);
+        check("y", 5, 5, true, 0);
+        // A foreign write before ours; the echo is still to come.
+        check("y", 4, 5, false, 1);
+        // A foreign write after ours, which the tracker reports.
+        check("y", 6, 5, false, 0);
+    }
+
+    #[test]
+    fn a_later_version_or_a_failed_write_ends_the_wait() {
+        let objects = sent("x");
+        assert!(!objects.answered(&key("a"), version(5), Box::new(7u8)));
+        assert_eq!(echo(&objects, 6, "x"), "unknown");
+        assert!(objects.is_empty());
+        let objects = sent("x");
+        objects.failed(&key("a"));
+        assert_eq!(echo(&objects, 5, "x"), "unknown");
+    }
+
+    #[test]
+    fn the_oldest_object_is_dropped_when_there_are_too_many() {
+        let objects = SentObjects::default();
+        for number in 0..MOST_OBJECTS + 10 {
+            objects.begin(&key(&number.to_string()), content("x"));
+            objects.begin(&key("always"), content("x"));
+        }
+        assert_eq!(objects.len(), MOST_OBJECTS);
+        assert!(!objects.expects(&key("10"), version(1)) && objects.expects(&key("11"), version(1)));
+        assert!(objects.expects(&key("always"), version(1)));
+        let state = objects.0.lock();
+        assert_eq!(state.by_age.len(), state.objects.len());
+    }
+}

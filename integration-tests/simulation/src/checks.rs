@@ -1,0 +1,88 @@
+//! What managers keep and do, read from their handles.
+
+use kube_endpoint_controller_runtime::StateCounts;
+use kube_endpoint_informer::Kind;
+use kube_endpoint_manager_core::{ManagerHandle, RunningControllers};
+
+/// The controllers of a manager: how many keys are queued or being synced, and what is kept.
+pub(crate) fn controllers(handle: &ManagerHandle) -> [(&'static str, usize, StateCounts); 3] {
+    let RunningControllers { endpoint_slice, endpoints, mirroring } = handle.controllers();
+    let counts = |found: Option<(usize, StateCounts)>| found.unwrap_or_default();
+    let slices = counts(endpoint_slice.as_ref().map(|it| (it.pending(), it.state_counts())));
+    let endpoints = counts(endpoints.as_ref().map(|it| (it.pending(), it.state_counts())));
+    let mirroring = counts(mirroring.as_ref().map(|it| (it.pending(), it.state_counts())));
+    [
+        ("endpointslice", slices.0, slices.1),
+        ("endpoints", endpoints.0, endpoints.1),
+        ("mirroring", mirroring.0, mirroring.1),
+    ]
+}
+
+/// Whether a manager that writes has nothing to do and has read all changes of slices.
+pub(crate) fn is_idle(handle: &ManagerHandle, last_slice: u64) -> bool {
+    let is_quiet =
+        |counts: &StateCounts| counts.deferred == 0 && counts.failing == 0 && counts.outstanding_writes == 0;
+    *handle.leading().borrow()
+        && handle.has_synced()
+        && handle.cluster().position(Kind::EndpointSlices).0 >= last_slice
+        && controllers(handle).iter().all(|(_, pending, counts)| *pending == 0 && is_quiet(counts))
+}
+
+/// That a controller keeps nothing for any key.
+///
+/// # Errors
+///
+/// If one does.
+pub(crate) fn keeps_nothing(handle: &ManagerHandle) -> Result<(), String> {
+    for (name, pending, counts) in controllers(handle) {
+        if pending != 0 || counts != StateCounts::default() {
+            return Err(format!("the {name} controller has {pending} keys queued and keeps {counts:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// That no key is queued, put off or failing. The name of a create whose answer was lost may be kept for the next create.
+///
+/// # Errors
+///
+/// If one is.
+pub(crate) fn waits_for_nothing(handle: &ManagerHandle) -> Result<(), String> {
+    for (name, pending, counts) in controllers(handle) {
+        if (pending, counts.deferred, counts.failing) != (0, 0, 0) {
+            return Err(format!("the {name} controller still waits: {pending} keys queued, {counts:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// The most keys that one of the controllers keeps something for.
+pub(crate) fn most_kept(handle: &ManagerHandle) -> usize {
+    let most = |(_, pending, counts): &(&str, usize, StateCounts)| {
+        let StateCounts {
+            trigger_times,
+            outstanding_writes,
+            reported,
+            deferred,
+            foreign_changes,
+            failing,
+            leftovers,
+            own,
+        } = *counts;
+        [
+            *pending,
+            trigger_times,
+            outstanding_writes,
+            reported,
+            deferred,
+            foreign_changes,
+            failing,
+            leftovers,
+            own,
+        ]
+        .into_iter()
+        .max()
+        .unwrap_or_default()
+    };
+    controllers(handle).iter().map(most).max().unwrap_or_default()
+}

@@ -1,0 +1,254 @@
+//! Carries out changes of objects.
+
+use std::time::Duration;
+
+use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use serde_json::{Value, json};
+
+use super::{Cluster, text};
+use crate::history::Change;
+use crate::objects::{self, Pod, namespace, namespace_name};
+
+/// The time after the deletion of a namespace until its pods have ended.
+const KUBELET: Duration = Duration::from_millis(400);
+
+fn collection(plural: &str, namespace: &str) -> String {
+    let group = if plural == "endpointslices" { "apis/discovery.k8s.io" } else { "api" };
+    format!("/{group}/v1/namespaces/{namespace}/{plural}")
+}
+
+/// The path of an object.
+pub(super) fn path_of(plural: &str, object: &Value) -> String {
+    let (namespace, name) = (text(object, "/metadata/namespace"), text(object, "/metadata/name"));
+    match plural {
+        "nodes" | "namespaces" => format!("/api/v1/{plural}/{name}"),
+        _ => format!("{}/{name}", collection(plural, namespace)),
+    }
+}
+
+fn service_path(plural: &str, service: u8) -> String {
+    format!("{}/s{service}", collection(plural, namespace(service)))
+}
+
+fn labels(labels: Value) -> Value {
+    json!({"metadata": {"labels": labels}})
+}
+
+impl Cluster {
+    async fn patch(&self, path: &str, patch: Value) {
+        Self::send(&self.server, "PATCH", path, &patch).await;
+    }
+
+    pub(crate) async fn delete(server: &EmbeddedApiServer, path: &str) {
+        Self::send(server, "DELETE", path, &json!({"gracePeriodSeconds": 0})).await;
+    }
+
+    /// Loads objects as they are, if their namespaces accept them.
+    fn load(&self, objects: impl IntoIterator<Item = Value>) {
+        let accepts = |object: &Value| match text(object, "/metadata/namespace") {
+            "" => true,
+            namespace => self
+                .server
+                .get("namespaces", "", namespace)
+                .is_some_and(|it| it["metadata"]["deletionTimestamp"].is_null()),
+        };
+        let accepted: Vec<Value> = objects.into_iter().filter(accepts).collect();
+        if let Err(error) = self.server.load(accepted) {
+            panic!("the server cannot hold an object: {error}");
+        }
+    }
+
+    async fn make_pod(&self, pod: &Pod) {
+        let before = self.server.get("pods", pod.namespace, &pod.name);
+        if before.is_some_and(|before| text(&before, "/metadata/uid") != pod.uid()) {
+            Self::delete(&self.server, &format!("{}/{}", collection("pods", pod.namespace), pod.name)).await;
+        }
+        self.load([pod.object()]);
+    }
+
+    /// Changes a pod that exists.
+    fn edit_pod(&self, pod: u8, edit: impl FnOnce(&mut Value)) {
+        let Some(mut object) = self.server.get("pods", namespace(pod), &format!("p{pod}")) else { return };
+        edit(&mut object);
+        self.load([object]);
+    }
+
+    async fn with_slice(&self, nth: u8, patch: Option<Value>) {
+        let slices = self.server.list("endpointslices");
+        let Some(slice) = slices.get(usize::from(nth) % slices.len().max(1)) else { return };
+        let path = path_of("endpointslices", slice);
+        match patch {
+            Some(patch) => self.patch(&path, patch).await,
+            None => Self::delete(&self.server, &path).await,
+        }
+    }
+
+    /// Removes the pods that were deleted with a grace period in namespaces that are deleted, as their kubelets do. The
+    /// namespaces end after them.
+    pub(crate) async fn end_terminating_pods(server: &EmbeddedApiServer) {
+        let namespaces = server.list("namespaces");
+        let is_ending = |it: &Value| !it["metadata"]["deletionTimestamp"].is_null();
+        let ending: Vec<&str> =
+            namespaces.iter().filter(|it| is_ending(it)).map(|it| text(it, "/metadata/name")).collect();
+        for pod in server.list("pods").iter().filter(|pod| is_ending(pod)) {
+            if ending.contains(&text(pod, "/metadata/namespace")) {
+                Self::delete(server, &path_of("pods", pod)).await;
+            }
+        }
+    }
+
+    async fn scale(&self, app: u8, pods: u16) {
+        let prefix = format!("x{app}-");
+        let all = self.server.list("pods");
+        let old: Vec<&Value> =
+            all.iter().filter(|pod| text(pod, "/metadata/name").starts_with(&prefix)).collect();
+        let number =
+            |pod: &Value| text(pod, "/metadata/name")[prefix.len()..].parse::<u16>().unwrap_or_default();
+        for pod in old.iter().filter(|pod| number(pod) >= pods) {
+            Self::delete(&self.server, &path_of("pods", pod)).await;
+        }
+        let is_new = |wanted: &u16| !old.iter().any(|pod| number(pod) == *wanted);
+        let new: Vec<u16> =
+            if old.is_empty() { (0..pods).collect() } else { (0..pods).filter(is_new).collect() };
+        self.load(new.into_iter().map(|number| Pod::scaled(app, number, true).object()));
+    }
+
+    /// Carries out a change.
+    pub(crate) async fn change(&self, change: &Change) {
+        match change.clone() {
+            Change::CreateService { service, app, headless, unready, families } => {
+                let object = objects::service(service, app, headless, unready, families);
+                Self::send(&self.server, "POST", &collection("services", namespace(service)), &object).await;
+            }
+            Change::DeleteService { service } => {
+                Self::delete(&self.server, &service_path("services", service)).await;
+            }
+            Change::ReplaceService { service, app, families } => {
+                Self::delete(&self.server, &service_path("services", service)).await;
+                let object = objects::service(service, app, false, false, families);
+                Self::send(&self.server, "POST", &collection("services", namespace(service)), &object).await;
+            }
+            Change::Select { service, app } => {
+                let patch = json!({"spec": {"selector": objects::selector(app)}});
+                self.patch(&service_path("services", service), patch).await;
+            }
+            Change::LabelService { service, value } => {
+                let patch = labels(json!({"v": value.to_string()}));
+                self.patch(&service_path("services", service), patch).await;
+            }
+            Change::PublishUnready { service, unready } => {
+                let patch = json!({"spec": {"publishNotReadyAddresses": unready}});
+                self.patch(&service_path("services", service), patch).await;
+            }
+            Change::Distribute { service, close } => {
+                let distribution = if close { json!("PreferClose") } else { Value::Null };
+                let patch = json!({"spec": {"trafficDistribution": distribution}});
+                self.patch(&service_path("services", service), patch).await;
+            }
+            Change::ConvertFamilies { service, dual } => {
+                let path = service_path("services", service);
+                let Some(before) = self.server.get("services", namespace(service), &format!("s{service}"))
+                else {
+                    return;
+                };
+                let first = before["spec"]["ipFamilies"][0].clone();
+                let second = if first == "IPv6" { "IPv4" } else { "IPv6" };
+                let patch = if dual {
+                    json!({"spec": {"ipFamilyPolicy": "RequireDualStack", "ipFamilies": [first, second]}})
+                } else {
+                    // As kubectl does it: the policy alone; the server drops the second family.
+                    json!({"spec": {"ipFamilyPolicy": "SingleStack"}})
+                };
+                self.patch(&path, patch).await;
+            }
+            Change::ServicePorts { service, ports } => {
+                let patch = json!({"spec": {"ports": objects::ports(ports)}});
+                self.patch(&service_path("services", service), patch).await;
+            }
+            Change::Pod { pod, app, ready, node, life, terminating } => {
+                // A node exists before its pods, so that all syncs can succeed in the end.
+                if self.server.get("nodes", "", &format!("n{node}")).is_none() {
+                    self.load([objects::node(node, 1)]);
+                }
+                self.make_pod(&Pod::numbered(pod, app, ready, node, life, terminating)).await;
+            }
+            Change::Flap { pod } => {
+                for status in ["False", "True"] {
+                    self.edit_pod(pod, |pod| pod["status"]["conditions"][0]["status"] = status.into());
+                }
+            }
+            Change::RelabelPod { pod, app } => {
+                self.edit_pod(pod, |pod| pod["metadata"]["labels"]["app"] = format!("a{app}").into());
+            }
+            Change::FinishPod { pod, failed } => {
+                let phase = if failed { "Failed" } else { "Succeeded" };
+                self.edit_pod(pod, |pod| {
+                    pod["status"]["phase"] = phase.into();
+                    pod["status"]["conditions"][0]["status"] = "False".into();
+                });
+            }
+            Change::DeletePod { pod } => {
+                Self::delete(&self.server, &format!("{}/p{pod}", collection("pods", namespace(pod)))).await;
+            }
+            Change::Scale { app, pods } => self.scale(app, pods).await,
+            Change::Ready { app, pods, ready } => {
+                let exists =
+                    |number: &u16| self.server.get("pods", "default", &format!("x{app}-{number}")).is_some();
+                let numbers: Vec<u16> = (0..pods).filter(exists).collect();
+                self.load(numbers.into_iter().map(|number| Pod::scaled(app, number, ready).object()));
+            }
+            Change::Node { node, zone } => self.load([objects::node(node, zone)]),
+            Change::DeleteNode { node } => {
+                Self::delete(&self.server, &format!("/api/v1/nodes/n{node}")).await;
+                // In a real cluster another controller deletes the pods of a deleted node.
+                let name = format!("n{node}");
+                for pod in self.server.list("pods").iter().filter(|pod| text(pod, "/spec/nodeName") == name) {
+                    Self::delete(&self.server, &path_of("pods", pod)).await;
+                }
+            }
+            Change::Endpoints { service, addresses, families } => {
+                let endpoints = objects::endpoints(service, &addresses, families);
+                let collection = collection("endpoints", namespace(service));
+                if Self::send(&self.server, "POST", &collection, &endpoints).await == 409 {
+                    Self::send(&self.server, "PUT", &service_path("endpoints", service), &endpoints).await;
+                }
+            }
+            Change::SkipMirror { service, skip } => {
+                let label = json!({"endpointslice.kubernetes.io/skip-mirror": skip.then_some("true")});
+                self.patch(&service_path("endpoints", service), labels(label)).await;
+            }
+            Change::DeleteEndpoints { service } => {
+                Self::delete(&self.server, &service_path("endpoints", service)).await;
+            }
+            Change::EditEndpoints { service } => {
+                self.patch(&service_path("endpoints", service), json!({"subsets": []})).await;
+            }
+            Change::DeleteSlice { nth } => self.with_slice(nth, None).await,
+            Change::EmptySlice { nth } => self.with_slice(nth, Some(json!({"endpoints": []}))).await,
+            Change::LabelSlice { nth } => self.with_slice(nth, Some(labels(json!({"x": "y"})))).await,
+            Change::TakeSlice { nth } => {
+                let label = labels(json!({"endpointslice.kubernetes.io/managed-by": "another-controller"}));
+                self.with_slice(nth, Some(label)).await;
+            }
+            Change::ForeignSlice { service, number } => {
+                let slice = objects::foreign_slice(service, number);
+                let collection = collection("endpointslices", namespace(service));
+                Self::send(&self.server, "POST", &collection, &slice).await;
+            }
+            Change::DeleteNamespace { namespace } => {
+                let path = format!("/api/v1/namespaces/{}", namespace_name(namespace));
+                Self::send(&self.server, "DELETE", &path, &Value::Null).await;
+                let server = self.server.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(KUBELET).await;
+                    Self::end_terminating_pods(&server).await;
+                });
+            }
+            Change::CreateNamespace { namespace } => {
+                let name = namespace_name(namespace);
+                let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+                Self::send(&self.server, "POST", "/api/v1/namespaces", &object).await;
+            }
+        }
+    }
+}

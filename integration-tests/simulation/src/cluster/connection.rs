@@ -1,0 +1,182 @@
+//! The connection of one manager process to the server: it names the process in the user agent, delays requests by the
+//! latency of the network, carries out what was sent even if nobody waits for the answer, and ends the process at a write.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::header::{HeaderValue, USER_AGENT};
+use http::{Method, Request, Response};
+use kube_endpoint_embedded_apiserver::{ApiService, ServiceError};
+use parking_lot::Mutex;
+use tokio::task::AbortHandle;
+use tower::{Service, ServiceExt};
+
+use super::lag::{LaggingBody, Lags};
+use crate::history::Manager;
+use crate::random::Random;
+
+/// When a process ends at a write.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KillAt {
+    /// So many writes are still made.
+    pub(super) writes: u8,
+    /// Whether the server handles the last one.
+    pub(super) applied: bool,
+}
+
+/// What a process and its connection share.
+pub(super) struct Link {
+    pub(super) manager: Manager,
+    /// The beginning of the user agent.
+    pub(super) name: String,
+    is_dead: AtomicBool,
+    kill_at: Mutex<Option<KillAt>>,
+    abort: Mutex<Option<AbortHandle>>,
+    random: Mutex<Random>,
+    /// The longest delay of a request, and of its answer.
+    latency: Duration,
+    /// How many processes ended at a write.
+    killed_at_writes: Arc<AtomicUsize>,
+}
+
+impl Link {
+    pub(super) fn new(
+        manager: Manager,
+        name: String,
+        random: Random,
+        latency: Duration,
+        killed_at_writes: Arc<AtomicUsize>,
+    ) -> Self {
+        Self {
+            manager,
+            name,
+            is_dead: AtomicBool::new(false),
+            kill_at: Mutex::default(),
+            abort: Mutex::default(),
+            random: Mutex::new(random),
+            latency,
+            killed_at_writes,
+        }
+    }
+
+    /// Sets the task that ends with the process.
+    pub(super) fn set_task(&self, task: AbortHandle) {
+        *self.abort.lock() = Some(task);
+    }
+
+    pub(super) fn kill_at(&self, kill_at: KillAt) {
+        *self.kill_at.lock() = Some(kill_at);
+    }
+
+    /// Ends the process as SIGKILL does.
+    pub(super) fn kill(&self) {
+        self.is_dead.store(true, Ordering::Relaxed);
+        if let Some(task) = self.abort.lock().take() {
+            task.abort();
+        }
+    }
+
+    fn delay(&self) -> Duration {
+        let longest = self.latency.as_millis() as u64;
+        if longest == 0 {
+            Duration::ZERO
+        } else {
+            Duration::from_millis(self.random.lock().below(longest + 1))
+        }
+    }
+
+    /// Counts a write down. Some if the process ends at it: whether the server handles it.
+    fn ends_at_write(&self) -> Option<bool> {
+        let mut kill_at = self.kill_at.lock();
+        let left = kill_at.as_mut()?;
+        left.writes = left.writes.saturating_sub(1);
+        let applied = left.applied;
+        (left.writes == 0).then(|| {
+            *kill_at = None;
+            self.killed_at_writes.fetch_add(1, Ordering::Relaxed);
+            applied
+        })
+    }
+}
+
+/// The server as a process sees it.
+#[derive(Clone)]
+pub(super) struct Connection {
+    pub(super) server: ApiService,
+    pub(super) link: Arc<Link>,
+    pub(super) lags: Arc<Lags>,
+}
+
+type Answer = Result<Response<LaggingBody>, ServiceError>;
+
+impl Service<Request<kube::client::Body>> for Connection {
+    type Response = Response<LaggingBody>;
+    type Error = ServiceError;
+    type Future = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ServiceError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
+        Box::pin(self.clone().send(request))
+    }
+}
+
+impl Connection {
+    async fn send(self, mut request: Request<kube::client::Body>) -> Answer {
+        if self.link.is_dead.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+        let agent =
+            request.headers().get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+        if let Ok(agent) = HeaderValue::from_str(&format!("{} {agent}", self.link.name)) {
+            request.headers_mut().insert(USER_AGENT, agent);
+        }
+        let kind = kind_of(request.uri().path());
+        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let is_output = matches!(kind, "endpoints" | "endpointslices");
+        let is_write = request.method() != Method::GET;
+        let ends = if is_write && is_output { self.link.ends_at_write() } else { None };
+        if ends == Some(false) {
+            self.link.kill();
+            std::future::pending::<()>().await;
+        }
+        let (there, back) = (self.link.delay(), self.link.delay());
+        let server = self.server.clone();
+        let carry_out = async move {
+            if !there.is_zero() {
+                tokio::time::sleep(there).await;
+            }
+            server.oneshot(request).await
+        };
+        let answer = if is_write {
+            // What was sent arrives, even if the sender ends meanwhile.
+            let carried_out = tokio::spawn(carry_out);
+            if ends == Some(true) {
+                let ended = carried_out.await;
+                self.link.kill();
+                drop(ended);
+                return std::future::pending().await;
+            }
+            carried_out.await.unwrap_or(Err(ServiceError::AnswerLost))
+        } else {
+            carry_out.await
+        };
+        if !back.is_zero() {
+            tokio::time::sleep(back).await;
+        }
+        let (manager, kind) = (self.link.manager, if is_watch { kind } else { "" });
+        Ok(answer?.map(|body| LaggingBody::new(body, manager, kind, self.lags)))
+    }
+}
+
+/// The plural name of the kind of a path.
+fn kind_of(path: &str) -> &'static str {
+    const KINDS: [&str; 7] = ["pods", "services", "nodes", "endpoints", "endpointslices", "leases", "events"];
+    let parts: Vec<&str> = path.split('/').collect();
+    KINDS.into_iter().find(|kind| parts.contains(kind)).unwrap_or_default()
+}

@@ -1,0 +1,233 @@
+//! The manager processes: how they start, end and are started anew.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use kube_endpoint_manager_core::{ApiClient, Manager as Process, ManagerError, ManagerHandle};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::task::{JoinError, JoinHandle};
+
+use super::connection::{Connection, KillAt, Link};
+use super::lag::Lags;
+use crate::history::{Manager, Setup};
+use crate::random::Random;
+use crate::watcher::SharedWatcher;
+
+/// How long a process is away that has ended by itself.
+const RESTART: Duration = Duration::from_secs(2);
+
+/// A process that runs.
+struct Running {
+    handle: ManagerHandle,
+    link: Arc<Link>,
+    stop: Option<oneshot::Sender<()>>,
+    generation: u64,
+}
+
+#[derive(Default)]
+struct Slot {
+    running: Option<Running>,
+    generation: u64,
+    /// How far the clock of its host is ahead.
+    clock: i64,
+    /// Whether it is started anew when it ends.
+    is_kept: bool,
+}
+
+/// All processes.
+pub(crate) struct Managers {
+    server: EmbeddedApiServer,
+    setup: Setup,
+    watcher: SharedWatcher,
+    pub(super) lags: Arc<Lags>,
+    slots: Mutex<BTreeMap<Manager, Slot>>,
+    killed_at_writes: Arc<AtomicUsize>,
+}
+
+impl Managers {
+    pub(super) fn new(server: EmbeddedApiServer, setup: Setup, watcher: SharedWatcher) -> Arc<Self> {
+        Arc::new(Self {
+            server,
+            setup,
+            watcher,
+            lags: Arc::default(),
+            slots: Mutex::default(),
+            killed_at_writes: Arc::default(),
+        })
+    }
+
+    /// Starts a process, and starts it anew when it ends by itself. Does nothing if it runs.
+    pub(crate) fn start(self: &Arc<Self>, manager: Manager) {
+        let (generation, clock) = {
+            let mut slots = self.slots.lock();
+            let slot = slots.entry(manager).or_default();
+            slot.is_kept = true;
+            if slot.running.is_some() {
+                return;
+            }
+            slot.generation += 1;
+            (slot.generation, slot.clock)
+        };
+        match self.run(manager, generation, clock) {
+            Ok((running, ended)) => {
+                self.watcher.lock().started(manager, &running.link.name, &running.handle);
+                if let Some(slot) = self.slots.lock().get_mut(&manager) {
+                    slot.running = Some(running);
+                }
+                let this = Arc::clone(self);
+                tokio::spawn(async move { this.ended(manager, generation, ended.await).await });
+            }
+            Err(error) => self.watcher.lock().fails("a manager cannot be built", "", error.to_string()),
+        }
+    }
+
+    fn run(
+        &self,
+        manager: Manager,
+        generation: u64,
+        clock: i64,
+    ) -> Result<(Running, JoinHandle<Result<(), ManagerError>>), ManagerError> {
+        let name = format!("{}{generation}", manager.word());
+        let seed = self.setup.seed.wrapping_mul(31) ^ (generation << 8) ^ manager as u64;
+        let latency = Duration::from_millis(self.setup.latency.into());
+        let killed = Arc::clone(&self.killed_at_writes);
+        let link = Arc::new(Link::new(manager, name.clone(), Random::new(seed), latency, killed));
+        let lags = Arc::clone(&self.lags);
+        let connection = Connection { server: self.server.service(), link: Arc::clone(&link), lags };
+        let settings = self.setup.settings((manager != Manager::C).then_some(name));
+        let now = self.server.now();
+        let now = now.saturating_add(SignedDuration::from_secs(clock)).unwrap_or(now);
+        let process = Process::new(ApiClient::for_tests(connection), &settings, now, seed)?;
+        let handle = process.handle();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let ended = tokio::spawn(process.run(async move {
+            let _ = stopped.await;
+        }));
+        link.set_task(ended.abort_handle());
+        Ok((Running { handle, link, stop: Some(stop), generation }, ended))
+    }
+
+    async fn ended(
+        self: Arc<Self>,
+        manager: Manager,
+        generation: u64,
+        ended: Result<Result<(), ManagerError>, JoinError>,
+    ) {
+        let why = match &ended {
+            Ok(Ok(())) => "stopped".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(error) if error.is_cancelled() => "killed".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        {
+            let mut watcher = self.watcher.lock();
+            watcher.ended(manager, &why);
+            let is_expected = match ended {
+                Ok(Ok(()) | Err(ManagerError::LeaderElectionLost(_))) => true,
+                Ok(Err(_)) => false,
+                Err(error) => error.is_cancelled(),
+            };
+            if !is_expected {
+                watcher.fails(
+                    "a manager ends only when it is told to or loses the lease",
+                    manager.word(),
+                    why,
+                );
+            }
+        }
+        let is_kept = {
+            let mut slots = self.slots.lock();
+            let Some(slot) = slots.get_mut(&manager) else { return };
+            slot.running.take_if(|running| running.generation == generation);
+            slot.is_kept
+        };
+        if is_kept {
+            tokio::time::sleep(RESTART).await;
+            self.start_if(manager, generation);
+        }
+    }
+
+    /// Starts a process unless it was started or stopped meanwhile.
+    fn start_if(self: &Arc<Self>, manager: Manager, generation: u64) {
+        let slots = self.slots.lock();
+        let is_next = slots.get(&manager).is_some_and(|slot| slot.is_kept && slot.generation == generation);
+        drop(slots);
+        if is_next {
+            self.start(manager);
+        }
+    }
+
+    /// Ends a process as SIGKILL does, and starts it anew after a time.
+    pub(crate) fn kill(self: &Arc<Self>, manager: Manager, away: Option<Duration>) {
+        self.leave(manager, away, |running| running.link.kill());
+    }
+
+    /// Ends a process as SIGTERM does, and starts it anew after a time.
+    pub(crate) fn stop(self: &Arc<Self>, manager: Manager, away: Option<Duration>) {
+        self.leave(manager, away, |running| {
+            if let Some(stop) = running.stop.take() {
+                // It may have ended already.
+                let _ = stop.send(());
+            }
+        });
+    }
+
+    fn leave(self: &Arc<Self>, manager: Manager, away: Option<Duration>, end: impl FnOnce(&mut Running)) {
+        let mut slots = self.slots.lock();
+        let Some(slot) = slots.get_mut(&manager) else { return };
+        slot.is_kept = false;
+        if let Some(running) = &mut slot.running {
+            end(running);
+        }
+        drop(slots);
+        let Some(away) = away else { return };
+        let this = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(away).await;
+            // It may still be shutting down.
+            while this.slots.lock().get(&manager).is_some_and(|slot| slot.running.is_some()) {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            this.start(manager);
+        });
+    }
+
+    /// Ends a process at one of its next writes. It is started anew two seconds later.
+    pub(crate) fn kill_at_write(&self, manager: Manager, writes: u8, applied: bool) {
+        if let Some(Some(running)) = self.slots.lock().get(&manager).map(|slot| &slot.running) {
+            running.link.kill_at(KillAt { writes, applied });
+        }
+    }
+
+    /// Sets the clock of a host. A process reads it when it starts.
+    pub(crate) fn jump_clock(&self, manager: Manager, seconds: i64) {
+        self.slots.lock().entry(manager).or_default().clock += seconds;
+    }
+
+    /// The processes that run.
+    pub(crate) fn running(&self) -> Vec<(Manager, ManagerHandle)> {
+        let slots = self.slots.lock();
+        let running = slots.iter().filter_map(|(manager, slot)| Some((*manager, slot.running.as_ref()?)));
+        running.map(|(manager, running)| (manager, running.handle.clone())).collect()
+    }
+
+    /// How many processes ended at a write.
+    pub(crate) fn killed_at_writes(&self) -> usize {
+        self.killed_at_writes.load(Ordering::Relaxed)
+    }
+
+    /// Ends all processes.
+    pub(crate) fn abort(&self) {
+        for slot in self.slots.lock().values_mut() {
+            slot.is_kept = false;
+            if let Some(running) = &slot.running {
+                running.link.kill();
+            }
+        }
+    }
+}

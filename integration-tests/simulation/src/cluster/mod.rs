@@ -1,0 +1,121 @@
+//! A server with managers on it, and what a history does to them.
+
+mod changes;
+mod connection;
+mod faults;
+mod lag;
+mod managers;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use kube_endpoint_embedded_apiserver::{Checkpoint, EmbeddedApiServer, FaultId};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::history::{Fault, Setup};
+use crate::watcher::SharedWatcher;
+pub(crate) use managers::Managers;
+
+const START: &str = "2026-01-01T00:00:00Z";
+/// The user agent of changes; requests of managers have others.
+const USER: &str = "user";
+
+/// A server and the managers that run on it. They are aborted when it is dropped.
+pub(crate) struct Cluster {
+    pub(crate) server: EmbeddedApiServer,
+    pub(crate) managers: Arc<Managers>,
+    pub(crate) watcher: SharedWatcher,
+    /// The faults that have not ended, by number.
+    faults: BTreeMap<usize, ActiveFault>,
+    saved: BTreeMap<usize, Checkpoint>,
+}
+
+/// A fault that has not ended.
+struct ActiveFault {
+    fault: Fault,
+    rules: Vec<FaultId>,
+    hits: Arc<AtomicUsize>,
+    writer: Option<tokio::task::AbortHandle>,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.managers.abort();
+        for fault in self.faults.values().filter_map(|fault| fault.writer.as_ref()) {
+            fault.abort();
+        }
+    }
+}
+
+pub(crate) fn text<'a>(object: &'a Value, path: &str) -> &'a str {
+    object.pointer(path).and_then(Value::as_str).unwrap_or_default()
+}
+
+impl Cluster {
+    /// A cluster without managers. The objects are part of its initial state.
+    pub(crate) fn new(setup: &Setup, watcher: SharedWatcher, objects: Vec<Value>) -> Self {
+        let (changes, requests) = (watcher.clone(), watcher.clone());
+        let team = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}});
+        let builder = EmbeddedApiServer::builder()
+            .seed(setup.seed)
+            .start_time(START.parse().unwrap_or_default())
+            .bookmark_interval(setup.bookmark_interval())
+            .request_log_bytes(0)
+            .load([team])
+            .load(objects)
+            .on_change(move |change| changes.lock().change(change))
+            .on_request(move |request| requests.lock().request(request));
+        let server = match builder.build() {
+            Ok(server) => server,
+            Err(error) => panic!("the server cannot hold the initial objects: {error}"),
+        };
+        let managers = Managers::new(server.clone(), setup.clone(), watcher.clone());
+        Self { server, managers, watcher, faults: BTreeMap::new(), saved: BTreeMap::new() }
+    }
+
+    /// Sends a request of a user. Returns the status; invalid requests are refused, which is part of the simulation.
+    pub(crate) async fn send(server: &EmbeddedApiServer, method: &str, path: &str, body: &Value) -> u16 {
+        let content_type =
+            if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header("content-type", content_type).header("user-agent", USER);
+        let Ok(request) = request.body(Full::new(bytes::Bytes::from(body))) else { return 0 };
+        match server.service().oneshot(request).await {
+            Ok(answer) => {
+                let status = answer.status().as_u16();
+                // The body is read, as a client does.
+                let _ = answer.into_body().collect().await;
+                status
+            }
+            Err(_) => 0,
+        }
+    }
+
+    /// Deletes the Lease, or gives it to nobody.
+    pub(crate) async fn edit_lease(&self, delete: bool) {
+        let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-endpoint-manager";
+        if delete {
+            Self::delete(&self.server, path).await;
+        } else {
+            Self::send(&self.server, "PATCH", path, &json!({"spec": {"holderIdentity": ""}})).await;
+        }
+    }
+
+    /// Saves the state for [`Self::restore`].
+    pub(crate) fn save(&mut self, number: usize) {
+        self.saved.insert(number, self.server.checkpoint());
+    }
+
+    /// Sets the server back.
+    pub(crate) fn restore(&mut self, number: usize) {
+        if let Some(checkpoint) = self.saved.remove(&number) {
+            self.server.restore(&checkpoint);
+            self.watcher.lock().restored(&self.server);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What must hold once nothing changes any more: nothing is written, the outputs are those of new controllers, nothing waits,
+//! nothing is remembered of what is gone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube_endpoint_integration_tests::conformance::{Compare, Snapshot, normal::normal_form, unified_diff};
+use kube_endpoint_manager_core::ManagerHandle;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::checks;
+use crate::cluster::{Cluster, text};
+use crate::history::{Manager, Setup};
+use crate::objects;
+use crate::watcher::{FROM_PODS, MIRRORED, SharedWatcher, managed_by, service_of};
+
+/// How long nothing may be written.
+const QUIET: Duration = Duration::from_secs(300);
+/// How long changes of other clients are remembered at most, and a little more.
+const FORGETTING: Duration = Duration::from_secs(12 * 60);
+const NAMESPACES: [&str; 2] = ["default", "team"];
+
+type Checked = Result<(), (&'static str, String)>;
+
+fn name_of(object: &Value) -> String {
+    format!("{}/{}", text(object, "/metadata/namespace"), text(object, "/metadata/name"))
+}
+
+impl Cluster {
+    /// Adds the nodes that pods name, without which syncs keep failing, and lets deleted namespaces end.
+    pub(crate) async fn complete(&self) {
+        Self::end_terminating_pods(&self.server).await;
+        let nodes = self.server.list("nodes");
+        let is_missing =
+            |name: &u8| !nodes.iter().any(|node| text(node, "/metadata/name") == format!("n{name}"));
+        let missing = (0..4).filter(is_missing).map(|name| objects::node(name, 1));
+        if let Err(error) = self.server.load(missing) {
+            panic!("the server cannot hold a node: {error}");
+        }
+    }
+
+    /// For each Service, whether it has a selector.
+    fn selecting(&self) -> BTreeMap<String, bool> {
+        let services = self.server.list("services");
+        services.iter().map(|it| (name_of(it), it["spec"]["selector"].is_object())).collect()
+    }
+
+    /// The outputs in normal form, without those that depend on history: Endpoints without a Service, slices made from pods
+    /// for a Service that has lost its selector, and slices that no controller of ours manages.
+    fn outputs(&self) -> Value {
+        let selecting = self.selecting();
+        let list = |plural: &str| self.server.list(plural);
+        let mut snapshot = Snapshot {
+            services: list("services"),
+            pods: list("pods"),
+            endpoints: list("endpoints"),
+            slices: list("endpointslices"),
+            events: Vec::new(),
+        };
+        snapshot.endpoints.retain(|it| selecting.contains_key(&name_of(it)));
+        snapshot.slices.retain(|it| match managed_by(it) {
+            FROM_PODS => selecting.get(&service_of(it)) != Some(&false),
+            manager => manager == MIRRORED,
+        });
+        let compare = json!({"trigger": "ignore", "sizes": "ignore"});
+        let compare: Compare = match serde_json::from_value(compare) {
+            Ok(compare) => compare,
+            Err(error) => panic!("{error}"),
+        };
+        let forms = NAMESPACES.map(|namespace| {
+            let within = |objects: &[Value]| -> Vec<Value> {
+                let is_within = |it: &&Value| text(it, "/metadata/namespace") == namespace;
+                objects.iter().filter(is_within).cloned().collect()
+            };
+            let snapshot = Snapshot {
+                services: within(&snapshot.services),
+                pods: within(&snapshot.pods),
+                endpoints: within(&snapshot.endpoints),
+                slices: within(&snapshot.slices),
+                events: Vec::new(),
+            };
+            (namespace.to_owned(), normal_form(&snapshot, namespace, &compare))
+        });
+        forms.into_iter().collect::<serde_json::Map<_, _>>().into()
+    }
+
+    /// The objects that no controller of ours writes.
+    fn inputs(&self) -> Vec<Value> {
+        let selecting = self.selecting();
+        let kinds = [("nodes", "Node"), ("pods", "Pod"), ("services", "Service"), ("endpoints", "Endpoints")];
+        let objects = kinds.into_iter().flat_map(|(plural, kind)| {
+            self.server.list(plural).into_iter().map(move |mut object| {
+                (object["apiVersion"], object["kind"]) = ("v1".into(), kind.into());
+                object
+            })
+        });
+        let is_input =
+            |object: &Value| object["kind"] != "Endpoints" || selecting.get(&name_of(object)) == Some(&false);
+        objects.filter(is_input).collect()
+    }
+
+    /// The outputs are those of controllers that see the inputs for the first time.
+    async fn equals_output_of_new_controllers(&self, setup: &Setup) -> Checked {
+        // With another seed, so that no uid of a new object is that of an input.
+        let setup = Setup { seed: setup.seed ^ 1, lease: None, latency: 0, ..setup.clone() };
+        let new = Self::new(&setup, SharedWatcher::new(&setup, false), self.inputs());
+        new.managers.start(Manager::C);
+        sleep(QUIET).await;
+        let (want, got) = (new.outputs(), self.outputs());
+        let slices = self.server.list("endpointslices");
+        let endpoints = slices.iter().map(|slice| slice["endpoints"].as_array().map_or(0, Vec::len));
+        self.watcher.lock().statistics.compared += endpoints.sum::<usize>();
+        if want == got {
+            return Ok(());
+        }
+        Err(("outputs equal those of new controllers", unified_diff(&want, &got)))
+    }
+
+    /// A Service with both mirrored slices and slices made from pods of one address type has an event that says why the latter
+    /// are kept.
+    fn has_no_slices_from_pods_beside_mirrored_ones(&self) -> Checked {
+        let events = self.server.list("events");
+        let is_reported = |service: &str| {
+            let tells = |event: &&Value| event["reason"] == "OrphanedEndpointSlicesKept";
+            let object = |event: &Value| {
+                let text = |field: &str| text(event, &format!("/involvedObject/{field}")).to_owned();
+                format!("{}/{}", text("namespace"), text("name"))
+            };
+            events.iter().filter(tells).any(|event| object(event) == service)
+        };
+        let slices = self.server.list("endpointslices");
+        let by = |manager: &'static str| slices.iter().filter(move |it| managed_by(it) == manager);
+        let place = |it: &Value| (service_of(it), it["addressType"].clone());
+        for mirrored in by(MIRRORED) {
+            let beside = by(FROM_PODS).find(|it| place(it) == place(mirrored));
+            if let Some(beside) = beside.filter(|_| !is_reported(&service_of(mirrored))) {
+                let rule = "slices made from pods exist beside mirrored ones for a reported reason only";
+                return Err((rule, format!("{beside:#} exists beside {mirrored:#}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails if an output, or, with `events`, an event was written since the last call.
+    fn nothing_written(&self, rule: &'static str, events: bool) -> Checked {
+        let writes = self.watcher.lock().take_writes();
+        let is_leftover = |write: &str| write.contains(" delete ") && write.contains("/endpoints/");
+        let counts = |write: &&String| (events || !write.contains("/events")) && !is_leftover(write);
+        let writes: Vec<&String> = writes.iter().filter(counts).collect();
+        if writes.is_empty() { Ok(()) } else { Err((rule, format!("{writes:#?}"))) }
+    }
+
+    fn on_all_managers(
+        &self,
+        rule: &'static str,
+        check: impl Fn(&ManagerHandle) -> Result<(), String>,
+    ) -> Checked {
+        let checked = |(manager, handle): (Manager, ManagerHandle)| {
+            check(&handle).map_err(|why| (rule, format!("manager {}: {why}", manager.word())))
+        };
+        self.managers.running().into_iter().try_for_each(checked)
+    }
+
+    /// Checks all that must hold after the recovery from the last fault.
+    pub(crate) async fn check_end(&self, setup: &Setup) -> Checked {
+        let services = self.server.list("services");
+        self.watcher.lock().take_writes();
+        sleep(QUIET).await;
+        self.nothing_written("nothing is written once nothing changes", true)?;
+        self.on_all_managers("nothing waits once nothing changes", checks::waits_for_nothing)?;
+        if !self.managers.running().iter().any(|(_, handle)| *handle.leading().borrow()) {
+            return Err(("somebody leads once nothing fails", String::new()));
+        }
+        self.equals_output_of_new_controllers(setup).await?;
+        self.has_no_slices_from_pods_beside_mirrored_ones()?;
+        self.watcher.lock().take_writes();
+        self.managers.start(Manager::C);
+        sleep(QUIET).await;
+        self.nothing_written("a manager that is started cold beside the others writes nothing", false)?;
+        self.managers.stop(Manager::C, None);
+        if self.server.list("services") != services {
+            return Err(("no Service is changed", String::new()));
+        }
+        self.delete_everything().await;
+        sleep(FORGETTING).await;
+        self.on_all_managers("nothing is kept of deleted objects", checks::keeps_nothing)?;
+        let slices = self.server.count("endpointslices");
+        if slices > 0 {
+            let left: Vec<Value> = self.server.list("endpointslices");
+            let left: Vec<&Value> =
+                left.iter().filter(|it| matches!(managed_by(it), FROM_PODS | MIRRORED)).collect();
+            if !left.is_empty() {
+                return Err(("no slice is left of deleted Services", format!("{left:#?}")));
+            }
+        }
+        Ok(())
+    }
+
+    async fn delete_everything(&self) {
+        for plural in ["services", "endpoints", "pods"] {
+            for object in self.server.list(plural) {
+                let path = format!(
+                    "/api/v1/namespaces/{}/{plural}/{}",
+                    text(&object, "/metadata/namespace"),
+                    text(&object, "/metadata/name")
+                );
+                Self::delete(&self.server, &path).await;
+            }
+        }
+    }
+}

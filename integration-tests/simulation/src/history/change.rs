@@ -1,0 +1,63 @@
+//! What users, kubelets and other controllers of a cluster change. Objects have numbers; a change of a missing object has no
+//! effect.
+
+#![expect(missing_docs, reason = "the words of the text and the fields say what a variant changes")]
+
+use crate::text::text_enum;
+
+text_enum! {
+    /// A change of inputs, or of outputs by hand.
+    pub enum Change {
+        "create-service" CreateService { service: u8, app: Option<u8>, headless: bool, unready: bool, families: u8 }
+        "delete-service" DeleteService { service: u8 }
+        /// Deletes a Service and creates one of the same name at once.
+        "replace-service" ReplaceService { service: u8, app: Option<u8>, families: u8 }
+        "select" Select { service: u8, app: Option<u8> }
+        "label-service" LabelService { service: u8, value: u8 }
+        "publish-unready" PublishUnready { service: u8, unready: bool }
+        "distribute" Distribute { service: u8, close: bool }
+        "convert-families" ConvertFamilies { service: u8, dual: bool }
+        "service-ports" ServicePorts { service: u8, ports: u8 }
+        /// Makes or replaces a pod. Pods with the same number and another life have other uids and addresses.
+        "pod" Pod { pod: u8, app: u8, ready: bool, node: u8, life: u8, terminating: bool }
+        /// Makes a pod unready and ready again.
+        "flap" Flap { pod: u8 }
+        "relabel-pod" RelabelPod { pod: u8, app: u8 }
+        "finish-pod" FinishPod { pod: u8, failed: bool }
+        "delete-pod" DeletePod { pod: u8 }
+        /// Makes pods, or deletes them, until the app has this many.
+        "scale" Scale { app: u8, pods: u16 }
+        /// Makes pods of a scaled app ready or unready, from the first one.
+        "ready" Ready { app: u8, pods: u16, ready: bool }
+        "node" Node { node: u8, zone: u8 }
+        "delete-node" DeleteNode { node: u8 }
+        "endpoints" Endpoints { service: u8, addresses: Vec<u8>, families: u8 }
+        "skip-mirror" SkipMirror { service: u8, skip: bool }
+        "delete-endpoints" DeleteEndpoints { service: u8 }
+        "edit-endpoints" EditEndpoints { service: u8 }
+        "delete-slice" DeleteSlice { nth: u8 }
+        "empty-slice" EmptySlice { nth: u8 }
+        "label-slice" LabelSlice { nth: u8 }
+        /// Moves a slice to another manager by its label.
+        "take-slice" TakeSlice { nth: u8 }
+        /// Creates a slice of a Service that another controller manages.
+        "foreign-slice" ForeignSlice { service: u8, number: u8 }
+        "delete-namespace" DeleteNamespace { namespace: u8 }
+        "create-namespace" CreateNamespace { namespace: u8 }
+    }
+}
+
+impl Change {
+    /// Whether it edits outputs by hand.
+    pub fn is_hand_edit(&self) -> bool {
+        matches!(
+            self,
+            Self::DeleteEndpoints { .. }
+                | Self::EditEndpoints { .. }
+                | Self::DeleteSlice { .. }
+                | Self::EmptySlice { .. }
+                | Self::LabelSlice { .. }
+                | Self::TakeSlice { .. }
+        )
+    }
+}

@@ -1,0 +1,127 @@
+//! What goes wrong between the managers and the server, from one time to another.
+
+#![expect(missing_docs, reason = "the words of the text and the fields say what fails")]
+
+use kube_endpoint_embedded_apiserver::RequestInfo;
+
+use crate::text::{text_enum, word_enum};
+
+word_enum! {
+    /// A verb of requests.
+    pub enum Verb {
+        "list" List
+        "watch" Watch
+        "get" Get
+        "create" Create
+        "update" Update
+        "patch" Patch
+        "delete" Delete
+    }
+}
+
+word_enum! {
+    /// A kind of objects.
+    pub enum Kind {
+        "pods" Pods
+        "services" Services
+        "nodes" Nodes
+        "endpoints" Endpoints
+        "endpointslices" EndpointSlices
+        "events" Events
+        "leases" Leases
+    }
+}
+
+word_enum! {
+    /// A process that runs the controllers. `a` and `b` elect a leader among them; `c` writes without a Lease.
+    pub enum Manager {
+        "a" A
+        "b" B
+        "c" C
+    }
+}
+
+text_enum! {
+    /// What fails. Fields without a value select all verbs, kinds or managers.
+    pub enum Fault {
+        /// Every request is lost, and the connections of all watches break.
+        "unreachable" Unreachable { by: Option<Manager> }
+        /// Open watches fall silent, and no request is answered.
+        "half-open" HalfOpen { by: Option<Manager>, applied: bool }
+        "refused" Refused {
+            verb: Option<Verb>, kind: Option<Kind>, by: Option<Manager>, status: u16, retry_after: Option<u32>
+        }
+        /// Requests are handled, and their answers are lost.
+        "answers-lost" AnswersLost { verb: Option<Verb>, kind: Option<Kind>, by: Option<Manager> }
+        "requests-lost" RequestsLost { verb: Option<Verb>, kind: Option<Kind>, by: Option<Manager> }
+        /// Requests are handled late.
+        "requests-late" RequestsLate {
+            verb: Option<Verb>, kind: Option<Kind>, by: Option<Manager>, milliseconds: u32
+        }
+        /// Requests are handled at once and answered late.
+        "answers-late" AnswersLate { verb: Option<Verb>, kind: Option<Kind>, by: Option<Manager>, milliseconds: u32 }
+        /// Watches send nothing for some time after they open.
+        "watches-stall" WatchesStall { kind: Option<Kind>, by: Option<Manager>, seconds: u32 }
+        /// Everything on watches arrives late, or, if it is bunched, at multiples of the time.
+        "watches-lag" WatchesLag { kind: Option<Kind>, by: Option<Manager>, milliseconds: u32, bunched: bool }
+        "watches-break" WatchesBreak { kind: Option<Kind>, by: Option<Manager>, after: u8 }
+        "watches-end" WatchesEnd { kind: Option<Kind>, by: Option<Manager>, after: u8 }
+        /// Watches end with 410, and what they would resume from is compacted.
+        "watches-expire" WatchesExpire { kind: Option<Kind>, by: Option<Manager> }
+        /// Lists return an older state.
+        "older-lists" OlderLists { by: Option<Manager>, versions: u32 }
+        /// Streaming lists are not supported, and the second page of a list is refused.
+        "continue-refused" ContinueRefused { by: Option<Manager>, status: u16 }
+        /// Another controller empties the slices of a Service as often as they are filled.
+        "foreign-writer" ForeignWriter { service: u8, milliseconds: u32 }
+    }
+}
+
+/// The requests that a fault concerns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Their verb.
+    pub verb: Option<Verb>,
+    /// Their kind.
+    pub kind: Option<Kind>,
+    /// Who sends them.
+    pub by: Option<Manager>,
+}
+
+/// The manager that sent a request, by the first letter of its user agent; none for others.
+pub fn sender(user_agent: &str) -> Option<Manager> {
+    let mut letters = user_agent.chars();
+    let manager = match letters.next()? {
+        'a' => Manager::A,
+        'b' => Manager::B,
+        'c' => Manager::C,
+        _ => return None,
+    };
+    letters.next()?.is_ascii_digit().then_some(manager)
+}
+
+impl Selection {
+    /// Whether the request is one of them.
+    pub fn matches(self, request: &RequestInfo) -> bool {
+        let Some(manager) = sender(&request.user_agent) else { return false };
+        self.by.is_none_or(|by| by == manager)
+            && self.verb.is_none_or(|verb| verb.word() == request.verb)
+            && self.kind.is_none_or(|kind| kind.word() == request.plural())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sender_is_known_by_its_user_agent() {
+        let check = |agent: &str, want: Option<Manager>| assert_eq!(sender(agent), want, "{agent}");
+        check("a1 kube-endpoint-manager/0.1.0", Some(Manager::A));
+        check("c12", Some(Manager::C));
+        check("user", None);
+        check("b", None);
+        check("", None);
+        check("apple", None);
+    }
+}

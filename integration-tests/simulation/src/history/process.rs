@@ -1,0 +1,33 @@
+//! What happens to processes, clocks and the server's storage.
+
+#![expect(missing_docs, reason = "the words of the text and the fields say what happens")]
+
+use super::fault::Manager;
+use crate::text::text_enum;
+
+text_enum! {
+    /// What happens to a process, a clock or the server's storage. Times are in milliseconds unless the name says otherwise.
+    pub enum Process {
+        /// Ends a manager as SIGKILL does. It is started anew after some time.
+        "kill" Kill { manager: Manager, away: u32 }
+        /// Ends a manager at one of its next writes, before or after the server handles it. It is started
+        /// anew two seconds later.
+        "kill-at-write" KillAtWrite { manager: Manager, nth: u8, applied: bool }
+        /// Ends a manager as SIGTERM does.
+        "stop" Stop { manager: Manager, away: u32 }
+        /// Stops all tasks for some time, as when the host is suspended. Clocks go on.
+        "suspend" Suspend { seconds: u32 }
+        /// Runs a manager that writes without a Lease.
+        "second-leader" SecondLeader { seconds: u32 }
+        /// Sets the clock of a manager's host, which a process reads when it starts.
+        "manager-clock" ManagerClock { manager: Manager, seconds: i64 }
+        /// Sets the server's clock.
+        "server-clock" ServerClock { seconds: i64 }
+        /// Sets the server back to the state that it had some time before.
+        "restore" Restore { seconds: u32 }
+        /// Drops the history that watches resume from.
+        "compact" Compact {}
+        /// Gives the Lease to nobody, or deletes it.
+        "edit-lease" EditLease { delete: bool }
+    }
+}

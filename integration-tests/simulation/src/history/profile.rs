@@ -1,0 +1,438 @@
+//! What kind of history a seed makes.
+
+use std::time::Duration;
+
+use super::pieces::{Pieces, milliseconds, seconds};
+use super::{Change, Fault, History, Kind, Manager, Process, Setup};
+use crate::random::Random;
+use crate::text::word_enum;
+
+word_enum! {
+    /// A kind of histories.
+    pub enum Profile {
+        /// Minutes of changes of all kinds, with short faults.
+        "churn" Churn
+        /// Rolling updates, with faults of watches and writes.
+        "rollout" Rollout
+        /// Hundreds to thousands of pods, and back.
+        "scale" Scale
+        /// Two days with outages of up to a day.
+        "outages" Outages
+        /// Managers end, hang and overlap.
+        "leaders" Leaders
+        /// Namespaces are deleted and made anew; Services are replaced.
+        "namespaces" Namespaces
+        /// Services become dual-stack and single-stack.
+        "dual-stack" DualStack
+        /// Another controller, and users, write the outputs.
+        "foreign" Foreign
+        /// Stale state: a manager works on, or restarts on, a view of the past.
+        "stale" Stale
+        /// Unobserved state: objects change and change back while no watch sees it.
+        "unobserved" Unobserved
+        /// Intermediate state: the process ends between two writes of a plan.
+        "intermediate" Intermediate
+        /// The server is set back to an older state.
+        "restores" Restores
+    }
+}
+
+/// The profiles of 50 seeds in a row.
+const SHARES: [(Profile, u64); 12] = [
+    (Profile::Churn, 12),
+    (Profile::Rollout, 4),
+    (Profile::Scale, 1),
+    (Profile::Outages, 5),
+    (Profile::Leaders, 7),
+    (Profile::Namespaces, 3),
+    (Profile::DualStack, 3),
+    (Profile::Foreign, 3),
+    (Profile::Stale, 3),
+    (Profile::Unobserved, 3),
+    (Profile::Intermediate, 4),
+    (Profile::Restores, 2),
+];
+
+const TWO_DAYS: Duration = Duration::from_secs(48 * 3600);
+const DAY: u64 = 24 * 3600;
+
+impl Profile {
+    /// The profile of a seed.
+    pub fn of(seed: u64) -> Self {
+        let all: u64 = SHARES.iter().map(|(_, share)| share).sum();
+        // 7 has no divisor in common with the sum, so that neighbours differ.
+        let mut number = seed.wrapping_mul(7) % all;
+        for (profile, share) in SHARES {
+            if number < share {
+                return profile;
+            }
+            number -= share;
+        }
+        Self::Churn
+    }
+}
+
+fn setup(profile: Profile, seed: u64, random: &mut Random) -> Setup {
+    let long = profile == Profile::Outages;
+    let lease = match profile {
+        // Requests for the Lease take most of the time of a short one.
+        Profile::Leaders => Some(random.pick(&[15, 30, 60, 60, 60])),
+        _ if long => random.chance(20).then_some(3600),
+        _ => random.chance(60).then(|| random.pick(&[60, 120, 240])),
+    };
+    Setup {
+        seed,
+        profile,
+        lease,
+        slice_limit: if profile == Profile::Scale {
+            random.pick(&[100, 100, 17])
+        } else {
+            random.pick(&[3, 5, 8])
+        },
+        workers: random.pick(&[1, 5, 5]),
+        batch: random.pick(&[0, 0, 500, 700]),
+        qps: if profile == Profile::Scale { 0 } else { random.pick(&[0, 20]) },
+        slowness: if random.chance(5) {
+            1
+        } else if long {
+            10
+        } else {
+            2
+        },
+        streaming: random.chance(80),
+        page: random.pick(&[7, 500]),
+        resync: long && random.chance(25),
+        compaction: random.chance(50),
+        latency: if long { 0 } else { random.pick(&[0, 3, 20]) },
+    }
+}
+
+/// The history of a seed in a profile.
+pub(super) fn history(profile: Profile, seed: u64) -> History {
+    let mut random = Random::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ profile as u64);
+    let setup = setup(profile, seed, &mut random);
+    let mut managers = vec![Manager::A];
+    if setup.lease.is_some() {
+        managers.push(Manager::B);
+    }
+    let (services, pods) = match profile {
+        Profile::Outages => (8, 30),
+        _ => (random.between(2, 9) as u8, random.between(4, 24) as u8),
+    };
+    let mut pieces = Pieces { random, steps: Vec::new(), services, pods, nodes: 4, managers };
+    pieces.initial();
+    match profile {
+        Profile::Churn => pieces.churn(),
+        Profile::Rollout => pieces.rollouts(),
+        Profile::Scale => pieces.scale(),
+        Profile::Outages => pieces.outages(),
+        Profile::Leaders => pieces.leaders(),
+        Profile::Namespaces => pieces.namespaces(),
+        Profile::DualStack => pieces.dual_stack(),
+        Profile::Foreign => pieces.foreign(),
+        Profile::Stale => pieces.stale(),
+        Profile::Unobserved => pieces.unobserved(),
+        Profile::Intermediate => pieces.intermediate(),
+        Profile::Restores => pieces.restores(),
+    }
+    let mut steps = pieces.steps;
+    steps.sort_by_key(|step| step.at);
+    History { setup, steps }
+}
+
+impl Pieces {
+    fn bursts(&mut self, span: Duration, number: u64, longest_gap: u64) {
+        for _ in 0..number {
+            let at = self.moment(span);
+            self.burst(at, longest_gap, 8);
+        }
+    }
+
+    /// Short faults, each with changes in it.
+    fn short_faults(&mut self, span: Duration, number: u64) {
+        for _ in 0..number {
+            let (at, fault) = (self.moment(span), self.fault());
+            let lasts = milliseconds(50 + self.random.logarithmic(60_000));
+            self.fault_at(at, lasts, fault);
+            // Many faults concern the first writes only.
+            self.burst(at + milliseconds(1), 40, 5);
+            let within = at + self.moment(lasts);
+            self.burst(within, 300, 4);
+        }
+    }
+
+    fn churn(&mut self) {
+        let span = seconds(self.random.between(20, 240));
+        let number = self.random.between(2, 8);
+        self.bursts(span, number, 1000);
+        let number = self.random.below(5);
+        self.short_faults(span, number);
+        if self.random.chance(30) {
+            let (at, ending) = (self.moment(span), self.ending());
+            self.process_at(at, ending);
+        }
+        if self.random.chance(10) {
+            let at = self.moment(span);
+            self.process_at(at, Process::Compact {});
+        }
+    }
+
+    fn rollouts(&mut self) {
+        let span = seconds(60);
+        for life in 1..self.random.between(2, 4) as u8 {
+            let at = seconds(u64::from(life) * 30 - 25);
+            let pods = self.random.between(3, 12) as u8;
+            self.rollout(at, life % 2, pods, life);
+        }
+        let number = self.random.below(4);
+        self.short_faults(span, number);
+        if self.random.chance(30) {
+            let (at, ending) = (self.moment(span), self.ending());
+            self.process_at(at, ending);
+        }
+    }
+
+    fn scale(&mut self) {
+        let most = if self.random.chance(4) { 2500 } else { self.random.pick(&[60, 120, 300]) };
+        let mut at = seconds(5);
+        for pods in [most, most / 3, most, 0] {
+            self.change_at(at, Change::Scale { app: 0, pods });
+            at += milliseconds(self.random.between(200, 8000));
+            self.change_at(at, Change::Ready { app: 0, pods: pods / 2, ready: false });
+            at += milliseconds(self.random.between(200, 8000));
+            self.change_at(at, Change::Ready { app: 0, pods: pods / 2, ready: true });
+            at += milliseconds(self.random.between(200, 20_000));
+        }
+        let number = self.random.below(3);
+        self.short_faults(at, number);
+    }
+
+    fn outages(&mut self) {
+        let number = self.random.between(8, 20);
+        self.bursts(TWO_DAYS, number, 3000);
+        for _ in 0..self.random.between(2, 7) {
+            let at = self.moment(TWO_DAYS);
+            let lasts = seconds(self.random.logarithmic(DAY));
+            let fault = self.fault();
+            self.fault_at(at, lasts, fault);
+            if self.random.chance(50) {
+                let within = at + self.moment(lasts);
+                self.burst(within, 3000, 5);
+            }
+        }
+        if self.random.chance(40) {
+            let age = self.random.logarithmic(DAY);
+            let at = seconds(age) + self.moment(TWO_DAYS.saturating_sub(seconds(age)));
+            let within = at - seconds(age / 2);
+            self.burst(within, 3000, 5);
+            self.process_at(at, Process::Restore { seconds: age as u32 });
+        }
+        if self.random.chance(50) {
+            let (at, ending) = (self.moment(TWO_DAYS), self.ending());
+            self.process_at(at, ending);
+        }
+        if self.random.chance(30) {
+            let (at, jump) = (self.moment(TWO_DAYS), self.random.between(1, 100_000) as i64 - 50_000);
+            self.process_at(at, Process::ServerClock { seconds: jump });
+        }
+    }
+
+    fn leaders(&mut self) {
+        let span = seconds(self.random.between(60, 200));
+        let number = self.random.between(3, 8);
+        self.bursts(span, number, 700);
+        for _ in 0..self.random.between(1, 5) {
+            let at = self.moment(span);
+            match self.random.below(10) {
+                0..=4 => {
+                    let ending = self.ending();
+                    self.process_at(at, ending);
+                }
+                5 => {
+                    let seconds = self.random.between(1, 60) as u32;
+                    self.process_at(at, Process::Suspend { seconds });
+                }
+                6 => {
+                    let seconds = self.random.between(5, 60) as u32;
+                    self.process_at(at, Process::SecondLeader { seconds });
+                }
+                7 => {
+                    let delete = self.random.chance(50);
+                    self.process_at(at, Process::EditLease { delete });
+                }
+                8 => {
+                    let manager = self.random.pick(&self.managers.clone());
+                    let seconds = self.random.between(0, 20_000) as i64 - 10_000;
+                    self.process_at(at, Process::ManagerClock { manager, seconds });
+                    self.process_at(at, Process::Stop { manager, away: 100 });
+                }
+                _ => {
+                    let by = Some(self.random.pick(&self.managers.clone()));
+                    let (verb, kind) = (None, Some(Kind::Leases));
+                    let lasts = seconds(self.random.between(5, 60));
+                    self.fault_at(at, lasts, Fault::RequestsLost { verb, kind, by });
+                }
+            }
+            self.burst(at + milliseconds(100), 1500, 5);
+        }
+        let number = self.random.below(3);
+        self.short_faults(span, number);
+    }
+
+    fn namespaces(&mut self) {
+        let span = seconds(120);
+        let number = self.random.between(2, 6);
+        self.bursts(span, number, 1000);
+        for _ in 0..self.random.between(1, 4) {
+            let at = self.moment(span);
+            self.change_at(at, Change::DeleteNamespace { namespace: 1 });
+            self.burst(at + milliseconds(20), 60, 6);
+            let again = at + milliseconds(self.random.between(50, 8000));
+            self.change_at(again, Change::CreateNamespace { namespace: 1 });
+            for pod in [3, 7, 11] {
+                let change = Change::Pod { pod, app: 1, ready: true, node: 0, life: 2, terminating: false };
+                self.change_at(again + milliseconds(10), change);
+            }
+            let service = Change::CreateService {
+                service: 3,
+                app: Some(1),
+                headless: false,
+                unready: false,
+                families: 0,
+            };
+            self.change_at(again + milliseconds(15), service);
+        }
+        let number = self.random.below(3);
+        self.short_faults(span, number);
+    }
+
+    fn dual_stack(&mut self) {
+        let span = seconds(90);
+        for _ in 0..self.random.between(3, 10) {
+            let (at, dual) = (self.moment(span), self.random.chance(60));
+            let service = self.random.below(self.services.into()) as u8;
+            self.change_at(at, Change::ConvertFamilies { service, dual });
+            self.burst(at + milliseconds(50), 100, 3);
+        }
+        let number = self.random.below(4);
+        self.short_faults(span, number);
+    }
+
+    fn foreign(&mut self) {
+        let span = seconds(120);
+        for _ in 0..self.random.between(1, 3) {
+            let at = self.moment(span);
+            let lasts = seconds(self.random.between(5, 300));
+            let (service, milliseconds) =
+                (self.random.below(self.services.into()) as u8, self.random.between(50, 3000) as u32);
+            self.fault_at(at, lasts, Fault::ForeignWriter { service, milliseconds });
+        }
+        for _ in 0..self.random.between(3, 12) {
+            let at = self.moment(span);
+            let nth = self.random.below(256) as u8;
+            let edits = [
+                Change::DeleteSlice { nth },
+                Change::EmptySlice { nth },
+                Change::LabelSlice { nth },
+                Change::TakeSlice { nth },
+                Change::ForeignSlice { service: nth % self.services, number: nth % 3 },
+                Change::EditEndpoints { service: nth % self.services },
+                Change::DeleteEndpoints { service: nth % self.services },
+            ];
+            let edit = self.random.pick(&edits);
+            self.change_at(at, edit);
+        }
+        let number = self.random.between(1, 4);
+        self.bursts(span, number, 1000);
+    }
+
+    /// A manager lists an older state when it starts, or its watches lag while the other one, or it itself, writes.
+    fn stale(&mut self) {
+        let span = seconds(60);
+        let number = self.random.between(2, 6);
+        self.bursts(span, number, 500);
+        for _ in 0..self.random.between(1, 4) {
+            let (at, lasts) = (self.moment(span), seconds(self.random.between(3, 90)));
+            let by = Some(self.random.pick(&self.managers.clone()));
+            if self.random.chance(50) {
+                let versions = self.random.between(1, 60) as u32;
+                self.fault_at(at, lasts, Fault::OlderLists { by, versions });
+                let away = self.random.between(1, 3000) as u32;
+                self.process_at(at + milliseconds(10), Process::Kill { manager: Manager::A, away });
+            } else {
+                let kind = self.random.pick(&[
+                    None,
+                    Some(Kind::EndpointSlices),
+                    Some(Kind::Pods),
+                    Some(Kind::Services),
+                ]);
+                let milliseconds = self.random.between(2000, 40_000) as u32;
+                self.fault_at(at, lasts, Fault::WatchesLag { kind, by, milliseconds, bunched: false });
+            }
+            self.burst(at + milliseconds(50), 800, 8);
+        }
+    }
+
+    /// Objects change and change back while watches are away and their history is compacted.
+    fn unobserved(&mut self) {
+        let span = seconds(60);
+        self.bursts(span, 2, 500);
+        for _ in 0..self.random.between(1, 4) {
+            let (at, lasts) = (self.moment(span), seconds(self.random.between(1, 40)));
+            let by = None;
+            let kind =
+                self.random.pick(&[None, Some(Kind::Pods), Some(Kind::Services), Some(Kind::EndpointSlices)]);
+            self.fault_at(at, lasts, Fault::WatchesExpire { kind, by });
+            self.fault_at(at, lasts, Fault::RequestsLost { verb: None, kind, by });
+            for _ in 0..self.random.between(1, 4) {
+                let within = at + self.moment(lasts);
+                let pod = self.random.below(self.pods.into()) as u8;
+                let service = self.random.below(self.services.into()) as u8;
+                match self.random.below(4) {
+                    0 => self.change_at(within, Change::Flap { pod }),
+                    1 => {
+                        let app = Some(self.random.below(2) as u8);
+                        self.change_at(within, Change::ReplaceService { service, app, families: 0 });
+                    }
+                    2 => {
+                        self.change_at(within, Change::Select { service, app: None });
+                        let app = Some(self.random.below(2) as u8);
+                        self.change_at(within + milliseconds(200), Change::Select { service, app });
+                    }
+                    _ => {
+                        let nth = self.random.below(256) as u8;
+                        self.change_at(within, Change::DeleteSlice { nth });
+                    }
+                }
+            }
+            self.process_at(at + lasts, Process::Compact {});
+        }
+    }
+
+    /// The process ends at each of several writes in a row.
+    fn intermediate(&mut self) {
+        let mut at = seconds(2);
+        for _ in 0..self.random.between(2, 6) {
+            let manager = self.random.pick(&self.managers.clone());
+            let nth = self.random.between(1, 9) as u8;
+            let applied = self.random.chance(50);
+            self.process_at(at, Process::KillAtWrite { manager, nth, applied });
+            self.burst(at + milliseconds(10), 200, 8);
+            at += seconds(self.random.between(5, 60));
+        }
+    }
+
+    fn restores(&mut self) {
+        let span = seconds(self.random.between(60, 600));
+        let number = self.random.between(4, 10);
+        self.bursts(span, number, 1000);
+        for _ in 0..self.random.between(1, 3) {
+            let at = seconds(2) + self.moment(span);
+            let age = self.random.logarithmic(at.as_secs()) as u32;
+            self.process_at(at, Process::Restore { seconds: age });
+            self.burst(at + milliseconds(50), 500, 3);
+        }
+        let number = self.random.below(3);
+        self.short_faults(span, number);
+    }
+}

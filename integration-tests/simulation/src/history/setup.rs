@@ -1,0 +1,97 @@
+//! The settings of a run.
+
+use std::time::Duration;
+
+use kube_endpoint_manager_core::{Gate, Gates, LeaderElectionSettings, ReflectorOptions, Settings};
+
+use super::Profile;
+use crate::text::text_struct;
+
+text_struct! {
+    /// The settings of a run. The seed is that of the server, of the managers and of the network.
+    "setup" pub struct Setup {
+        /// The seed.
+        seed: u64,
+        /// The profile of the history.
+        profile: Profile,
+        /// Lease duration in seconds; none: one manager without a Lease.
+        lease: Option<u16>,
+        /// Endpoints of a slice.
+        slice_limit: u16,
+        /// Workers of each controller.
+        workers: u8,
+        /// Batch period in milliseconds.
+        batch: u16,
+        /// Requests each second; 0 is no limit.
+        qps: u16,
+        /// The times of watches and bookmarks are longer by this factor than the defaults.
+        slowness: u8,
+        /// Whether lists are streamed.
+        streaming: bool,
+        /// Objects in a page of a list.
+        page: u16,
+        /// Whether keys are synced every 12 to 24 hours.
+        resync: bool,
+        /// Whether slices are compacted.
+        compaction: bool,
+        /// The longest delay of a request, and of its answer, in milliseconds.
+        latency: u8,
+    }
+}
+
+/// How often the server sends bookmarks by default.
+const BOOKMARKS: Duration = Duration::from_secs(60);
+
+impl Setup {
+    /// The time between bookmarks.
+    pub fn bookmark_interval(&self) -> Duration {
+        BOOKMARKS * self.slowness.max(1).into()
+    }
+
+    /// The time within which everything is right again after the last fault: ten minutes for the slow retry of a key, which
+    /// comes after six minutes at most, and for what its sync then finds; three minutes, times the slowness, until a silent
+    /// connection is given up and the watch is opened anew; and the time until a lease expires and is taken.
+    pub fn recovery(&self) -> Duration {
+        let watches = Duration::from_secs(3 * 60) * self.slowness.max(1).into();
+        Duration::from_secs(10 * 60 + 2 * u64::from(self.lease.unwrap_or_default())) + watches
+    }
+
+    /// The settings of a manager. `identity` is its holder identity if it takes part in the election.
+    pub fn settings(&self, identity: Option<String>) -> Settings {
+        let mut settings = Settings::default();
+        let batch = Duration::from_millis(self.batch.into());
+        settings.gates = Gates::default().with(Gate::SliceCompaction, self.compaction);
+        settings.qps = if self.qps == 0 { -1.0 } else { self.qps.into() };
+        settings.watch_list_client = self.streaming;
+        settings.reflectors = self.reflectors();
+        if !self.resync {
+            // Nothing but retries then mends what an outage left.
+            settings.min_resync_period = Duration::ZERO;
+        }
+        settings.max_endpoints_per_slice = self.slice_limit.into();
+        settings.endpoint_slice_workers = self.workers.into();
+        settings.endpoints_workers = self.workers.into();
+        settings.mirroring_workers = self.workers.into();
+        settings.endpoint_slice_batch_period = batch;
+        settings.endpoints_batch_period = batch;
+        settings.mirroring_batch_period = batch;
+        settings.leader_election = identity.zip(self.lease).map(|(identity, lease)| LeaderElectionSettings {
+            identity: Some(identity),
+            lease_duration: Duration::from_secs(lease.into()),
+            renew_deadline: Duration::from_secs(lease.into()) * 2 / 3,
+            retry_period: Duration::from_secs(lease.into()) * 2 / 15,
+            ..LeaderElectionSettings::default()
+        });
+        settings
+    }
+
+    fn reflectors(&self) -> ReflectorOptions {
+        let default = ReflectorOptions::new(0);
+        let slowness = self.slowness.max(1).into();
+        default
+            .page_size(self.page.into())
+            .watch_timeout(default.watch_timeout * slowness)
+            .idle_timeout(default.idle_timeout * slowness)
+            .silence(default.silence * slowness)
+    }
+}

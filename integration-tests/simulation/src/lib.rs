@@ -1,0 +1,36 @@
+//! Deterministic simulation of whole clusters.
+//!
+//! A seed makes a [`History`]: changes of objects, faults of the network and the server, and what happens to processes and
+//! clocks. [`simulate`] plays it: the embedded server, two managers with all controllers and a Lease, in one thread under a
+//! paused clock. The same history gives the same run, line by line.
+//!
+//! - `history`: histories as plain data with a text, and how seeds make them.
+//! - `cluster`: the server, the managers, and their connections with all faults.
+//! - `watcher`: what must hold all the time, from every change of the store and every request.
+//! - `finish`: what must hold once nothing changes any more.
+//! - [`shrink`] makes a failing history shorter; [`run_seeds`] plays many on all cores.
+//!
+//! What must hold in the end is *eventually stable reconciliation*: once inputs stop changing, the outputs become exactly what
+//! new controllers make of the same inputs, and stay so, whatever happened on the way.
+
+mod checks;
+mod cluster;
+mod finish;
+pub mod history;
+mod objects;
+mod play;
+mod random;
+mod report;
+mod runner;
+mod shrink;
+mod statistics;
+pub mod text;
+mod watcher;
+
+pub use history::{History, Profile};
+pub use play::{Outcome, simulate, simulate_with_transcript};
+pub use report::report;
+pub use runner::{Failure, Run, run_seeds};
+pub use shrink::shrink;
+pub use statistics::Statistics;
+pub use watcher::{Line, LineKind, Violation};

@@ -1,0 +1,169 @@
+//! The objects of the simulated cluster, identified by numbers.
+
+use serde_json::{Value, json};
+
+/// The namespace of the Service or pod with this number.
+pub(crate) fn namespace(number: u8) -> &'static str {
+    if number % 4 == 3 { namespace_name(1) } else { namespace_name(0) }
+}
+
+/// The name of a namespace.
+pub(crate) fn namespace_name(namespace: u8) -> &'static str {
+    if namespace == 0 { "default" } else { "team" }
+}
+
+pub(crate) fn ports(ports: u8) -> Value {
+    match ports {
+        0 => json!([{"name": "web", "port": 80, "targetPort": "web"}, {"name": "raw", "port": 81}]),
+        1 => json!([{"name": "web", "port": 80, "targetPort": 8080}]),
+        _ => json!([{"name": "raw", "port": 81, "protocol": "UDP"}]),
+    }
+}
+
+pub(crate) fn families(families: u8) -> Value {
+    match families {
+        0 => json!({"ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv4"]}),
+        1 => json!({"ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv6"]}),
+        _ => json!({"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6", "IPv4"]}),
+    }
+}
+
+pub(crate) fn service(name: u8, app: Option<u8>, headless: bool, unready: bool, with_families: u8) -> Value {
+    let mut service = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": format!("s{name}"), "namespace": namespace(name)},
+        "spec": {"ports": ports(0), "publishNotReadyAddresses": unready, "selector": selector(app)},
+    });
+    for (field, value) in families(with_families).as_object().into_iter().flatten() {
+        service["spec"][field] = value.clone();
+    }
+    if headless {
+        service["spec"]["clusterIP"] = "None".into();
+    }
+    service
+}
+
+/// The merge patch of a selector: all selectors have the same single key.
+pub(crate) fn selector(app: Option<u8>) -> Value {
+    app.map_or(Value::Null, |app| json!({"app": format!("a{app}")}))
+}
+
+/// What differs between pods.
+pub(crate) struct Pod {
+    pub(crate) name: String,
+    pub(crate) namespace: &'static str,
+    /// Three numbers below 256, of which addresses are made.
+    pub(crate) address: [u8; 3],
+    pub(crate) app: u8,
+    pub(crate) ready: bool,
+    pub(crate) node: u8,
+    pub(crate) terminating: bool,
+    pub(crate) has_named_port: bool,
+}
+
+impl Pod {
+    /// A pod with a number. `life` distinguishes pods of the same name. Pods with an odd number lack the port `web`.
+    pub(crate) fn numbered(pod: u8, app: u8, ready: bool, node: u8, life: u8, terminating: bool) -> Self {
+        Self {
+            name: format!("p{pod}"),
+            namespace: namespace(pod),
+            address: [1, life, pod],
+            app,
+            ready,
+            node,
+            terminating,
+            has_named_port: pod.is_multiple_of(2),
+        }
+    }
+
+    /// One of the many pods of a scaled app.
+    pub(crate) fn scaled(app: u8, number: u16, ready: bool) -> Self {
+        let [high, low] = number.to_be_bytes();
+        Self {
+            name: format!("x{app}-{number}"),
+            namespace: "default",
+            address: [2 + 100 * app + high, 1, low],
+            app,
+            ready,
+            node: (number % 4) as u8,
+            terminating: false,
+            has_named_port: true,
+        }
+    }
+
+    pub(crate) fn uid(&self) -> String {
+        format!("{}-{}", self.name, self.address[1])
+    }
+
+    pub(crate) fn object(&self) -> Value {
+        let [high, middle, low] = self.address;
+        let (v4, v6) = (format!("10.{high}.{middle}.{low}"), format!("fd00::{high}:{middle}:{low}"));
+        let ports =
+            if self.has_named_port { json!([{"name": "web", "containerPort": 8080}]) } else { json!([]) };
+        let mut pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": self.name, "namespace": self.namespace, "uid": self.uid(),
+                "labels": {"app": format!("a{}", self.app)},
+            },
+            "spec": {
+                "nodeName": format!("n{}", self.node),
+                "containers": [{"name": "web", "image": "example.invalid/web", "ports": ports}],
+            },
+            "status": {
+                "phase": "Running", "podIP": v4, "podIPs": [{"ip": v4}, {"ip": v6}],
+                "conditions": [{"type": "Ready", "status": if self.ready { "True" } else { "False" }}],
+            },
+        });
+        if self.terminating {
+            pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+            pod["metadata"]["deletionGracePeriodSeconds"] = 30.into();
+        }
+        pod
+    }
+}
+
+pub(crate) fn node(name: u8, zone: u8) -> Value {
+    let labels = match zone {
+        0 => json!({}),
+        zone => json!({"topology.kubernetes.io/zone": format!("z{zone}")}),
+    };
+    json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("n{name}"), "labels": labels},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": "4"}},
+    })
+}
+
+/// Endpoints of a Service without a selector.
+pub(crate) fn endpoints(service: u8, addresses: &[u8], families: u8) -> Value {
+    let of = |number: &u8| {
+        let (v4, v6) = (format!("192.0.2.{number}"), format!("2001:db8::{number}"));
+        match families {
+            0 => vec![json!({"ip": v4})],
+            1 => vec![json!({"ip": v6})],
+            _ => vec![json!({"ip": v4}), json!({"ip": v6})],
+        }
+    };
+    let addresses: Vec<Value> = addresses.iter().flat_map(of).collect();
+    let subset = json!({"addresses": addresses, "ports": [{"port": 9376, "protocol": "TCP"}]});
+    let subsets = if addresses.is_empty() { json!([]) } else { json!([subset]) };
+    json!({
+        "apiVersion": "v1", "kind": "Endpoints",
+        "metadata": {"name": format!("s{service}"), "namespace": namespace(service)}, "subsets": subsets,
+    })
+}
+
+/// A slice that another controller manages.
+pub(crate) fn foreign_slice(service: u8, number: u8) -> Value {
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {
+            "name": format!("foreign-{service}-{number}"), "namespace": namespace(service),
+            "labels": {
+                "kubernetes.io/service-name": format!("s{service}"),
+                "endpointslice.kubernetes.io/managed-by": "another-controller",
+            },
+        },
+        "addressType": "IPv4", "ports": [], "endpoints": [{"addresses": [format!("198.51.100.{number}")]}],
+    })
+}

@@ -1,0 +1,252 @@
+//! Plays a history and checks what must hold during it and after it.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::checks;
+use crate::cluster::Cluster;
+use crate::history::{Action, History, Manager, Process, Step};
+use crate::statistics::Statistics;
+use crate::watcher::{Line, SharedWatcher, Violation};
+
+const HOUR: Duration = Duration::from_secs(3600);
+/// Requests in an hour without changes and faults, for each manager: five watches, each opened anew every five to ten minutes,
+/// and without those for Leases.
+const MOST_REQUESTS_WHEN_IDLE: usize = 100;
+/// Requests in any hour for each manager. An outage of all requests causes up to four attempts of each of five watches each
+/// minute.
+const MOST_REQUESTS: usize = 5000;
+
+/// The result of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// The first rule that did not hold.
+    pub violation: Option<Violation>,
+    /// What happened.
+    pub statistics: Statistics,
+    /// Line by line, if it was wanted.
+    pub transcript: Vec<Line>,
+}
+
+/// Plays a history on a runtime of its own, with a paused clock.
+pub fn simulate(history: &History) -> Outcome {
+    play_on_runtime(history, false)
+}
+
+/// As [`simulate`], with the transcript.
+pub fn simulate_with_transcript(history: &History) -> Outcome {
+    play_on_runtime(history, true)
+}
+
+fn play_on_runtime(history: &History, is_transcript_wanted: bool) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(Run::play(history, is_transcript_wanted)),
+        Err(error) => panic!("no runtime: {error}"),
+    }
+}
+
+/// What the player does at one time. The numbers are those of steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    EndOfFault(usize),
+    EndOfSecondLeader,
+    Save(usize),
+    Step(usize),
+    Hour,
+}
+
+/// The events of a history after its beginning, in order.
+fn agenda(history: &History) -> Vec<(Duration, Event)> {
+    let mut agenda = Vec::new();
+    for (number, Step { at, action }) in history.steps.iter().enumerate() {
+        agenda.push((*at, Event::Step(number)));
+        match action {
+            Action::Fault(lasts, _) => agenda.push((*at + *lasts, Event::EndOfFault(number))),
+            Action::Process(Process::Restore { seconds }) => {
+                let saved = at.saturating_sub(Duration::from_secs((*seconds).into()));
+                agenda.push((saved, Event::Save(number)));
+            }
+            Action::Process(Process::SecondLeader { seconds }) => {
+                agenda.push((*at + Duration::from_secs((*seconds).into()), Event::EndOfSecondLeader));
+            }
+            Action::Change(_) | Action::Process(_) => {}
+        }
+    }
+    let hours = history.end().as_secs() / HOUR.as_secs();
+    agenda.extend((1..=hours).map(|hour| (HOUR * hour as u32, Event::Hour)));
+    agenda.sort();
+    agenda
+}
+
+struct Run<'a> {
+    history: &'a History,
+    cluster: Cluster,
+    watcher: SharedWatcher,
+    began: Instant,
+    /// Whether anything happened in the current hour.
+    is_eventful: bool,
+    /// The hours in a row before it in which nothing happened and no fault was active.
+    idle_hours: u32,
+}
+
+impl Run<'_> {
+    async fn play(history: &History, is_transcript_wanted: bool) -> Outcome {
+        let watcher = SharedWatcher::new(&history.setup, is_transcript_wanted);
+        let cluster = Cluster::new(&history.setup, watcher.clone(), Vec::new());
+        let mut run =
+            Run { history, cluster, watcher, began: Instant::now(), is_eventful: true, idle_hours: 0 };
+        run.act().await;
+        let killed = run.cluster.managers.killed_at_writes();
+        run.cluster.managers.abort();
+        let mut watcher = run.watcher.lock();
+        let mut statistics = std::mem::take(&mut watcher.statistics);
+        statistics.runs = 1;
+        statistics.processes.insert("kill-at-write", killed);
+        Outcome { violation: watcher.violation(), statistics, transcript: watcher.transcript.take() }
+    }
+
+    async fn act(&mut self) {
+        let agenda = agenda(self.history);
+        let first = agenda
+            .partition_point(|(at, event)| at.is_zero() && matches!(event, Event::Step(_) | Event::Save(_)));
+        for (_, event) in &agenda[..first] {
+            self.happen(*event).await;
+        }
+        self.start_managers();
+        for (at, event) in &agenda[first..] {
+            sleep_until(self.began + *at).await;
+            self.check_now();
+            if self.watcher.lock().violation().is_some() {
+                return;
+            }
+            self.happen(*event).await;
+        }
+        self.finish().await;
+    }
+
+    fn start_managers(&self) {
+        if self.history.setup.lease.is_some() {
+            self.cluster.managers.start(Manager::B);
+        }
+        self.cluster.managers.start(Manager::A);
+    }
+
+    fn check_now(&self) {
+        let handles: Vec<_> = self.cluster.managers.running().into_iter().map(|(_, handle)| handle).collect();
+        let most = handles.iter().map(checks::most_kept).max().unwrap_or_default();
+        let mut watcher = self.watcher.lock();
+        watcher.check_idle(&handles);
+        watcher.check_kept(most);
+    }
+
+    async fn happen(&mut self, event: Event) {
+        self.is_eventful |= event != Event::Hour;
+        match event {
+            Event::Step(number) => {
+                let step = &self.history.steps[number];
+                self.watcher.lock().step(step);
+                match &step.action {
+                    Action::Change(change) => {
+                        let before = self.cluster.server.resource_version();
+                        self.cluster.change(change).await;
+                        let mut watcher = self.watcher.lock();
+                        watcher.settle_pending(Some("user"));
+                        if self.cluster.server.resource_version() != before {
+                            watcher.changed(change);
+                        }
+                    }
+                    Action::Fault(_, fault) => self.cluster.begin(number, fault),
+                    Action::Process(process) => self.process(number, process).await,
+                }
+            }
+            Event::EndOfFault(number) => self.cluster.end(number),
+            Event::EndOfSecondLeader => {
+                self.cluster.managers.stop(Manager::C, None);
+                self.watcher.lock().disturb();
+            }
+            Event::Save(number) => self.cluster.save(number),
+            Event::Hour => self.check_hour(),
+        }
+    }
+
+    fn check_hour(&mut self) {
+        let managers = self.cluster.managers.running().len().max(1);
+        let mut watcher = self.watcher.lock();
+        let requests = watcher.take_requests() / managers;
+        self.is_eventful |= watcher.has_faults();
+        self.idle_hours = if self.is_eventful { 0 } else { self.idle_hours + 1 };
+        self.is_eventful = watcher.has_faults();
+        // What happened before may have effects in the first hour after it.
+        let was_idle = self.idle_hours > 1;
+        watcher.check_requests(
+            requests,
+            was_idle,
+            if was_idle { MOST_REQUESTS_WHEN_IDLE } else { MOST_REQUESTS },
+        );
+    }
+
+    async fn process(&mut self, number: usize, process: &Process) {
+        let managers = self.cluster.managers.clone();
+        let milliseconds = |time: u32| Some(Duration::from_millis(time.into()));
+        match *process {
+            Process::Kill { manager, away } => managers.kill(manager, milliseconds(away)),
+            Process::KillAtWrite { manager, nth, applied } => {
+                managers.kill_at_write(manager, nth, applied);
+            }
+            Process::Stop { manager, away } => managers.stop(manager, milliseconds(away)),
+            Process::Suspend { seconds } => tokio::time::advance(Duration::from_secs(seconds.into())).await,
+            Process::SecondLeader { .. } => {
+                managers.start(Manager::C);
+                self.watcher.lock().disturb();
+            }
+            Process::ManagerClock { manager, seconds } => managers.jump_clock(manager, seconds),
+            Process::ServerClock { seconds } => self.cluster.server.jump_clock(seconds),
+            Process::Restore { .. } => self.cluster.restore(number),
+            Process::Compact {} => self.cluster.server.compact(),
+            Process::EditLease { delete } => self.cluster.edit_lease(delete).await,
+        }
+        if !matches!(process, Process::KillAtWrite { .. }) {
+            *self.watcher.lock().statistics.processes.entry(process.word()).or_default() += 1;
+        }
+    }
+
+    async fn finish(&mut self) {
+        self.cluster.end_all();
+        self.cluster.managers.stop(Manager::C, None);
+        self.start_managers();
+        self.cluster.complete().await;
+        tokio::time::sleep(self.history.setup.recovery()).await;
+        self.check_now();
+        if self.watcher.lock().violation().is_some() {
+            return;
+        }
+        if let Err((rule, detail)) = self.cluster.check_end(&self.history.setup).await {
+            self.watcher.lock().fails(rule, "", detail);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_agenda_has_the_ends_of_faults_and_the_states_that_are_restored() {
+        let history: History = format!(
+            "{}\n00:00:01.000 for 00:00:09.000 unreachable by=none\n00:00:08.000 restore seconds=5\n",
+            History::of(0).setup
+        )
+        .parse()
+        .unwrap();
+        let second = Duration::from_secs;
+        let want = [
+            (second(1), Event::Step(0)),
+            (second(3), Event::Save(1)),
+            (second(8), Event::Step(1)),
+            (second(10), Event::EndOfFault(0)),
+        ];
+        assert_eq!(agenda(&history), want);
+    }
+}

@@ -1,0 +1,116 @@
+//! Plays the histories of many seeds on several threads.
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::history::{History, Profile};
+use crate::play::simulate;
+use crate::statistics::Statistics;
+use crate::watcher::Violation;
+
+/// A seed whose run broke a rule.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// The rule.
+    pub violation: Violation,
+}
+
+/// The result of many runs.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// What happened.
+    pub statistics: Statistics,
+    /// The seeds that failed, in order.
+    pub failures: Vec<Failure>,
+    /// The seed that took longest, and how long.
+    pub slowest: (u64, Duration),
+    /// How long it all took.
+    pub took: Duration,
+}
+
+/// Plays the histories of the seeds on all cores, all in one profile if there is one. It stops after `most_failures`. `done` is
+/// called after each run, with the number of failures so far.
+pub fn run_seeds(
+    seeds: Range<u64>,
+    profile: Option<Profile>,
+    most_failures: usize,
+    done: impl Fn(usize) + Sync,
+) -> Run {
+    let began = Instant::now();
+    let next = AtomicU64::new(seeds.start);
+    let failed = AtomicUsize::new(0);
+    let all = Mutex::new(Run::default());
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let mut part = Run::default();
+                while failed.load(Ordering::Relaxed) < most_failures {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if !seeds.contains(&seed) {
+                        break;
+                    }
+                    part.play(seed, profile);
+                    let failures = failed.load(Ordering::Relaxed);
+                    let now = part.failures.iter().filter(|failure| failure.seed == seed).count();
+                    failed.fetch_add(now, Ordering::Relaxed);
+                    done(failures + now);
+                }
+                all.lock().add(part);
+            });
+        }
+    });
+    let mut all = all.into_inner();
+    all.failures.sort_by_key(|failure| failure.seed);
+    all.took = began.elapsed();
+    all
+}
+
+impl Run {
+    fn play(&mut self, seed: u64, profile: Option<Profile>) {
+        let began = Instant::now();
+        let history = match profile {
+            Some(profile) => History::with_profile(profile, seed),
+            None => History::of(seed),
+        };
+        match catch_unwind(AssertUnwindSafe(|| simulate(&history))) {
+            Ok(outcome) => {
+                self.statistics.add(&outcome.statistics);
+                self.failures.extend(outcome.violation.map(|violation| Failure { seed, violation }));
+            }
+            Err(_) => {
+                let violation = Violation {
+                    at: Duration::ZERO,
+                    rule: "nothing panics",
+                    object: String::new(),
+                    detail: "see the standard error output".to_owned(),
+                };
+                self.failures.push(Failure { seed, violation });
+            }
+        }
+        self.slowest = self.slowest.max_by_time((seed, began.elapsed()));
+    }
+
+    fn add(&mut self, other: Self) {
+        self.statistics.add(&other.statistics);
+        self.failures.extend(other.failures);
+        self.slowest = self.slowest.max_by_time(other.slowest);
+    }
+}
+
+trait MaxByTime {
+    fn max_by_time(self, other: Self) -> Self;
+}
+
+impl MaxByTime for (u64, Duration) {
+    fn max_by_time(self, other: Self) -> Self {
+        if other.1 > self.1 { other } else { self }
+    }
+}

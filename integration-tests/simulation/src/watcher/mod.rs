@@ -1,0 +1,404 @@
+//! Watches a run: every change of the server's store and every request, as they happen. It keeps the rules that hold all the
+//! time, the transcript, and the counts of what happened.
+
+mod positions;
+mod rates;
+mod rules;
+mod transcript;
+mod world;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube_endpoint_embedded_apiserver::{ChangeKind, EmbeddedApiServer, LoggedRequest, StoreChange};
+use kube_endpoint_manager_core::ManagerHandle;
+use parking_lot::{Mutex, MutexGuard};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::history::{Change, Fault, Manager, Setup, Step, sender};
+use crate::statistics::Statistics;
+use positions::{Positions, Recorder};
+use rates::Rates;
+use rules::Write;
+use transcript::Transcript;
+pub use transcript::{Line, LineKind};
+pub(crate) use world::{FROM_PODS, MIRRORED, managed_by, service_of};
+use world::{Since, Slice, World};
+
+/// How long after a disturbance rules may be broken that hold only without one.
+const CALM: Duration = Duration::from_secs(20 * 60);
+
+/// No fault makes a request later than this.
+const LONGEST_DELAY: Duration = Duration::from_secs(60);
+/// So many of the latest writes are kept.
+const MOST_WRITES: usize = 1000;
+
+/// A rule that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// When.
+    pub at: Duration,
+    /// Which rule.
+    pub rule: &'static str,
+    /// The object, or the process; empty if it is about the whole.
+    pub object: String,
+    /// What was found.
+    pub detail: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, rule, object, detail } = self;
+        write!(f, "{} {rule}: {object}: {detail}", crate::text::Field::write(at))
+    }
+}
+
+/// A change whose author is not known yet: the request that made it is logged right after it.
+struct PendingChange {
+    at: Duration,
+    plural: &'static str,
+    key: String,
+    version: u64,
+    kind: ChangeKind,
+    object: Value,
+    previous: Option<Value>,
+}
+
+/// Watches a run.
+pub(crate) struct Watcher {
+    began: Instant,
+    slice_limit: usize,
+    pub(crate) statistics: Statistics,
+    pub(crate) transcript: Transcript,
+    violation: Option<Violation>,
+    world: World,
+    rates: Rates,
+    pending: Option<PendingChange>,
+    positions: BTreeMap<Manager, Arc<Mutex<Positions>>>,
+    /// When the slices of a Service were last written by hand.
+    edited: BTreeMap<String, Duration>,
+    /// When writes of two processes may last have overlapped, or the server was set back.
+    disturbed: Option<Duration>,
+    /// Faults that are active, and of them those that refuse requests as invalid.
+    active: usize,
+    refusing: usize,
+    /// When the last one of those ended. Requests that were late meanwhile are refused after it.
+    refused_until: Option<Duration>,
+    /// Requests of managers, without those for Leases.
+    requests: usize,
+    /// The latest writes, for the checks at the end.
+    last_writes: Vec<String>,
+    /// How many Services and Endpoints there were at most.
+    owners: usize,
+}
+
+/// A watcher that the server, the managers and the run share.
+#[derive(Clone)]
+pub(crate) struct SharedWatcher(Arc<Mutex<Watcher>>);
+
+impl SharedWatcher {
+    pub(crate) fn new(setup: &Setup, is_transcript_wanted: bool) -> Self {
+        Self(Arc::new(Mutex::new(Watcher {
+            began: Instant::now(),
+            slice_limit: setup.slice_limit.into(),
+            statistics: Statistics::default(),
+            transcript: Transcript::new(is_transcript_wanted),
+            violation: None,
+            world: World::default(),
+            rates: Rates::default(),
+            pending: None,
+            positions: BTreeMap::new(),
+            edited: BTreeMap::new(),
+            disturbed: None,
+            active: 0,
+            refusing: 0,
+            refused_until: None,
+            requests: 0,
+            last_writes: Vec::new(),
+            owners: 0,
+        })))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Watcher> {
+        self.0.lock()
+    }
+}
+
+impl Watcher {
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Records a violation, if it is the first one.
+    pub(crate) fn fails(&mut self, rule: &'static str, object: &str, detail: String) {
+        if self.violation.is_none() {
+            self.violation = Some(Violation { at: self.now(), rule, object: object.to_owned(), detail });
+        }
+    }
+
+    /// The first rule that did not hold.
+    pub(crate) fn violation(&self) -> Option<Violation> {
+        self.violation.clone()
+    }
+
+    fn check(&mut self, rule: &'static str, object: &str, outcome: Result<(), String>) {
+        if let Err(detail) = outcome {
+            self.fails(rule, object, detail);
+        }
+    }
+
+    /// Records a step of the history.
+    pub(crate) fn step(&mut self, step: &Step) {
+        self.rates.change();
+        let at = self.now();
+        self.transcript.add(at, LineKind::Step, || step.action.to_string());
+    }
+
+    /// Records that a change of the history changed something.
+    pub(crate) fn changed(&mut self, change: &Change) {
+        *self.statistics.changes.entry(change.word()).or_default() += 1;
+    }
+
+    pub(crate) fn fault_begins(&mut self, fault: &Fault) {
+        self.active += 1;
+        self.refusing += usize::from(refuses(fault));
+        self.rates.change();
+    }
+
+    pub(crate) fn fault_ends(&mut self, fault: &Fault, hits: usize) {
+        *self.statistics.faults.entry(fault.word()).or_default() += hits;
+        self.active -= 1;
+        self.rates.change();
+        let at = self.now();
+        if refuses(fault) {
+            self.refusing -= 1;
+            self.refused_until = Some(at + LONGEST_DELAY);
+        }
+        self.transcript.add(at, LineKind::Step, || format!("ends after {hits} hits: {fault}"));
+    }
+
+    /// Records that the writes of two processes may overlap now, or that the server was set back.
+    pub(crate) fn disturb(&mut self) {
+        self.disturbed = Some(self.now());
+    }
+
+    /// Registers a process that has been started.
+    pub(crate) fn started(&mut self, manager: Manager, name: &str, handle: &ManagerHandle) {
+        let positions = Arc::<Mutex<Positions>>::default();
+        let cluster = handle.cluster().clone();
+        handle.cluster().add_handler(Arc::new(Recorder {
+            cluster,
+            began: self.began,
+            positions: Arc::clone(&positions),
+        }));
+        self.positions.insert(manager, positions);
+        self.rates.change();
+        *self.statistics.processes.entry("started").or_default() += 1;
+        let at = self.now();
+        self.transcript.add(at, LineKind::Process, || format!("{name} starts"));
+    }
+
+    pub(crate) fn ended(&mut self, manager: Manager, why: &str) {
+        let at = self.now();
+        self.transcript.add(at, LineKind::Process, || format!("{} ended: {why}", manager.word()));
+    }
+
+    /// Takes over the state of a server that was set back.
+    pub(crate) fn restored(&mut self, server: &EmbeddedApiServer) {
+        self.pending = None;
+        self.disturb();
+        self.world = World::default();
+        let since = Since { version: server.resource_version(), at: self.now() };
+        for plural in ["nodes", "pods", "services", "endpoints", "endpointslices"] {
+            for object in server.list(plural) {
+                self.world.apply(plural, &key_of(&object), Some(&object), since);
+            }
+        }
+    }
+
+    /// Observes a change of the store.
+    pub(crate) fn change(&mut self, change: &StoreChange<'_>) {
+        self.settle_pending(None);
+        let plural = change.resource().plural;
+        if matches!(plural, "leases" | "events") {
+            return;
+        }
+        self.pending = Some(PendingChange {
+            at: self.now(),
+            plural,
+            key: key(change.namespace(), change.name()),
+            version: change.version(),
+            kind: change.kind(),
+            object: change.object(),
+            previous: change.previous(),
+        });
+    }
+
+    /// Observes a request.
+    pub(crate) fn request(&mut self, logged: &LoggedRequest) {
+        let request = &logged.request;
+        let at = self.now();
+        let manager = sender(&request.user_agent);
+        let is_done = request.is_write() && (200..300).contains(&logged.status);
+        let is_author = self.pending.as_ref().is_some_and(|pending| {
+            is_done
+                && pending.plural == request.plural()
+                && pending.key.starts_with(request.namespace.as_str())
+        });
+        self.settle_pending(is_author.then_some(request.user_agent.as_str()));
+        let kind = if manager.is_some() && request.is_write() && request.plural() != "leases" {
+            LineKind::Write
+        } else {
+            LineKind::Request
+        };
+        self.transcript.add(at, kind, || {
+            let agent = &request.user_agent;
+            format!("{agent}: {} {} -> {}", request.verb, request.path, logged.status)
+        });
+        if manager.is_none() || request.plural() == "leases" {
+            return;
+        }
+        self.requests += 1;
+        if request.is_write() {
+            if self.last_writes.len() > MOST_WRITES {
+                self.last_writes.clear();
+            }
+            let Self { last_writes, .. } = self;
+            last_writes.push(format!(
+                "{} {} {} -> {}",
+                request.user_agent, request.verb, request.path, logged.status
+            ));
+        }
+        if request.is_write() && matches!(request.plural(), "endpoints" | "endpointslices") {
+            *self.statistics.writes.entry(request.verb).or_default() += 1;
+            self.statistics.refused += usize::from(logged.status >= 400);
+            // The name of a slice begins with that of its Service.
+            let owner = request.name.split('-').next().unwrap_or_default();
+            let service = format!("{}/{owner}", request.namespace);
+            let slices = self.world.slices_of(&service).count();
+            let outcome = self.rates.write(at, &service, slices);
+            self.check("writes are bounded", &service, outcome);
+        }
+        let may_be_refused = self.refusing > 0 || self.refused_until.is_some_and(|until| at < until);
+        if !may_be_refused && matches!(logged.status, 400 | 405 | 413 | 415 | 422) {
+            let detail = format!("{} was answered with {}", request.verb, logged.status);
+            self.fails("requests are valid", &request.path, detail);
+        }
+    }
+
+    /// Applies the last change. `author` is the user agent of the request that made it; none for the server's own.
+    pub(crate) fn settle_pending(&mut self, author: Option<&str>) {
+        let Some(change) = self.pending.take() else { return };
+        let PendingChange { at, plural, key, version, kind, object, previous } = change;
+        let author = author.unwrap_or("server");
+        self.transcript
+            .add(at, LineKind::Change, || format!("{kind:?} {plural} {key} at {version} by {author}"));
+        let manager = sender(author);
+        let after = (kind != ChangeKind::Deleted).then_some(&object);
+        let slice_before =
+            if plural == "endpointslices" { self.world.slices.get(&key).cloned() } else { None };
+        self.world.apply(plural, &key, after, Since { version, at });
+        self.owners = self.owners.max(self.world.services.len() + self.world.endpoints.len());
+        if manager.is_none() {
+            self.rates.change();
+        }
+        let Some(manager) = manager else {
+            if plural == "endpointslices" {
+                for slice in [Some(&object), previous.as_ref()].into_iter().flatten() {
+                    self.edited.insert(service_of(slice), at);
+                }
+            }
+            return;
+        };
+        let write = Write { plural, user_agent: author, previous: previous.as_ref(), object: after };
+        self.check("managers write outputs only", &key, rules::only_outputs(&write));
+        self.check("each controller writes its own slices only", &key, rules::own_slices_only(&write));
+        self.check("no slice is over its limit", &key, rules::within_limit(&write, self.slice_limit));
+        if let Some(before) = slice_before {
+            self.check_disappearance(at, manager, &key, &before);
+        }
+    }
+
+    fn check_disappearance(&mut self, at: Duration, manager: Manager, key: &str, before: &Slice) {
+        let is_recent = |time: &Duration| at < *time + CALM;
+        if self.edited.get(&before.service).is_some_and(is_recent)
+            || self.disturbed.as_ref().is_some_and(is_recent)
+        {
+            return;
+        }
+        let Some(read) = self.positions.get(&manager).and_then(|it| it.lock().surely_read(at)) else {
+            return;
+        };
+        self.statistics.disappearances_checked += 1;
+        let after = self.world.slices.get(key);
+        let outcome = rules::no_ready_pod_disappears(&self.world, before, after, read);
+        self.check("a ready pod never disappears", key, outcome);
+    }
+
+    /// Checks what must hold while a process that writes has nothing to do and has read everything.
+    pub(crate) fn check_idle(&mut self, leaders: &[ManagerHandle]) {
+        self.settle_pending(None);
+        let at = self.now();
+        if self.disturbed.is_some_and(|disturbed| at < disturbed + CALM) {
+            return;
+        }
+        let last_slice = self.world.last_slice;
+        if leaders.iter().any(|leader| crate::checks::is_idle(leader, last_slice)) {
+            self.statistics.idle_checks += 1;
+            if let Some(duplicate) = self.world.duplicates().into_iter().next() {
+                self.fails("after a sync, an endpoint is in one slice of a group", "", duplicate);
+            }
+        }
+    }
+
+    /// Checks that what controllers keep is bounded by what there is.
+    pub(crate) fn check_kept(&mut self, most: usize) {
+        self.statistics.most_kept = self.statistics.most_kept.max(most);
+        let limit = 50 + 4 * self.owners;
+        if most > limit {
+            self.fails("memory is bounded", "", format!("{most} keys are kept for {} Services", self.owners));
+        }
+    }
+
+    /// Checks the requests of an hour.
+    pub(crate) fn check_requests(&mut self, requests: usize, is_idle: bool, limit: usize) {
+        let most = &mut self.statistics.most_requests[usize::from(!is_idle)];
+        *most = (*most).max(requests);
+        if requests > limit {
+            let detail = format!("{requests} requests of each manager in an hour, more than {limit}");
+            self.fails("requests are bounded", "", detail);
+        }
+    }
+
+    /// Whether faults are active.
+    pub(crate) fn has_faults(&self) -> bool {
+        self.active > 0
+    }
+
+    /// The writes of managers since the last call.
+    pub(crate) fn take_writes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.last_writes)
+    }
+
+    /// The requests since the last call.
+    pub(crate) fn take_requests(&mut self) -> usize {
+        std::mem::take(&mut self.requests)
+    }
+}
+
+/// Whether requests are refused as if they were invalid.
+fn refuses(fault: &Fault) -> bool {
+    matches!(fault, Fault::Refused { .. } | Fault::ContinueRefused { .. } | Fault::OlderLists { .. })
+}
+
+fn key(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
+}
+
+fn key_of(object: &Value) -> String {
+    let text = |path| crate::cluster::text(object, path);
+    key(text("/metadata/namespace"), text("/metadata/name"))
+}

@@ -1,0 +1,140 @@
+//! What a process had read at which time, so that a write can be judged by what its process knew.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube_endpoint_core_model::{Node, Service};
+use kube_endpoint_informer::{Change, Cluster, Handler, Kind, PodEvent};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// The longest time from the reading of a plan's inputs to the answer to its last write.
+pub(crate) const LONGEST_PLAN: Duration = Duration::from_secs(120);
+/// Positions are recorded so far apart.
+const STEP: Duration = Duration::from_secs(1);
+
+/// The resource versions up to which a process has read pods, Services and nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) pods: u64,
+    pub(crate) services: u64,
+    pub(crate) nodes: u64,
+}
+
+impl Position {
+    /// The lower version of each kind.
+    fn at_most(self, other: Self) -> Self {
+        Self {
+            pods: self.pods.min(other.pods),
+            services: self.services.min(other.services),
+            nodes: self.nodes.min(other.nodes),
+        }
+    }
+}
+
+/// The positions of a process at several times, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Positions(VecDeque<(Duration, Position)>);
+
+impl Positions {
+    /// Records a position if all kinds have been listed, and the last record is not from the same second or higher: a list may
+    /// show an older state.
+    pub(crate) fn record(&mut self, at: Duration, position: Position) {
+        if position.pods == 0 || position.services == 0 || position.nodes == 0 {
+            return;
+        }
+        if self
+            .0
+            .back()
+            .is_some_and(|(last, before)| at < *last + STEP && before.at_most(position) == *before)
+        {
+            return;
+        }
+        self.0.push_back((at, position));
+        while self.0.get(1).is_some_and(|(second, _)| *second + LONGEST_PLAN <= at) {
+            self.0.pop_front();
+        }
+    }
+
+    /// A position that the inputs of every write at this time had reached. None if nothing is known.
+    pub(crate) fn surely_read(&self, at: Duration) -> Option<Position> {
+        let is_old = |recorded: Duration| recorded + LONGEST_PLAN <= at;
+        let first = self.0.iter().rposition(|(recorded, _)| is_old(*recorded)).unwrap_or_default();
+        self.0.range(first..).map(|(_, position)| *position).reduce(Position::at_most)
+    }
+}
+
+/// Records positions whenever a store changes.
+pub(crate) struct Recorder {
+    pub(crate) cluster: Cluster,
+    pub(crate) began: Instant,
+    pub(crate) positions: Arc<Mutex<Positions>>,
+}
+
+impl Recorder {
+    fn record(&self) {
+        let at = |kind| self.cluster.position(kind).0;
+        let position =
+            Position { pods: at(Kind::Pods), services: at(Kind::Services), nodes: at(Kind::Nodes) };
+        self.positions.lock().record(self.began.elapsed(), position);
+    }
+}
+
+impl Handler for Recorder {
+    fn on_pod(&self, _: &PodEvent) {
+        self.record();
+    }
+
+    fn on_service(&self, _: &Change<Service>) {
+        self.record();
+    }
+
+    fn on_node(&self, _: &Change<Node>) {
+        self.record();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn position(version: u64) -> Position {
+        Position { pods: version, services: version, nodes: version }
+    }
+
+    #[test]
+    fn what_was_read_two_minutes_ago_was_read_by_every_plan() {
+        let mut positions = Positions::default();
+        for (second, version) in [(0, 0), (10, 5), (11, 6), (100, 7), (131, 8), (140, 9)] {
+            positions.record(Duration::from_secs(second), position(version));
+        }
+        let check = |second, want: Option<u64>| {
+            assert_eq!(positions.surely_read(Duration::from_secs(second)), want.map(position), "{second}");
+        };
+        check(12, Some(6));
+        check(140, Some(6));
+        check(221, Some(7));
+        check(900, Some(9));
+        assert_eq!(Positions::default().surely_read(Duration::from_secs(9)), None);
+    }
+
+    #[test]
+    fn a_list_of_an_older_state_counts() {
+        let mut positions = Positions::default();
+        for (second, version) in [(1, 50), (200, 60), (200, 20), (201, 61)] {
+            positions.record(Duration::from_secs(second), position(version));
+        }
+        assert_eq!(positions.surely_read(Duration::from_secs(202)), Some(position(20)));
+        assert_eq!(positions.surely_read(Duration::from_secs(400)), Some(position(61)));
+    }
+
+    #[test]
+    fn the_first_list_counts_for_a_young_process() {
+        let mut positions = Positions::default();
+        positions.record(Duration::from_secs(3), Position { nodes: 0, ..position(4) });
+        positions.record(Duration::from_secs(3), position(4));
+        positions.record(Duration::from_secs(3), position(5));
+        assert_eq!(positions.surely_read(Duration::from_secs(3)), Some(position(4)));
+    }
+}

@@ -1,0 +1,247 @@
+//! The rules that each write of a manager must follow, as functions of the write and the objects before it.
+
+use serde_json::Value;
+
+use super::positions::Position;
+use super::world::{FROM_PODS, MIRRORED, Slice, World};
+
+/// Endpoints of a subset, and of a mirrored slice.
+const MOST_MIRRORED: usize = 1000;
+
+/// A write of a manager that changed an object.
+pub(crate) struct Write<'a> {
+    pub(crate) plural: &'a str,
+    pub(crate) user_agent: &'a str,
+    /// The object before the write; none if it was created.
+    pub(crate) previous: Option<&'a Value>,
+    /// The object after the write; none if it was deleted.
+    pub(crate) object: Option<&'a Value>,
+}
+
+/// The kinds that managers write.
+pub(crate) fn only_outputs(write: &Write<'_>) -> Result<(), String> {
+    match write.plural {
+        "endpoints" | "endpointslices" | "events" | "leases" => Ok(()),
+        other => Err(format!("a manager wrote {other}")),
+    }
+}
+
+/// A slice is written by the controller that its label names.
+pub(crate) fn own_slices_only(write: &Write<'_>) -> Result<(), String> {
+    if write.plural != "endpointslices" {
+        return Ok(());
+    }
+    let own = if write.user_agent.contains("mirroring") { MIRRORED } else { FROM_PODS };
+    for slice in [write.previous, write.object].into_iter().flatten() {
+        let managed_by = super::world::managed_by(slice);
+        // Mirroring deletes what a Service inherits that has lost its selector.
+        let is_inherited = own == MIRRORED && managed_by == FROM_PODS && write.object.is_none();
+        if managed_by != own && !is_inherited {
+            return Err(format!("a slice that {managed_by:?} manages was written as {own}"));
+        }
+    }
+    Ok(())
+}
+
+/// No slice has more endpoints than the limit.
+pub(crate) fn within_limit(write: &Write<'_>, slice_limit: usize) -> Result<(), String> {
+    let Some(object) = write.object else { return Ok(()) };
+    let count = object["endpoints"].as_array().map_or(0, Vec::len);
+    let limit = if super::world::managed_by(object) == MIRRORED { MOST_MIRRORED } else { slice_limit };
+    if write.plural != "endpointslices" || count <= limit {
+        return Ok(());
+    }
+    Err(format!("{count} endpoints, more than {limit}"))
+}
+
+/// A pod that was ready all the time does not disappear. `world` is the state after the write, and `read` what its process
+/// had read of pods, Services and nodes when it made the plan.
+pub(crate) fn no_ready_pod_disappears(
+    world: &World,
+    before: &Slice,
+    after: Option<&Slice>,
+    read: Position,
+) -> Result<(), String> {
+    if before.managed_by != FROM_PODS {
+        return Ok(());
+    }
+    let Some((service, service_since)) = world.services.get(&before.service) else { return Ok(()) };
+    if service.is_deleting || service_since.version > read.services {
+        return Ok(());
+    }
+    let serves =
+        service.families.as_array().is_some_and(|it| it.iter().any(|it| it == before.family.as_str()));
+    if !serves {
+        return Ok(());
+    }
+    let holds = |slice: &Slice, address: &str| {
+        slice.endpoints.iter().any(|endpoint| endpoint.address == address && endpoint.is_ready)
+    };
+    for endpoint in before.endpoints.iter().filter(|endpoint| endpoint.is_ready) {
+        if after.is_some_and(|after| holds(after, &endpoint.address)) {
+            continue;
+        }
+        let Some((pod, pod_since)) = endpoint.pod.as_ref().and_then(|key| world.pods.get(key)) else {
+            continue;
+        };
+        let is_eligible = pod.uid == endpoint.uid
+            && pod.is_ready
+            && service.app.as_ref() == Some(&pod.app)
+            && pod.addresses.contains(&endpoint.address);
+        let node = world.nodes.get(&pod.node);
+        let is_known = pod_since.version <= read.pods && node.is_some_and(|node| node.version <= read.nodes);
+        if !is_eligible || !is_known {
+            continue;
+        }
+        let elsewhere = world
+            .slices_of(&before.service)
+            .any(|slice| slice.family == before.family && holds(slice, &endpoint.address));
+        if !elsewhere {
+            let pod = endpoint.pod.as_deref().unwrap_or_default();
+            return Err(format!("{pod} ({}) was ready all the time and is in no slice", endpoint.address));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::super::world::Since;
+    use super::*;
+
+    fn slice(manager: &str, endpoints: &[(&str, bool)]) -> Value {
+        let endpoints: Vec<Value> = endpoints
+            .iter()
+            .map(|(pod, ready)| {
+                json!({
+                    "addresses": [format!("10.0.0.{pod}")], "conditions": {"ready": ready},
+                    "targetRef": {"namespace": "default", "name": pod, "uid": format!("uid-{pod}")},
+                })
+            })
+            .collect();
+        json!({
+            "metadata": {
+                "name": "s0-x", "namespace": "default",
+                "labels": {"kubernetes.io/service-name": "s0", "endpointslice.kubernetes.io/managed-by": manager},
+            },
+            "addressType": "IPv4", "ports": [], "endpoints": endpoints,
+        })
+    }
+
+    fn pod(name: &str, ready: bool, app: &str) -> Value {
+        json!({
+            "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"), "labels": {"app": app}},
+            "spec": {"nodeName": "n0"},
+            "status": {
+                "phase": "Running", "podIPs": [{"ip": format!("10.0.0.{name}")}],
+                "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}],
+            },
+        })
+    }
+
+    const MIRRORING: &str = "endpointslice-mirroring-controller";
+
+    #[track_caller]
+    fn check_author(agent: &str, previous: Option<&Value>, object: Option<&Value>, allowed: bool) {
+        let write = Write { plural: "endpointslices", user_agent: agent, previous, object };
+        assert_eq!(own_slices_only(&write).is_ok(), allowed, "{agent}");
+    }
+
+    #[test]
+    fn a_controller_writes_slices_with_its_label() {
+        let [own, mirrored, other] = [FROM_PODS, MIRRORED, "another"].map(|manager| slice(manager, &[]));
+        check_author("endpointslice-controller", None, Some(&own), true);
+        check_author("endpointslice-controller", Some(&own), Some(&own), true);
+        check_author("endpointslice-controller", Some(&mirrored), None, false);
+        check_author("endpointslice-controller", Some(&other), Some(&own), false);
+        check_author("endpointslice-controller", Some(&other), None, false);
+        check_author(MIRRORING, None, Some(&mirrored), true);
+        check_author(MIRRORING, Some(&own), None, true);
+        check_author(MIRRORING, Some(&own), Some(&own), false);
+        check_author(MIRRORING, Some(&other), None, false);
+    }
+
+    #[test]
+    fn managers_write_no_inputs() {
+        let write = |plural| Write { plural, user_agent: "", previous: None, object: None };
+        assert!(only_outputs(&write("endpointslices")).is_ok());
+        assert_eq!(only_outputs(&write("pods")).unwrap_err(), "a manager wrote pods");
+    }
+
+    #[test]
+    fn a_slice_may_have_as_many_endpoints_as_the_limit() {
+        let check = |manager: &str, limit: usize, allowed: bool| {
+            let object = slice(manager, &[("1", true), ("2", true)]);
+            let write =
+                Write { plural: "endpointslices", user_agent: "", previous: None, object: Some(&object) };
+            assert_eq!(within_limit(&write, limit).is_ok(), allowed, "{manager} {limit}");
+        };
+        check(FROM_PODS, 2, true);
+        check(FROM_PODS, 1, false);
+        check(MIRRORED, 1, true);
+    }
+
+    /// A world with a Service, a node and one pod, whose endpoint a write removes from the only slice or makes unready.
+    struct Removal {
+        pod: Value,
+        families: Value,
+        elsewhere: bool,
+        read: u64,
+    }
+
+    impl Default for Removal {
+        fn default() -> Self {
+            Self { pod: pod("1", true, "a0"), families: json!(["IPv4"]), elsewhere: false, read: 9 }
+        }
+    }
+
+    impl Removal {
+        #[track_caller]
+        fn check(self, allowed: bool) {
+            let since = Since { version: 5, at: Duration::ZERO };
+            let mut world = World::default();
+            let service = json!({"spec": {"selector": {"app": "a0"}, "ipFamilies": self.families}});
+            world.apply("services", "default/s0", Some(&service), since);
+            world.apply("nodes", "n0", Some(&Value::Null), since);
+            world.apply("pods", "default/1", Some(&self.pod), since);
+            if self.elsewhere {
+                world.apply(
+                    "endpointslices",
+                    "default/other",
+                    Some(&slice(FROM_PODS, &[("1", true)])),
+                    since,
+                );
+            }
+            let before = Slice::of(&slice(FROM_PODS, &[("1", true)]));
+            let read = Position { pods: self.read, services: self.read, nodes: self.read };
+            for after in [None, Some(slice(FROM_PODS, &[])), Some(slice(FROM_PODS, &[("1", false)]))] {
+                let after = after.as_ref().map(Slice::of);
+                let outcome = no_ready_pod_disappears(&world, &before, after.as_ref(), read);
+                assert_eq!(outcome.is_ok(), allowed, "{outcome:?} {after:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_ready_pod_that_is_in_no_slice_any_more_is_a_violation() {
+        Removal::default().check(false);
+        Removal { read: 5, ..Removal::default() }.check(false);
+    }
+
+    #[test]
+    fn a_pod_may_be_removed_for_a_reason() {
+        Removal { elsewhere: true, ..Removal::default() }.check(true);
+        Removal { pod: pod("1", false, "a0"), ..Removal::default() }.check(true);
+        Removal { pod: pod("1", true, "a1"), ..Removal::default() }.check(true);
+        Removal { families: json!(["IPv6"]), ..Removal::default() }.check(true);
+    }
+
+    #[test]
+    fn a_process_that_has_not_read_that_the_pod_is_ready_may_remove_it() {
+        Removal { read: 4, ..Removal::default() }.check(true);
+    }
+}

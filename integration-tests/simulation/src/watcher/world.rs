@@ -1,0 +1,262 @@
+//! The objects of the server as the rules need them, kept up to date from the store's changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cluster::text;
+
+/// The `managed-by` label of slices made from pods.
+pub(crate) const FROM_PODS: &str = "endpointslice-controller.k8s.io";
+/// The `managed-by` label of mirrored slices.
+pub(crate) const MIRRORED: &str = "endpointslicemirroring-controller.k8s.io";
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// The value of the label of a slice that names its manager.
+pub(crate) fn managed_by(slice: &Value) -> &str {
+    slice["metadata"]["labels"][MANAGED_BY].as_str().unwrap_or_default()
+}
+
+/// Namespace and name of the Service of a slice.
+pub(crate) fn service_of(slice: &Value) -> String {
+    let name = slice["metadata"]["labels"][SERVICE_NAME].as_str().unwrap_or_default();
+    format!("{}/{name}", text(slice, "/metadata/namespace"))
+}
+
+/// Since when something is as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Since {
+    pub(crate) version: u64,
+    pub(crate) at: Duration,
+}
+
+/// What decides whether and where a pod is published.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pod {
+    pub(crate) uid: String,
+    pub(crate) app: String,
+    /// Ready, not terminating and not finished.
+    pub(crate) is_ready: bool,
+    pub(crate) node: String,
+    pub(crate) addresses: Vec<String>,
+}
+
+/// What decides which pods a Service publishes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Service {
+    pub(crate) uid: String,
+    /// None without a selector.
+    pub(crate) app: Option<String>,
+    pub(crate) families: Value,
+    pub(crate) is_deleting: bool,
+}
+
+/// An endpoint of a slice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    pub(crate) address: String,
+    /// Namespace and name of the pod.
+    pub(crate) pod: Option<String>,
+    pub(crate) uid: String,
+    pub(crate) is_ready: bool,
+}
+
+/// An EndpointSlice.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Slice {
+    /// Namespace and name.
+    pub(crate) service: String,
+    pub(crate) family: String,
+    pub(crate) managed_by: String,
+    pub(crate) ports: String,
+    pub(crate) endpoints: Vec<Endpoint>,
+}
+
+impl Pod {
+    pub(crate) fn of(pod: &Value) -> Self {
+        let ready = pod["status"]["conditions"].as_array().into_iter().flatten();
+        let ready = ready.filter(|condition| condition["type"] == "Ready").any(|it| it["status"] == "True");
+        let finished = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed");
+        let addresses = pod["status"]["podIPs"].as_array().into_iter().flatten();
+        Self {
+            uid: text(pod, "/metadata/uid").to_owned(),
+            app: text(pod, "/metadata/labels/app").to_owned(),
+            is_ready: ready && !finished && pod["metadata"]["deletionTimestamp"].is_null(),
+            node: text(pod, "/spec/nodeName").to_owned(),
+            addresses: addresses.map(|it| text(it, "/ip").to_owned()).collect(),
+        }
+    }
+}
+
+impl Service {
+    pub(crate) fn of(service: &Value) -> Self {
+        Self {
+            uid: text(service, "/metadata/uid").to_owned(),
+            app: service["spec"]["selector"]["app"].as_str().map(str::to_owned),
+            families: service["spec"]["ipFamilies"].clone(),
+            is_deleting: !service["metadata"]["deletionTimestamp"].is_null(),
+        }
+    }
+}
+
+impl Slice {
+    pub(crate) fn of(slice: &Value) -> Self {
+        let endpoint = |endpoint: &Value| Endpoint {
+            address: text(endpoint, "/addresses/0").to_owned(),
+            pod: endpoint["targetRef"]["name"]
+                .as_str()
+                .map(|name| format!("{}/{name}", text(endpoint, "/targetRef/namespace"))),
+            uid: text(endpoint, "/targetRef/uid").to_owned(),
+            is_ready: endpoint["conditions"]["ready"].as_bool().unwrap_or(true),
+        };
+        Self {
+            service: service_of(slice),
+            family: text(slice, "/addressType").to_owned(),
+            managed_by: managed_by(slice).to_owned(),
+            ports: slice["ports"].to_string(),
+            endpoints: slice["endpoints"].as_array().into_iter().flatten().map(endpoint).collect(),
+        }
+    }
+
+    /// The slices among which an endpoint occurs once.
+    fn group(&self) -> (&str, &str, &str, &str) {
+        // An address may occur in several subsets of Endpoints, with other ports; a pod has one set of ports.
+        let ports = if self.managed_by == MIRRORED { self.ports.as_str() } else { "" };
+        (&self.service, &self.family, &self.managed_by, ports)
+    }
+}
+
+/// The objects of a server, by namespace and name.
+#[derive(Debug, Default)]
+pub(crate) struct World {
+    pub(crate) pods: BTreeMap<String, (Pod, Since)>,
+    pub(crate) services: BTreeMap<String, (Service, Since)>,
+    pub(crate) nodes: BTreeMap<String, Since>,
+    pub(crate) slices: BTreeMap<String, Slice>,
+    /// The version of the last change of a slice.
+    pub(crate) last_slice: u64,
+    pub(crate) endpoints: BTreeSet<String>,
+    slices_of: BTreeMap<String, BTreeSet<String>>,
+}
+
+fn put<T: PartialEq>(objects: &mut BTreeMap<String, (T, Since)>, key: &str, object: T, since: Since) {
+    match objects.get_mut(key) {
+        Some((before, _)) if *before == object => {}
+        Some(entry) => *entry = (object, since),
+        None => drop(objects.insert(key.to_owned(), (object, since))),
+    }
+}
+
+impl World {
+    /// Applies a change. `object` is none for a deletion.
+    pub(crate) fn apply(&mut self, plural: &str, key: &str, object: Option<&Value>, since: Since) {
+        match (plural, object) {
+            ("pods", Some(object)) => put(&mut self.pods, key, Pod::of(object), since),
+            ("pods", None) => drop(self.pods.remove(key)),
+            ("services", Some(object)) => put(&mut self.services, key, Service::of(object), since),
+            ("services", None) => drop(self.services.remove(key)),
+            ("nodes", Some(_)) => drop(self.nodes.entry(key.to_owned()).or_insert(since)),
+            ("nodes", None) => drop(self.nodes.remove(key)),
+            ("endpoints", Some(_)) => drop(self.endpoints.insert(key.to_owned())),
+            ("endpoints", None) => drop(self.endpoints.remove(key)),
+            ("endpointslices", object) => {
+                self.last_slice = since.version;
+                if let Some(before) = self.slices.remove(key)
+                    && let Some(slices) = self.slices_of.get_mut(&before.service)
+                {
+                    slices.remove(key);
+                    if slices.is_empty() {
+                        self.slices_of.remove(&before.service);
+                    }
+                }
+                if let Some(object) = object {
+                    let slice = Slice::of(object);
+                    self.slices_of.entry(slice.service.clone()).or_default().insert(key.to_owned());
+                    self.slices.insert(key.to_owned(), slice);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The slices of a Service.
+    pub(crate) fn slices_of(&self, service: &str) -> impl Iterator<Item = &Slice> {
+        let keys = self.slices_of.get(service).into_iter().flatten();
+        keys.filter_map(|key| self.slices.get(key))
+    }
+
+    /// The endpoints that occur twice among the slices of a group that a controller of ours manages.
+    pub(crate) fn duplicates(&self) -> Vec<String> {
+        let mut seen = BTreeMap::new();
+        let mut found = Vec::new();
+        for (key, slice) in &self.slices {
+            if !matches!(slice.managed_by.as_str(), FROM_PODS | MIRRORED) {
+                continue;
+            }
+            for endpoint in &slice.endpoints {
+                let identity = (slice.group(), endpoint.address.as_str(), endpoint.uid.as_str());
+                if let Some(other) = seen.insert(identity, key) {
+                    found.push(format!(
+                        "{} of {} is in {other} and in {key}",
+                        endpoint.address, slice.service
+                    ));
+                }
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn slice(name: &str, manager: &str, port: u16, addresses: &[&str]) -> (String, Value) {
+        let endpoints: Vec<Value> = addresses.iter().map(|it| json!({"addresses": [it]})).collect();
+        let slice = json!({
+            "metadata": {"name": name, "namespace": "default",
+                "labels": {SERVICE_NAME: "s0", MANAGED_BY: manager}},
+            "addressType": "IPv4", "ports": [{"port": port}], "endpoints": endpoints,
+        });
+        (format!("default/{name}"), slice)
+    }
+
+    #[track_caller]
+    fn check(slices: &[(String, Value)], want: &[&str]) {
+        let mut world = World::default();
+        for (key, slice) in slices {
+            world.apply("endpointslices", key, Some(slice), Since { version: 1, at: Duration::ZERO });
+        }
+        assert_eq!(world.duplicates(), want);
+    }
+
+    #[test]
+    fn an_endpoint_in_two_slices_of_a_group_is_found() {
+        let found = ["10.0.0.1 of default/s0 is in default/a and in default/b"];
+        check(&[slice("a", FROM_PODS, 1, &["10.0.0.1"]), slice("b", FROM_PODS, 1, &["10.0.0.1"])], &found);
+        check(&[slice("a", FROM_PODS, 1, &["10.0.0.1"]), slice("b", FROM_PODS, 2, &["10.0.0.1"])], &found);
+        check(&[slice("a", MIRRORED, 1, &["10.0.0.1"]), slice("b", MIRRORED, 1, &["10.0.0.1"])], &found);
+    }
+
+    #[test]
+    fn endpoints_of_different_groups_are_no_duplicates() {
+        check(&[slice("a", FROM_PODS, 1, &["10.0.0.1"]), slice("b", FROM_PODS, 1, &["10.0.0.2"])], &[]);
+        check(&[slice("a", FROM_PODS, 1, &["10.0.0.1"]), slice("b", MIRRORED, 1, &["10.0.0.1"])], &[]);
+        check(&[slice("a", MIRRORED, 1, &["10.0.0.1"]), slice("b", MIRRORED, 2, &["10.0.0.1"])], &[]);
+        check(&[slice("a", "another", 1, &["10.0.0.1"]), slice("b", "another", 1, &["10.0.0.1"])], &[]);
+    }
+
+    #[test]
+    fn something_is_as_it_is_since_it_last_changed() {
+        let mut world = World::default();
+        let pod = |ready: &str| json!({"status": {"conditions": [{"type": "Ready", "status": ready}]}});
+        for (version, ready) in [(1, "True"), (2, "True"), (3, "False"), (4, "False")] {
+            world.apply("pods", "default/p", Some(&pod(ready)), Since { version, at: Duration::ZERO });
+        }
+        assert_eq!(world.pods["default/p"].1.version, 3);
+    }
+}

@@ -1,0 +1,24 @@
+//! The named histories in `tests/histories`: failures that were found once, and what upstream's controllers got wrong. A file
+//! has the setup and a step each line; lines with `#` say what it is about.
+
+use std::fs;
+use std::path::Path;
+
+use kube_endpoint_simulation::{History, report, simulate};
+
+#[test]
+fn all_rules_hold_in_the_named_histories() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/histories");
+    let mut played = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        let history: History = text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(text.starts_with('#'), "{} says what it is about", path.display());
+        if let Some(violation) = simulate(&history).violation {
+            panic!("{}: {}", path.display(), report(&history, &violation));
+        }
+        played += 1;
+    }
+    assert!(played > 0);
+}

@@ -1,0 +1,81 @@
+//! After each step of each recording, once the outputs equal those of upstream's controllers, `diff` with upstream's behaviour
+//! finds nothing to change.
+#![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
+
+use std::cell::Cell;
+
+use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use kube_endpoint_explain::text::Colors;
+use kube_endpoint_explain::{Objects, Options, diff};
+use kube_endpoint_integration_tests::conformance::{Parts, Scenario, TestBed, play_and_check, recordings};
+
+/// The objects of a server that explanations read.
+fn objects(server: &EmbeddedApiServer) -> Objects {
+    let kinds = [
+        ("nodes", "Node"),
+        ("services", "Service"),
+        ("pods", "Pod"),
+        ("endpoints", "Endpoints"),
+        ("endpointslices", "EndpointSlice"),
+    ];
+    let of_kind = |(plural, kind): (&str, &'static str)| {
+        server.list(plural).into_iter().map(move |mut item| {
+            item["kind"] = kind.into();
+            item
+        })
+    };
+    Objects::read(kinds.into_iter().flat_map(of_kind)).unwrap()
+}
+
+/// Returns what would change, as text; none if nothing would.
+fn changes(objects: &Objects, options: &Options) -> Option<String> {
+    let diff = diff(objects, options).unwrap();
+    (!diff.is_empty()).then(|| diff.text().render(Colors::Off))
+}
+
+/// The steps after which upstream's controllers had not settled: they hint nothing when a node's zone becomes known, until
+/// something else starts a sync of the Service.
+const NOT_SETTLED: [(&str, &str); 1] = [("topology-node-without-zone", "its zone label arrives")];
+
+#[tokio::test(start_paused = true)]
+async fn nothing_would_change_after_any_step() {
+    let (mut failed, mut not_settled, steps) = (Vec::new(), Vec::new(), Cell::new(0));
+    for file in recordings().unwrap() {
+        let scenario = Scenario::read(&file).unwrap();
+        let bed = TestBed::in_process(Parts::ALL).await.unwrap();
+        let server = bed.server().unwrap();
+        let check = |_: &_| {
+            steps.set(steps.get() + 1);
+            changes(&objects(server), &Options::upstream())
+        };
+        let failures = Box::pin(play_and_check(&bed, &scenario, Parts::ALL, check)).await.unwrap();
+        for failure in failures {
+            if NOT_SETTLED.contains(&(&scenario.name, &failure.step)) {
+                not_settled.push(failure.report);
+            } else {
+                failed.push(format!("{}, {failure}", scenario.name));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    assert_eq!(not_settled.len(), NOT_SETTLED.len());
+    for line in not_settled.iter().flat_map(|report| report.lines()) {
+        assert!(line.starts_with("~ update EndpointSlice") || line.contains(".hints."), "{line}");
+    }
+    assert!(steps.get() > 80, "only {} steps were compared", steps.get());
+}
+
+/// The comparison finds what a controller that is stopped has not written.
+#[tokio::test(start_paused = true)]
+async fn a_missed_step_is_found() {
+    let scenario = Scenario::recorded("ready-and-not-ready").unwrap();
+    let bed = TestBed::in_process(Parts::NONE).await.unwrap();
+    let failures = Box::pin(play_and_check(&bed, &scenario, Parts::NONE, |_| {
+        changes(&objects(bed.server().unwrap()), &Options::upstream())
+    }))
+    .await
+    .unwrap();
+    let first = failures.first().unwrap().to_string();
+    assert!(first.contains("+ create EndpointSlice"), "{first}");
+    assert!(first.contains("+ create Endpoints"), "{first}");
+}

@@ -1,0 +1,130 @@
+//! A server that stores something else than it was sent, under the version that it answers: writes stay bounded.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::{Method, Request};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, ServiceError};
+use kube_endpoint_integration_tests::running_manager::{RunningManager, settings, writes};
+use kube_endpoint_manager_core::{ApiClient, ContentType, Gates};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+/// Bytes that the server finds in the place of others of the same length: the first ones and the second ones by turns.
+type Replaced = (&'static [u8], [&'static [u8]; 2]);
+
+/// Replaces bytes in the body of a request, if it creates or updates a slice or Endpoints.
+async fn mutated(request: Request<Body>, replaced: &[Replaced], turn: &AtomicUsize) -> Request<Body> {
+    let is_output =
+        ["/endpointslices", "/endpoints"].iter().any(|plural| request.uri().path().contains(plural));
+    if !(is_output && matches!(*request.method(), Method::POST | Method::PUT)) {
+        return request;
+    }
+    let (head, body) = request.into_parts();
+    let mut body = body.collect().await.unwrap().to_bytes().to_vec();
+    let turn = turn.fetch_add(1, Ordering::Relaxed) % 2;
+    for (from, to) in replaced {
+        let to = to[turn];
+        assert_eq!(from.len(), to.len());
+        for at in 0..body.len().saturating_sub(from.len() - 1) {
+            if body[at..].starts_with(from) {
+                body[at..at + to.len()].copy_from_slice(to);
+            }
+        }
+    }
+    Request::from_parts(head, Body::from(body))
+}
+
+fn objects() -> Vec<Value> {
+    let pod = |name: &str, ip: &str| {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}},
+            "spec": {"nodeName": "node-a", "containers": [{"name": "c", "image": "i"}]},
+            "status": {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}],
+                "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-12-01T00:00:00Z"}]}})
+    };
+    vec![
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a", "labels": {"topology.kubernetes.io/zone": "zone-a"}},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": "4"}}}),
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.7"], "ipFamilies": ["IPv4"], "selector": {"app": "web"},
+                "ports": [{"port": 80, "protocol": "TCP", "targetPort": 8080}]}}),
+        pod("web-1", "10.0.0.1"),
+        pod("web-2", "10.0.0.2"),
+    ]
+}
+
+/// Runs a manager on a server that replaces bytes, for an hour. Returns the number of writes of slices and of Endpoints.
+async fn writes_in_an_hour(content_type: ContentType, replaced: &'static [Replaced]) -> (usize, usize) {
+    let server = EmbeddedApiServer::builder()
+        .seed(1)
+        .start_time("2026-12-01T00:00:00Z".parse().unwrap())
+        .load(objects())
+        .build()
+        .unwrap();
+    let service = server.service();
+    let turns: Arc<[AtomicUsize; 2]> = Arc::default();
+    let client = ApiClient::for_tests(tower::service_fn(move |request: Request<Body>| {
+        let (service, turns) = (service.clone(), Arc::clone(&turns));
+        async move {
+            let turn = &turns[usize::from(request.uri().path().contains("/endpointslices"))];
+            let answer = service.oneshot(mutated(request, replaced, turn).await).await?;
+            Ok::<_, ServiceError>(answer)
+        }
+    }));
+    let mut settings = settings(Gates::default());
+    settings.content_type = content_type;
+    let manager = RunningManager::with_client(client, &server, &settings, 1);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    manager.stop().await;
+    let count = |plural: &str| {
+        writes(&server).iter().filter(|write| write.contains(plural) && !write.contains("/events")).count()
+    };
+    (count("/endpointslices"), count("/endpoints") - count("/endpointslices"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stores_what_it_was_sent_gets_one_write_of_each() {
+    for content_type in ContentType::ALL {
+        assert_eq!(Box::pin(writes_in_an_hour(content_type, &[])).await, (1, 1), "{content_type:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_mutating_webhook_changes_is_written_again_until_nothing_changes() {
+    const WEBHOOK: &[Replaced] = &[(b"10.0.0.2", [b"10.9.9.9"; 2])];
+    for content_type in ContentType::ALL {
+        let (slices, endpoints) = Box::pin(writes_in_an_hour(content_type, WEBHOOK)).await;
+        // It is noticed. An update that leaves the stored object as it is has no echo.
+        assert!((2..6).contains(&slices), "{content_type:?}: {slices} writes of slices");
+        assert!((2..6).contains(&endpoints), "{content_type:?}: {endpoints} writes of Endpoints");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_webhook_that_stores_something_else_each_time_is_corrected_ever_more_slowly() {
+    const WEBHOOK: &[Replaced] = &[(b"10.0.0.2", [b"10.9.9.1", b"10.9.9.2"])];
+    for content_type in ContentType::ALL {
+        let (slices, endpoints) = Box::pin(writes_in_an_hour(content_type, WEBHOOK)).await;
+        assert!((10..60).contains(&slices), "{content_type:?}: {slices} writes of slices");
+        assert!((10..60).contains(&endpoints), "{content_type:?}: {endpoints} writes of Endpoints");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_field_that_the_server_does_not_know_is_written_a_few_times() {
+    for content_type in ContentType::ALL {
+        // The zone of an endpoint, as a field that the server skips: number 15 in protobuf.
+        let unknown: &'static [Replaced] = match content_type {
+            ContentType::Protobuf => &[(b"\x3a\x06zone-a", [b"\x7a\x06zone-a"; 2])],
+            ContentType::Json => &[(b"\"zone\":", [b"\"zonf\":"; 2])],
+        };
+        let (slices, endpoints) = Box::pin(writes_in_an_hour(content_type, unknown)).await;
+        assert!((2..6).contains(&slices), "{content_type:?}: {slices} writes of slices");
+        assert_eq!(endpoints, 1, "{content_type:?}");
+    }
+}

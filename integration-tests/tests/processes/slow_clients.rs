@@ -1,0 +1,104 @@
+//! Thousands of clients open a connection to a replica's port and send next to nothing.
+#![expect(clippy::disallowed_methods, reason = "it talks over real sockets")]
+
+use std::io::{ErrorKind, Read};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::time::{Duration, Instant};
+
+use kube_endpoint_integration_tests::processes::{Pages, Scene, Size, free_port};
+
+use crate::common::{APISERVER, LONGEST_GAP, report, worst_since};
+
+/// The beginning of a TLS handshake.
+const BEGINNING: [u8; 3] = [0x16, 0x03, 0x01];
+
+/// How many connections a replica keeps: 400, and some that it is about to close.
+const CONNECTIONS: usize = 500;
+
+/// How much memory the clients may cost.
+const MEMORY: u64 = 16 * 1024 * 1024;
+
+/// How long a probe may take.
+const PROBE: Duration = Duration::from_secs(1);
+
+/// Longer than a replica waits for a handshake.
+const HANDSHAKE: Duration = Duration::from_secs(20);
+
+/// The address of the slow clients. Probes come from another one, as the kubelet's do: connections of the address that has
+/// most of them are cut off first.
+const SLOW: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 2), 0);
+
+async fn connect(port: u16) -> std::io::Result<TcpStream> {
+    let socket = tokio::net::TcpSocket::new_v4()?;
+    socket.bind(SLOW.into())?;
+    let client = socket.connect((Ipv4Addr::LOCALHOST, port).into()).await?;
+    client.writable().await?;
+    client.try_write(&BEGINNING)?;
+    client.into_std()
+}
+
+/// Whether the replica has not closed the connection.
+fn is_open(mut client: &TcpStream) -> bool {
+    matches!(client.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+}
+
+/// Probes until `stop`, ten times a second. Returns how many probes there were, and the time that the slowest took.
+async fn probes(pages: Pages, mut stop: tokio::sync::oneshot::Receiver<()>) -> (usize, Duration) {
+    let (mut count, mut slowest) = (0, Duration::ZERO);
+    while stop.try_recv().is_err() {
+        let start = Instant::now();
+        let answer = tokio::time::timeout(PROBE * 5, pages.read("/livez")).await;
+        let (status, body) = answer.expect("a probe has no answer").unwrap();
+        assert_eq!((status, &*body), (200, "ok"));
+        (count, slowest) = (count + 1, slowest.max(start.elapsed()));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    (count, slowest)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_clients_take_neither_memory_nor_time() {
+    let mut scene = Box::pin(Scene::start(APISERVER, Size::from_environment())).await;
+    let pages = Pages::on(free_port());
+    let [port, address] = pages.flags();
+    let replica = scene.start_replica(&[&port, &address]);
+    scene.settled().await;
+    scene.start_flips();
+    tokio::time::sleep(scene.size.steady).await;
+    assert_eq!(pages.read("/livez").await.unwrap().0, 200);
+    let process = &scene.replicas[replica].process;
+    let (memory, files) = (process.resident_memory(), process.open_files());
+    let mark = scene.mark();
+    let (stop, stopped) = tokio::sync::oneshot::channel();
+    let probes = tokio::spawn(probes(pages, stopped));
+
+    let count = scene.size.slow_clients;
+    let port = pages.port();
+    let mut clients = Vec::new();
+    for _ in 0..count {
+        clients.extend(connect(port).await.ok());
+    }
+    assert!(clients.len() > count * 9 / 10, "{} of {count} clients have connected", clients.len());
+    scene.wait_until("connections are cut off", |_| open(&clients) < CONNECTIONS).await;
+    assert!(is_open(clients.last().unwrap()), "the oldest connections are cut off, not the newest");
+    let process = &scene.replicas[replica].process;
+    let (memory, files) = (process.resident_memory().saturating_sub(memory), process.open_files() - files);
+    println!("{} slow clients: {} KiB and {files} open files more", clients.len(), memory / 1024);
+    assert!(files < CONNECTIONS, "{files} connections are open");
+    assert!(memory < MEMORY, "{memory} bytes");
+
+    let start = Instant::now();
+    scene.wait_until("the last ones have had no handshake in time", |_| open(&clients) == 0).await;
+    assert!(start.elapsed() < HANDSHAKE, "{:?}", start.elapsed());
+    stop.send(()).unwrap();
+    let (count, slowest) = probes.await.unwrap();
+    report(&format!("slow clients: the slowest of {count} probes"), slowest);
+    assert!(count > 10 && slowest < PROBE, "{slowest:?}");
+    scene.finish().await;
+    let gap = worst_since(&mut scene, mark, "slow clients");
+    assert!(gap < LONGEST_GAP, "{gap:?}");
+}
+
+fn open(clients: &[TcpStream]) -> usize {
+    clients.iter().filter(|client| is_open(client)).count()
+}

@@ -1,0 +1,61 @@
+//! Rules for the source files that no lint checks.
+#![allow(clippy::unwrap_used)]
+
+use std::fs::{read_dir, read_to_string};
+use std::path::{Path, PathBuf};
+
+/// All Rust source files of the workspace, with their contents.
+fn sources() -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut folders: Vec<PathBuf> =
+        ["crates", "bins", "benches", "integration-tests"].iter().map(|name| root.join(name)).collect();
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for path in read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = read_to_string(&path).unwrap();
+                files.push((path, text));
+            }
+        }
+    }
+    files
+}
+
+/// The lines at which a `select!` begins whose branches are polled in random order.
+fn unbiased(source: &str) -> Vec<usize> {
+    let begins = |(before, _): &(&str, &str)| before.matches('\n').count() + 1;
+    let macros = source.match_indices("select!").map(|(at, _)| source.split_at(at));
+    let is_unbiased = |(_, rest): &(&str, &str)| {
+        let body = rest["select!".len()..].trim_start();
+        body.strip_prefix(['{', '(', '[']).is_some_and(|body| !body.trim_start().starts_with("biased;"))
+    };
+    macros.filter(is_unbiased).map(|it| begins(&it)).collect()
+}
+
+#[test]
+fn every_select_is_biased() {
+    let check = |source: &str, want: &[usize]| assert_eq!(unbiased(source), want, "{source}");
+    check("tokio::select! {\n    biased;\n    () = a => {}\n}", &[]);
+    check("x;\nselect! {\n    () = a => {}\n}", &[2]);
+    check("tokio::select!(biased; () = a => {});\nselect!( () = a => {})", &[2]);
+    check("//! Docs of `select!` and of select! without a body.", &[]);
+
+    let sources = sources();
+    let with_select = sources.iter().filter(|(_, text)| text.contains("select! {\n")).count();
+    assert!(with_select > 20, "only {with_select} files with a select were found");
+    let this = Path::new(file!()).file_name();
+    let found: Vec<String> = sources
+        .iter()
+        .filter(|(path, _)| path.file_name() != this)
+        .flat_map(|(path, text)| {
+            unbiased(text).into_iter().map(move |line| format!("{}:{line}", path.display()))
+        })
+        .collect();
+    assert!(
+        found.is_empty(),
+        "without `biased;` tokio polls the branches in random order:\n{}",
+        found.join("\n")
+    );
+}
