@@ -41,17 +41,12 @@ pub fn resources(group: &str, version: &str) -> Option<Value> {
     for resource in in_version(group, version) {
         let mut entry = json!({
             "name": resource.plural,
-            "singularName": resource.singular,
+            "singularName": resource.singular(),
             "namespaced": resource.namespaced,
             "kind": resource.kind,
             "verbs": resource.verbs,
         });
-        if !resource.short_names.is_empty() {
-            entry["shortNames"] = json!(resource.short_names);
-        }
-        if !resource.categories.is_empty() {
-            entry["categories"] = json!(resource.categories);
-        }
+        add_short_names(&mut entry, resource);
         if let Some(hash) = resource.storage_version_hash() {
             entry["storageVersionHash"] = json!(hash);
         }
@@ -76,6 +71,15 @@ pub fn resources(group: &str, version: &str) -> Option<Value> {
         "groupVersion": group_version,
         "resources": entries,
     }))
+}
+
+/// Adds short names and categories to the entry of a resource, if it has any.
+fn add_short_names(entry: &mut Value, resource: &Resource) {
+    for (field, names) in [("shortNames", resource.short_names), ("categories", resource.categories)] {
+        if !names.is_empty() {
+            entry[field] = json!(names);
+        }
+    }
 }
 
 /// The distinct names of all groups except the core group, in the order of the table.

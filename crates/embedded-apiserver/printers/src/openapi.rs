@@ -50,7 +50,7 @@ pub fn wants_v2_protobuf(accept: &str) -> bool {
 pub fn v3_index() -> Value {
     let mut paths = Map::new();
     for resource in resource::all() {
-        let path = root(resource);
+        let path = resource.root();
         if let Some(document) = v3(resource.group, resource.version) {
             let url = format!("/openapi/v3{path}?hash={:016X}", hash(document.to_string().as_bytes()));
             paths.insert(path.trim_start_matches('/').to_owned(), json!({"serverRelativeURL": url}));
@@ -96,15 +96,6 @@ fn info() -> Value {
     json!({"title": "Kubernetes", "version": crate::version()["gitVersion"]})
 }
 
-/// `/api/v1` or `/apis/GROUP/VERSION`.
-fn root(resource: &Resource) -> String {
-    if resource.group.is_empty() {
-        format!("/api/{}", resource.version)
-    } else {
-        format!("/apis/{}/{}", resource.group, resource.version)
-    }
-}
-
 fn kind(resource: &Resource) -> Value {
     json!({"group": resource.group, "version": resource.version, "kind": resource.kind})
 }
@@ -113,7 +104,7 @@ fn kind(resource: &Resource) -> Value {
 /// read.
 fn add_paths(resource: &Resource, paths: &mut Map<String, Value>, query: impl Fn(&str) -> Value) {
     let namespace = if resource.namespaced { "/namespaces/{namespace}" } else { "" };
-    let collection = format!("{}{namespace}/{}", root(resource), resource.plural);
+    let collection = format!("{}{namespace}/{}", resource.root(), resource.plural);
     let operation = |id: &str, action: &str, parameters: &[&str]| {
         let parameters: Vec<Value> = parameters.iter().map(|name| query(name)).collect();
         json!({

@@ -11,4 +11,5 @@ mod times;
 mod validation;
 mod value;
 
+pub use validation::{BadValue, Errors, Path};
 pub use value::json_type;

@@ -26,8 +26,6 @@ pub struct Resource {
     pub kind: &'static str,
     /// The plural name that is used in paths.
     pub plural: &'static str,
-    /// The singular name that kubectl accepts.
-    pub singular: &'static str,
     /// Short names that kubectl accepts.
     pub short_names: &'static [&'static str],
     /// Categories, such as `all`.
@@ -50,9 +48,7 @@ pub struct Resource {
 
 /// A namespaced resource of the core group with objects that are stored.
 const fn stored(
-    kind: &'static str,
     plural: &'static str,
-    singular: &'static str,
     short_names: &'static [&'static str],
     go_type: &'static GoType,
     strategy: &'static dyn Strategy,
@@ -60,9 +56,8 @@ const fn stored(
     Resource {
         group: "",
         version: "v1",
-        kind,
+        kind: go_type.name,
         plural,
-        singular,
         short_names,
         categories: &[],
         namespaced: true,
@@ -78,11 +73,10 @@ const fn stored(
 const fn review(
     group: &'static str,
     plural: &'static str,
-    singular: &'static str,
     go_type: &'static GoType,
     strategy: &'static dyn Strategy,
 ) -> Resource {
-    let stored = stored(go_type.name, plural, singular, &[], go_type, strategy);
+    let stored = stored(plural, &[], go_type, strategy);
     Resource { group, namespaced: false, verbs: &["create"], storage: "", ..stored }
 }
 
@@ -92,7 +86,7 @@ pub static NAMESPACES: Resource = Resource {
     verbs: &["create", "delete", "get", "list", "patch", "update", "watch"],
     patch_schema: &patch::NAMESPACE,
     status_strategy: Some(&NamespaceStatusStrategy),
-    ..stored("Namespace", "namespaces", "namespace", &["ns"], &core::Namespace, &NamespaceStrategy)
+    ..stored("namespaces", &["ns"], &core::Namespace, &NamespaceStrategy)
 };
 
 /// Nodes.
@@ -100,7 +94,7 @@ pub static NODES: Resource = Resource {
     namespaced: false,
     patch_schema: &patch::NODE,
     status_strategy: Some(&NodeStatusStrategy),
-    ..stored("Node", "nodes", "node", &["no"], &node::Node, &NodeStrategy)
+    ..stored("nodes", &["no"], &node::Node, &NodeStrategy)
 };
 
 /// Pods.
@@ -108,7 +102,7 @@ pub static PODS: Resource = Resource {
     categories: &["all"],
     patch_schema: &patch::POD,
     status_strategy: Some(&PodStatusStrategy),
-    ..stored("Pod", "pods", "pod", &["po"], &pod::Pod, &PodStrategy)
+    ..stored("pods", &["po"], &pod::Pod, &PodStrategy)
 };
 
 /// Services.
@@ -116,43 +110,31 @@ pub static SERVICES: Resource = Resource {
     categories: &["all"],
     patch_schema: &patch::SERVICE,
     status_strategy: Some(&ServiceStatusStrategy),
-    ..stored("Service", "services", "service", &["svc"], &core::Service, &ServiceStrategy)
+    ..stored("services", &["svc"], &core::Service, &ServiceStrategy)
 };
 
 /// Endpoints.
-pub static ENDPOINTS: Resource =
-    stored("Endpoints", "endpoints", "endpoints", &["ep"], &core::Endpoints, &EndpointsStrategy);
+pub static ENDPOINTS: Resource = stored("endpoints", &["ep"], &core::Endpoints, &EndpointsStrategy);
 
 /// Events of the core group, which is the version in which both are stored.
-pub static EVENTS: Resource =
-    stored("Event", "events", "event", &["ev"], &core::Event, &EventStrategy { events_v1: false });
+pub static EVENTS: Resource = stored("events", &["ev"], &core::Event, &EventStrategy { events_v1: false });
 
 static EVENTS_V1: Resource = Resource {
     group: "events.k8s.io",
-    ..stored("Event", "events", "event", &["ev"], &other::Event, &EventStrategy { events_v1: true })
+    ..stored("events", &["ev"], &other::Event, &EventStrategy { events_v1: true })
 };
 
 static ENDPOINT_SLICES: Resource = Resource {
     group: "discovery.k8s.io",
-    ..stored(
-        "EndpointSlice",
-        "endpointslices",
-        "endpointslice",
-        &[],
-        &discovery::EndpointSlice,
-        &EndpointSliceStrategy,
-    )
+    ..stored("endpointslices", &[], &discovery::EndpointSlice, &EndpointSliceStrategy)
 };
 
-static LEASES: Resource = Resource {
-    group: "coordination.k8s.io",
-    ..stored("Lease", "leases", "lease", &[], &other::Lease, &LeaseStrategy)
-};
+static LEASES: Resource =
+    Resource { group: "coordination.k8s.io", ..stored("leases", &[], &other::Lease, &LeaseStrategy) };
 
 static TOKEN_REVIEWS: Resource = review(
     "authentication.k8s.io",
     "tokenreviews",
-    "tokenreview",
     &other::TokenReview,
     &RequiredFieldStrategy { field: "token", message: "token is required for TokenReview in authentication" },
 );
@@ -160,7 +142,6 @@ static TOKEN_REVIEWS: Resource = review(
 static SUBJECT_ACCESS_REVIEWS: Resource = review(
     "authorization.k8s.io",
     "subjectaccessreviews",
-    "subjectaccessreview",
     &other::SubjectAccessReview,
     &AccessReviewStrategy { names_subject: true },
 );
@@ -170,24 +151,17 @@ static LOCAL_SUBJECT_ACCESS_REVIEWS: Resource = Resource {
     ..review(
         "authorization.k8s.io",
         "localsubjectaccessreviews",
-        "localsubjectaccessreview",
         &other::LocalSubjectAccessReview,
         &LocalAccessReviewStrategy,
     )
 };
 
-static SELF_SUBJECT_REVIEWS: Resource = review(
-    "authentication.k8s.io",
-    "selfsubjectreviews",
-    "selfsubjectreview",
-    &other::SelfSubjectReview,
-    &SelfReviewStrategy,
-);
+static SELF_SUBJECT_REVIEWS: Resource =
+    review("authentication.k8s.io", "selfsubjectreviews", &other::SelfSubjectReview, &SelfReviewStrategy);
 
 static SELF_SUBJECT_ACCESS_REVIEWS: Resource = review(
     "authorization.k8s.io",
     "selfsubjectaccessreviews",
-    "selfsubjectaccessreview",
     &other::SelfSubjectAccessReview,
     &AccessReviewStrategy { names_subject: false },
 );
@@ -195,7 +169,6 @@ static SELF_SUBJECT_ACCESS_REVIEWS: Resource = review(
 static SELF_SUBJECT_RULES_REVIEWS: Resource = review(
     "authorization.k8s.io",
     "selfsubjectrulesreviews",
-    "selfsubjectrulesreview",
     &other::SelfSubjectRulesReview,
     &RequiredFieldStrategy { field: "namespace", message: "no namespace on request" },
 );
@@ -219,6 +192,16 @@ static RESOURCES: [&Resource; 15] = [
 ];
 
 impl Resource {
+    /// The singular name that kubectl accepts.
+    pub fn singular(&self) -> String {
+        self.kind.to_lowercase()
+    }
+
+    /// The path of the group and version: `/api/v1` or `/apis/GROUP/VERSION`.
+    pub fn root(&self) -> String {
+        format!("{}/{}", if self.group.is_empty() { "/api" } else { "/apis" }, self.api_version())
+    }
+
     /// The package of its internal Go type, as error texts have it.
     pub fn go_package(&self) -> &'static str {
         match self.group {

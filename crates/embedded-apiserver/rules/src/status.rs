@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::resource::Resource;
+use crate::validation::Errors;
 
 /// One invalid field, or one further reason, inside [`Details`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -108,8 +109,16 @@ impl Status {
         .about(resource, name)
     }
 
+    /// 422 Invalid of an object of a resource.
+    pub fn invalid(resource: &Resource, name: &str, errors: Errors) -> Self {
+        // The real server has lost the kind of a review by then.
+        let kind = if resource.is_stored() { resource.kind } else { "" };
+        Self::invalid_object(resource.group, kind, name, errors)
+    }
+
     /// 422 Invalid, with a cause for each field. As upstream's, the message lists each text once.
-    pub fn invalid(resource: &Resource, name: &str, causes: Vec<Cause>) -> Self {
+    pub fn invalid_object(group: &str, kind: &str, name: &str, errors: Errors) -> Self {
+        let causes = errors.into_causes();
         let mut each: Vec<String> = Vec::with_capacity(causes.len());
         for cause in &causes {
             let text = format!("{}: {}", cause.field, cause.message);
@@ -121,18 +130,15 @@ impl Status {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
-        // The real server has lost the kind of a review by then.
-        let kind = if resource.is_stored() { resource.kind } else { "" };
-        let qualified = match resource.group {
-            "" => kind.to_owned(),
-            group => format!("{kind}.{group}"),
-        };
-        let mut status = Self::new(422, "Invalid", format!("{qualified} {name:?} is invalid: {listed}"))
-            .about(resource, name);
-        if let Some(details) = &mut status.details {
-            details.kind = kind.to_owned();
-            details.causes = causes;
-        }
+        let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        let mut status = Self::new(422, "Invalid", format!("{qualified} {name:?} is invalid: {listed}"));
+        status.details = Some(Box::new(Details {
+            name: name.to_owned(),
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            causes,
+            ..Details::default()
+        }));
         status
     }
 

@@ -77,11 +77,6 @@ pub(crate) trait Strategy: Sync {
     /// Validates a new object.
     fn validate(&self, _object: &Value, _errors: &mut Errors) {}
 
-    /// Texts of the warnings that a valid new object gets.
-    fn warnings_on_create(&self, _object: &Value) -> Vec<String> {
-        Vec::new()
-    }
-
     /// Infers fields of an updated object that depend on one another, before it is prepared.
     fn begin_update(&self, _new: &mut Value, _old: &Value, _errors: &mut Errors) {}
 
@@ -91,8 +86,8 @@ pub(crate) trait Strategy: Sync {
     /// Validates an update.
     fn validate_update(&self, _new: &Value, _old: &Value, _errors: &mut Errors) {}
 
-    /// Texts of the warnings that a valid update gets.
-    fn warnings_on_update(&self, _new: &Value) -> Vec<String> {
+    /// Texts of the warnings that a valid object gets; `old` is the one that it replaces.
+    fn warnings(&self, _object: &Value, _old: Option<&Value>) -> Vec<String> {
         Vec::new()
     }
 }
@@ -119,7 +114,7 @@ pub struct WithWarnings {
 ///
 /// `body` is parsed JSON, or the result of a patch. An absent `apiVersion` or `kind` is filled in. The warnings are
 /// `unknown field "spec.x"`; a client that asked for strict validation gets them as an error, see
-/// [`strict_decoding_error`].
+/// [`cannot_be_handled`].
 ///
 /// # Errors
 /// 400 BadRequest for a wrong type of a field, another kind or another version.
@@ -135,17 +130,10 @@ pub fn parse(resource: &Resource, text: &[u8]) -> serde_json::Result<Parsed> {
     parse::parse(parse::Guide::Struct(resource.go_type), text)
 }
 
-/// The error that `fieldValidation=Strict` makes of the warnings of [`decode`]; None if there are none.
-pub fn strict_decoding_error(resource: &Resource, warnings: &[String]) -> Option<Status> {
-    (!warnings.is_empty()).then(|| {
-        Status::bad_request(format!(
-            "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
-            resource.kind,
-            resource.version,
-            resource.kind,
-            warnings.join(", ")
-        ))
-    })
+/// 400 for a body that is no valid object of the kind.
+pub fn cannot_be_handled(resource: &Resource, why: &str) -> Status {
+    let (kind, version) = (resource.kind, resource.version);
+    Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
 }
 
 /// The warning that every request to a deprecated resource gets, including reads.
@@ -211,7 +199,7 @@ pub fn before_create(resource: &Resource, mut object: Value) -> Result<WithWarni
         metadata::validate(&object["metadata"], resource.namespaced, rule, &mut errors);
         check(resource, &object, &mut errors)?;
     }
-    let warnings = strategy.warnings_on_create(&object);
+    let warnings = strategy.warnings(&object, None);
     Ok(WithWarnings { object, warnings })
 }
 
@@ -244,7 +232,7 @@ pub fn before_update(
     validate_finalizer_names(resource, &new, &mut errors);
     strategy.validate_update(&new, old, &mut errors);
     check(resource, &new, &mut errors)?;
-    let warnings = strategy.warnings_on_update(&new);
+    let warnings = strategy.warnings(&new, Some(old));
     Ok(WithWarnings { object: new, warnings })
 }
 
@@ -281,9 +269,7 @@ pub fn increment_generation_for_deletion(object: &mut Value) {
 
 /// Restores the metadata that no update can change.
 fn keep_system_metadata(new: &mut Value, old: &Value) {
-    new.make("metadata");
-    let Some(meta) = new.get_mut("metadata") else { return };
-    let before = &old["metadata"];
+    let (meta, before) = (new.child("metadata"), &old["metadata"]);
     meta.copy("generation", before);
     meta.set_default("uid", before.text("uid"));
     if meta.text("uid").is_empty() {
@@ -305,5 +291,5 @@ fn check(resource: &Resource, object: &Value, errors: &mut Errors) -> Result<(),
         return Ok(());
     }
     let name = if resource.is_stored() { object["metadata"].text("name") } else { "" };
-    Err(Status::invalid(resource.storage_resource(), name, std::mem::take(errors).into_causes()))
+    Err(Status::invalid(resource.storage_resource(), name, std::mem::take(errors)))
 }

@@ -1,7 +1,6 @@
 //! The two types of time in objects: `metav1.Time`, truncated to seconds, and `metav1.MicroTime`.
 
 use jiff::Timestamp;
-use jiff::tz::Offset;
 
 const SECONDS: &str = "2006-01-02T15:04:05Z07:00";
 const MICROSECONDS: &str = "2006-01-02T15:04:05.000000Z07:00";
@@ -23,7 +22,7 @@ pub(crate) fn micros(text: &str) -> Result<String, String> {
         let digits = fraction.bytes().skip(1).take_while(u8::is_ascii_digit).count();
         if fraction.starts_with('.') && digits == 6 {
             if let Ok(time) = text.parse::<Timestamp>() {
-                return Ok(print_micros(time));
+                return Ok(format!("{time:.6}"));
             }
         } else {
             return Err(format!(
@@ -36,24 +35,7 @@ pub(crate) fn micros(text: &str) -> Result<String, String> {
 
 /// A time as `metav1.Time` prints it: whole seconds, UTC.
 pub(crate) fn print_seconds(time: Timestamp) -> String {
-    let time = Offset::UTC.to_datetime(time);
-    format!(
-        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
-        time.year(),
-        time.month(),
-        time.day(),
-        time.hour(),
-        time.minute(),
-        time.second()
-    )
-}
-
-/// A time as `metav1.MicroTime` prints it: microseconds, UTC.
-fn print_micros(time: Timestamp) -> String {
-    let micros = Offset::UTC.to_datetime(time).subsec_nanosecond() / 1000;
-    let mut text = print_seconds(time);
-    text.truncate(19);
-    text + &format!(".{micros:06}Z")
+    format!("{time:.0}")
 }
 
 /// Whether the text has the syntax of RFC 3339; the parser checks the values.

@@ -23,8 +23,8 @@ pub(crate) trait Fields {
     fn entries(&self, key: &str) -> impl Iterator<Item = (&str, &str)>;
     /// Whether the field is there and not null.
     fn has(&self, key: &str) -> bool;
-    /// The object in a field, created if necessary; None if the parent is not an object.
-    fn make(&mut self, key: &str) -> Option<&mut Map<String, Value>>;
+    /// The object in a field. It and the parent become objects if they are none.
+    fn child(&mut self, key: &str) -> &mut Value;
     /// Sets a field.
     fn set(&mut self, key: &str, value: impl Into<Value>);
     /// Sets a field if it is absent.
@@ -78,12 +78,15 @@ impl Fields for Value {
         self.get(key).is_some_and(|v| !v.is_null())
     }
 
-    fn make(&mut self, key: &str) -> Option<&mut Map<String, Value>> {
-        let field = self.as_object_mut()?.entry(key).or_insert_with(|| Self::Object(Map::new()));
+    fn child(&mut self, key: &str) -> &mut Value {
+        if !self.is_object() {
+            *self = Self::Object(Map::new());
+        }
+        let field = &mut self[key];
         if !field.is_object() {
             *field = Self::Object(Map::new());
         }
-        field.as_object_mut()
+        field
     }
 
     fn set(&mut self, key: &str, value: impl Into<Value>) {
@@ -120,6 +123,7 @@ impl Fields for Value {
 pub(crate) fn spec(object: &Value) -> &Value {
     &object["spec"]
 }
+
 /// Go's name of the type of a JSON value.
 pub fn json_type(value: &Value) -> &'static str {
     match value {

@@ -8,7 +8,7 @@ use kube_endpoint_apiserver_printers::represent::Encoding;
 use kube_endpoint_apiserver_rules::status::Status;
 use serde_json::Value;
 
-use crate::body::Body;
+use crate::body::{self, Body};
 use crate::protobuf;
 use crate::yaml;
 
@@ -24,7 +24,7 @@ fn with_type(status: StatusCode, content_type: &'static str, body: Body) -> Answ
 
 /// A response of encoded JSON.
 pub(crate) fn json_bytes(status: StatusCode, bytes: impl Into<Bytes>) -> Answer {
-    with_type(status, "application/json", Body::once(bytes))
+    with_type(status, "application/json", body::once(bytes))
 }
 
 /// A JSON response.
@@ -34,7 +34,7 @@ pub(crate) fn json(status: StatusCode, value: &Value) -> Answer {
 
 /// An answer of an encoded object.
 pub(crate) fn encoded(encoding: Encoding, status: StatusCode, bytes: impl Into<Bytes>) -> Answer {
-    with_type(status, encoding.media_type(), Body::once(bytes))
+    with_type(status, encoding.media_type(), body::once(bytes))
 }
 
 /// Encodes an object that has `apiVersion` and `kind`.
@@ -65,12 +65,12 @@ pub(crate) async fn to_yaml(answer: Answer) -> Result<Answer, Status> {
     let failed = |why: String| Status::new(500, "InternalError", format!("cannot encode the answer: {why}"));
     let body = body.collect().await.map_err(|error| failed(error.to_string()))?;
     let text = yaml::encode(&body.to_bytes()).map_err(failed)?;
-    Ok(Response::from_parts(head, Body::once(text)))
+    Ok(Response::from_parts(head, body::once(text)))
 }
 
 /// A plain text response.
 pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
-    with_type(status, "text/plain; charset=utf-8", Body::once(text))
+    with_type(status, "text/plain; charset=utf-8", body::once(text))
 }
 
 /// An error response.
@@ -84,7 +84,7 @@ pub(crate) fn error(encoding: Encoding, status: &Status) -> Answer {
 }
 
 /// Adds `Warning: 299 - "text"` headers. Characters that are not allowed in a header are dropped.
-pub(crate) fn warn(mut response: Answer, warnings: &[String]) -> Answer {
+pub(crate) fn warn(mut response: Answer, warnings: impl IntoIterator<Item = String>) -> Answer {
     for warning in warnings {
         let quoted: String = warning
             .chars()
@@ -98,24 +98,13 @@ pub(crate) fn warn(mut response: Answer, warnings: &[String]) -> Answer {
     response
 }
 
-/// [`warn`], before the warnings that the response has already.
-pub(crate) fn warn_first(mut response: Answer, warnings: &[String]) -> Answer {
-    let later: Vec<HeaderValue> = response.headers_mut().get_all(WARNING).iter().cloned().collect();
-    response.headers_mut().remove(WARNING);
-    response = warn(response, warnings);
-    for warning in later {
-        response.headers_mut().append(WARNING, warning);
-    }
-    response
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn warnings_are_quoted() {
-        let response = warn(text(StatusCode::OK, ""), &["say \"a\\b\"\n".to_owned(), "two".to_owned()]);
+        let response = warn(text(StatusCode::OK, ""), ["say \"a\\b\"\n".to_owned(), "two".to_owned()]);
         let headers: Vec<_> =
             response.headers().get_all(WARNING).iter().map(|v| v.to_str().unwrap()).collect();
         assert_eq!(headers, [r#"299 - "say \"a\\b\"""#, "299 - \"two\""]);

@@ -79,12 +79,8 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 }
 
 fn collection(resource: &Resource, namespace: Option<&str>) -> String {
-    let root = if resource.group.is_empty() { "/api" } else { "/apis" };
-    let group_version = resource.api_version();
-    match namespace {
-        Some(namespace) => format!("{root}/{group_version}/namespaces/{namespace}/{}", resource.plural),
-        None => format!("{root}/{group_version}/{}", resource.plural),
-    }
+    let namespace = namespace.map(|name| format!("/namespaces/{name}")).unwrap_or_default();
+    format!("{}{namespace}/{}", resource.root(), resource.plural)
 }
 
 #[cfg(test)]

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use kube_endpoint_apiserver_rules::resource::{NAMESPACES, Resource};
 use serde_json::Value;
 
-use crate::metadata::{FOREGROUND, ORPHAN, set, unset};
+use crate::metadata::{FOREGROUND, ORPHAN, list, set, set_list};
 use crate::server::Inner;
 use crate::store::{Place, Stored, owner_is_served, resource_of_table};
 use crate::verbs::{DeleteOptions, Propagation};
 
 fn has_finalizer(object: &Value, name: &str) -> bool {
-    object["metadata"]["finalizers"].as_array().is_some_and(|finalizers| finalizers.iter().any(|f| f == name))
+    list(object, "finalizers").iter().any(|finalizer| finalizer == name)
 }
 
 fn uid_of(reference: &Value) -> &str {
@@ -70,11 +70,11 @@ impl Inner {
     fn collect(&self, place: &Place) {
         let Some((resource, stored)) = self.at(place) else { return };
         let object = stored.value();
-        let references = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
         let is_there = |reference: &Value| {
             !owner_is_served(reference) || self.store.lock().by_uid(uid_of(reference)).is_some()
         };
-        let (solid, dangling): (Vec<Value>, Vec<Value>) = references.into_iter().partition(is_there);
+        let (solid, dangling): (Vec<Value>, Vec<Value>) =
+            list(&object, "ownerReferences").into_iter().partition(is_there);
         if dangling.is_empty() {
             return;
         }
@@ -119,12 +119,11 @@ impl Inner {
         let Some((resource, stored)) = self.at(dependent).filter(|(_, stored)| !stored.meta.deleting) else {
             return;
         };
-        let has_other =
-            stored.value()["metadata"]["ownerReferences"].as_array().into_iter().flatten().any(|other| {
-                uid_of(other) != owner
-                    && (!owner_is_served(other)
-                        || self.store.lock().by_uid(uid_of(other)).is_some_and(|found| !found.meta.deleting))
-            });
+        let has_other = list(&stored.value(), "ownerReferences").iter().any(|other| {
+            uid_of(other) != owner
+                && (!owner_is_served(other)
+                    || self.store.lock().by_uid(uid_of(other)).is_some_and(|found| !found.meta.deleting))
+        });
         if has_other {
             return self.forget_owner(dependent, owner);
         }
@@ -137,8 +136,7 @@ impl Inner {
 
     fn blocks(&self, dependent: &Place, owner: &str) -> bool {
         self.at(dependent).is_some_and(|(_, stored)| {
-            let object = stored.value();
-            let references = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+            let references = list(&stored.value(), "ownerReferences");
             references.iter().any(|r| uid_of(r) == owner && r["blockOwnerDeletion"] == true)
         })
     }
@@ -146,14 +144,9 @@ impl Inner {
     fn forget_owner(&self, dependent: &Place, owner: &str) {
         while let Some((resource, stored)) = self.at(dependent) {
             let mut object = stored.value();
-            let mut references =
-                object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+            let mut references = list(&object, "ownerReferences");
             references.retain(|reference| uid_of(reference) != owner);
-            if references.is_empty() {
-                unset(&mut object, "ownerReferences");
-            } else {
-                set(&mut object, "ownerReferences", references);
-            }
+            set_list(&mut object, "ownerReferences", references);
             if self.commit(resource, &dependent.1, Some(stored.version), &object).is_ok() {
                 return;
             }
@@ -164,16 +157,12 @@ impl Inner {
     fn drop_finalizer(&self, place: &Place, finalizer: &str) {
         while let Some((resource, stored)) = self.at(place) {
             let mut object = stored.value();
-            let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+            let mut finalizers = list(&object, "finalizers");
             finalizers.retain(|name| name != finalizer);
             let still_runs =
                 object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default() > 0;
-            let held = !finalizers.is_empty() || still_runs || *resource == NAMESPACES;
-            if finalizers.is_empty() {
-                unset(&mut object, "finalizers");
-            } else {
-                set(&mut object, "finalizers", finalizers);
-            }
+            let has_others = set_list(&mut object, "finalizers", finalizers);
+            let held = has_others || still_runs || *resource == NAMESPACES;
             let done = if held {
                 self.commit(resource, &place.1, Some(stored.version), &object).is_ok()
             } else {

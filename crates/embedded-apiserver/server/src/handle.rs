@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use jiff::Timestamp;
-use kube_endpoint_apiserver_rules::resource;
+use kube_endpoint_apiserver_rules::resource::{self, Resource};
 use serde_json::Value;
 
 use crate::builder::Builder;
@@ -120,23 +120,20 @@ impl EmbeddedApiServer {
     /// One object, read from the store without a request. `plural` is the resource's name; for cluster-scoped
     /// resources `namespace` is ignored.
     pub fn get(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
-        let resource = resource::all().find(|r| r.plural == plural && r.is_stored())?;
+        let resource = stored_resource(plural)?;
         Some(self.inner.current(resource, &key_of(resource, namespace, name))?.value())
     }
 
     /// All objects of a resource in the order of their keys, read from the store without a request.
     pub fn list(&self, plural: &str) -> Vec<Value> {
-        let Some(resource) = resource::all().find(|r| r.plural == plural && r.is_stored()) else {
-            return Vec::new();
-        };
+        let Some(resource) = stored_resource(plural) else { return Vec::new() };
         let objects = self.inner.store.lock().table(Store::table_of(resource)).objects.clone();
         objects.cursor("", "").map(|object| object.value()).collect()
     }
 
     /// The number of objects of a resource.
     pub fn count(&self, plural: &str) -> usize {
-        let resource = resource::all().find(|r| r.plural == plural && r.is_stored());
-        resource.map_or(0, |r| self.inner.store.lock().table(Store::table_of(r)).objects.len())
+        stored_resource(plural).map_or(0, |r| self.inner.store.lock().table(Store::table_of(r)).objects.len())
     }
 
     /// Stops serving an API group, such as `discovery.k8s.io`, as a server that does not have it: requests below
@@ -223,6 +220,11 @@ impl EmbeddedApiServer {
     pub fn clear_request_log(&self) {
         self.inner.log.clear();
     }
+}
+
+/// The resource of a plural name, if its objects are stored.
+fn stored_resource(plural: &str) -> Option<&'static Resource> {
+    resource::all().find(|resource| resource.plural == plural && resource.is_stored())
 }
 
 #[cfg(test)]

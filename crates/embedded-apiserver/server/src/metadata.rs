@@ -15,13 +15,14 @@ pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
 
 /// Sets a field of an object's metadata, which is created if it is missing.
 pub(crate) fn set(object: &mut Value, field: &str, value: impl Into<Value>) {
-    for level in [&[] as &[&str], &["metadata"]] {
-        let slot = level.iter().fold(&mut *object, |value, name| &mut value[*name]);
-        if !slot.is_object() {
-            *slot = json!({});
-        }
+    if !object.is_object() {
+        *object = json!({});
     }
-    object["metadata"][field] = value.into();
+    let metadata = &mut object["metadata"];
+    if !metadata.is_object() {
+        *metadata = json!({});
+    }
+    metadata[field] = value.into();
 }
 
 /// Removes a field of an object's metadata.
@@ -29,6 +30,22 @@ pub(crate) fn unset(object: &mut Value, field: &str) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove(field);
     }
+}
+
+/// A list of an object's metadata, empty if absent.
+pub(crate) fn list(object: &Value, field: &str) -> Vec<Value> {
+    object["metadata"][field].as_array().cloned().unwrap_or_default()
+}
+
+/// Sets a list of an object's metadata, or removes the field if it is empty. Returns whether there are any elements.
+pub(crate) fn set_list(object: &mut Value, field: &str, list: Vec<Value>) -> bool {
+    let any = !list.is_empty();
+    if any {
+        set(object, field, list);
+    } else {
+        unset(object, field);
+    }
+    any
 }
 
 /// Whether a list is absent or has no elements.

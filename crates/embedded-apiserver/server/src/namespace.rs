@@ -81,7 +81,6 @@ impl Inner {
             let objects = self.store.lock().table(Store::table_of(resource)).objects.clone();
             objects.cursor(&prefix, &prefix).map(|object| object.key.clone()).collect()
         };
-        let mut left = 0;
         let mut remaining = Vec::new();
         for resource in contents() {
             for key in keys(resource) {
@@ -91,17 +90,16 @@ impl Inner {
                 }
             }
             let kept = keys(resource);
-            left += kept.len();
             if !kept.is_empty() {
                 remaining.push((resource, kept));
             }
-            if left > 0 && *resource == PODS {
+            if !remaining.is_empty() && *resource == PODS {
                 // Pods with a grace period are removed by their kubelet; other objects are deleted after them.
                 break;
             }
         }
         self.set_conditions(namespace, &remaining);
-        if left == 0 {
+        if remaining.is_empty() {
             self.finalize(namespace);
         }
     }

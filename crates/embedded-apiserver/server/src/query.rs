@@ -2,31 +2,17 @@
 
 use std::time::Duration;
 
-use kube_endpoint_apiserver_rules::status::{Cause, Details, Status};
+use kube_endpoint_apiserver_rules::status::Status;
+use kube_endpoint_apiserver_rules::{Errors, Path};
+use percent_encoding::percent_decode_str;
 
 /// Decoded parameters in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Query(Vec<(String, String)>);
 
-/// Decodes percent-encoding; in a query a plus sign is a space. Invalid UTF-8 is replaced.
-pub(crate) fn decode(text: &str, plus_is_space: bool) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = |offset: usize| bytes.get(at + offset).and_then(|b| char::from(*b).to_digit(16));
-        match (bytes[at], hex(1), hex(2)) {
-            (b'%', Some(high), Some(low)) => {
-                out.push((high * 16 + low) as u8);
-                at += 3;
-                continue;
-            }
-            (b'+', ..) if plus_is_space => out.push(b' '),
-            (byte, ..) => out.push(byte),
-        }
-        at += 1;
-    }
-    String::from_utf8_lossy(&out).into_owned()
+/// Decodes percent-encoding. Invalid UTF-8 is replaced.
+pub(crate) fn decode(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 impl Query {
@@ -34,7 +20,8 @@ impl Query {
     pub(crate) fn parse(text: &str) -> Self {
         let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (decode(name, true), decode(value, true))
+            // A plus sign is a space here, but not in a path.
+            (decode(&name.replace('+', " ")), decode(&value.replace('+', " ")))
         });
         Self(pairs.collect())
     }
@@ -77,81 +64,41 @@ impl Query {
     /// Checks the options of a create, update or patch, whose `kind` is such as `CreateOptions`. Returns whether the
     /// request is a dry run.
     pub(crate) fn write_options(&self, kind: &str) -> Result<bool, Status> {
-        let mut causes = Vec::new();
+        let mut errors = Errors::default();
         if kind == "PatchOptions" && self.has("force") {
-            causes.push(forbidden("force", "may not be specified for non-apply patch"));
+            errors.forbidden(&Path::Root("force"), "may not be specified for non-apply patch");
         }
         let manager = self.get("fieldManager").unwrap_or_default();
+        let at = Path::Root("fieldManager");
         if manager.len() > 128 {
-            causes.push(Cause {
-                reason: "FieldValueTooLong".to_owned(),
-                message: "Too long: may not be more than 128 bytes".to_owned(),
-                field: "fieldManager".to_owned(),
-            });
+            errors.too_long(&at, 128);
         }
-        if let Some((at, control)) = manager.char_indices().find(|(_, c)| c.is_control()) {
-            let why = format!("invalid character U+{:04X} (at position {at})", u32::from(control));
-            causes.push(invalid("fieldManager", manager, &why));
+        if let Some((place, control)) = manager.char_indices().find(|(_, c)| c.is_control()) {
+            let why = format!("invalid character U+{:04X} (at position {place})", u32::from(control));
+            errors.invalid(&at, manager, &why);
         }
         let dry_run: Vec<&str> = self.all("dryRun").collect();
-        causes.extend(check_dry_run(&dry_run));
+        check_dry_run(&dry_run, &mut errors);
         let validation = self.get("fieldValidation").unwrap_or_default();
-        if !matches!(validation, "" | "Ignore" | "Strict" | "Warn") {
-            let supported = "\"\", \"Ignore\", \"Strict\", \"Warn\"";
-            causes.push(unsupported("fieldValidation", validation, supported));
+        let supported = ["", "Ignore", "Strict", "Warn"];
+        if !supported.contains(&validation) {
+            errors.not_supported(&Path::Root("fieldValidation"), validation, &supported);
         }
-        if causes.is_empty() { Ok(!dry_run.is_empty()) } else { Err(invalid_options(kind, causes)) }
+        check_options(kind, errors)?;
+        Ok(!dry_run.is_empty())
     }
 }
 
-/// The error of the values of `dryRun`, of which `All` is the only valid one.
-pub(crate) fn check_dry_run(values: &[&str]) -> Option<Cause> {
-    if values.iter().all(|value| *value == "All") {
-        return None;
-    }
-    let mut cause = unsupported("dryRun", "", "\"All\"");
-    cause.message = cause.message.replacen("\"\"", &serde_json::json!(values).to_string(), 1);
-    Some(cause)
-}
-
-/// An invalid value of an option.
-pub(crate) fn invalid(field: &str, value: impl std::fmt::Debug, why: &str) -> Cause {
-    Cause {
-        reason: "FieldValueInvalid".to_owned(),
-        message: format!("Invalid value: {value:?}: {why}"),
-        field: field.to_owned(),
+/// Checks the values of `dryRun`, of which `All` is the only valid one.
+pub(crate) fn check_dry_run(values: &[&str], errors: &mut Errors) {
+    if values.iter().any(|value| *value != "All") {
+        errors.not_supported(&Path::Root("dryRun"), values, &["All"]);
     }
 }
 
-/// An option's value that is not supported.
-pub(crate) fn unsupported(field: &str, value: &str, supported: &str) -> Cause {
-    Cause {
-        reason: "FieldValueNotSupported".to_owned(),
-        message: format!("Unsupported value: {value:?}: supported values: {supported}"),
-        field: field.to_owned(),
-    }
-}
-
-fn forbidden(field: &str, message: &str) -> Cause {
-    Cause {
-        reason: "FieldValueForbidden".to_owned(),
-        message: format!("Forbidden: {message}"),
-        field: field.to_owned(),
-    }
-}
-
-/// 422 for invalid options, in upstream's words.
-pub(crate) fn invalid_options(kind: &str, causes: Vec<Cause>) -> Status {
-    let each: Vec<String> = causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
-    let listed = if each.len() == 1 { each.concat() } else { format!("[{}]", each.join(", ")) };
-    let mut status = Status::new(422, "Invalid", format!("{kind}.meta.k8s.io \"\" is invalid: {listed}"));
-    status.details = Some(Box::new(Details {
-        group: "meta.k8s.io".to_owned(),
-        kind: kind.to_owned(),
-        causes,
-        ..Details::default()
-    }));
-    status
+/// 422 if there are errors of options, whose kind is such as `ListOptions`.
+pub(crate) fn check_options(kind: &str, errors: Errors) -> Result<(), Status> {
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid_object("meta.k8s.io", kind, "", errors)) }
 }
 
 /// The resourceVersionMatch of a list.
@@ -195,63 +142,41 @@ impl ListOptions {
         let continue_token = query.get("continue").map(str::to_owned);
         let initial_events = query.optional_flag("sendInitialEvents");
         let matching = query.get("resourceVersionMatch");
-        let mut causes = Vec::new();
-        if watch {
-            if continue_token.is_some() {
-                causes.push(forbidden(
-                    "resourceVersionMatch",
-                    "resourceVersionMatch is forbidden when continue is provided",
-                ));
-            }
-            if initial_events.is_some() && matching != Some("NotOlderThan") {
-                causes.push(forbidden(
-                    "resourceVersionMatch",
-                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-                ));
-            }
-            if let Some(value) = matching {
-                if initial_events.is_none() {
-                    causes.push(forbidden(
-                        "resourceVersionMatch",
-                        "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-                    ));
-                }
-                if value != "NotOlderThan" {
-                    causes.push(unsupported("resourceVersionMatch", value, "\"NotOlderThan\""));
-                }
-            }
-        } else {
-            if let Some(value) = matching {
-                if version.is_none() {
-                    causes.push(forbidden(
-                        "resourceVersionMatch",
-                        "resourceVersionMatch is forbidden unless resourceVersion is provided",
-                    ));
-                }
-                if continue_token.is_some() {
-                    causes.push(forbidden(
-                        "resourceVersionMatch",
-                        "resourceVersionMatch is forbidden when continue is provided",
-                    ));
-                }
-                if !matches!(value, "Exact" | "NotOlderThan") {
-                    let supported = "\"Exact\", \"NotOlderThan\", \"\"";
-                    causes.push(unsupported("resourceVersionMatch", value, supported));
-                }
-                if value == "Exact" && version == Some("0") {
-                    causes.push(forbidden(
-                        "resourceVersionMatch",
-                        "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-                    ));
-                }
-            }
-            if initial_events.is_some() {
-                causes.push(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
-            }
+        let mut errors = Errors::default();
+        let at = Path::Root("resourceVersionMatch");
+        // Each with whether the request is wrong in this way.
+        let forbidden = [
+            (
+                !watch && matching.is_some() && version.is_none(),
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            ),
+            (
+                (watch || matching.is_some()) && continue_token.is_some(),
+                "resourceVersionMatch is forbidden when continue is provided",
+            ),
+            (
+                watch && initial_events.is_some() && matching != Some("NotOlderThan"),
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ),
+            (
+                watch && matching.is_some() && initial_events.is_none(),
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            ),
+        ];
+        for (_, why) in forbidden.iter().filter(|(wrong, _)| *wrong) {
+            errors.forbidden(&at, why);
         }
-        if !causes.is_empty() {
-            return Err(invalid_options("ListOptions", causes));
+        let supported: &[&str] = if watch { &["NotOlderThan"] } else { &["Exact", "NotOlderThan", ""] };
+        if let Some(value) = matching.filter(|value| !supported.contains(value)) {
+            errors.not_supported(&at, value, supported);
         }
+        if !watch && matching == Some("Exact") && version == Some("0") {
+            errors.forbidden(&at, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+        }
+        if !watch && initial_events.is_some() {
+            errors.forbidden(&Path::Root("sendInitialEvents"), "sendInitialEvents is forbidden for list");
+        }
+        check_options("ListOptions", errors)?;
         Ok(Self {
             label_selector: query.get("labelSelector").unwrap_or_default().to_owned(),
             field_selector: query.get("fieldSelector").unwrap_or_default().to_owned(),

@@ -94,7 +94,7 @@ impl RequestInfo {
     fn locate(&mut self) {
         let path = self.path.strip_prefix('/').unwrap_or(&self.path);
         let path = path.strip_suffix('/').unwrap_or(path);
-        let segments: Vec<String> = path.split('/').map(|part| decode(part, false)).collect();
+        let segments: Vec<String> = path.split('/').map(decode).collect();
         let parts: Vec<&str> = segments.iter().map(String::as_str).collect();
         let (group, version, mut rest) = match parts.as_slice() {
             ["api", version, rest @ ..] => ("", *version, rest),

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -44,24 +45,9 @@ pub(crate) struct Reviews {
 /// The name that goes with a token in basic authentication.
 pub(crate) const BASIC_NAME: &str = "token";
 
-/// The base64 encoding of a token as a password.
+/// The credential of basic authentication with a token as the password.
 fn basic_credential(token: &str) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let text = format!("{BASIC_NAME}:{token}");
-    let mut encoded = String::new();
-    for chunk in text.as_bytes().chunks(3) {
-        let bits =
-            (0..3).fold(0, |bits, at| bits << 8 | u32::from(chunk.get(at).copied().unwrap_or_default()));
-        for digit in 0..4 {
-            let used = digit <= chunk.len();
-            encoded.push(if used {
-                char::from(DIGITS[(bits >> (18 - 6 * digit) & 63) as usize])
-            } else {
-                '='
-            });
-        }
-    }
-    encoded
+    BASE64_STANDARD.encode(format!("{BASIC_NAME}:{token}"))
 }
 
 fn has(list: &[String], wanted: &str) -> bool {

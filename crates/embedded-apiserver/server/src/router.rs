@@ -102,19 +102,21 @@ async fn resource_request(
         return Err(not_allowed());
     }
     let encoding = represent::negotiate_error(&form::accepted(incoming.headers));
-    let answer = match resource_verb(inner, resource, incoming).await {
+    let warnings = Mutex::default();
+    let answer = match resource_verb(inner, resource, incoming, &warnings).await {
         Ok(answer) => answer,
         Err(status) => answer::error(encoding, &status),
     };
-    let answer = answer::to_yaml(answer).await?;
     let deprecation = strategy::deprecation_warning(resource).map(str::to_owned);
-    Ok(answer::warn_first(answer, deprecation.as_slice()))
+    let warnings = deprecation.into_iter().chain(warnings.into_inner());
+    Ok(answer::warn(answer::to_yaml(answer).await?, warnings))
 }
 
 async fn resource_verb(
     inner: &Arc<Inner>,
     resource: &'static Resource,
     incoming: Incoming<'_>,
+    warnings: &Mutex<Vec<String>>,
 ) -> Result<Answer, Status> {
     let info = incoming.info;
     let form = Form::negotiate(incoming.headers, info.verb, resource, &incoming.query, inner.clock)?;
@@ -127,9 +129,9 @@ async fn resource_verb(
         content_type: incoming.content_type,
         closing: incoming.connection.map(|connection| connection.closing.clone()),
         faults: incoming.faults,
-        warnings: Mutex::default(),
+        warnings,
     };
-    let answer = match info.verb {
+    match info.verb {
         "get" => inner.read(&call).await,
         "list" => inner.list(&call).await,
         "watch" => inner.watch(&call).await,
@@ -139,9 +141,7 @@ async fn resource_verb(
         "delete" => inner.delete_one(&call),
         "deletecollection" => inner.delete_collection(&call).await,
         _ => Err(not_allowed()),
-    };
-    let encoding = represent::negotiate_error(&form::accepted(incoming.headers));
-    answer.or_else(|status| Ok(answer::warn(answer::error(encoding, &status), &call.warnings.lock())))
+    }
 }
 
 /// Handles non-resource requests: discovery, health, version.

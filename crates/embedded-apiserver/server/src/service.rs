@@ -165,30 +165,30 @@ impl ApiService {
             info.user.clone_from(&user.name);
         }
         let hits = self.inner.faults.hit(&info, received);
-        let disturbance = InjectedFaults::of(&hits, &info);
-        if !disturbance.delay.is_zero() {
-            tokio::time::sleep(disturbance.delay).await;
+        let injected = InjectedFaults::of(&hits, &info);
+        if !injected.delay.is_zero() {
+            tokio::time::sleep(injected.delay).await;
         }
-        if disturbance.lose_request {
+        if injected.lose_request {
             self.log(received, info, 0);
             return Err(ServiceError::RequestLost);
         }
-        if disturbance.never_answered == Some(false) {
+        if injected.never_answered == Some(false) {
             self.log(received, info, 0);
             return self.never_answer().await;
         }
-        let answer = match disturbance.refusal {
+        let answer = match injected.refusal {
             Some(status) => answer::error(encoding_of_errors(&parts), &status),
             None => self.answer(&parts, body, &info, hits).await?,
         };
         self.log(received, info, answer.status().as_u16());
-        if !disturbance.answer_delay.is_zero() {
-            tokio::time::sleep(disturbance.answer_delay).await;
+        if !injected.answer_delay.is_zero() {
+            tokio::time::sleep(injected.answer_delay).await;
         }
-        if disturbance.lose_answer {
+        if injected.lose_answer {
             return Err(ServiceError::AnswerLost);
         }
-        if disturbance.never_answered == Some(true) {
+        if injected.never_answered == Some(true) {
             return self.never_answer().await;
         }
         Ok(answer)

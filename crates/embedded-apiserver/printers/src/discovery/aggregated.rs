@@ -4,7 +4,7 @@
 use kube_endpoint_apiserver_rules::resource::Resource;
 use serde_json::{Value, json};
 
-use super::{STATUS_VERBS, group_names, in_version, versions};
+use super::{STATUS_VERBS, add_short_names, group_names, in_version, versions};
 use crate::represent::media_ranges;
 
 /// The first version of `apidiscovery.k8s.io` that an `Accept` header prefers to plain JSON, if any.
@@ -61,15 +61,10 @@ fn entry(resource: &Resource) -> Value {
         "resource": resource.plural,
         "responseKind": kind,
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
-        "singularResource": resource.singular,
+        "singularResource": resource.singular(),
         "verbs": resource.verbs,
     });
-    if !resource.short_names.is_empty() {
-        entry["shortNames"] = json!(resource.short_names);
-    }
-    if !resource.categories.is_empty() {
-        entry["categories"] = json!(resource.categories);
-    }
+    add_short_names(&mut entry, resource);
     if resource.has_status() {
         entry["subresources"] =
             json!([{"subresource": "status", "responseKind": kind, "verbs": STATUS_VERBS}]);

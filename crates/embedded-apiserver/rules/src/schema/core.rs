@@ -1,7 +1,7 @@
 //! Namespaces, services, endpoints and events of core/v1, and the references that several kinds share.
 
 use super::meta::{Condition, ObjectMeta};
-use super::{Shape::*, go_types};
+use super::{Shape::*, go_types, kinds};
 
 go_types! {
     NamespaceSpec {
@@ -17,13 +17,6 @@ go_types! {
     NamespaceStatus {
         "conditions" omit List(&Object(&NamespaceCondition)),
         "phase" omit Text("v1.NamespacePhase"),
-    }
-    Namespace {
-        "apiVersion" omit Text("string"),
-        "kind" omit Text("string"),
-        "metadata" keep Object(&ObjectMeta),
-        "spec" keep Object(&NamespaceSpec),
-        "status" keep Object(&NamespaceStatus),
     }
     ServicePort {
         "appProtocol" opt Text("string"),
@@ -79,13 +72,6 @@ go_types! {
         "conditions" omit List(&Object(&Condition)),
         "loadBalancer" keep Object(&LoadBalancerStatus),
     }
-    Service {
-        "apiVersion" omit Text("string"),
-        "kind" omit Text("string"),
-        "metadata" keep Object(&ObjectMeta),
-        "spec" keep Object(&ServiceSpec),
-        "status" keep Object(&ServiceStatus),
-    }
     ObjectReference {
         "apiVersion" omit Text("string"),
         "fieldPath" omit Text("string"),
@@ -112,12 +98,6 @@ go_types! {
         "notReadyAddresses" omit List(&Object(&EndpointAddress)),
         "ports" omit List(&Object(&EndpointPort)),
     }
-    Endpoints {
-        "apiVersion" omit Text("string"),
-        "kind" omit Text("string"),
-        "metadata" keep Object(&ObjectMeta),
-        "subsets" omit List(&Object(&EndpointSubset)),
-    }
     EventSource {
         "component" omit Text("string"),
         "host" omit Text("string"),
@@ -126,17 +106,28 @@ go_types! {
         "count" omit Int32,
         "lastObservedTime" keep MicroTime,
     }
+}
+
+kinds! {
+    Namespace {
+        "spec" keep Object(&NamespaceSpec),
+        "status" keep Object(&NamespaceStatus),
+    }
+    Service {
+        "spec" keep Object(&ServiceSpec),
+        "status" keep Object(&ServiceStatus),
+    }
+    Endpoints {
+        "subsets" omit List(&Object(&EndpointSubset)),
+    }
     Event {
         "action" omit Text("string"),
-        "apiVersion" omit Text("string"),
         "count" omit Int32,
         "eventTime" keep MicroTime,
         "firstTimestamp" keep Time,
         "involvedObject" keep Object(&ObjectReference),
-        "kind" omit Text("string"),
         "lastTimestamp" keep Time,
         "message" omit Text("string"),
-        "metadata" keep Object(&ObjectMeta),
         "reason" omit Text("string"),
         "related" opt Object(&ObjectReference),
         "reportingComponent" keep Text("string"),

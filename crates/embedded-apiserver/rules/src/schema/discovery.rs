@@ -2,7 +2,7 @@
 
 use super::core::ObjectReference;
 use super::meta::ObjectMeta;
-use super::{Shape::*, go_types};
+use super::{Shape::*, go_types, kinds};
 
 go_types! {
     EndpointConditions {
@@ -36,12 +36,12 @@ go_types! {
         "port" opt Int32,
         "protocol" opt Text("v1.Protocol"),
     }
+}
+
+kinds! {
     EndpointSlice {
         "addressType" keep Text("v1.AddressType"),
-        "apiVersion" omit Text("string"),
         "endpoints" keep List(&Object(&Endpoint)),
-        "kind" omit Text("string"),
-        "metadata" keep Object(&ObjectMeta),
         "ports" keep List(&Object(&EndpointPort)),
     }
 }

@@ -63,12 +63,12 @@ pub(crate) struct Field {
     pub(crate) shape: Shape,
 }
 
-/// A Go struct; its fields are sorted by name, as the maps of `serde_json` are.
+/// A Go struct.
 #[derive(Debug)]
 pub(crate) struct GoType {
     /// The name without its package.
     pub(crate) name: &'static str,
-    /// The fields, including those of embedded structs.
+    /// The fields, including those of embedded structs: sorted by name after the three that every kind begins with.
     pub(crate) fields: &'static [Field],
 }
 
@@ -92,6 +92,21 @@ macro_rules! go_types {
     (@opt) => { $crate::schema::Presence::Opt };
 }
 pub(crate) use go_types;
+
+/// [`go_types!`] for kinds, which begin with the fields that every object has.
+macro_rules! kinds {
+    ($($name:ident { $($fields:tt)* })*) => {
+        $crate::schema::go_types! {
+            $($name {
+                "apiVersion" omit Text("string"),
+                "kind" omit Text("string"),
+                "metadata" keep Object(&ObjectMeta),
+                $($fields)*
+            })*
+        }
+    };
+}
+pub(crate) use kinds;
 
 impl Shape {
     /// The Go type's name, for error texts.
@@ -124,7 +139,9 @@ mod tests {
         match shape {
             Shape::Object(go_type) if seen.insert(*go_type) => {
                 let names: Vec<_> = go_type.fields.iter().map(|f| f.name).collect();
-                assert!(names.is_sorted_by(|a, b| a < b), "{}: {names:?}", go_type.name);
+                let own = names.strip_prefix(&["apiVersion", "kind", "metadata"]).unwrap_or(&names);
+                assert!(own.is_sorted_by(|a, b| a < b), "{}: {names:?}", go_type.name);
+                assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{}", go_type.name);
                 go_type.fields.iter().for_each(|f| visit(&f.shape, seen));
             }
             Shape::List(item) | Shape::Map(item) => visit(item, seen),

@@ -1,7 +1,7 @@
 //! Node and the types inside it.
 
 use super::meta::ObjectMeta;
-use super::{Shape::*, go_types};
+use super::{Shape::*, go_types, kinds};
 
 go_types! {
     Taint {
@@ -66,10 +66,10 @@ go_types! {
         "volumesAttached" omit List(&Any),
         "volumesInUse" omit List(&Text("v1.UniqueVolumeName")),
     }
+}
+
+kinds! {
     Node {
-        "apiVersion" omit Text("string"),
-        "kind" omit Text("string"),
-        "metadata" keep Object(&ObjectMeta),
         "spec" keep Object(&NodeSpec),
         "status" keep Object(&NodeStatus),
     }

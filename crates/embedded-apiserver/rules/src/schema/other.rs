@@ -2,7 +2,7 @@
 
 use super::core::{EventSource, ObjectReference};
 use super::meta::ObjectMeta;
-use super::{Shape::*, go_types};
+use super::{Shape::*, go_types, kinds};
 
 go_types! {
     LeaseSpec {
@@ -14,45 +14,13 @@ go_types! {
         "renewTime" opt MicroTime,
         "strategy" opt Text("v1.CoordinatedLeaseStrategy"),
     }
-    Lease {
-        "apiVersion" omit Text("string"),
-        "kind" omit Text("string"),
-        "metadata" keep Object(&ObjectMeta),
-        "spec" keep Object(&LeaseSpec),
-    }
     EventSeries {
         "count" keep Int32,
         "lastObservedTime" keep MicroTime,
     }
-    Event {
-        "action" omit Text("string"),
-        "apiVersion" omit Text("string"),
-        "deprecatedCount" omit Int32,
-        "deprecatedFirstTimestamp" keep Time,
-        "deprecatedLastTimestamp" keep Time,
-        "deprecatedSource" keep Object(&EventSource),
-        "eventTime" keep MicroTime,
-        "kind" omit Text("string"),
-        "metadata" keep Object(&ObjectMeta),
-        "note" omit Text("string"),
-        "reason" omit Text("string"),
-        "regarding" keep Object(&ObjectReference),
-        "related" opt Object(&ObjectReference),
-        "reportingController" omit Text("string"),
-        "reportingInstance" omit Text("string"),
-        "series" opt Object(&EventSeries),
-        "type" omit Text("string"),
-    }
     TokenReviewSpec {
         "audiences" omit List(&Text("string")),
         "token" omit Text("string"),
-    }
-    TokenReview {
-        "apiVersion" omit Text("string"),
-        "kind" omit Text("string"),
-        "metadata" keep Object(&ObjectMeta),
-        "spec" keep Object(&TokenReviewSpec),
-        "status" opt Any,
     }
     ResourceAttributes {
         "fieldSelector" opt Any,
@@ -77,44 +45,55 @@ go_types! {
         "uid" omit Text("string"),
         "user" omit Text("string"),
     }
-    SubjectAccessReview {
-        "apiVersion" omit Text("string"),
-        "kind" omit Text("string"),
-        "metadata" keep Object(&ObjectMeta),
-        "spec" keep Object(&SubjectAccessReviewSpec),
-        "status" opt Any,
-    }
-    LocalSubjectAccessReview {
-        "apiVersion" omit Text("string"),
-        "kind" omit Text("string"),
-        "metadata" keep Object(&ObjectMeta),
-        "spec" keep Object(&SubjectAccessReviewSpec),
-        "status" opt Any,
-    }
-    SelfSubjectReview {
-        "apiVersion" omit Text("string"),
-        "kind" omit Text("string"),
-        "metadata" keep Object(&ObjectMeta),
-        "status" opt Any,
-    }
     SelfSubjectAccessReviewSpec {
         "nonResourceAttributes" opt Object(&NonResourceAttributes),
         "resourceAttributes" opt Object(&ResourceAttributes),
     }
-    SelfSubjectAccessReview {
-        "apiVersion" omit Text("string"),
-        "kind" omit Text("string"),
-        "metadata" keep Object(&ObjectMeta),
-        "spec" keep Object(&SelfSubjectAccessReviewSpec),
-        "status" opt Any,
-    }
     SelfSubjectRulesReviewSpec {
         "namespace" omit Text("string"),
     }
+}
+
+kinds! {
+    Lease {
+        "spec" keep Object(&LeaseSpec),
+    }
+    Event {
+        "action" omit Text("string"),
+        "deprecatedCount" omit Int32,
+        "deprecatedFirstTimestamp" keep Time,
+        "deprecatedLastTimestamp" keep Time,
+        "deprecatedSource" keep Object(&EventSource),
+        "eventTime" keep MicroTime,
+        "note" omit Text("string"),
+        "reason" omit Text("string"),
+        "regarding" keep Object(&ObjectReference),
+        "related" opt Object(&ObjectReference),
+        "reportingController" omit Text("string"),
+        "reportingInstance" omit Text("string"),
+        "series" opt Object(&EventSeries),
+        "type" omit Text("string"),
+    }
+    TokenReview {
+        "spec" keep Object(&TokenReviewSpec),
+        "status" opt Any,
+    }
+    SubjectAccessReview {
+        "spec" keep Object(&SubjectAccessReviewSpec),
+        "status" opt Any,
+    }
+    LocalSubjectAccessReview {
+        "spec" keep Object(&SubjectAccessReviewSpec),
+        "status" opt Any,
+    }
+    SelfSubjectReview {
+        "status" opt Any,
+    }
+    SelfSubjectAccessReview {
+        "spec" keep Object(&SelfSubjectAccessReviewSpec),
+        "status" opt Any,
+    }
     SelfSubjectRulesReview {
-        "apiVersion" omit Text("string"),
-        "kind" omit Text("string"),
-        "metadata" keep Object(&ObjectMeta),
         "spec" keep Object(&SelfSubjectRulesReviewSpec),
         "status" opt Any,
     }

@@ -5,7 +5,7 @@
 
 use super::meta::ObjectMeta;
 use super::pod_status::PodStatus;
-use super::{Shape::*, go_types};
+use super::{Shape::*, go_types, kinds};
 
 go_types! {
     ContainerPort {
@@ -106,10 +106,10 @@ go_types! {
         "topologySpreadConstraints" omit List(&Any),
         "volumes" omit List(&Any),
     }
+}
+
+kinds! {
     Pod {
-        "apiVersion" omit Text("string"),
-        "kind" omit Text("string"),
-        "metadata" keep Object(&ObjectMeta),
         "spec" keep Object(&PodSpec),
         "status" keep Object(&PodStatus),
     }

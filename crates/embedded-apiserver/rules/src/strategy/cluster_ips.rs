@@ -1,7 +1,7 @@
 //! Allocation of cluster IPs and node ports, after `pkg/registry/core/service/storage/alloc.go`, but deterministic:
 //! numbers count up.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use serde_json::Value;
 
@@ -50,15 +50,6 @@ impl Allocations {
     }
 }
 
-impl Default for ClusterIps {
-    /// An allocator over 10.96.0.0/16 and fd00:10:96::/112.
-    fn default() -> Self {
-        let ipv4 = Addresses::new(Ipv4Addr::new(10, 96, 0, 0).into(), 16);
-        let ipv6 = Addresses::new(Ipv6Addr::new(0xfd00, 0x10, 0x96, 0, 0, 0, 0, 0).into(), 112);
-        Self::over(ipv4, ipv6)
-    }
-}
-
 impl ClusterIps {
     /// An allocator over one range for each family.
     ///
@@ -72,12 +63,8 @@ impl ClusterIps {
         if ipv6.is_ipv4() {
             return Err(RangeError(ipv6_range.to_owned()));
         }
-        Ok(Self::over(ipv4, ipv6))
-    }
-
-    fn over(ipv4: Addresses, ipv6: Addresses) -> Self {
         let (first, last) = NODE_PORTS;
-        Self { ipv4, ipv6, node_ports: Pool::new(first, last, first) }
+        Ok(Self { ipv4, ipv6, node_ports: Pool::new(first, last) })
     }
 
     /// Fills in clusterIP, clusterIPs and node ports of a Service that is to be stored (after
@@ -268,5 +255,5 @@ fn internal(why: &str) -> Status {
 fn invalid(service: &Value, at: &str, add: impl FnOnce(&mut Errors, &Path<'_>)) -> Status {
     let mut errors = Errors::default();
     add(&mut errors, &Path::Root(at));
-    Status::invalid(&resource::SERVICES, service["metadata"].text("name"), errors.into_causes())
+    Status::invalid(&resource::SERVICES, service["metadata"].text("name"), errors)
 }

@@ -11,7 +11,7 @@ use crate::times;
 use crate::value::Fields;
 use crate::value::json_type;
 
-use super::WithWarnings;
+use super::{WithWarnings, cannot_be_handled};
 
 /// The maximum number of unknown fields that the real server reports.
 const MAX_UNKNOWN: usize = 100;
@@ -45,12 +45,7 @@ pub(super) fn decode(resource: &Resource, body: Value) -> Result<WithWarnings, S
     map.insert("apiVersion".to_owned(), resource.api_version().into());
     map.insert("kind".to_owned(), resource.kind.into());
     let mut walk = Walk { path: Vec::with_capacity(16), unknown: Vec::new() };
-    let object = walk.object(resource.go_type, map).map_err(|why| {
-        Status::bad_request(format!(
-            "{} in version {:?} cannot be handled as a {}: {why}",
-            resource.kind, resource.version, resource.kind
-        ))
-    })?;
+    let object = walk.object(resource.go_type, map).map_err(|why| cannot_be_handled(resource, &why))?;
     Ok(WithWarnings { object, warnings: walk.unknown })
 }
 

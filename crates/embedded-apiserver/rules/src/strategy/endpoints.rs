@@ -4,14 +4,11 @@
 use serde_json::Value;
 
 use crate::validation::metadata::{self, NameRule};
-use crate::validation::names::{dns1123_label, dns1123_subdomain, port_number, qualified_name};
+use crate::validation::names::{PROTOCOLS, dns1123_label, dns1123_subdomain, port_number, qualified_name};
 use crate::validation::{Errors, Path, ip};
 use crate::value::Fields;
 
 use super::Strategy;
-
-/// The protocols of a port, in the order of error texts.
-pub(super) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 
@@ -39,17 +36,13 @@ impl Strategy for EndpointsStrategy {
         validate(object, None, errors);
     }
 
-    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
-        warnings(object)
-    }
-
     fn validate_update(&self, new: &Value, old: &Value, errors: &mut Errors) {
         metadata::validate_update(&new["metadata"], &old["metadata"], errors);
         validate(new, Some(old), errors);
     }
 
-    fn warnings_on_update(&self, new: &Value) -> Vec<String> {
-        warnings(new)
+    fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
+        warnings(object)
     }
 }
 
@@ -101,22 +94,20 @@ fn validate_port(port: &Value, needs_name: bool, at: &Path<'_>, errors: &mut Err
         errors.required(&at.child("name"), "");
     }
     let number = port.int("port");
-    for why in port_number(number) {
-        errors.invalid(&at.child("port"), &number, &why);
-    }
-    validate_protocol(port, at, errors);
-    if let Some(protocol) = port.opt_text("appProtocol") {
-        errors.invalid_each(&at.child("appProtocol"), protocol, qualified_name(protocol));
-    }
+    errors.invalid_each(&at.child("port"), &number, port_number(number));
+    validate_protocols(port, at, errors);
 }
 
-/// Validates the protocol of a port, which is required.
-pub(super) fn validate_protocol(port: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Validates the protocol of a port, which is required, and its application protocol.
+pub(super) fn validate_protocols(port: &Value, at: &Path<'_>, errors: &mut Errors) {
     let protocol = port.text("protocol");
     if protocol.is_empty() && !port.has("protocol") {
         errors.required(&at.child("protocol"), "");
     } else if !PROTOCOLS.contains(&protocol) {
         errors.not_supported(&at.child("protocol"), protocol, &PROTOCOLS);
+    }
+    if let Some(protocol) = port.opt_text("appProtocol") {
+        errors.invalid_each(&at.child("appProtocol"), protocol, qualified_name(protocol));
     }
 }
 

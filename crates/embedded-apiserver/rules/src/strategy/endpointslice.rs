@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::validation::metadata::{self, NameRule};
-use crate::validation::names::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
+use crate::validation::names::{dns1123_label, dns1123_subdomain, label_value};
 use crate::validation::{Errors, Path, ip};
 use crate::value::Fields;
 
 use super::Strategy;
-use super::endpoints::validate_protocol;
+use super::endpoints::validate_protocols;
 
 const MAX_ENDPOINTS: usize = 1000;
 const MAX_ADDRESSES: usize = 100;
@@ -32,23 +32,12 @@ impl Strategy for EndpointSliceStrategy {
     }
 
     fn prepare_for_create(&self, object: &mut Value) {
-        if let Some(meta) = object.make("metadata") {
-            meta.insert("generation".to_owned(), 1.into());
-        }
+        object.child("metadata").set("generation", 1);
         drop_topology(None, object);
     }
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
         validate(object, None, errors);
-    }
-
-    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if object.text("addressType") == "FQDN" {
-            warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
-        }
-        warnings.append(&mut self.warnings_on_update(object));
-        warnings
     }
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value) {
@@ -58,9 +47,7 @@ impl Strategy for EndpointSliceStrategy {
         let changed = ["addressType", "endpoints", "ports"].iter().any(|f| !same(&old[*f], &new[*f]));
         if changed || labels(old) != labels(new) {
             let generation = old["metadata"].int("generation") + 1;
-            if let Some(meta) = new.make("metadata") {
-                meta.insert("generation".to_owned(), generation.into());
-            }
+            new.child("metadata").set("generation", generation);
         }
         drop_topology(Some(old), new);
     }
@@ -72,8 +59,11 @@ impl Strategy for EndpointSliceStrategy {
         }
     }
 
-    fn warnings_on_update(&self, new: &Value) -> Vec<String> {
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
+        if old.is_none() && new.text("addressType") == "FQDN" {
+            warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
+        }
         // The controllers write canonical addresses, so upstream skips their objects.
         if MANAGERS.contains(&new["metadata"]["labels"].text(MANAGED_BY)) {
             return warnings;
@@ -138,10 +128,7 @@ fn validate_ports(object: &Value, errors: &mut Errors) {
         if !names.insert(name) {
             errors.duplicate(&at.child("name"), name);
         }
-        validate_protocol(port, &at, errors);
-        if let Some(protocol) = port.opt_text("appProtocol") {
-            errors.invalid_each(&at.child("appProtocol"), protocol, qualified_name(protocol));
-        }
+        validate_protocols(port, &at, errors);
     }
 }
 

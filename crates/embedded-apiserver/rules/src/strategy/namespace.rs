@@ -19,16 +19,9 @@ impl Strategy for NamespaceStrategy {
     fn set_defaults(&self, object: &mut Value) {
         let name = object["metadata"].text("name").to_owned();
         if !name.is_empty() {
-            object.make("metadata");
-            if let Some(labels) = object.get_mut("metadata").and_then(|m| m.make("labels")) {
-                labels.insert(NAME_LABEL.to_owned(), name.into());
-            }
+            object.child("metadata").child("labels").set(NAME_LABEL, name);
         }
-        if let Some(status) = object.make("status")
-            && !status.contains_key("phase")
-        {
-            status.insert("phase".to_owned(), "Active".into());
-        }
+        object.child("status").set_default("phase", "Active");
     }
 
     fn prepare_for_create(&self, object: &mut Value) {
@@ -38,9 +31,7 @@ impl Strategy for NamespaceStrategy {
         if !finalizers.iter().any(|f| f == KUBERNETES) {
             finalizers.push(KUBERNETES.to_owned());
         }
-        if let Some(spec) = object.make("spec") {
-            spec.insert("finalizers".to_owned(), finalizers.into());
-        }
+        object.child("spec").set("finalizers", finalizers);
     }
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
@@ -48,20 +39,13 @@ impl Strategy for NamespaceStrategy {
         let at = Path::Root("spec.finalizers");
         for finalizer in spec(object).texts("finalizers") {
             errors.invalid_each(&at, finalizer, qualified_name(finalizer));
-            if !finalizer.contains('/') && !matches!(finalizer, KUBERNETES | "orphan" | "foregroundDeletion")
-            {
-                let why = "name is neither a standard finalizer name nor is it fully qualified";
-                errors.invalid(&at, finalizer, why);
-            }
+            metadata::validate_finalizer_name(finalizer, &at, errors);
         }
     }
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value) {
         new.copy("status", old);
-        new.make("spec");
-        if let Some(now) = new.get_mut("spec") {
-            now.copy("finalizers", spec(old));
-        }
+        new.child("spec").copy("finalizers", spec(old));
     }
 
     fn validate_update(&self, new: &Value, old: &Value, errors: &mut Errors) {

@@ -18,9 +18,7 @@ impl Strategy for PodStrategy {
 
     fn prepare_for_create(&self, object: &mut Value) {
         tolerate_for_a_while(object);
-        if let Some(meta) = object.make("metadata") {
-            meta.insert("generation".to_owned(), 1.into());
-        }
+        object.child("metadata").set("generation", 1);
         object.set("status", json!({"phase": "Pending", "qosClass": qos_class(object)}));
     }
 
@@ -32,9 +30,7 @@ impl Strategy for PodStrategy {
         new.copy("status", old);
         if spec(old) != spec(new) {
             let generation = old["metadata"].int("generation") + 1;
-            if let Some(meta) = new.make("metadata") {
-                meta.insert("generation".to_owned(), generation.into());
-            }
+            new.child("metadata").set("generation", generation);
         }
     }
 
@@ -49,13 +45,11 @@ pub(crate) struct PodStatusStrategy;
 impl Strategy for PodStatusStrategy {
     fn prepare_for_update(&self, new: &mut Value, old: &Value) {
         new.copy("spec", old);
-        if let Some(meta) = new.get_mut("metadata") {
-            // Old kubelets corrupt owner references.
-            meta.copy("ownerReferences", &old["metadata"]);
-            meta.copy("deletionTimestamp", &old["metadata"]);
-        }
-        new.make("status");
-        let Some(status) = new.get_mut("status") else { return };
+        let meta = new.child("metadata");
+        // Old kubelets corrupt owner references.
+        meta.copy("ownerReferences", &old["metadata"]);
+        meta.copy("deletionTimestamp", &old["metadata"]);
+        let status = new.child("status");
         sync_pod_ips(status);
         for field in ["qosClass", "observedGeneration"] {
             if !status.has(field) {
@@ -69,7 +63,7 @@ impl Strategy for PodStatusStrategy {
         pod::validate_status(new, old, errors);
     }
 
-    fn warnings_on_update(&self, new: &Value) -> Vec<String> {
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         for list in ["podIPs", "hostIPs"] {
             let root = Path::Root("status");

@@ -5,10 +5,7 @@ use serde_json::{Value, json};
 use crate::value::Fields;
 
 pub(super) fn set_defaults(object: &mut Value) {
-    object.make("spec");
-    if let Some(spec) = object.get_mut("spec") {
-        set_spec_defaults(spec);
-    }
+    set_spec_defaults(object.child("spec"));
     if let Some(status) = object.get_mut("status") {
         sync_pod_ips(status);
     }

@@ -18,9 +18,9 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// All numbers from `first` to `last` are free; allocation begins at `start`.
-    pub(super) fn new(first: u128, last: u128, start: u128) -> Self {
-        Self { first, last, next: start, taken: BTreeSet::new() }
+    /// All numbers from `first` to `last` are free.
+    pub(super) fn new(first: u128, last: u128) -> Self {
+        Self { first, last, next: first, taken: BTreeSet::new() }
     }
 
     pub(super) fn contains(&self, number: u128) -> bool {
@@ -74,17 +74,11 @@ impl Addresses {
         if prefix == 0 || prefix > bits || bits - prefix < 2 {
             return Err(wrong());
         }
-        Ok(Self::new(address, prefix))
-    }
-
-    /// The addresses of the network of `address`, which must have at least two host bits.
-    pub(super) fn new(address: IpAddr, prefix: u8) -> Self {
-        let bits = if address.is_ipv4() { 32 } else { 128 };
         let size = 1u128 << (bits - prefix);
         let base = number(address) & !(size - 1);
         let last = base + size - 1 - u128::from(address.is_ipv4());
         let network = address_of(base, address.is_ipv4());
-        Self { network, prefix, pool: Pool::new(base + 1, last, base + 1) }
+        Ok(Self { network, prefix, pool: Pool::new(base + 1, last) })
     }
 
     /// Whether the range is IPv4.

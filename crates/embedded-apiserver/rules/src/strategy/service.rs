@@ -1,8 +1,6 @@
 //! Services: defaults, preparation, warnings and the order of their validation, after
 //! `pkg/registry/core/service/strategy.go` and `pkg/apis/core/v1/defaults.go`. They have no generation.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
 
 use crate::status::Status;
@@ -12,7 +10,7 @@ use crate::value::{Fields, spec};
 use super::Strategy;
 use super::service_ips;
 use super::service_util::{
-    TOPOLOGY_HINTS, TOPOLOGY_MODE, is_externally_accessible, needs_cluster_ip, needs_health_check,
+    TOPOLOGY_HINTS, TOPOLOGY_MODE, is_externally_accessible, needs_cluster_ip, needs_health_check, node_ports,
 };
 
 const LOAD_BALANCER: &str = "LoadBalancer";
@@ -30,8 +28,7 @@ impl Strategy for ServiceStrategy {
     }
 
     fn set_defaults(&self, object: &mut Value) {
-        object.make("spec");
-        let Some(spec) = object.get_mut("spec") else { return };
+        let spec = object.child("spec");
         spec.set_default("sessionAffinity", "None");
         match spec.text("sessionAffinity") {
             "None" => spec.drop_field("sessionAffinityConfig"),
@@ -90,10 +87,6 @@ impl Strategy for ServiceStrategy {
         service::validate(object, None, errors);
     }
 
-    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
-        warnings(object)
-    }
-
     fn begin_update(&self, new: &mut Value, old: &Value, errors: &mut Errors) {
         service_ips::init_on_update(new, old, errors);
     }
@@ -107,8 +100,8 @@ impl Strategy for ServiceStrategy {
         service::validate(new, Some(old), errors);
     }
 
-    fn warnings_on_update(&self, new: &Value) -> Vec<String> {
-        warnings(new)
+    fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
+        warnings(object)
     }
 }
 
@@ -141,9 +134,6 @@ fn drop_type_dependent_fields(old: &Value, new: &mut Value) {
         }
         wiped.extend(["ipFamilies", "ipFamilyPolicy"].iter().filter(|f| same(new, f)));
     }
-    let node_ports = |service: &Value| -> BTreeSet<i64> {
-        spec(service).list("ports").iter().map(|p| p.int("nodePort")).filter(|p| *p != 0).collect()
-    };
     let wipe_ports =
         has_node_port_type(old) && !has_node_port_type(new) && node_ports(new).is_subset(&node_ports(old));
     if needs_health_check(old) && !needs_health_check(new) && same(new, "healthCheckNodePort") {
@@ -157,7 +147,7 @@ fn drop_type_dependent_fields(old: &Value, new: &mut Value) {
         wiped.push("externalTrafficPolicy");
     }
     let balancer = spec(new).text("type") == LOAD_BALANCER;
-    let Some(spec) = new.get_mut("spec") else { return };
+    let spec = new.child("spec");
     for field in wiped {
         spec.drop_field(field);
     }
@@ -167,10 +157,7 @@ fn drop_type_dependent_fields(old: &Value, new: &mut Value) {
         }
     }
     if !balancer {
-        new.make("status");
-        if let Some(status) = new.get_mut("status") {
-            status.set("loadBalancer", json!({}));
-        }
+        new.child("status").set("loadBalancer", json!({}));
     }
 }
 

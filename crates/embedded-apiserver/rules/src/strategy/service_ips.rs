@@ -10,7 +10,7 @@ use crate::validation::service_ips::validate_cluster_ips;
 use crate::validation::{Errors, Path, ip};
 use crate::value::{Fields, spec};
 
-use super::service_util::{needs_cluster_ip, needs_health_check};
+use super::service_util::{needs_cluster_ip, needs_health_check, node_ports};
 
 const SINGLE_STACK: &str = "SingleStack";
 const REQUIRE_DUAL_STACK: &str = "RequireDualStack";
@@ -51,9 +51,7 @@ pub(super) fn default_on_read(service: &mut Value) {
 }
 
 fn set(service: &mut Value, field: &str, value: impl Into<Value>) {
-    if let Some(spec) = service.make("spec") {
-        spec.insert(field.to_owned(), value.into());
-    }
+    service.child("spec").set(field, value);
 }
 
 /// Normalizes and infers the fields of a new Service.
@@ -88,8 +86,8 @@ fn normalize_on_update(service: &mut Value, old: &Value) {
     } else if before == plural {
         if was.is_empty() || !now.is_empty() {
             set(service, "clusterIPs", vec![now]);
-        } else if let Some(spec) = service.get_mut("spec") {
-            spec.drop_field("clusterIPs");
+        } else {
+            service.child("spec").drop_field("clusterIPs");
         }
     }
 }
@@ -106,18 +104,13 @@ fn patch_allocated_values(service: &mut Value, old: &Value) {
         }
     }
     if needs_node_port(old) && needs_node_port(service) {
-        let ports = |s: &Value| -> BTreeSet<i64> {
-            spec(s).list("ports").iter().map(|p| p.int("nodePort")).filter(|p| *p != 0).collect()
-        };
-        let used: BTreeSet<i64> = ports(old).intersection(&ports(service)).copied().collect();
+        let used: BTreeSet<i64> = node_ports(old).intersection(&node_ports(service)).copied().collect();
         let by_name: BTreeMap<&str, i64> =
             spec(old).list("ports").iter().map(|p| (p.text("name"), p.int("nodePort"))).collect();
-        if let Some(spec) = service.get_mut("spec") {
-            for port in spec.items_mut("ports").iter_mut().filter(|p| p.int("nodePort") == 0) {
-                let known = by_name.get(port.text("name")).copied().unwrap_or(0);
-                if known != 0 && !used.contains(&known) {
-                    port.set("nodePort", known);
-                }
+        for port in service.child("spec").items_mut("ports").iter_mut().filter(|p| p.int("nodePort") == 0) {
+            let known = by_name.get(port.text("name")).copied().unwrap_or(0);
+            if known != 0 && !used.contains(&known) {
+                port.set("nodePort", known);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Predicates on Services that defaults, validation and allocation share, after `pkg/api/service/util.go`.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::value::{Fields, spec};
@@ -27,6 +29,11 @@ pub(crate) fn is_externally_accessible(service: &Value) -> bool {
         "ClusterIP" => !spec.list("externalIPs").is_empty(),
         _ => false,
     }
+}
+
+/// The node ports of a Service's ports.
+pub(crate) fn node_ports(service: &Value) -> BTreeSet<i64> {
+    spec(service).list("ports").iter().map(|p| p.int("nodePort")).filter(|p| *p != 0).collect()
 }
 
 /// Whether a load balancer probes a health check node port.

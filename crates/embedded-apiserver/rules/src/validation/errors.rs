@@ -8,7 +8,7 @@ use crate::status::Cause;
 
 /// The path of a field. It borrows its parent, so a path allocates nothing until it is printed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Path<'a> {
+pub enum Path<'a> {
     /// The first part of a path; it may contain dots.
     Root(&'a str),
     /// A field of an object.
@@ -21,17 +21,17 @@ pub(crate) enum Path<'a> {
 
 impl<'a> Path<'a> {
     /// A field below this one.
-    pub(crate) fn child(&'a self, name: &'a str) -> Self {
+    pub fn child(&'a self, name: &'a str) -> Self {
         Self::Child(self, name)
     }
 
     /// An item of this list.
-    pub(crate) fn index(&'a self, index: usize) -> Self {
+    pub fn index(&'a self, index: usize) -> Self {
         Self::Index(self, index)
     }
 
     /// An entry of this map.
-    pub(crate) fn key(&'a self, key: &'a str) -> Self {
+    pub fn key(&'a self, key: &'a str) -> Self {
         Self::Key(self, key)
     }
 }
@@ -51,7 +51,7 @@ impl fmt::Display for Path<'_> {
 pub(crate) struct Raw(pub(crate) String);
 
 /// A bad value: strings are quoted, numbers are plain, and other values are JSON.
-pub(crate) trait BadValue {
+pub trait BadValue {
     /// The value as the error prints it.
     fn shown(&self) -> String;
 }
@@ -97,16 +97,16 @@ impl BadValue for Raw {
 
 /// Field errors in the order in which they were found.
 #[derive(Debug, Default)]
-pub(crate) struct Errors(Vec<Cause>);
+pub struct Errors(Vec<Cause>);
 
 impl Errors {
     /// Whether there are no errors.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// How many errors there are.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.0.len()
     }
 
@@ -126,47 +126,47 @@ impl Errors {
     }
 
     /// A value that is malformed or out of bounds.
-    pub(crate) fn invalid(&mut self, path: &Path<'_>, value: &(impl BadValue + ?Sized), detail: &str) {
+    pub fn invalid(&mut self, path: &Path<'_>, value: &(impl BadValue + ?Sized), detail: &str) {
         self.add("FieldValueInvalid", path, format!("Invalid value: {}", value.shown()), detail);
     }
 
     /// One invalid error for each message.
-    pub(crate) fn invalid_each(&mut self, path: &Path<'_>, value: &str, messages: Vec<String>) {
+    pub fn invalid_each(&mut self, path: &Path<'_>, value: &(impl BadValue + ?Sized), messages: Vec<String>) {
         for message in messages {
             self.invalid(path, value, &message);
         }
     }
 
     /// A value that must be given.
-    pub(crate) fn required(&mut self, path: &Path<'_>, detail: &str) {
+    pub fn required(&mut self, path: &Path<'_>, detail: &str) {
         self.add("FieldValueRequired", path, "Required value".to_owned(), detail);
     }
 
     /// A value that occurs twice.
-    pub(crate) fn duplicate(&mut self, path: &Path<'_>, value: &(impl BadValue + ?Sized)) {
+    pub fn duplicate(&mut self, path: &Path<'_>, value: &(impl BadValue + ?Sized)) {
         self.add("FieldValueDuplicate", path, format!("Duplicate value: {}", value.shown()), "");
     }
 
     /// A value outside an enumeration.
-    pub(crate) fn not_supported(&mut self, path: &Path<'_>, value: &str, supported: &[&str]) {
-        let listed: Vec<String> = supported.iter().map(|s| format!("{s:?}")).collect();
+    pub fn not_supported(&mut self, path: &Path<'_>, value: &(impl BadValue + ?Sized), supported: &[&str]) {
+        let listed: Vec<String> = supported.iter().map(|s| s.shown()).collect();
         let detail = format!("supported values: {}", listed.join(", "));
-        self.add("FieldValueNotSupported", path, format!("Unsupported value: {value:?}"), &detail);
+        self.add("FieldValueNotSupported", path, format!("Unsupported value: {}", value.shown()), &detail);
     }
 
     /// A value that may not be given here.
-    pub(crate) fn forbidden(&mut self, path: &Path<'_>, detail: &str) {
+    pub fn forbidden(&mut self, path: &Path<'_>, detail: &str) {
         self.add("FieldValueForbidden", path, "Forbidden".to_owned(), detail);
     }
 
     /// A value of too many bytes.
-    pub(crate) fn too_long(&mut self, path: &Path<'_>, bytes: usize) {
+    pub fn too_long(&mut self, path: &Path<'_>, bytes: usize) {
         let detail = format!("may not be more than {bytes} bytes");
         self.add("FieldValueTooLong", path, "Too long".to_owned(), &detail);
     }
 
     /// A list of too many items.
-    pub(crate) fn too_many(&mut self, path: &Path<'_>, actual: usize, most: usize) {
+    pub fn too_many(&mut self, path: &Path<'_>, actual: usize, most: usize) {
         let items = if most == 1 { "item" } else { "items" };
         let detail = format!("must have at most {most} {items}");
         self.add("FieldValueTooMany", path, format!("Too many: {actual}"), &detail);

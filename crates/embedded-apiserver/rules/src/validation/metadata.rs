@@ -89,12 +89,11 @@ pub(crate) fn validate_update(meta: &Value, old: &Value, errors: &mut Errors) {
     if meta.int("generation") < old.int("generation") {
         errors.invalid(&root.child("generation"), &meta.int("generation"), "must not be decremented");
     }
-    for field in
-        ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"]
-    {
-        let optional =
-            matches!(field, "creationTimestamp" | "deletionTimestamp" | "deletionGracePeriodSeconds");
-        immutable(meta, old, field, &root, optional, errors);
+    for field in ["name", "namespace", "uid"] {
+        immutable(meta, old, field, &root, false, errors);
+    }
+    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        immutable(meta, old, field, &root, true, errors);
     }
     validate_maps(meta, &root, errors);
     validate_managed_fields(meta, &root.child("managedFields"), errors);
@@ -183,16 +182,20 @@ pub(crate) fn validate_finalizer_names(meta: &Value, errors: &mut Errors) {
     let root = Path::Root("metadata");
     let at = root.child("finalizers");
     for (index, finalizer) in meta.texts("finalizers").iter().enumerate() {
-        if !finalizer.contains('/') && !matches!(*finalizer, "kubernetes" | "orphan" | "foregroundDeletion") {
-            let why = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.invalid(&at.index(index), *finalizer, why);
-        }
+        validate_finalizer_name(finalizer, &at.index(index), errors);
+    }
+}
+
+/// Rejects a finalizer without a domain that is none of Kubernetes' own.
+pub(crate) fn validate_finalizer_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
+    if !name.contains('/') && !matches!(name, "kubernetes" | "orphan" | "foregroundDeletion") {
+        errors.invalid(at, name, "name is neither a standard finalizer name nor is it fully qualified");
     }
 }
 
 fn validate_finalizers(meta: &Value, at: &Path<'_>, errors: &mut Errors) {
     let finalizers = meta.texts("finalizers");
-    for finalizer in &finalizers {
+    for finalizer in finalizers.iter().copied() {
         errors.invalid_each(at, finalizer, qualified_name(finalizer));
     }
     if finalizers.contains(&"orphan") && finalizers.contains(&"foregroundDeletion") {

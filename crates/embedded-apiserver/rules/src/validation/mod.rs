@@ -8,4 +8,5 @@ pub(crate) mod pod;
 pub(crate) mod service;
 pub(crate) mod service_ips;
 
-pub(crate) use errors::{Errors, Path, Raw};
+pub(crate) use errors::Raw;
+pub use errors::{BadValue, Errors, Path};

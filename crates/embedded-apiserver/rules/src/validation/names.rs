@@ -1,6 +1,9 @@
 //! Formats of names, labels and ports, with upstream's messages; an empty list of messages means valid. The checks do
 //! without regular expressions, which would dominate the cost of a request.
 
+/// The protocols of a port, in the order of error texts.
+pub(crate) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+
 const LABEL_1123: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const SUBDOMAIN_1123: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 const KEY: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";

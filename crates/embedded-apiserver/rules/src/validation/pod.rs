@@ -7,11 +7,10 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::metadata::{self, NameRule};
-use super::names::{dns1123_label, dns1123_subdomain, port_name, port_number, qualified_name};
+use super::names::{PROTOCOLS, dns1123_label, dns1123_subdomain, port_name, port_number, qualified_name};
 use super::{Errors, Path, Raw, ip};
 use crate::value::{Fields, spec};
 
-const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 const RESTART_POLICIES: [&str; 3] = ["Always", "OnFailure", "Never"];
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
      `spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be \
@@ -85,8 +84,8 @@ fn validate_ports(container: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.required(&at.child("containerPort"), "");
         }
         for (field, number) in [("containerPort", number), ("hostPort", port.int("hostPort"))] {
-            for why in Some(number).filter(|n| *n != 0).map(port_number).unwrap_or_default() {
-                errors.invalid(&at.child(field), &number, &why);
+            if number != 0 {
+                errors.invalid_each(&at.child(field), &number, port_number(number));
             }
         }
         let protocol = port.text("protocol");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::metadata::{self, NameRule, validate_labels};
-use super::names::{dns1123_label, dns1123_subdomain, port_name, port_number, qualified_name};
+use super::names::{PROTOCOLS, dns1123_label, dns1123_subdomain, port_name, port_number, qualified_name};
 use super::service_ips::{validate_cluster_ips, validate_cluster_ips_change};
 use super::{Errors, Path, Raw, ip};
 use crate::strategy::service_util::{
@@ -14,7 +14,6 @@ use crate::strategy::service_util::{
 use crate::value::{Fields, spec};
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
 const BALANCER_ONLY: &str = "may only be used when `type` is 'LoadBalancer'";
 
@@ -123,9 +122,7 @@ fn validate_ports(service: &Value, errors: &mut Errors) {
             errors.required(&at.child("name"), "");
         }
         let number = port.int("port");
-        for why in port_number(number) {
-            errors.invalid(&at.child("port"), &number, &why);
-        }
+        errors.invalid_each(&at.child("port"), &number, port_number(number));
         let protocol = port.text("protocol");
         if !PROTOCOLS.contains(&protocol) {
             errors.not_supported(&at.child("protocol"), protocol, &PROTOCOLS);
@@ -143,9 +140,7 @@ pub(crate) fn validate_number_or_name(port: &Value, at: &Path<'_>, errors: &mut 
         errors.invalid_each(at, name, port_name(name));
     } else {
         let number = port.as_i64().unwrap_or(0);
-        for why in port_number(number) {
-            errors.invalid(at, &number, &why);
-        }
+        errors.invalid_each(at, &number, port_number(number));
     }
 }
 
@@ -241,9 +236,7 @@ fn validate_policies(service: &Value, errors: &mut Errors) {
         }
     } else if check != 0 {
         // Zero is valid, since the port is allocated later.
-        for why in port_number(check) {
-            errors.invalid(&at, &check, &why);
-        }
+        errors.invalid_each(&at, &check, port_number(check));
     }
     if let Some(policy) =
         spec.opt_text("internalTrafficPolicy").filter(|p| !matches!(*p, "Cluster" | "Local"))

@@ -41,7 +41,7 @@ pub(crate) fn validate_cluster_ips(service: &Value, old: Option<&Value>, errors:
     for (index, family) in families.iter().enumerate() {
         let at = root.child("ipFamilies");
         if !FAMILIES.contains(family) {
-            errors.not_supported(&at.index(index), family, &FAMILIES);
+            errors.not_supported(&at.index(index), *family, &FAMILIES);
         }
         if !seen.insert(*family) {
             errors.duplicate(&at.index(index), *family);

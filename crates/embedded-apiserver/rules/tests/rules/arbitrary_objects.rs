@@ -1,6 +1,6 @@
 //! Arbitrary objects are accepted or rejected with a proper status code; nothing panics.
 
-use kube_endpoint_apiserver_rules::strategy::{self, ClusterIps, Subresource};
+use kube_endpoint_apiserver_rules::strategy::{self, Subresource};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -112,7 +112,7 @@ proptest! {
         status in any::<bool>(),
     ) {
         let resource = resource(kind);
-        let mut ips = ClusterIps::default();
+        let mut ips = crate::cluster_ips();
         let mut given = base(kind);
         json_patch::merge(&mut given, &first);
         let made = strategy::decode(resource, given)

@@ -19,7 +19,7 @@ mod validation_services;
 
 use kube_endpoint_apiserver_rules::resource::{Resource, all};
 use kube_endpoint_apiserver_rules::status::Status;
-use kube_endpoint_apiserver_rules::strategy::{self, Subresource, WithWarnings};
+use kube_endpoint_apiserver_rules::strategy::{self, ClusterIps, Subresource, WithWarnings};
 use serde_json::{Value, json};
 
 /// The resource of a kind; `EventsV1Event` is the Event of events.k8s.io.
@@ -27,6 +27,11 @@ fn resource(kind: &str) -> &'static Resource {
     let (kind, group) = if kind == "EventsV1Event" { ("Event", "events.k8s.io") } else { (kind, "") };
     let in_group = |r: &&Resource| r.kind == kind && (group.is_empty() || r.group == group);
     all().find(in_group).unwrap()
+}
+
+/// An allocator over the default ranges.
+fn cluster_ips() -> ClusterIps {
+    ClusterIps::new("10.96.0.0/16", "fd00:10:96::/112").unwrap()
 }
 
 /// A small valid object.
@@ -78,7 +83,7 @@ fn update(kind: &str, first: &str, subresource: Subresource, second: &str) -> Re
     let resource = resource(kind);
     let mut old = create(kind, first).unwrap().object;
     if kind == "Service" {
-        strategy::ClusterIps::default().allocate(None, &mut old).unwrap();
+        cluster_ips().allocate(None, &mut old).unwrap();
     }
     old["metadata"]["resourceVersion"] = "7".into();
     let new = strategy::decode(resource, merge(old.clone(), second))?.object;

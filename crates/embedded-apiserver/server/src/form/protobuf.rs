@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::Form;
 use crate::answer::{self, Answer};
-use crate::body::{Body, ConnectionReset};
+use crate::body::{self, ConnectionReset};
 use crate::protobuf::Type;
 use crate::store::Stored;
 
@@ -98,7 +98,7 @@ impl Form {
                 }
             }
         };
-        let body = Body::stream(stream::once(chunks).try_flatten());
+        let body = body::stream(stream::once(chunks).try_flatten());
         Ok(answer::stream(self.encoding.media_type(), body))
     }
 }

@@ -4,11 +4,11 @@ use http::StatusCode;
 use jiff::Timestamp;
 use kube_endpoint_apiserver_rules::resource::{self, Resource};
 use kube_endpoint_apiserver_rules::status::Status;
-use kube_endpoint_apiserver_rules::strategy::{self, WithWarnings};
+use kube_endpoint_apiserver_rules::strategy;
 use serde_json::Value;
 
 use super::{Call, Done, Outcome};
-use crate::answer::{self, Answer};
+use crate::answer::Answer;
 use crate::clock::rfc3339;
 use crate::metadata::{set, text, unset};
 use crate::server::{Inner, key_of};
@@ -20,20 +20,15 @@ impl Inner {
     /// Handles a create request.
     pub(crate) fn post(&self, call: &Call<'_>) -> Result<Answer, Status> {
         let dry_run = call.query.write_options("CreateOptions")?;
-        let body = call.body()?;
-        if !call.resource.is_stored() {
-            let WithWarnings { mut object, warnings } = call.decode(body)?;
-            check_namespace(call.resource, &call.info.namespace, &mut object)?;
-            let mut object = strategy::before_create(call.resource, object)?.object;
-            let (spec, user) = (&object["spec"], &call.info.user);
-            object["status"] = self.reviews.status(call.resource.kind, spec, user, self.now());
-            return Ok(answer::warn(call.value(StatusCode::CREATED, object), &warnings));
+        let mut object = call.decode(call.body()?)?;
+        if call.resource.is_stored() {
+            return Ok(call.done(self.create(call.resource, &call.info.namespace, object, dry_run)?));
         }
-        let mut decoded = call.decode(body)?;
-        let mut done = self.create(call.resource, &call.info.namespace, decoded.object, dry_run)?;
-        decoded.warnings.append(&mut done.warnings);
-        done.warnings = decoded.warnings;
-        call.done(&done)
+        check_namespace(call.resource, &call.info.namespace, &mut object)?;
+        let mut object = strategy::before_create(call.resource, object)?.object;
+        let (spec, user) = (&object["spec"], &call.info.user);
+        object["status"] = self.reviews.status(call.resource.kind, spec, user, self.now());
+        Ok(call.value(StatusCode::CREATED, object))
     }
 
     /// Creates a decoded object. If it has no name, one is generated from its generateName.
@@ -46,11 +41,7 @@ impl Inner {
     ) -> Result<Done, Status> {
         check_namespace(resource, namespace, &mut object)?;
         self.check_namespace_accepts(resource, namespace, &object)?;
-        if object
-            .pointer("/metadata/resourceVersion")
-            .and_then(Value::as_str)
-            .is_some_and(|v| !matches!(v, "" | "0"))
-        {
+        if !matches!(text(&object, "resourceVersion"), "" | "0") {
             return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
         let base = match (text(&object, "name"), text(&object, "generateName")) {

@@ -30,13 +30,6 @@ pub(crate) struct Deleted {
 impl Inner {
     /// Handles a DELETE request of one object.
     pub(crate) fn delete_one(&self, call: &Call<'_>) -> Result<Answer, Status> {
-        if !call.info.subresource.is_empty() {
-            return Err(Status::new(
-                405,
-                "MethodNotAllowed",
-                "the server does not allow this method on the requested resource",
-            ));
-        }
         let (options, dry_run) = DeleteOptions::read(call)?;
         let key = call.key();
         let deleted = self.delete(call.resource, &key, &options, dry_run)?;

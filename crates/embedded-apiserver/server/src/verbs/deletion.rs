@@ -1,16 +1,16 @@
 //! DeleteOptions and their effect on an object: grace period, finalizers, deletion timestamp.
 
 use jiff::{SignedDuration, Timestamp};
-use kube_endpoint_apiserver_rules::json_type;
 use kube_endpoint_apiserver_rules::resource::{NAMESPACES, PODS, Resource};
 use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_apiserver_rules::strategy;
+use kube_endpoint_apiserver_rules::{Errors, Path, json_type};
 use serde_json::{Value, json};
 
 use super::Call;
 use crate::clock::rfc3339;
-use crate::metadata::{FOREGROUND, ORPHAN, is_empty, set, text, unset};
-use crate::query::{Query, check_dry_run, invalid, invalid_options, unsupported};
+use crate::metadata::{FOREGROUND, ORPHAN, is_empty, list, set, set_list, text};
+use crate::query::{Query, check_dry_run, check_options};
 
 /// The propagation policy: what happens to the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,10 +40,11 @@ impl DeleteOptions {
         check_types(&given)?;
         let text_of = |value: &Value| value.as_str().map(str::to_owned);
         let (policy, orphan) = (given["propagationPolicy"].as_str(), given["orphanDependents"].as_bool());
-        let mut causes = Vec::new();
+        let mut errors = Errors::default();
+        let at = Path::Root("propagationPolicy");
         if let (Some(policy), Some(_)) = (policy, orphan) {
             let why = "orphanDependents and deletionPropagation cannot be both set";
-            causes.push(invalid("propagationPolicy", policy, why));
+            errors.invalid(&at, policy, why);
         }
         let propagation = match (policy, orphan) {
             (None, None) => None,
@@ -51,17 +52,14 @@ impl DeleteOptions {
             (None, Some(false)) | (Some("Background"), _) => Some(Propagation::Background),
             (Some("Foreground"), _) => Some(Propagation::Foreground),
             (Some(other), _) => {
-                let supported = "\"Foreground\", \"Background\", \"Orphan\", \"nil\"";
-                causes.push(unsupported("propagationPolicy", other, supported));
+                errors.not_supported(&at, other, &["Foreground", "Background", "Orphan", "nil"]);
                 None
             }
         };
         let dry_run: Vec<&str> =
             given["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        causes.extend(check_dry_run(&dry_run));
-        if !causes.is_empty() {
-            return Err(invalid_options("DeleteOptions", causes));
-        }
+        check_dry_run(&dry_run, &mut errors);
+        check_options("DeleteOptions", errors)?;
         let options = Self {
             grace: given["gracePeriodSeconds"].as_i64(),
             uid: text_of(&given["preconditions"]["uid"]),
@@ -249,7 +247,7 @@ fn pod_grace(pod: &Value, options: &DeleteOptions, now: Timestamp) -> Grace {
 /// Adds the finalizer of the propagation policy and removes the other one. Without a policy the finalizers are
 /// unchanged. Returns whether there are any finalizers.
 fn set_gc_finalizers(object: &mut Value, propagation: Option<Propagation>) -> bool {
-    let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    let mut finalizers = list(object, "finalizers");
     if let Some(policy) = propagation {
         finalizers.retain(|name| name != FOREGROUND && name != ORPHAN);
         match policy {
@@ -258,13 +256,7 @@ fn set_gc_finalizers(object: &mut Value, propagation: Option<Propagation>) -> bo
             Propagation::Orphan => finalizers.push(ORPHAN.into()),
         }
     }
-    let any = !finalizers.is_empty();
-    if any {
-        set(object, "finalizers", finalizers);
-    } else {
-        unset(object, "finalizers");
-    }
-    any
+    set_list(object, "finalizers", finalizers)
 }
 
 /// A namespace is only marked; the namespace controller empties and removes it.

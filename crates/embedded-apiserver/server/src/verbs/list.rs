@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::Call;
 use crate::answer::{self, Answer};
-use crate::body::Body;
+use crate::body;
 use crate::faults::older_by;
 use crate::form::Form;
 use crate::paging::Token;
@@ -230,7 +230,7 @@ pub(crate) fn encode(
         answer::encoded(form.encoding, http::StatusCode::OK, first)
     } else {
         let all = std::iter::once(first).chain(chunks);
-        answer::stream(form.encoding.media_type(), Body::stream(futures::stream::iter(all.map(Ok))))
+        answer::stream(form.encoding.media_type(), body::stream(futures::stream::iter(all.map(Ok))))
     })
 }
 

@@ -50,8 +50,8 @@ pub(crate) struct Call<'a> {
     pub(crate) closing: Option<Closing>,
     /// The injected faults.
     pub(crate) faults: Vec<Fault>,
-    /// What was found wrong in the body, for responses that are errors.
-    pub(crate) warnings: Mutex<Vec<String>>,
+    /// Texts for `Warning` headers, also of responses that are errors.
+    pub(crate) warnings: &'a Mutex<Vec<String>>,
 }
 
 /// The object that results from a write.
@@ -108,45 +108,39 @@ impl Call<'_> {
 
     /// Decodes an object of the request's resource. Unknown fields and keys that occur twice are rejected, warned of or
     /// ignored, as `fieldValidation` says.
-    pub(crate) fn decode(&self, body: Parsed) -> Result<WithWarnings, Status> {
-        let mut decoded = strategy::decode(self.resource, body.value)?;
+    pub(crate) fn decode(&self, body: Parsed) -> Result<Value, Status> {
+        let WithWarnings { mut object, mut warnings } = strategy::decode(self.resource, body.value)?;
         if self.info.subresource.is_empty() && [&PODS, &NODES].contains(&self.resource) {
             // What is stored as given must have the right types too, or typed clients cannot decode any list of them.
-            protobuf::check_types(&decoded.object).map_err(|why| {
-                let (kind, version) = (self.resource.kind, self.resource.version);
-                Status::bad_request(format!(
-                    "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
-                ))
-            })?;
+            protobuf::check_types(&object).map_err(|why| strategy::cannot_be_handled(self.resource, &why))?;
         }
-        decoded.warnings.splice(..0, body.strict);
-        // Upstream does not look for unknown fields in protobuf.
-        let ignored = self.content_type == protobuf::CONTENT_TYPE;
+        warnings.splice(..0, body.strict);
         match self.query.get("fieldValidation") {
-            _ if ignored => decoded.warnings.clear(),
-            Some("Ignore") => decoded.warnings.clear(),
-            Some("Strict") => {
-                if let Some(status) = strategy::strict_decoding_error(self.resource, &decoded.warnings) {
-                    return Err(status);
-                }
+            // Upstream does not look for unknown fields in protobuf.
+            _ if self.content_type == protobuf::CONTENT_TYPE => warnings.clear(),
+            Some("Ignore") => warnings.clear(),
+            Some("Strict") if !warnings.is_empty() => {
+                let why = format!("strict decoding error: {}", warnings.join(", "));
+                return Err(strategy::cannot_be_handled(self.resource, &why));
             }
             _ => {}
         }
-        let duplicates = strategy::drop_duplicate_owners(&mut decoded.object);
+        let duplicates = strategy::drop_duplicate_owners(&mut object);
         if !duplicates.is_empty() {
             let (when, advice) = match self.info.verb {
                 "patch" => (" after mutating admission happens", ""),
                 _ => ("", " please fix your requests;"),
             };
-            decoded.warnings.push(format!(
+            warnings.push(format!(
                 ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in \
                  1.20+, and may reject such requests as early as 1.24;{advice} duplicate UID(s) observed: {}",
                 duplicates.join(", ")
             ));
         }
-        unset(&mut decoded.object, "selfLink");
-        self.warnings.lock().clone_from(&decoded.warnings);
-        Ok(decoded)
+        unset(&mut object, "selfLink");
+        // A patch is decoded again on each attempt.
+        *self.warnings.lock() = warnings;
+        Ok(object)
     }
 
     /// The key of the object in the path.
@@ -155,13 +149,13 @@ impl Call<'_> {
     }
 
     /// Responds with the object of a write.
-    pub(crate) fn done(&self, done: &Done) -> Result<Answer, Status> {
+    pub(crate) fn done(&self, done: Done) -> Answer {
+        self.warnings.lock().extend(done.warnings);
         let status = if done.created { StatusCode::CREATED } else { StatusCode::OK };
-        let answer = match &done.outcome {
-            Outcome::Stored(stored) => self.object(status, stored),
-            Outcome::Shown(value) => self.value(status, value.clone()),
-        };
-        Ok(answer::warn(answer, &done.warnings))
+        match done.outcome {
+            Outcome::Stored(stored) => self.object(status, &stored),
+            Outcome::Shown(value) => self.value(status, value),
+        }
     }
 
     /// Responds with a stored object.

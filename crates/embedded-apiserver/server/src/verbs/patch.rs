@@ -1,22 +1,20 @@
 //! `patch`: applied to the current state of the object, again on each attempt.
 
 use kube_endpoint_apiserver_rules::patch::{self, PatchType};
-use kube_endpoint_apiserver_rules::status::{Details, Status};
-use kube_endpoint_apiserver_rules::strategy::{Parsed, WithWarnings};
-use parking_lot::Mutex;
+use kube_endpoint_apiserver_rules::status::Status;
+use kube_endpoint_apiserver_rules::strategy::Parsed;
+use kube_endpoint_apiserver_rules::{Errors, Path};
 use serde_json::Value;
 
 use super::Call;
 use super::create::check_namespace;
 use super::update::{Update, check_name, subresource};
 use crate::answer::Answer;
-use crate::query::invalid;
 use crate::server::Inner;
 
 impl Inner {
     /// Handles a PATCH request.
     pub(crate) fn patch(&self, call: &Call<'_>) -> Result<Answer, Status> {
-        let subresource = subresource(call)?;
         if call.content_type.starts_with("application/apply-patch+") {
             return Err(Status::new(
                 415,
@@ -30,33 +28,27 @@ impl Inner {
             resource: call.resource,
             namespace: &call.info.namespace,
             name,
-            subresource,
+            subresource: subresource(call),
             dry_run: call.query.write_options("PatchOptions")?,
             may_create: false,
             uid_is_precondition: false,
         };
-        let warnings = Mutex::new(Vec::new());
-        let mut done = self.update(&update, |current| {
+        let done = self.update(&update, |current| {
             // A patch never creates an object.
             let current = current.ok_or_else(|| Status::not_found(call.resource, name))?;
             let (patched, strict) = patch::apply(call.resource, current, patch_type, &call.body)?;
-            let decoded = call.decode(Parsed { value: patched, strict });
-            let WithWarnings { mut object, warnings: found } = decoded.map_err(|status| {
+            let mut object = call.decode(Parsed { value: patched, strict }).map_err(|status| {
                 // The error shows the result, which is made again rather than copied for each patch.
                 match patch::apply(call.resource, current, patch_type, &call.body) {
                     Ok((patched, _)) => not_decodable(&patched, &status),
                     Err(status) => status,
                 }
             })?;
-            *warnings.lock() = found;
             check_namespace(call.resource, &call.info.namespace, &mut object)?;
             check_name(&object, name)?;
             Ok(object)
         })?;
-        let mut all = warnings.into_inner();
-        all.append(&mut done.warnings);
-        done.warnings = all;
-        call.done(&done)
+        Ok(call.done(done))
     }
 }
 
@@ -65,8 +57,7 @@ fn not_decodable(patched: &Value, status: &Status) -> Status {
     let why =
         status.message.split_once(" cannot be handled as a ").and_then(|(_, rest)| rest.split_once(": "));
     let why = why.map_or(status.message.as_str(), |(_, why)| why);
-    let cause = invalid("patch", patched.to_string(), why);
-    let mut status = Status::new(422, "Invalid", format!(" \"\" is invalid: patch: {}", cause.message));
-    status.details = Some(Box::new(Details { causes: vec![cause], ..Details::default() }));
-    status
+    let mut errors = Errors::default();
+    errors.invalid(&Path::Root("patch"), &patched.to_string(), why);
+    Status::invalid_object("", "", "", errors)
 }

@@ -3,14 +3,14 @@
 
 use kube_endpoint_apiserver_rules::resource::{self, Resource};
 use kube_endpoint_apiserver_rules::status::Status;
-use kube_endpoint_apiserver_rules::strategy::{self, Subresource, WithWarnings};
+use kube_endpoint_apiserver_rules::strategy::{self, Subresource};
+use kube_endpoint_apiserver_rules::{Errors, Path};
 use serde_json::{Value, json};
 
 use super::create::check_namespace;
 use super::{Call, Done, Outcome};
 use crate::answer::Answer;
 use crate::metadata::{is_empty, set, text, unset};
-use crate::query::invalid;
 use crate::server::{Inner, key_of};
 use crate::store::Stored;
 
@@ -46,21 +46,17 @@ pub(super) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
     }
 }
 
-/// The subresource in the path.
-pub(crate) fn subresource(call: &Call<'_>) -> Result<Subresource, Status> {
-    match call.info.subresource.as_str() {
-        "" => Ok(Subresource::None),
-        "status" if call.resource.has_status() => Ok(Subresource::Status),
-        _ => Err(Status::new(404, "NotFound", "the server could not find the requested resource")),
-    }
+/// The subresource in the path, which is no other than `status`.
+pub(super) fn subresource(call: &Call<'_>) -> Subresource {
+    if call.info.subresource.is_empty() { Subresource::None } else { Subresource::Status }
 }
 
 impl Inner {
     /// Handles a PUT request.
     pub(crate) fn put(&self, call: &Call<'_>) -> Result<Answer, Status> {
-        let subresource = subresource(call)?;
+        let subresource = subresource(call);
         let dry_run = call.query.write_options("UpdateOptions")?;
-        let WithWarnings { mut object, mut warnings } = call.decode(call.body()?)?;
+        let mut object = call.decode(call.body()?)?;
         let name = &call.info.name;
         check_namespace(call.resource, &call.info.namespace, &mut object)?;
         check_name(&object, name)?;
@@ -73,10 +69,7 @@ impl Inner {
             may_create: subresource == Subresource::None && strategy::allow_create_on_update(call.resource),
             uid_is_precondition: true,
         };
-        let mut done = self.update(&update, |_| Ok(object.clone()))?;
-        warnings.append(&mut done.warnings);
-        done.warnings = warnings;
-        call.done(&done)
+        Ok(call.done(self.update(&update, |_| Ok(object.clone()))?))
     }
 
     /// Replaces an object by the result of `make` for its current state.
@@ -166,14 +159,11 @@ fn check_version(update: &Update<'_>, old: &Value, new: &Value) -> Result<(), St
     match text(new, "resourceVersion") {
         "" | "0" if strategy::allow_unconditional_update(update.resource) => Ok(()),
         "" | "0" => {
-            let cause = invalid("metadata.resourceVersion", 0, "must be specified for an update");
-            let mut status = Status::invalid(update.resource, update.name, vec![cause]);
+            let mut errors = Errors::default();
+            errors.invalid(&Path::Root("metadata.resourceVersion"), &0, "must be specified for an update");
             // Upstream names the resource here, not the kind.
-            status.message = status.message.replacen(update.resource.kind, update.resource.plural, 1);
-            if let Some(details) = &mut status.details {
-                update.resource.plural.clone_into(&mut details.kind);
-            }
-            Err(status)
+            let Resource { group, plural, .. } = update.resource;
+            Err(Status::invalid_object(group, plural, update.name, errors))
         }
         version if version == text(old, "resourceVersion") => Ok(()),
         _ => Err(Status::conflict(update.resource, update.name, MODIFIED)),

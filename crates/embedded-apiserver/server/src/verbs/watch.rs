@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::Call;
 use super::list::expired;
 use crate::answer::{self, Answer};
-use crate::body::{Body, ConnectionReset};
+use crate::body::{self, ConnectionReset};
 use crate::connection::Closing;
 use crate::faults::WatchFaults;
 use crate::form::Form;
@@ -94,7 +94,7 @@ impl Inner {
             && let Err(status) = self.wait_for(options.resource_version.unwrap_or_default()).await
         {
             let event = call.form.event("ERROR", &status.to_json());
-            return Ok(answer::stream(media_type, Body::once(event)));
+            return Ok(answer::stream(media_type, body::once(event)));
         }
         let now = Instant::now();
         let timeout =
@@ -137,7 +137,7 @@ impl Inner {
             let item = watcher.next().await?;
             Some((item, watcher))
         });
-        Ok(answer::stream(media_type, Body::stream(events)))
+        Ok(answer::stream(media_type, body::stream(events)))
     }
 }
 
