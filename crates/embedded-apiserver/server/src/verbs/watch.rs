@@ -65,7 +65,6 @@ struct Watcher {
     closing: Option<Closing>,
     bookmarks: bool,
     next_bookmark: Instant,
-    bookmark_due: bool,
     deadline: Instant,
     faults: WatchFaults,
     stalled_until: Option<Instant>,
@@ -125,7 +124,6 @@ impl Inner {
                 closing: call.closing.clone(),
                 bookmarks: options.bookmarks,
                 next_bookmark: next_bookmark(self.settings.bookmark_interval, now + timeout),
-                bookmark_due: false,
                 deadline: now + timeout,
                 stalled_until: faults.stall.map(|stall| now + stall),
                 faults,
@@ -198,8 +196,14 @@ impl Watcher {
             self.fail(&expired(self.version, oldest));
             return Step::End;
         }
-        if let Some(until) = self.stalled_until.take() {
-            return self.wait(Some(until), false).await;
+        // The timers come before changes: a watch in whose table something always changes must end in time, and must get
+        // its bookmarks, too.
+        let now = Instant::now();
+        if now >= self.deadline {
+            return Step::End;
+        }
+        if let Some(until) = self.stalled_until.filter(|until| now < *until) {
+            return self.wait(until.min(self.deadline), false).await;
         }
         if self.initial.is_some() {
             self.send_initial();
@@ -217,18 +221,19 @@ impl Watcher {
             self.mark_end = false;
             self.bookmark(true);
         }
-        if std::mem::take(&mut self.bookmark_due) {
+        if self.bookmarks && now >= self.next_bookmark {
+            self.next_bookmark = next_bookmark(self.inner.settings.bookmark_interval, self.deadline);
             self.bookmark(false);
         }
         if !self.queue.is_empty() {
             return Step::Go;
         }
-        self.wait(None, true).await
+        let bookmark = Some(self.next_bookmark).filter(|_| self.bookmarks);
+        self.wait(bookmark.map_or(self.deadline, |bookmark| bookmark.min(self.deadline)), true).await
     }
 
-    /// Waits for the first of several events. The timers come before changes: a watch in whose table something always changes
-    /// must end in time, and must get its bookmarks, too.
-    async fn wait(&mut self, until: Option<Instant>, changes: bool) -> Step {
+    /// Waits until a time, or until the watch ends otherwise or, if wanted, has changes to send.
+    async fn wait(&mut self, until: Instant, changes: bool) -> Step {
         let closing = async {
             match &mut self.closing {
                 Some(closing) => closing.wait().await,
@@ -242,13 +247,7 @@ impl Watcher {
                 // Other endings are noticed before the next step.
                 if *self.ending.borrow() == Some(Ending::Closed) { Step::End } else { Step::Go }
             }
-            () = tokio::time::sleep_until(self.deadline) => Step::End,
-            () = tokio::time::sleep_until(until.unwrap_or(self.deadline)), if until.is_some() => Step::Go,
-            () = tokio::time::sleep_until(self.next_bookmark), if changes && self.bookmarks => {
-                self.next_bookmark = next_bookmark(self.inner.settings.bookmark_interval, self.deadline);
-                self.bookmark_due = true;
-                Step::Go
-            }
+            () = tokio::time::sleep_until(until) => Step::Go,
             changed = self.notifier.changed(), if changes => if changed.is_ok() { Step::Go } else { Step::End },
         }
     }

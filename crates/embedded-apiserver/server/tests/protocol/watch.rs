@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::*;
-use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
 use serde_json::json;
 
 #[tokio::test(start_paused = true)]
@@ -199,8 +199,78 @@ async fn many_watchers_see_the_same_events() {
         raw.post(PODS, &pod(&format!("p{number:03}"))).await.expect(201);
     }
     tokio::time::advance(Duration::from_millis(1)).await;
-    for watcher in watchers {
-        let seen = drain(watcher).await;
+    // All are read before the time of the first is over.
+    for seen in futures::future::join_all(watchers.into_iter().map(drain)).await {
         assert_eq!((seen.len(), seen[299].as_str()), (300, "ADDED p299@304"));
     }
+}
+
+/// Writes more than the watcher reads, until the watch ends; gives the times of its bookmarks and of its end in seconds.
+async fn backlogged(raw: &Raw, mut events: Events) -> (Vec<f64>, f64) {
+    let start = tokio::time::Instant::now();
+    let mut bookmarks = Vec::new();
+    for change in 0..20_000 {
+        for twice in 0..2 {
+            let labels = json!({"change": format!("{change}-{twice}")});
+            raw.merge(&format!("{PODS}/a"), &json!({"metadata": {"labels": labels}})).await.expect(200);
+        }
+        match events.short().await.as_str() {
+            "(end)" => return (bookmarks, start.elapsed().as_secs_f64()),
+            event if event.starts_with("BOOKMARK") => bookmarks.push(start.elapsed().as_secs_f64()),
+            _ => {}
+        }
+        tokio::time::advance(Duration::from_millis(5)).await;
+    }
+    panic!("the watch does not end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_always_has_a_backlog_gets_its_bookmarks_and_ends_in_time() {
+    let interval = Duration::from_secs(2);
+    let (_server, raw) = start(EmbeddedApiServer::builder().bookmark_interval(interval));
+    raw.post(PODS, &pod("a")).await.expect(201);
+    let uri = format!("{PODS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=6");
+    let (bookmarks, end) = backlogged(&raw, raw.watch(&uri).await).await;
+    // It looks at the time after each batch of 128 events, which are read in 0.64 seconds. A bookmark comes behind the next.
+    let after = |time: f64, due: f64, most: f64| (due..due + most).contains(&time);
+    assert_eq!(bookmarks.len(), 2, "{bookmarks:?}");
+    assert!(after(bookmarks[0], 2.0, 1.3) && after(bookmarks[1], 4.0, 1.3), "{bookmarks:?}");
+    assert!(after(end, 6.0, 0.7), "{end}");
+}
+
+/// What is due at the same time comes in one order: the end, then the end of a stall, then a bookmark after the changes
+/// that it covers.
+#[tokio::test(start_paused = true)]
+async fn what_is_due_at_the_same_time_comes_in_one_order() {
+    let check = async |stall: Option<u64>, timeout: u64, expected: &[(u64, &str)]| {
+        let mut builder = EmbeddedApiServer::builder().bookmark_interval(Duration::from_secs(5));
+        if let Some(stall) = stall {
+            let fault = Fault::StallWatch(Duration::from_secs(stall));
+            builder = builder.fault(FaultRule::on(fault, "watch", "pods"));
+        }
+        let (_server, raw) = start(builder);
+        let uri = format!("{PODS}?watch=1&allowWatchBookmarks=true&timeoutSeconds={timeout}");
+        let mut events = raw.watch(&uri).await;
+        let begin = tokio::time::Instant::now();
+        let change = async {
+            pass(5).await;
+            raw.post(PODS, &pod("a")).await.expect(201);
+        };
+        let read = async {
+            let mut seen = Vec::new();
+            while seen.last().is_none_or(|(_, event)| event != "(end)") {
+                let event = events.short().await;
+                seen.push((begin.elapsed().as_secs(), event));
+            }
+            seen
+        };
+        let ((), seen) = tokio::join!(biased; change, read);
+        let seen: Vec<_> = seen.iter().map(|(second, event)| (*second, event.as_str())).collect();
+        assert_eq!(seen, expected, "{stall:?}, {timeout} s");
+    };
+    check(None, 5, &[(3, "BOOKMARK @4"), (5, "(end)")]).await;
+    check(None, 7, &[(5, "ADDED a@5"), (5, "BOOKMARK @5"), (7, "(end)")]).await;
+    check(Some(5), 7, &[(5, "ADDED a@5"), (5, "BOOKMARK @5"), (7, "(end)")]).await;
+    check(Some(5), 5, &[(5, "(end)")]).await;
+    check(Some(9), 5, &[(5, "(end)")]).await;
 }
