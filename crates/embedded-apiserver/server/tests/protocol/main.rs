@@ -18,5 +18,6 @@ mod recorded_bodies;
 mod restore;
 mod reviews;
 mod shards;
+mod unusual_input;
 mod watch;
 mod write;

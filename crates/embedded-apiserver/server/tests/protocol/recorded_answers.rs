@@ -181,9 +181,17 @@ async fn finalizers_without_a_domain_are_rejected_except_of_leases() {
     let (_server, raw) = started();
     let why = "name is neither a standard finalizer name nor is it fully qualified";
     let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
-    for (uri, mut object) in
-        [(ENDPOINTS, endpoints("a")), (PODS, pod("a")), (SERVICES, service("a")), (slices, slice("a"))]
-    {
+    let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "a"},
+        "involvedObject": {"kind": "Pod", "namespace": "default", "name": "p"}});
+    for (uri, mut object) in [
+        (ENDPOINTS, endpoints("a")),
+        (PODS, pod("a")),
+        (SERVICES, service("a")),
+        (slices, slice("a")),
+        (EVENTS, event),
+        ("/api/v1/nodes", json!({"metadata": {"name": "a"}})),
+        ("/api/v1/namespaces", json!({"metadata": {"name": "a"}})),
+    ] {
         object["metadata"]["finalizers"] = json!(["x"]);
         let message = raw.post(uri, &object).await.refused(422, "Invalid");
         assert!(
@@ -321,8 +329,13 @@ async fn a_patch_whose_result_cannot_be_decoded_is_422() {
 async fn the_namespace_of_a_cluster_scoped_object_is_dropped() {
     let (_server, raw) = started();
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "namespace": "x"}});
-    let created = raw.post("/api/v1/nodes", &node).await.expect(201);
-    assert!(created["metadata"].get("namespace").is_none());
+    let patch = json!({"metadata": {"namespace": "x"}});
+    let written = [
+        raw.post("/api/v1/nodes", &node).await.expect(201),
+        raw.put("/api/v1/nodes/n", &node).await.expect(200),
+        raw.merge("/api/v1/nodes/n", &patch).await.expect(200),
+    ];
+    assert!(written.iter().all(|node| node["metadata"].get("namespace").is_none()), "{written:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -333,90 +346,4 @@ async fn head_is_not_allowed_on_resources() {
         let reply = raw.call(Request::head(uri).body(Full::default()).unwrap()).await.unwrap();
         assert_eq!(reply.status.as_u16(), 405);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn invalid_resource_versions_depend_on_the_verb() {
-    let (_server, raw) = started();
-    let why = "resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \"abc\": invalid syntax";
-    let list = raw.get(&format!("{PODS}?resourceVersion=abc")).await.refused(400, "BadRequest");
-    assert_eq!(list, format!("invalid resource version: {why}"));
-    assert_eq!(raw.get(&format!("{PODS}?watch=1&resourceVersion=abc")).await.refused(500, ""), why);
-    raw.post(&format!("{PODS}?resourceVersion=abc"), &pod("a")).await.expect(201);
-    assert_eq!(names(&raw.get(&format!("{PODS}?resourceVersion=00")).await.expect(200)), ["a"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn unusual_options_are_answered_as_by_the_real_server() {
-    let (_server, raw) = started();
-    let limit = raw.get(&format!("{PODS}?limit=")).await.refused(400, "BadRequest");
-    assert_eq!(limit, "strconv.ParseInt: parsing \"\": invalid syntax");
-    let watch = raw.get(&format!("{PODS}?watch=1&continue=x")).await.refused(422, "Invalid");
-    assert!(watch.ends_with("resourceVersionMatch is forbidden when continue is provided"), "{watch}");
-    let dry_run = raw.post(&format!("{PODS}?dryRun="), &pod("a")).await.refused(422, "Invalid");
-    assert!(dry_run.starts_with("CreateOptions.meta.k8s.io \"\" is invalid: dryRun: "), "{dry_run}");
-    let manager = format!("{PODS}?fieldManager={}", "x".repeat(129));
-    raw.post(&manager, &pod("a")).await.refused(422, "Invalid");
-    let created = raw.post(PODS, &pod("a")).await.expect(201);
-    raw.merge(&format!("{PODS}/a?force=true"), &json!({})).await.refused(422, "Invalid");
-    let plain = raw.get(&format!("{PODS}/a?watch=true")).await.expect(200);
-    assert_eq!(plain, created);
-}
-
-#[tokio::test(start_paused = true)]
-async fn watches_have_an_old_path_too() {
-    let (_server, raw) = started();
-    raw.post(PODS, &pod("a")).await.expect(201);
-    raw.post(PODS, &pod("b")).await.expect(201);
-    for (path, count) in [
-        ("/api/v1/watch/pods", 2),
-        ("/api/v1/watch/namespaces/default/pods", 2),
-        ("/api/v1/watch/namespaces/default/pods/b", 1),
-        ("/api/v1/watch/namespaces", 4),
-    ] {
-        let events = raw.watch(&format!("{path}?timeoutSeconds=1")).await;
-        assert_eq!(drain(events).await.len(), count, "{path}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn metadata_of_a_list_and_of_an_object_are_told_apart() {
-    let (_server, raw) = started();
-    raw.post(ENDPOINTS, &endpoints("b")).await.expect(201);
-    let metadata = |list: &str| format!("application/json;as=PartialObjectMetadata{list};g=meta.k8s.io;v=v1");
-    let one = format!("{ENDPOINTS}/b");
-    assert_eq!(raw.get_as(&one, &metadata("")).await.expect(200)["kind"], "PartialObjectMetadata");
-    assert_eq!(
-        raw.get_as(ENDPOINTS, &metadata("List")).await.expect(200)["kind"],
-        "PartialObjectMetadataList"
-    );
-    assert_eq!(
-        raw.get_as(&one, &metadata("List")).await.refused(406, "NotAcceptable"),
-        "you requested PartialObjectMetadataList, but the requested object is not a list (*core.Endpoints)"
-    );
-    assert_eq!(
-        raw.get_as(ENDPOINTS, &metadata("")).await.refused(406, "NotAcceptable"),
-        "you requested PartialObjectMetadata, but the requested object is a list (*core.EndpointsList)"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn unusual_bodies_are_answered_as_by_the_real_server() {
-    let (_server, raw) = started();
-    let null = raw.post(ENDPOINTS, &Value::Null).await.refused(422, "Invalid");
-    assert_eq!(
-        null,
-        "Endpoints \"\" is invalid: metadata.name: Required value: name or generateName is required"
-    );
-    let kind = raw.post(ENDPOINTS, &json!({"kind": 5})).await.refused(400, "BadRequest");
-    assert!(
-        kind.contains("json: cannot unmarshal number into Go struct field .kind of type string"),
-        "{kind}"
-    );
-    let mut object = endpoints("f");
-    object["metadata"]["selfLink"] = "/x".into();
-    assert!(raw.post(ENDPOINTS, &object).await.expect(201)["metadata"].get("selfLink").is_none());
-    assert!(
-        raw.put(&format!("{ENDPOINTS}/f"), &object).await.expect(200)["metadata"].get("selfLink").is_none()
-    );
 }

@@ -100,7 +100,7 @@ async fn unknown_fields_may_nest_deeply() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn managed_fields_that_a_write_omits_are_kept() {
+async fn managed_fields_alone_move_the_version_and_are_kept_if_a_write_omits_them() {
     let (_server, raw) = started();
     let entry = json!({"manager": "x", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
         "fieldsV1": {"f:metadata": {}}, "time": "2026-01-01T00:00:00Z"});
@@ -245,4 +245,44 @@ async fn discovery_has_the_real_servers_hashes_and_verbs() {
     );
     assert_eq!(of("pods")["storageVersionHash"], "xPOwRZ+Yhw8=");
     assert_eq!(of("pods/status").get("storageVersionHash"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn aggregated_discovery_leaves_the_group_and_version_of_kinds_empty() {
+    let (_server, raw) = started();
+    let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let mut kinds = 0;
+    for path in ["/api", "/apis"] {
+        let document = raw.get_as(path, accept).await.expect(200);
+        let groups = document["items"].as_array().unwrap();
+        for version in groups.iter().flat_map(|group| group["versions"].as_array().unwrap()) {
+            for resource in version["resources"].as_array().unwrap() {
+                let kind = &resource["responseKind"];
+                assert_eq!((&kind["group"], &kind["version"]), (&json!(""), &json!("")), "{resource}");
+                kinds += 1;
+            }
+        }
+    }
+    assert_eq!(kinds, 15);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fields_in_most_use_are_described() {
+    let (_server, raw) = started();
+    let document = raw.get("/openapi/v3/api/v1").await.expect(200);
+    let described = |kind: &str, field: &str| {
+        let property =
+            &document["components"]["schemas"][format!("io.k8s.api.core.v1.{kind}")]["properties"][field];
+        property["description"].as_str().is_some_and(|text| text.ends_with('.'))
+    };
+    for (kind, field) in [
+        ("ServiceSpec", "selector"),
+        ("ServiceSpec", "ports"),
+        ("ServicePort", "targetPort"),
+        ("EndpointSubset", "addresses"),
+        ("PodSpec", "nodeName"),
+        ("PodStatus", "podIPs"),
+    ] {
+        assert!(described(kind, field), "{kind}.{field}");
+    }
 }
