@@ -34,15 +34,15 @@ pub(crate) async fn run(
     settings: &Settings,
     version: &str,
 ) -> Result<(), RunError> {
-    let pages = page_sources(command_line, settings, version).map_err(failed)?;
-    // After the recorder of metrics is installed.
-    let traces = Traces::start(settings.tracing.as_ref()).map_err(invalid_input)?;
     let mut settings = settings.clone();
     if let Some(election) = &mut settings.leader_election {
         // Not from --seed: replicas may be started with the same one.
         let random = || u128::from(random_seed());
         election.set_default_identity(random() << 64 | random());
     }
+    let pages = page_sources(command_line, &settings, version).map_err(failed)?;
+    // After the recorder of metrics is installed.
+    let traces = Traces::start(settings.tracing.as_ref()).map_err(invalid_input)?;
     let ended = Box::pin(run_traced(&command_line.options, &settings, pages)).await;
     traces.shut_down(TRACES_TIMEOUT).await;
     ended
@@ -95,7 +95,7 @@ fn page_sources(
     settings: &Settings,
     version: &str,
 ) -> Result<Option<PageSources>, ServeError> {
-    let install = || PageSources::install(version, command_line.flags.clone());
+    let install = || PageSources::install(version, command_line.flags_in_use(settings));
     settings.serving.is_some().then(install).transpose()
 }
 

@@ -17,7 +17,7 @@ use crate::lease::Lease;
 use crate::metrics::LeaseMetrics;
 use crate::options::{ElectorOptions, InvalidElectorOptions};
 use crate::requests::LeaseClient;
-use crate::state::Election;
+use crate::state::{Election, RequestError};
 
 /// Events of the watch that wait while the election is busy. The election never is for long.
 const EVENTS: usize = 16;
@@ -33,7 +33,7 @@ pub struct Elector {
     health: LeaseHealth,
     metrics: LeaseMetrics,
     events: Option<EventRecorder>,
-    reported_error: Option<String>,
+    reported_error: Option<RequestError>,
     /// Until when a deleted Lease is left to its last holder, as last logged.
     reported_deletion: Option<Instant>,
 }
@@ -204,15 +204,31 @@ impl Elector {
         }
     }
 
-    /// Logs the error of a request, once while it stays the same.
+    /// Logs the error of a request, once while it stays the same. A conflict is no fault: the Lease is read again.
     fn report_error(&mut self) {
         let error = self.election.last_error();
-        if error != self.reported_error.as_deref() {
-            if let Some(error) = error {
-                tracing::warn!(lease = self.options.lease(), error, "a request for the lease failed");
-            }
-            self.reported_error = error.map(str::to_owned);
+        if error == self.reported_error.as_ref() {
+            return;
         }
+        let lease = self.options.lease();
+        match error {
+            None => {}
+            Some(RequestError::Conflict(_))
+                if matches!(*self.leadership.borrow(), Leadership::Standby { .. }) =>
+            {
+                tracing::info!(lease, "another candidate was faster to acquire the lease");
+            }
+            Some(RequestError::Conflict(_)) => {
+                tracing::info!(
+                    lease,
+                    "another client has changed the lease; it is read before the next renewal"
+                );
+            }
+            Some(RequestError::Other(error)) => {
+                tracing::warn!(lease, error, "a request for the lease failed");
+            }
+        }
+        self.reported_error = error.cloned();
     }
 
     fn log_end(&self, ended: &Result<Ended, LeaderElectionError>) {

@@ -134,6 +134,9 @@ fn classify(status: StatusCode, body: &[u8], is_write: bool) -> Answer {
     if status == StatusCode::NOT_FOUND {
         return Answer::NotFound(why);
     }
+    if is_write && status == StatusCode::CONFLICT {
+        return Answer::Conflict(why);
+    }
     Answer::Failed { why, may_be_applied: is_write && !status.is_client_error() }
 }
 
@@ -154,7 +157,7 @@ mod tests {
         check(200, "<html>", failed("the answer is not a Lease", true));
         check(200, r#"{"kind":"Status","metadata":{}}"#, failed("the answer is not a Lease", true));
         check(404, r#"{"message":"m"}"#, Answer::NotFound("m".into()));
-        check(409, r#"{"message":"m"}"#, failed("m", false));
+        check(409, r#"{"message":"m"}"#, Answer::Conflict("m".into()));
         check(403, r#"{"message":"m"}"#, failed("m", false));
         check(422, "", failed("the server answered 422 Unprocessable Entity", false));
         check(429, "", failed("the server answered 429 Too Many Requests", false));

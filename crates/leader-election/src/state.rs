@@ -80,7 +80,24 @@ pub(crate) struct Election {
     inherited: Option<LastWrites>,
     /// Whether such a try may have been carried out although no answer said so.
     may_hold: bool,
-    last_error: Option<String>,
+    last_error: Option<RequestError>,
+}
+
+/// Why a request failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RequestError {
+    /// Another client has changed the Lease since it was read. That is how all candidates but one fail to acquire it.
+    Conflict(String),
+    /// Anything else.
+    Other(String),
+}
+
+impl RequestError {
+    /// The explanation.
+    pub(crate) fn why(&self) -> &str {
+        let (Self::Conflict(why) | Self::Other(why)) = self;
+        why
+    }
 }
 
 impl Election {
@@ -121,8 +138,8 @@ impl Election {
     }
 
     /// The error of the last request; none if it had none.
-    pub(crate) fn last_error(&self) -> Option<&str> {
-        self.last_error.as_deref()
+    pub(crate) fn last_error(&self) -> Option<&RequestError> {
+        self.last_error.as_ref()
     }
 
     /// The Lease as it was last seen; none if it did not exist then.
@@ -193,8 +210,11 @@ impl Election {
                 self.observed.absent(now);
                 self.decide(now);
             }
-            Answer::NotFound(why) => self.failed(purpose, why, true, now),
-            Answer::Failed { why, may_be_applied } => self.failed(purpose, why, may_be_applied, now),
+            Answer::NotFound(why) => self.failed(purpose, RequestError::Other(why), true, now),
+            Answer::Conflict(why) => self.failed(purpose, RequestError::Conflict(why), false, now),
+            Answer::Failed { why, may_be_applied } => {
+                self.failed(purpose, RequestError::Other(why), may_be_applied, now);
+            }
         }
     }
 
@@ -331,8 +351,8 @@ impl Election {
         }
     }
 
-    fn failed(&mut self, purpose: Purpose, why: String, may_be_applied: bool, now: Instant) {
-        self.last_error = Some(why);
+    fn failed(&mut self, purpose: Purpose, error: RequestError, may_be_applied: bool, now: Instant) {
+        self.last_error = Some(error);
         self.may_hold |= may_be_applied && purpose == Purpose::Acquire;
         if purpose != Purpose::Read && self.reads < MAX_READS {
             self.step = Step::Due(Purpose::Read);

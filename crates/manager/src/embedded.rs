@@ -28,7 +28,17 @@ pub enum EmbeddedError {
         /// The error of the operating system.
         why: std::io::Error,
     },
-    /// A manifest is malformed.
+    /// A manifest is neither JSON nor YAML.
+    #[error("{path}: line {line}: {why}; correct this line, or choose another file with --embedded-load")]
+    Syntax {
+        /// The file, or the sample.
+        path: PathBuf,
+        /// The line of the mistake; the first is 1.
+        line: u64,
+        /// What is wrong.
+        why: String,
+    },
+    /// A manifest does not hold objects.
     #[error("the manifest {path} is not valid: {why}")]
     Invalid {
         /// The file, or the sample.
@@ -170,15 +180,28 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// The documents of a manifest. The error has the line of the mistake.
+fn documents(text: &str) -> Result<Vec<Value>, (u64, String)> {
+    // The parsers name the place at the end of their explanations.
+    let explained = |language: &str, line: u64, why: &str| {
+        let why = why.rsplit_once(" at line ").map_or(why, |(why, _)| why);
+        (line.max(1), format!("this is not {language}: {}", one_line(why)))
+    };
+    if text.trim_start().starts_with('{') {
+        let parsed: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
+        return parsed.map_err(|error| explained("JSON", error.line() as u64, &error.to_string()));
+    }
+    serde_saphyr::from_multiple(text).map_err(|error| {
+        let line = error.location().map_or(1, |location| location.line());
+        explained("YAML", line, &error.without_snippet().to_string())
+    })
+}
+
 /// Splits a manifest into objects. It may be JSON or YAML, hold several documents, and contain `List` objects.
 fn read(path: &Path, text: &str, objects: &mut Vec<Value>) -> Result<(), EmbeddedError> {
     let invalid = |why: String| EmbeddedError::Invalid { path: path.to_owned(), why: one_line(&why) };
-    let documents: Vec<Value> = if text.trim_start().starts_with('{') {
-        let parsed: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
-        parsed.map_err(|error| invalid(error.to_string()))?
-    } else {
-        serde_saphyr::from_multiple(text).map_err(|error| invalid(error.to_string()))?
-    };
+    let documents =
+        documents(text).map_err(|(line, why)| EmbeddedError::Syntax { path: path.to_owned(), line, why })?;
     for document in documents {
         let items = match document {
             Value::Null => continue,
@@ -224,7 +247,10 @@ mod tests {
     #[test]
     fn an_invalid_manifest_is_reported_on_one_line() {
         let errors = [
-            kinds_of("{\"kind\": "),
+            kinds_of("{\"kind\":\n "),
+            kinds_of("kind: Node\nmetadata: {name: [}\n"),
+            kinds_of("kind: Node\n\tname: a\n"),
+            kinds_of("kind: Node\n---\nkind: [a\n"),
             kinds_of("kind: Node\n"),
             kinds_of("{\"kind\":\"List\",\"apiVersion\":\"v1\"}"),
             kinds_of("just words"),

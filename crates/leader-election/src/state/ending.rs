@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::{Election, MIN_TIMEOUT, Phase, Purpose, Step};
+use super::{Election, MIN_TIMEOUT, Phase, Purpose, RequestError, Step};
 use crate::leadership::{Ended, LastWrites, LeaderElectionError};
 
 impl Election {
@@ -25,7 +25,8 @@ impl Election {
     }
 
     pub(super) fn end_at_limit(&mut self) {
-        let why = self.last_error.take().unwrap_or_else(|| "no request was answered in time".to_owned());
+        let why =
+            self.last_error.as_ref().map_or("no request was answered in time", RequestError::why).to_owned();
         match self.phase {
             Phase::Leading { .. } => self.end(Err(LeaderElectionError::RenewDeadline {
                 lease: self.options.lease(),

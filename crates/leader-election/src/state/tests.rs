@@ -93,7 +93,7 @@ impl Script {
             }
             ReadsOlder(record) => self.election.answered(Answer::Lease(lease(record, 1)), self.now),
             NotFound => self.election.answered(Answer::NotFound("not found".into()), self.now),
-            Conflict => self.election.answered(failed("conflict", false), self.now),
+            Conflict => self.election.answered(Answer::Conflict("conflict".into()), self.now),
             Lost => self.election.answered(failed("lost", true), self.now),
             Shows(record) => {
                 self.last_read = record;

@@ -1,7 +1,9 @@
 //! What operators see: metrics, and the liveness check.
 
 use std::future::pending;
+use std::io::Write;
 use std::pin::pin;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
@@ -70,4 +72,46 @@ async fn a_leader_that_is_not_scheduled_any_more_is_not_alive() {
     // When it is scheduled again, it is lost.
     assert_eq!(*leadership.borrow(), kube_endpoint_leader_election::Leadership::Lost);
     assert_eq!(health.check(), Ok(()));
+}
+
+/// The log of the current thread.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_is_no_warning() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
+    let _current = tracing::subscriber::set_default(subscriber);
+    let server = server();
+    let conflict =
+        |verb| FaultRule::on(Fault::Refuse { status: 409, retry_after: None }, verb, "leases").times(1);
+    server.add_fault(conflict("create"));
+    let mut a = start(&server, "a");
+    a.until_it_leads().await;
+    let acquired = log.text();
+    assert!(acquired.contains("INFO") && acquired.contains("another candidate was faster"), "{acquired}");
+    server.add_fault(conflict("update"));
+    pass(3).await;
+    assert!(a.leads());
+    let renewed = log.text();
+    assert!(renewed.contains("another client has changed the lease"), "{renewed}");
+    assert!(!renewed.contains("WARN"), "{renewed}");
 }

@@ -19,7 +19,7 @@ use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 
 use crate::flag_values::flag_values;
 use crate::options::{Options, add_ignored_flags, ignored_flags};
-use crate::settings::InvalidOption;
+use crate::settings::{InvalidOption, Settings};
 
 pub use file::ConfigFileError;
 
@@ -137,6 +137,22 @@ impl CommandLine {
         flags.insert("leader-elect".to_owned(), options.elects_leader().to_string());
         flags.insert("secure-port".to_owned(), options.port().to_string());
         Ok(Self { options, flags, origins, ignored, unknown_variables: environment.unknown })
+    }
+
+    /// [`Self::flags`] for a process with these settings: flags whose default depends on others have the value in use.
+    pub fn flags_in_use(&self, settings: &Settings) -> BTreeMap<String, String> {
+        let mut flags = self.flags.clone();
+        let mut set = |flag: &str, value: &str| flags.insert(flag.to_owned(), value.to_owned());
+        if let Some(serving) = &settings.serving {
+            set("tls-min-version", serving.min_tls_version.as_str());
+        }
+        if let Some(election) = &settings.leader_election {
+            set("leader-elect-resource-name", &election.name);
+            if let Some(identity) = &election.identity {
+                set("leader-elect-identity", identity);
+            }
+        }
+        flags
     }
 
     /// Logs warnings about what was given and changes nothing.

@@ -244,6 +244,31 @@ fn flags_whose_default_depends_on_others_are_shown_with_the_value_in_use() {
 }
 
 #[test]
+fn flags_that_settings_complete_are_shown_with_the_value_in_use() {
+    let check = |words: &[&str], version: &str, lease: &str| {
+        let command_line = read(None, &[], words).unwrap();
+        let settings = Settings::try_from(&command_line.options).unwrap();
+        let flags = command_line.flags_in_use(&settings);
+        assert_eq!(
+            [&*flags["tls-min-version"], &*flags["leader-elect-resource-name"]],
+            [version, lease],
+            "{words:?}"
+        );
+    };
+    check(&[], "VersionTLS12", "kube-endpoint-manager");
+    check(
+        &["--tls-min-version=VersionTLS10", "--shard=0/2"],
+        "VersionTLS12",
+        "kube-endpoint-manager.shard-0-of-2",
+    );
+    let words = ["--tls-min-version=VersionTLS13", "--shard=0/2", "--feature-gates=ShardedWatch=true"];
+    check(&words, "VersionTLS13", "kube-endpoint-manager.shard-0-of-2.sharded-watch");
+    let identified = read(None, &[], &["--leader-elect-identity=me"]).unwrap();
+    let settings = Settings::try_from(&identified.options).unwrap();
+    assert_eq!(identified.flags_in_use(&settings)["leader-elect-identity"], "me");
+}
+
+#[test]
 fn each_flag_has_a_field_and_a_variable_of_its_own() {
     let command = Options::command();
     let mut names: Vec<String> = fields::settable(&command).map(fields::field_name).collect();

@@ -204,7 +204,7 @@ impl World {
 
     /// What the API server does.
     fn carry_out(&mut self, request: Request) -> Answer {
-        let refused = |why: &str| Answer::Failed { why: why.into(), may_be_applied: false };
+        let refused = |why: &str| Answer::Conflict(why.into());
         let lease = match (request, &self.lease) {
             (Request::Get, Some(lease)) => return Answer::Lease(lease.clone()),
             (Request::Get | Request::Update(_), None) => return Answer::NotFound("no lease".into()),
@@ -291,7 +291,8 @@ impl World {
                 self.later(latency, arrival);
                 failed("500", is_write)
             }
-            6 => failed("409", false),
+            6 if is_write => Answer::Conflict("409".into()),
+            6 => failed("403", false),
             _ => Answer::NotFound("404".into()),
         };
         self.later(latency * 2, Happening::Answer { candidate: index, request, answer });
