@@ -54,14 +54,23 @@ pub enum Deleted {
 }
 
 /// How carrying out writes ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Carried {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Carried<T> {
     /// Whether another client changed an object in the meantime, so that the owner must be synced again.
     pub changed_meanwhile: bool,
     /// Whether the cache shows an object that no longer exists, so that the owner must be synced again when it does not.
     pub cache_behind: bool,
+    /// The updates that changed nothing: the server answered with the version that they were to replace. Either the content was
+    /// the same, or a webhook has undone the update.
+    pub unchanged: Vec<T>,
     /// The writes that failed; none if all succeeded.
     pub failed: Vec<FailedWrite>,
+}
+
+impl<T> Default for Carried<T> {
+    fn default() -> Self {
+        Self { changed_meanwhile: false, cache_behind: false, unchanged: Vec::new(), failed: Vec::new() }
+    }
 }
 
 /// A write that failed.
@@ -135,7 +144,7 @@ impl TrackedWriter {
         position: impl Fn() -> CachePosition,
         mut done: impl FnMut(Operation),
         without: impl FnOnce(Vec<T>, Writes<T>) -> Writes<T>,
-    ) -> Carried {
+    ) -> Carried<T> {
         let mut carried = Carried::default();
         let Writes { create, mut update, mut delete } = writes;
         let mut create = create.into_iter();
@@ -161,7 +170,13 @@ impl TrackedWriter {
         for object in update {
             match self.update(owner, &object, &position).await {
                 Ok((written, foreign)) => {
-                    carried.changed_meanwhile |= foreign | self.writer.stored(object, written.version());
+                    carried.changed_meanwhile |= foreign;
+                    if written.version() == object.metadata().resource_version {
+                        self.writer.not_stored(&object);
+                        carried.unchanged.push(object);
+                    } else {
+                        carried.changed_meanwhile |= self.writer.stored(object, written.version());
+                    }
                     done(Operation::Update);
                 }
                 Err(failed) => {

@@ -147,6 +147,13 @@ impl ApiWriter {
         sent.answered(&key, version, Box::new(object))
     }
 
+    /// Records that a write of an object stored nothing, so that no event shows its content.
+    pub(crate) fn not_stored<T: Writable>(&self, object: &T) {
+        if let Some(sent) = &self.sent {
+            sent.failed(&object.metadata().key());
+        }
+    }
+
     /// Where writes are recorded, if it writes nothing.
     pub fn dry_run(&self) -> Option<&DryRun> {
         self.dry_run.as_ref()
@@ -372,8 +379,8 @@ impl ApiWriter {
             Ok((written, _)) => write.wrote(written.version()),
             Err(error) => write.failed(error),
         }
-        if let (Err(_), Some(sent)) = (&stored, &self.sent) {
-            sent.failed(&object.metadata().key());
+        if stored.is_err() {
+            self.not_stored(object);
         }
         stored
     }

@@ -110,7 +110,9 @@ impl<R: Reconciler> Runtime<R> {
         }
         let Some(delay) = self.reconciler.foreign_write_delay(self, write) else { return };
         // The other kinds of writes do not tell which object was written.
-        if self.has_synced() && matches!(write, ForeignWrite::Applied | ForeignWrite::Deleted) {
+        if self.has_synced()
+            && matches!(write, ForeignWrite::Applied | ForeignWrite::Deleted | ForeignWrite::Undone)
+        {
             for output in outputs {
                 self.recent_foreign_writes.seen(output.metadata().key(), self.clock().now());
             }
@@ -136,6 +138,26 @@ impl<R: Reconciler> Runtime<R> {
             self.report_conflict(key, delay);
         }
         self.add_after(key.clone(), delay, Cause::ForeignWrite);
+    }
+
+    /// Starts a sync later if the server accepted updates of the key and left the objects as they were, with another content. There
+    /// is no event that would start one. Upstream does not notice, so without the backoff nothing is repeated.
+    pub(crate) fn repeat_undone(&self, key: &ObjectKey, unchanged: &[R::Output]) {
+        if unchanged.is_empty() || !self.options.foreign_write_backoff {
+            return;
+        }
+        let outputs = R::Output::of_owner(self.cluster(), key);
+        let is_undone = |cached: &R::Output| {
+            let (name, version) = (&cached.metadata().name, cached.metadata().resource_version);
+            let mut sent = unchanged
+                .iter()
+                .filter(|sent| sent.metadata().name == *name && sent.metadata().resource_version == version);
+            sent.any(|sent| sent.content_hash() != cached.content_hash())
+        };
+        let undone: Vec<&R::Output> = outputs.iter().map(|it| &**it).filter(|it| is_undone(it)).collect();
+        if !undone.is_empty() {
+            self.on_foreign_write(key, ForeignWrite::Undone, &undone);
+        }
     }
 
     fn report_conflict(&self, key: &ObjectKey, delay: Duration) {

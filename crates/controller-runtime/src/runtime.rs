@@ -233,7 +233,7 @@ impl<R: Reconciler> Runtime<R> {
                 }
                 R::Output::writes_without(&R::Output::of_owner(&self.cluster, key), rest, &missing)
             };
-            let Carried { changed_meanwhile, cache_behind, failed } =
+            let Carried { changed_meanwhile, cache_behind, unchanged, failed } =
                 self.writer.carry_out(key, writes, || self.position(&key.namespace), wrote, without).await;
             if failed.is_empty() {
                 progress(Progress::SubPlan(index));
@@ -245,6 +245,7 @@ impl<R: Reconciler> Runtime<R> {
                     outputs.iter().map(|it| &**it).filter(|it| self.reconciler.manages(it)).collect();
                 self.on_foreign_write(key, ForeignWrite::DuringOwnWrite, &managed);
             }
+            self.repeat_undone(key, &unchanged);
             if cache_behind {
                 self.wait_for_deletion(key);
             }

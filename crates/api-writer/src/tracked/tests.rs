@@ -55,7 +55,7 @@ fn slice(name: &str) -> EndpointSlice {
 }
 
 /// Carries writes out of which nothing is safe once a create has failed.
-async fn carry_out(writer: &TrackedWriter, writes: Writes<EndpointSlice>) -> Carried {
+async fn carry_out(writer: &TrackedWriter, writes: Writes<EndpointSlice>) -> Carried<EndpointSlice> {
     writer.carry_out(&owner(), writes, || position(1), |_| (), |_, _| Writes::default()).await
 }
 

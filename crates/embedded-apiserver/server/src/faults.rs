@@ -38,6 +38,9 @@ pub enum Fault {
         /// Whether the request is handled.
         applied: bool,
     },
+    /// An update is accepted and changes nothing, as with an admission webhook that undoes it: the answer is the object as it
+    /// was. An update with another version than the object's is refused as ever.
+    UndoUpdate,
     /// The watch ends, as after a timeout, after this many events.
     CutWatch {
         /// Events, bookmarks not counted.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpoints_controller::ControllerOptions;
 use serde_json::json;
 
@@ -53,4 +54,19 @@ async fn a_pod_that_turns_unready_during_a_fight_is_gone_within_a_second() {
     harness.pass(Duration::from_millis(900)).await;
     assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1"]);
     assert_eq!(harness.writes(), ["update endpoints 200"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_that_a_webhook_undoes_is_repeated_ever_more_slowly_until_it_stays() {
+    let harness = started().await;
+    let undone = harness.server.add_fault(FaultRule::on(Fault::UndoUpdate, "update", "endpoints"));
+    harness.load([pod("c", 3, true)]);
+    harness.pass(Duration::from_secs(3600)).await;
+    let updates = harness.writes().len();
+    assert!((12..=22).contains(&updates), "{updates} updates in an hour");
+    assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()).len(), 2);
+    harness.server.remove_fault(undone);
+    harness.pass(Duration::from_secs(301)).await;
+    assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()).len(), 3);
+    harness.nothing_is_remembered().await;
 }

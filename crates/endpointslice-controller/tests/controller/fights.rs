@@ -1,5 +1,6 @@
 //! Another client that undoes every correction.
 
+use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpointslice_controller::ControllerOptions;
 use serde_json::json;
 
@@ -47,4 +48,19 @@ async fn a_pod_that_turns_unready_during_a_fight_is_gone_within_a_second() {
     let slice = harness.slice("web");
     let ready = slice["endpoints"].as_array().unwrap().iter().filter(|it| it["conditions"]["ready"] == true);
     assert_eq!(ready.map(|it| &it["addresses"][0]).collect::<Vec<_>>(), ["10.1.0.1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_that_a_webhook_undoes_is_repeated_ever_more_slowly_until_it_stays() {
+    let harness = started().await;
+    let undone = harness.server.add_fault(FaultRule::on(Fault::UndoUpdate, "update", "endpointslices"));
+    harness.load([pod("c", 3, true)]);
+    harness.pass(millis(3_600_000)).await;
+    let updates = harness.requests().len();
+    assert!((12..=22).contains(&updates), "{updates} updates in an hour");
+    assert_eq!(harness.endpoints("web").len(), 2);
+    harness.server.remove_fault(undone);
+    harness.pass(millis(301_000)).await;
+    assert_eq!(harness.endpoints("web").len(), 3);
+    harness.nothing_is_remembered().await;
 }

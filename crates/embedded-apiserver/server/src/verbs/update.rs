@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::create::check_namespace;
 use super::{Call, Done, Outcome};
 use crate::answer::Answer;
+use crate::faults::Fault;
 use crate::metadata::{is_empty, set, text, unset};
 use crate::server::{Inner, key_of};
 use crate::store::Stored;
@@ -69,7 +70,12 @@ impl Inner {
             may_create: subresource == Subresource::None && strategy::allow_create_on_update(call.resource),
             uid_is_precondition: true,
         };
-        Ok(call.done(self.update(&update, |_| Ok(object.clone()))?))
+        let undone = call.faults.contains(&Fault::UndoUpdate);
+        let make = |current: Option<&Value>| match current {
+            Some(current) if undone => Ok(preconditions_only(current, &object)),
+            _ => Ok(object.clone()),
+        };
+        Ok(call.done(self.update(&update, make)?))
     }
 
     /// Replaces an object by the result of `make` for its current state.
@@ -153,6 +159,18 @@ impl Inner {
         }
         Ok(outcome.ok().map(|outcome| Done { outcome, created: false, warnings: decided.warnings }))
     }
+}
+
+/// The current object with the uid and the version of an update, which are checked.
+fn preconditions_only(current: &Value, update: &Value) -> Value {
+    let mut object = current.clone();
+    for field in ["uid", "resourceVersion"] {
+        match text(update, field) {
+            "" => unset(&mut object, field),
+            value => set(&mut object, field, value),
+        }
+    }
+    object
 }
 
 fn check_version(update: &Update<'_>, old: &Value, new: &Value) -> Result<(), Status> {

@@ -221,6 +221,24 @@ async fn an_answer_never_arrives() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_update_that_is_undone_changes_nothing_and_is_checked_as_ever() {
+    let (server, raw) = started();
+    let made = raw.post(SERVICES, &service("a")).await.expect(201);
+    let path = format!("{SERVICES}/a");
+    let mut changed = made.clone();
+    changed["metadata"]["labels"] = json!({"x": "y"});
+    let mut late = changed.clone();
+    late["metadata"]["resourceVersion"] = "1".into();
+    let undone = server.add_fault(FaultRule::on(Fault::UndoUpdate, "update", "services"));
+    assert_eq!(raw.put(&path, &changed).await.expect(200), made);
+    raw.put(&path, &late).await.refused(409, "Conflict");
+    server.remove_fault(undone);
+    let updated = raw.put(&path, &changed).await.expect(200);
+    assert_eq!(updated["metadata"]["labels"], json!({"x": "y"}));
+    assert_ne!(updated["metadata"]["resourceVersion"], made["metadata"]["resourceVersion"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refusal_has_the_given_code_reason_details_and_retry_after() {
     let (server, raw) = started();
     let mut status = refusals::webhook_denied("deny.example.com", 429, "TooManyRequests", "slow down");
