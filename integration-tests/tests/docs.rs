@@ -64,6 +64,32 @@ fn every_test_that_parity_names_exists() {
     assert!(sources.len() > 30, "only {} files found: does the parser still match the page?", sources.len());
 }
 
+/// The rows of "Histories of known bugs", and the files.
+#[test]
+fn every_named_history_has_a_row_in_reliability() {
+    let page = read_to_string(root().join("docs/reliability.md")).unwrap();
+    let section = page.split("\n## ").find(|section| section.starts_with("Histories of known bugs")).unwrap();
+    let named = code_spans(section).into_iter().filter(|span| span.ends_with(".txt")).map(str::to_owned);
+    let rows: Vec<String> = named.collect();
+    let files = read_dir(root().join("integration-tests/simulation/tests/histories")).unwrap();
+    let files: BTreeSet<String> =
+        files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    assert!(files.len() > 15, "{files:?}");
+    assert_eq!(rows.iter().cloned().collect::<BTreeSet<_>>(), files);
+    assert_eq!(rows.len(), files.len(), "each history has one row: {rows:?}");
+    for file in &files {
+        let text = read_to_string(root().join("integration-tests/simulation/tests/histories").join(file));
+        let text = text.unwrap();
+        let header: Vec<&str> = text.lines().take_while(|line| line.starts_with('#')).collect();
+        assert!((2..=4).contains(&header.len()), "{file} says in two to four lines what it is about");
+        let row = section.lines().find(|row| row.contains(&format!("`{file}`"))).unwrap();
+        let bug = row.trim_start_matches("| ").split(" |").next().unwrap();
+        if bug.starts_with("kubernetes#") {
+            assert!(header[0].contains(&format!("{bug}:")), "{file} names {bug}");
+        }
+    }
+}
+
 #[test]
 fn every_row_of_parity_names_a_test() {
     let page = parity();

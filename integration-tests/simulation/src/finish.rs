@@ -21,6 +21,12 @@ const QUIET: Duration = Duration::from_secs(300);
 const FORGETTING: Duration = Duration::from_secs(12 * 60);
 const NAMESPACES: [&str; 2] = ["default", "team"];
 
+/// Whether the garbage collector knows whose slice it is. A user may remove the reference when no controller writes the slice any
+/// more: the Service has lost its selector. Then it stays, as upstream.
+fn has_owner(slice: &Value) -> bool {
+    slice["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty())
+}
+
 type Checked = Result<(), (&'static str, String)>;
 
 fn name_of(object: &Value) -> String {
@@ -188,8 +194,10 @@ impl Cluster {
         let slices = self.server.count("endpointslices");
         if slices > 0 {
             let left: Vec<Value> = self.server.list("endpointslices");
-            let left: Vec<&Value> =
-                left.iter().filter(|it| matches!(managed_by(it), FROM_PODS | MIRRORED)).collect();
+            let left: Vec<&Value> = left
+                .iter()
+                .filter(|it| matches!(managed_by(it), FROM_PODS | MIRRORED) && has_owner(it))
+                .collect();
             if !left.is_empty() {
                 return Err(("no slice is left of deleted Services", format!("{left:#?}")));
             }

@@ -16,7 +16,9 @@ pub(crate) fn ports(ports: u8) -> Value {
     match ports {
         0 => json!([{"name": "web", "port": 80, "targetPort": "web"}, {"name": "raw", "port": 81}]),
         1 => json!([{"name": "web", "port": 80, "targetPort": 8080}]),
-        _ => json!([{"name": "raw", "port": 81, "protocol": "UDP"}]),
+        2 => json!([{"name": "raw", "port": 81, "protocol": "UDP"}]),
+        // Only headless Services may have none.
+        _ => json!([]),
     }
 }
 

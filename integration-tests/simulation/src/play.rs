@@ -138,6 +138,7 @@ impl Run<'_> {
         let most = handles.iter().map(checks::most_kept).max().unwrap_or_default();
         let mut watcher = self.watcher.lock();
         watcher.check_idle(&handles);
+        watcher.check_published();
         watcher.check_kept(most);
     }
 

@@ -21,6 +21,8 @@ pub struct Statistics {
     pub disappearances_checked: usize,
     /// How often a manager was idle and the slices were checked for duplicates.
     pub idle_checks: usize,
+    /// How often the slices of a Service were compared with its pods after a quiet time.
+    pub services_checked: usize,
     /// The most keys that a controller kept something for.
     pub most_kept: usize,
     /// The most requests in an hour without changes and faults, and in any hour.
@@ -47,6 +49,7 @@ impl Statistics {
         self.refused += other.refused;
         self.disappearances_checked += other.disappearances_checked;
         self.idle_checks += other.idle_checks;
+        self.services_checked += other.services_checked;
         self.most_kept = self.most_kept.max(other.most_kept);
         for (most, other) in self.most_requests.iter_mut().zip(other.most_requests) {
             *most = (*most).max(other);

@@ -100,6 +100,21 @@ impl<'a> Fields<'a> {
         let value = self.values.get(field).and_then(|text| T::read(text));
         value.ok_or_else(|| TextError::Field { field, text: self.text.to_owned() })
     }
+
+    /// As [`Self::get`], with a value for a text without the field.
+    pub(crate) fn get_or<T: Field>(&self, field: &'static str, default: T) -> Result<T, TextError> {
+        if self.values.contains_key(field) { self.get(field) } else { Ok(default) }
+    }
+}
+
+/// Reads a field, which may be missing if it has a default.
+macro_rules! read_field {
+    ($fields:ident, $field:ident) => {
+        $fields.get(stringify!($field))?
+    };
+    ($fields:ident, $field:ident, $default:expr) => {
+        $fields.get_or(stringify!($field), $default)?
+    };
 }
 
 /// An enum whose variants are written as a word and fields.
@@ -181,9 +196,11 @@ macro_rules! word_enum {
     };
 }
 
-/// A struct that is written as a word and fields.
+/// A struct that is written as a word and fields. A text may lack the fields that have a default.
 macro_rules! text_struct {
-    ($(#[$meta:meta])* $word:literal pub struct $name:ident { $( $(#[$field_meta:meta])* $field:ident : $type:ty ),* $(,)? }) => {
+    ($(#[$meta:meta])* $word:literal pub struct $name:ident {
+        $( $(#[$field_meta:meta])* $field:ident : $type:ty $(= $default:expr)? ),* $(,)?
+    }) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq)]
         pub struct $name { $( $(#[$field_meta])* pub $field: $type ),* }
@@ -204,13 +221,13 @@ macro_rules! text_struct {
                 if word != $word {
                     return Err($crate::text::TextError::Unknown(word.to_owned()));
                 }
-                Ok(Self { $( $field: fields.get(stringify!($field))? ),* })
+                Ok(Self { $( $field: $crate::text::read_field!(fields, $field $(, $default)?) ),* })
             }
         }
     };
 }
 
-pub(crate) use {text_enum, text_struct, word_enum};
+pub(crate) use {read_field, text_enum, text_struct, word_enum};
 
 #[cfg(test)]
 mod tests {

@@ -15,5 +15,6 @@ fn all_rules_hold_in_the_histories_of_300_seeds() {
     assert_eq!(run.statistics.missing(), [""; 0], "these had no effect: {:#?}", run.statistics);
     assert!(run.statistics.disappearances_checked > 1000, "{:#?}", run.statistics);
     assert!(run.statistics.idle_checks > 1000, "{:#?}", run.statistics);
+    assert!(run.statistics.services_checked > 1000, "{:#?}", run.statistics);
     assert!(run.statistics.compared > 1000, "{:#?}", run.statistics);
 }

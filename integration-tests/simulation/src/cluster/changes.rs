@@ -187,8 +187,19 @@ impl Cluster {
                     pod["status"]["conditions"][0]["status"] = "False".into();
                 });
             }
+            Change::EvictPod { pod } => self.edit_pod(pod, |pod| pod["status"]["phase"] = "Failed".into()),
             Change::DeletePod { pod } => {
                 Self::delete(&self.server, &format!("{}/p{pod}", collection("pods", namespace(pod)))).await;
+            }
+            Change::ShareAddresses { pod, with } => {
+                let Some(other) = self.server.get("pods", namespace(with), &format!("p{with}")) else {
+                    return;
+                };
+                self.edit_pod(pod, |pod| {
+                    for field in ["podIP", "podIPs"] {
+                        pod["status"][field] = other["status"][field].clone();
+                    }
+                });
             }
             Change::Scale { app, pods } => self.scale(app, pods).await,
             Change::Ready { app, pods, ready } => {
@@ -205,6 +216,9 @@ impl Cluster {
                 for pod in self.server.list("pods").iter().filter(|pod| text(pod, "/spec/nodeName") == name) {
                     Self::delete(&self.server, &path_of("pods", pod)).await;
                 }
+            }
+            Change::RemoveNode { node } => {
+                Self::delete(&self.server, &format!("/api/v1/nodes/n{node}")).await;
             }
             Change::Endpoints { service, addresses, families } => {
                 let endpoints = objects::endpoints(service, &addresses, families);
@@ -226,6 +240,9 @@ impl Cluster {
             Change::DeleteSlice { nth } => self.with_slice(nth, None).await,
             Change::EmptySlice { nth } => self.with_slice(nth, Some(json!({"endpoints": []}))).await,
             Change::LabelSlice { nth } => self.with_slice(nth, Some(labels(json!({"x": "y"})))).await,
+            Change::DisownSlice { nth } => {
+                self.with_slice(nth, Some(json!({"metadata": {"ownerReferences": null}}))).await;
+            }
             Change::TakeSlice { nth } => {
                 let label = labels(json!({"endpointslice.kubernetes.io/managed-by": "another-controller"}));
                 self.with_slice(nth, Some(label)).await;

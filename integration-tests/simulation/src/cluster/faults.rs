@@ -145,6 +145,9 @@ impl Cluster {
                 server.compact();
                 server.break_watches(|request| all.matches(request));
             }
+            Fault::UpdatesUndone { kind, by } => {
+                rules.on(ServerFault::UndoUpdate, Selection { verb: Some(Verb::Update), kind, by });
+            }
             Fault::ForeignWriter { service, milliseconds } => {
                 let pause = Duration::from_millis(u64::from(milliseconds).max(1));
                 let task = tokio::spawn(fight(server.clone(), service, pause, Arc::clone(&rules.hits)));

@@ -9,6 +9,7 @@ mod managers;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 
 use http::Request;
 use http_body_util::{BodyExt, Full};
@@ -64,6 +65,7 @@ impl Cluster {
             .seed(setup.seed)
             .start_time(START.parse().unwrap_or_default())
             .bookmark_interval(setup.bookmark_interval())
+            .gc_delay(Duration::from_millis(setup.collected_after.into()))
             .request_log_bytes(0)
             .load([team])
             .load(objects)

@@ -24,13 +24,19 @@ text_enum! {
         "flap" Flap { pod: u8 }
         "relabel-pod" RelabelPod { pod: u8, app: u8 }
         "finish-pod" FinishPod { pod: u8, failed: bool }
+        /// Ends a pod as a kubelet does that shuts down: its phase is `Failed`, and its condition `Ready` stays as it was.
+        "evict-pod" EvictPod { pod: u8 }
         "delete-pod" DeletePod { pod: u8 }
+        /// Gives a pod the addresses of another one.
+        "share-addresses" ShareAddresses { pod: u8, with: u8 }
         /// Makes pods, or deletes them, until the app has this many.
         "scale" Scale { app: u8, pods: u16 }
         /// Makes pods of a scaled app ready or unready, from the first one.
         "ready" Ready { app: u8, pods: u16, ready: bool }
         "node" Node { node: u8, zone: u8 }
         "delete-node" DeleteNode { node: u8 }
+        /// Deletes a node whose pods stay.
+        "remove-node" RemoveNode { node: u8 }
         "endpoints" Endpoints { service: u8, addresses: Vec<u8>, families: u8 }
         "skip-mirror" SkipMirror { service: u8, skip: bool }
         "delete-endpoints" DeleteEndpoints { service: u8 }
@@ -38,6 +44,8 @@ text_enum! {
         "delete-slice" DeleteSlice { nth: u8 }
         "empty-slice" EmptySlice { nth: u8 }
         "label-slice" LabelSlice { nth: u8 }
+        /// Removes the owner references of a slice.
+        "disown-slice" DisownSlice { nth: u8 }
         /// Moves a slice to another manager by its label.
         "take-slice" TakeSlice { nth: u8 }
         /// Creates a slice of a Service that another controller manages.
@@ -57,6 +65,7 @@ impl Change {
                 | Self::DeleteSlice { .. }
                 | Self::EmptySlice { .. }
                 | Self::LabelSlice { .. }
+                | Self::DisownSlice { .. }
                 | Self::TakeSlice { .. }
         )
     }

@@ -72,6 +72,8 @@ text_enum! {
         "older-lists" OlderLists { by: Option<Manager>, versions: u32 }
         /// Streaming lists are not supported, and the second page of a list is refused.
         "continue-refused" ContinueRefused { by: Option<Manager>, status: u16 }
+        /// Updates are answered with the object as it was: an admission webhook undoes them.
+        "updates-undone" UpdatesUndone { kind: Option<Kind>, by: Option<Manager> }
         /// Another controller empties the slices of a Service as often as they are filled.
         "foreign-writer" ForeignWriter { service: u8, milliseconds: u32 }
     }

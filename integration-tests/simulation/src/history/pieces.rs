@@ -102,7 +102,7 @@ impl Pieces {
             9 => Change::PublishUnready { service, unready: flag },
             10 => Change::Distribute { service, close: flag },
             11 | 12 => Change::ConvertFamilies { service, dual: flag },
-            13 => Change::ServicePorts { service, ports: small },
+            13 => Change::ServicePorts { service, ports: nth % 4 },
             14 | 15 => Change::DeleteService { service },
             16 | 17 => Change::ReplaceService { service, app: self.app(), families: small },
             18..=29 => Change::Pod {
@@ -113,11 +113,14 @@ impl Pieces {
                 life: self.random.below(2) as u8,
                 terminating: self.random.chance(10),
             },
-            30 | 31 => Change::Flap { pod },
+            30 => Change::Flap { pod },
+            31 => Change::ShareAddresses { pod, with: nth % self.pods },
             32 | 33 => Change::RelabelPod { pod, app: self.random.below(2) as u8 },
+            34 if small == 0 => Change::EvictPod { pod },
             34 => Change::FinishPod { pod, failed: flag },
             35..=38 => Change::DeletePod { pod },
             39 | 40 => Change::Node { node, zone: small },
+            41 if flag => Change::RemoveNode { node },
             41 => Change::DeleteNode { node },
             42..=45 => {
                 let number = self.random.below(4);
@@ -129,6 +132,7 @@ impl Pieces {
             49 => Change::EditEndpoints { service },
             50..=52 => Change::DeleteSlice { nth },
             53 | 54 => Change::EmptySlice { nth },
+            55 if flag => Change::DisownSlice { nth },
             55 => Change::LabelSlice { nth },
             56 => Change::TakeSlice { nth },
             57 => Change::ForeignSlice { service, number: small },
@@ -189,6 +193,7 @@ impl Pieces {
             26 => Fault::WatchesBreak { kind, by, after: self.random.below(4) as u8 },
             27 => Fault::WatchesEnd { kind, by, after: self.random.below(4) as u8 },
             28 | 29 => Fault::WatchesExpire { kind: kind_or_all, by },
+            30 if flag => Fault::UpdatesUndone { kind: output, by },
             30 => Fault::OlderLists { by, versions: self.random.between(1, 20) as u32 },
             _ => Fault::ContinueRefused { by, status: self.random.pick(&[400, 410, 500]) },
         }

@@ -104,6 +104,9 @@ fn setup(profile: Profile, seed: u64, random: &mut Random) -> Setup {
         resync: long && random.chance(25),
         compaction: random.chance(50),
         latency: if long { 0 } else { random.pick(&[0, 3, 20]) },
+        without: Vec::new(),
+        collected_after: 100,
+        most_refused: None,
     }
 }
 

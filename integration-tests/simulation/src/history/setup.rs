@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube_endpoint_manager_core::{Gate, Gates, LeaderElectionSettings, ReflectorOptions, Settings};
 
 use super::Profile;
-use crate::text::text_struct;
+use crate::text::{Field, text_struct};
 
 text_struct! {
     /// The settings of a run. The seed is that of the server, of the managers and of the network.
@@ -36,6 +36,22 @@ text_struct! {
         compaction: bool,
         /// The longest delay of a request, and of its answer, in milliseconds.
         latency: u8,
+        /// The features that are off, besides `SliceCompaction`.
+        without: Vec<Gate> = Vec::new(),
+        /// How long the garbage collector waits before it deletes what a deleted object owned, in milliseconds.
+        collected_after: u32 = 100,
+        /// The most writes of outputs that the server may refuse; none: any number.
+        most_refused: Option<u16> = None,
+    }
+}
+
+impl Field for Gate {
+    fn write(&self) -> String {
+        self.name().to_owned()
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        Self::all().find(|gate| gate.name() == text)
     }
 }
 
@@ -60,7 +76,8 @@ impl Setup {
     pub fn settings(&self, identity: Option<String>) -> Settings {
         let mut settings = Settings::default();
         let batch = Duration::from_millis(self.batch.into());
-        settings.gates = Gates::default().with(Gate::SliceCompaction, self.compaction);
+        let gates = Gates::default().with(Gate::SliceCompaction, self.compaction);
+        settings.gates = self.without.iter().fold(gates, |gates, gate| gates.with(*gate, false));
         settings.qps = if self.qps == 0 { -1.0 } else { self.qps.into() };
         settings.watch_list_client = self.streaming;
         settings.reflectors = self.reflectors();
@@ -93,5 +110,29 @@ impl Setup {
             .watch_timeout(default.watch_timeout * slowness)
             .idle_timeout(default.idle_timeout * slowness)
             .silence(default.silence * slowness)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::TextError;
+
+    #[test]
+    fn the_last_fields_may_be_missing() {
+        let text = "setup seed=1 profile=churn lease=none slice_limit=5 workers=5 batch=0 qps=0 slowness=2 streaming=true \
+                    page=500 resync=false compaction=true latency=0";
+        let short: Setup = text.parse().unwrap();
+        assert_eq!((short.without.len(), short.collected_after, short.most_refused), (0, 100, None));
+        assert_eq!(short.to_string().parse::<Setup>().unwrap(), short);
+        let long: Setup =
+            format!("{text} without=EndpointsRepair,SlowRetries most_refused=0").parse().unwrap();
+        assert_eq!(long.without, [Gate::EndpointsRepair, Gate::SlowRetries]);
+        assert!(
+            !long.settings(None).gates.is_on(Gate::SlowRetries)
+                && short.settings(None).gates.is_on(Gate::SlowRetries)
+        );
+        let error = format!("{text} without=Speed").parse::<Setup>().unwrap_err();
+        assert!(matches!(error, TextError::Field { field: "without", .. }), "{error}");
     }
 }

@@ -18,7 +18,7 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::history::{Change, Fault, Manager, Setup, Step, sender};
+use crate::history::{Action, Change, Fault, Manager, Setup, Step, sender};
 use crate::statistics::Statistics;
 use positions::{Positions, Recorder};
 use rates::Rates;
@@ -71,6 +71,11 @@ struct PendingChange {
 pub(crate) struct Watcher {
     began: Instant,
     slice_limit: usize,
+    most_refused: usize,
+    /// How long after the last trouble the slices are right.
+    recovery: Duration,
+    /// When a fault last ended, or something happened to a process or to the storage.
+    troubled: Duration,
     pub(crate) statistics: Statistics,
     pub(crate) transcript: Transcript,
     violation: Option<Violation>,
@@ -104,6 +109,9 @@ impl SharedWatcher {
         Self(Arc::new(Mutex::new(Watcher {
             began: Instant::now(),
             slice_limit: setup.slice_limit.into(),
+            recovery: setup.recovery(),
+            troubled: Duration::ZERO,
+            most_refused: setup.most_refused.map_or(usize::MAX, usize::from),
             statistics: Statistics::default(),
             transcript: Transcript::new(is_transcript_wanted),
             violation: None,
@@ -154,6 +162,9 @@ impl Watcher {
     pub(crate) fn step(&mut self, step: &Step) {
         self.rates.change();
         let at = self.now();
+        if !matches!(step.action, Action::Change(_)) {
+            self.troubled = at;
+        }
         self.transcript.add(at, LineKind::Step, || step.action.to_string());
     }
 
@@ -173,6 +184,7 @@ impl Watcher {
         self.active -= 1;
         self.rates.change();
         let at = self.now();
+        self.troubled = at;
         if refuses(fault) {
             self.refusing -= 1;
             self.refused_until = Some(at + LONGEST_DELAY);
@@ -182,7 +194,8 @@ impl Watcher {
 
     /// Records that the writes of two processes may overlap now, or that the server was set back.
     pub(crate) fn disturb(&mut self) {
-        self.disturbed = Some(self.now());
+        self.troubled = self.now();
+        self.disturbed = Some(self.troubled);
     }
 
     /// Registers a process that has been started.
@@ -196,6 +209,7 @@ impl Watcher {
         }));
         self.positions.insert(manager, positions);
         self.rates.change();
+        self.troubled = self.now();
         *self.statistics.processes.entry("started").or_default() += 1;
         let at = self.now();
         self.transcript.add(at, LineKind::Process, || format!("{name} starts"));
@@ -275,6 +289,10 @@ impl Watcher {
         if request.is_write() && matches!(request.plural(), "endpoints" | "endpointslices") {
             *self.statistics.writes.entry(request.verb).or_default() += 1;
             self.statistics.refused += usize::from(logged.status >= 400);
+            if self.statistics.refused > self.most_refused {
+                let detail = format!("{} was answered with {}", request.verb, logged.status);
+                self.fails("no more writes are refused than the setup allows", &request.path, detail);
+            }
             // The name of a slice begins with that of its Service.
             let owner = request.name.split('-').next().unwrap_or_default();
             let service = format!("{}/{owner}", request.namespace);
@@ -350,6 +368,31 @@ impl Watcher {
             self.statistics.idle_checks += 1;
             if let Some(duplicate) = self.world.duplicates().into_iter().next() {
                 self.fails("after a sync, an endpoint is in one slice of a group", "", duplicate);
+            }
+        }
+    }
+
+    /// Checks what must hold once there has been no trouble for some time.
+    pub(crate) fn check_published(&mut self) {
+        self.settle_pending(None);
+        let at = self.now();
+        let Some(until) = at.checked_sub(self.recovery) else { return };
+        if self.active > 0 || self.troubled > until {
+            return;
+        }
+        for service in self.world.services.keys() {
+            if self.edited.get(service).is_some_and(|edited| *edited > until) {
+                continue;
+            }
+            self.statistics.services_checked += 1;
+            if let Some(found) = self.world.wrongly_published(service, until).into_iter().next() {
+                let service = service.clone();
+                self.fails(
+                    "after a quiet time, ready pods are published and ended ones are not",
+                    &service,
+                    found,
+                );
+                return;
             }
         }
     }

@@ -39,6 +39,7 @@ pub(crate) struct Pod {
     pub(crate) app: String,
     /// Ready, not terminating and not finished.
     pub(crate) is_ready: bool,
+    pub(crate) is_finished: bool,
     pub(crate) node: String,
     pub(crate) addresses: Vec<String>,
 }
@@ -84,6 +85,7 @@ impl Pod {
             uid: text(pod, "/metadata/uid").to_owned(),
             app: text(pod, "/metadata/labels/app").to_owned(),
             is_ready: ready && !finished && pod["metadata"]["deletionTimestamp"].is_null(),
+            is_finished: finished,
             node: text(pod, "/spec/nodeName").to_owned(),
             addresses: addresses.map(|it| text(it, "/ip").to_owned()).collect(),
         }
@@ -187,6 +189,39 @@ impl World {
         keys.filter_map(|key| self.slices.get(key))
     }
 
+    /// What the slices of a Service lack or should not have, if the inputs have been as they are since `until`: pods that are ready
+    /// on a known node and not published, and pods that have ended and are published.
+    pub(crate) fn wrongly_published(&self, key: &str, until: Duration) -> Vec<String> {
+        let Some((service, since)) = self.services.get(key) else { return Vec::new() };
+        let (Some(app), Some((namespace, _))) = (&service.app, key.split_once('/')) else {
+            return Vec::new();
+        };
+        if service.is_deleting || since.at > until {
+            return Vec::new();
+        }
+        let slices: Vec<&Slice> = self.slices_of(key).filter(|slice| slice.managed_by == FROM_PODS).collect();
+        let prefix = format!("{namespace}/");
+        let pods = self.pods.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix));
+        let mut found = Vec::new();
+        for (name, (pod, _)) in pods.filter(|(_, (pod, since))| pod.app == *app && since.at <= until) {
+            let is_known = self.nodes.get(&pod.node).is_some_and(|since| since.at <= until);
+            let publishes = |family: &str, ready_only: bool| {
+                let of_family = slices.iter().filter(|slice| slice.family == family);
+                let mut endpoints = of_family.flat_map(|slice| &slice.endpoints);
+                endpoints.any(|it| it.uid == pod.uid && (it.is_ready || !ready_only))
+            };
+            for family in service.families.as_array().into_iter().flatten().filter_map(Value::as_str) {
+                if pod.is_ready && is_known && !publishes(family, true) {
+                    found.push(format!("{name} is ready and in no {family} slice of {key}"));
+                }
+                if pod.is_finished && publishes(family, false) {
+                    found.push(format!("{name} has ended and is in a slice of {key}"));
+                }
+            }
+        }
+        found
+    }
+
     /// The endpoints that occur twice among the slices of a group that a controller of ours manages.
     pub(crate) fn duplicates(&self) -> Vec<String> {
         let mut seen = BTreeMap::new();
@@ -240,6 +275,39 @@ mod tests {
         check(&[slice("a", FROM_PODS, 1, &["10.0.0.1"]), slice("b", FROM_PODS, 1, &["10.0.0.1"])], &found);
         check(&[slice("a", FROM_PODS, 1, &["10.0.0.1"]), slice("b", FROM_PODS, 2, &["10.0.0.1"])], &found);
         check(&[slice("a", MIRRORED, 1, &["10.0.0.1"]), slice("b", MIRRORED, 1, &["10.0.0.1"])], &found);
+    }
+
+    #[test]
+    fn slices_without_a_ready_pod_or_with_one_that_has_ended_are_found() {
+        let at = Duration::from_secs(10);
+        let check = |pod: Value, is_published: bool, until: u64, want: &[&str]| {
+            let mut world = World::default();
+            let since = Since { version: 1, at };
+            let service = json!({"spec": {"selector": {"app": "a0"}, "ipFamilies": ["IPv4"]}});
+            world.apply("services", "default/s0", Some(&service), since);
+            world.apply("nodes", "n0", Some(&Value::Null), since);
+            world.apply("pods", "default/p", Some(&pod), since);
+            let (key, mut made) = slice("a", FROM_PODS, 1, &["10.0.0.1"]);
+            made["endpoints"][0]["targetRef"] = json!({"name": "p", "namespace": "default", "uid": "u"});
+            if is_published {
+                world.apply("endpointslices", &key, Some(&made), since);
+            }
+            assert_eq!(world.wrongly_published("default/s0", Duration::from_secs(until)), want, "{pod}");
+        };
+        let pod = |app: &str, node: &str, phase: &str| {
+            json!({
+                "metadata": {"uid": "u", "labels": {"app": app}}, "spec": {"nodeName": node},
+                "status": {"phase": phase, "conditions": [{"type": "Ready", "status": "True"}]},
+            })
+        };
+        let missing = "default/p is ready and in no IPv4 slice of default/s0";
+        check(pod("a0", "n0", "Running"), false, 10, &[missing]);
+        check(pod("a0", "n0", "Running"), false, 9, &[]);
+        check(pod("a0", "n0", "Running"), true, 10, &[]);
+        check(pod("a1", "n0", "Running"), false, 10, &[]);
+        check(pod("a0", "n1", "Running"), false, 10, &[]);
+        check(pod("a0", "n0", "Failed"), true, 10, &["default/p has ended and is in a slice of default/s0"]);
+        check(pod("a0", "n0", "Failed"), false, 10, &[]);
     }
 
     #[test]
