@@ -1,5 +1,7 @@
 //! Status errors as a kube-apiserver returns them: code, reason, message, details and causes.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use crate::resource::Resource;
@@ -119,13 +121,9 @@ impl Status {
     /// 422 Invalid, with a cause for each field. As upstream's, the message lists each text once.
     pub fn invalid_object(group: &str, kind: &str, name: &str, errors: Errors) -> Self {
         let causes = errors.into_causes();
-        let mut each: Vec<String> = Vec::with_capacity(causes.len());
-        for cause in &causes {
-            let text = format!("{}: {}", cause.field, cause.message);
-            if !each.contains(&text) {
-                each.push(text);
-            }
-        }
+        let mut known = BTreeSet::new();
+        let texts = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message));
+        let each: Vec<String> = texts.filter(|text| known.insert(text.clone())).collect();
         let listed = match each.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),

@@ -21,6 +21,8 @@ pub(crate) mod service;
 mod service_ips;
 pub(crate) mod service_util;
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::resource::Resource;
@@ -246,15 +248,14 @@ fn validate_finalizer_names(resource: &Resource, object: &Value, errors: &mut Er
 pub fn drop_duplicate_owners(object: &mut Value) -> Vec<String> {
     let mut duplicates = Vec::new();
     if let Some(owners) = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {
-        let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
-        for owner in owners.drain(..) {
-            if kept.contains(&owner) {
+        let mut known = BTreeSet::new();
+        owners.retain(|owner| {
+            let is_new = known.insert(owner.to_string());
+            if !is_new {
                 duplicates.push(owner.text("uid").to_owned());
-            } else {
-                kept.push(owner);
             }
-        }
-        *owners = kept;
+            is_new
+        });
     }
     duplicates
 }
@@ -263,7 +264,7 @@ pub fn drop_duplicate_owners(object: &mut Value) -> Vec<String> {
 pub fn increment_generation_for_deletion(object: &mut Value) {
     let generation = object["metadata"].int("generation");
     if generation > 0 {
-        object["metadata"].set("generation", generation + 1);
+        object["metadata"].set("generation", generation.wrapping_add(1));
     }
 }
 

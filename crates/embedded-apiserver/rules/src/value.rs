@@ -124,6 +124,19 @@ pub(crate) fn spec(object: &Value) -> &Value {
     &object["spec"]
 }
 
+/// The deepest nesting of arrays and objects in an object: the deepest that `serde_json` parses, so what is stored can be
+/// read.
+pub(crate) const MAX_DEPTH: usize = 127;
+
+/// How deeply arrays and objects nest in a value, which is one of them or a scalar (0).
+pub(crate) fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or_default(),
+        _ => 0,
+    }
+}
+
 /// Go's name of the type of a JSON value.
 pub fn json_type(value: &Value) -> &'static str {
     match value {

@@ -4,6 +4,8 @@
 
 use serde_json::Value;
 
+use crate::value::{MAX_DEPTH, depth};
+
 /// The maximum size in bytes of all values that one patch copies, as upstream's `JSONPatchMaxCopyBytes`.
 const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
@@ -79,7 +81,15 @@ fn get<'a>(document: &'a mut Value, path: &str) -> Applied<Option<&'a Value>> {
     }
 }
 
+/// Fails if `value` would nest too deeply at `path`. A short patch can move or copy values into one another ten thousand
+/// times, and the stack that clones or drops the result is finite.
+fn check_depth(path: &str, value: &Value) -> Applied {
+    let parents = path.bytes().filter(|byte| *byte == b'/').count();
+    if parents + depth(value) > MAX_DEPTH { Err(NotApplicable) } else { Ok(()) }
+}
+
 fn add(document: &mut Value, path: &str, value: Value) -> Applied {
+    check_depth(path, &value)?;
     match parent(document, path)? {
         (Value::Object(fields), key) => {
             fields.insert(key, value);
@@ -100,6 +110,7 @@ fn remove(document: &mut Value, path: &str) -> Applied<Value> {
 }
 
 fn replace(document: &mut Value, path: &str, value: Value) -> Applied {
+    check_depth(path, &value)?;
     if path.is_empty() {
         if !value.is_object() && !value.is_array() {
             return Err(NotApplicable);
@@ -217,6 +228,32 @@ mod tests {
         ] {
             check(operation, None);
         }
+    }
+
+    #[test]
+    fn what_a_patch_nests_is_bounded() {
+        // Each pair of operations wraps the value in two more objects.
+        let wrapped = |times: usize| {
+            let mut document = json!({"x": 1});
+            let wrap = [
+                json!({"op": "add", "path": "/y", "value": {}}),
+                json!({"op": "move", "from": "/x", "path": "/y/a"}),
+                json!({"op": "add", "path": "/x", "value": {}}),
+                json!({"op": "move", "from": "/y", "path": "/x/a"}),
+            ];
+            apply(&mut document, &vec![wrap; times].concat()).map(|()| depth(&document))
+        };
+        assert_eq!(wrapped(63), Ok(MAX_DEPTH));
+        assert_eq!(wrapped(64), Err(NotApplicable));
+        assert_eq!(wrapped(2_500), Err(NotApplicable));
+        // Each copy puts a value into its own innermost object, which doubles its depth.
+        let mut document = json!({"x": {"a": {}}});
+        let double = |times: u32| {
+            let path = format!("/x{}", "/a".repeat(1 << times));
+            json!({"op": "copy", "from": "/x", "path": path})
+        };
+        let operations: Vec<Value> = (0..17).map(double).collect();
+        assert_eq!(apply(&mut document, &operations), Err(NotApplicable));
     }
 
     #[test]

@@ -60,8 +60,8 @@ pub(super) fn arrange(merged: Vec<Value>, order: &[Value], server: &[Value], mer
     let place = |list: &[Value], element: &Value| position(list, element, merge_key);
     let (mut ordered, mut others): (Vec<Value>, Vec<Value>) =
         merged.into_iter().partition(|element| place(order, element).is_some());
-    ordered.sort_by_key(|element| place(order, element));
-    others.sort_by_key(|element| place(server, element).unwrap_or(usize::MAX));
+    ordered.sort_by_cached_key(|element| place(order, element));
+    others.sort_by_cached_key(|element| place(server, element).unwrap_or(usize::MAX));
     let mut arranged = Vec::with_capacity(ordered.len() + others.len());
     let mut others = others.into_iter().peekable();
     for element in ordered {

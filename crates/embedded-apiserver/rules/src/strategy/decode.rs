@@ -8,8 +8,7 @@ use crate::resource::Resource;
 use crate::schema::{Field, GoType, Presence, Shape};
 use crate::status::Status;
 use crate::times;
-use crate::value::Fields;
-use crate::value::json_type;
+use crate::value::{Fields, MAX_DEPTH, depth, json_type};
 
 use super::{WithWarnings, cannot_be_handled};
 
@@ -134,6 +133,10 @@ impl Walk {
 
     fn value(&mut self, shape: &'static Shape, value: Value) -> Walked {
         match (shape, value) {
+            // Of JSON bodies the parser refuses these; patches and protobuf can still make them.
+            (Shape::Any, value) if self.path.len() + depth(&value) > MAX_DEPTH => {
+                Err("json: exceeded max depth".to_owned())
+            }
             (Shape::Any, value)
             | (Shape::Text(_) | Shape::IntOrString, value @ Value::String(_))
             | (Shape::Bool, value @ Value::Bool(_)) => Ok(value),

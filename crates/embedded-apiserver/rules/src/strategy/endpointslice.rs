@@ -46,7 +46,7 @@ impl Strategy for EndpointSliceStrategy {
         let labels = |object: &Value| object["metadata"].get("labels").unwrap_or(&empty).clone();
         let changed = ["addressType", "endpoints", "ports"].iter().any(|f| !same(&old[*f], &new[*f]));
         if changed || labels(old) != labels(new) {
-            let generation = old["metadata"].int("generation") + 1;
+            let generation = old["metadata"].int("generation").wrapping_add(1);
             new.child("metadata").set("generation", generation);
         }
         drop_topology(Some(old), new);

@@ -29,7 +29,7 @@ impl Strategy for PodStrategy {
     fn prepare_for_update(&self, new: &mut Value, old: &Value) {
         new.copy("status", old);
         if spec(old) != spec(new) {
-            let generation = old["metadata"].int("generation") + 1;
+            let generation = old["metadata"].int("generation").wrapping_add(1);
             new.child("metadata").set("generation", generation);
         }
     }

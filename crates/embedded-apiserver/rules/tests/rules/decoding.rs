@@ -61,6 +61,18 @@ fn wrong_types() {
     }
 }
 
+/// Protobuf bodies have `fieldsV1` as JSON text, which is parsed by itself; what is stored is parsed as a whole.
+#[test]
+fn any_value_nests_as_deeply_as_a_body_may() {
+    let nested = |depth: usize| {
+        let value = (0..depth).fold(json!(0), |value, _| json!([value]));
+        json!({"metadata": {"name": "a", "managedFields": [{"fieldsV1": value}]}})
+    };
+    let object = decode(resource("Endpoints"), nested(123)).unwrap().object;
+    assert_eq!(serde_json::from_str::<Value>(&object.to_string()).unwrap(), object);
+    assert!(message("Endpoints", nested(124)).ends_with("json: exceeded max depth"));
+}
+
 #[test]
 fn other_kinds_and_versions() {
     assert_eq!(
