@@ -7,6 +7,11 @@ use kube_endpoint_watch_channel as watch;
 pub(crate) struct Closing(pub(crate) watch::Receiver<bool>);
 
 impl Closing {
+    /// Whether the listener shuts down.
+    pub(crate) fn has_begun(&self) -> bool {
+        *self.0.borrow()
+    }
+
     /// Returns when the listener shuts down or is dropped.
     pub(crate) async fn wait(&mut self) {
         let _ = self.0.wait_for(|closing| *closing).await;

@@ -145,7 +145,11 @@ impl Inner {
         while let Some((resource, stored)) = self.at(dependent) {
             let mut object = stored.value();
             let mut references = list(&object, "ownerReferences");
+            let before = references.len();
             references.retain(|reference| uid_of(reference) != owner);
+            if references.len() == before {
+                return;
+            }
             set_list(&mut object, "ownerReferences", references);
             if self.commit(resource, &dependent.1, Some(stored.version), &object).is_ok() {
                 return;
@@ -175,5 +179,29 @@ impl Inner {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_endpoint_apiserver_rules::resource::PODS;
+    use serde_json::json;
+
+    use crate::EmbeddedApiServer;
+    use crate::store::Store;
+
+    #[test]
+    fn a_reference_that_is_gone_is_not_removed_again() {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p",
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Service", "name": "web", "uid": "owner"}]}});
+        let server = EmbeddedApiServer::builder().without_garbage_collector().load([pod]).build().unwrap();
+        let place = (Store::table_of(&PODS), "default/p".into());
+        let version = server.resource_version();
+        server.inner.forget_owner(&place, "other");
+        assert_eq!(server.resource_version(), version);
+        server.inner.forget_owner(&place, "owner");
+        assert_eq!(server.resource_version(), version + 1);
+        server.inner.forget_owner(&place, "owner");
+        assert_eq!(server.resource_version(), version + 1);
     }
 }

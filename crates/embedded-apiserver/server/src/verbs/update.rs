@@ -133,7 +133,11 @@ impl Inner {
         let mut decided = strategy::before_update(resource, &old, new, update.subresource)?;
         let mut addresses = (*resource == resource::SERVICES).then(|| self.cluster_ips.lock());
         if let Some(addresses) = &mut addresses {
-            addresses.allocate(Some(&old), &mut decided.object)?;
+            if update.dry_run {
+                addresses.clone().allocate(Some(&old), &mut decided.object)?;
+            } else {
+                addresses.allocate(Some(&old), &mut decided.object)?;
+            }
         }
         let outcome = if decided.object == old {
             Ok(Outcome::Shown(old.clone()))
@@ -148,7 +152,7 @@ impl Inner {
             stored.map(Outcome::Stored)
         };
         if let Some(addresses) = &mut addresses
-            && (update.dry_run || outcome.is_err())
+            && outcome.is_err()
         {
             addresses.allocate(Some(&decided.object), &mut old.clone())?;
         }

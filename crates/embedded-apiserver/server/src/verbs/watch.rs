@@ -226,10 +226,16 @@ impl Watcher {
             self.bookmark(false);
         }
         if !self.queue.is_empty() {
-            return Step::Go;
+            // With a constant backlog it never waits, which is where it notices its end otherwise.
+            return if self.is_closed() { Step::End } else { Step::Go };
         }
         let bookmark = Some(self.next_bookmark).filter(|_| self.bookmarks);
         self.wait(bookmark.map_or(self.deadline, |bookmark| bookmark.min(self.deadline)), true).await
+    }
+
+    /// Whether the watch is to end in order, once what is queued is sent.
+    fn is_closed(&self) -> bool {
+        *self.ending.borrow() == Some(Ending::Closed) || self.closing.as_ref().is_some_and(Closing::has_begun)
     }
 
     /// Waits until a time, or until the watch ends otherwise or, if wanted, has changes to send.

@@ -299,6 +299,37 @@ async fn a_write_needs_a_known_content_type() {
     listener.shutdown().await;
 }
 
+/// The watch has more to send than the client and the system buffer, so it never waits.
+#[tokio::test]
+async fn shutting_down_ends_a_watch_that_has_a_backlog() {
+    const CHANGES: usize = 400;
+    let (server, raw) = started();
+    raw.post(PODS, &pod("a")).await.expect(201);
+    let version = server.resource_version();
+    for change in 0..CHANGES {
+        let long = format!("{change}-{}", "x".repeat(100_000));
+        raw.merge(&format!("{PODS}/a"), &json!({"metadata": {"annotations": {"long": long}}}))
+            .await
+            .expect(200);
+    }
+    let listener = server.listen(any_port()).await.unwrap();
+    let mut stream = TcpStream::connect(listener.address()).await.unwrap();
+    let request =
+        format!("GET /api/v1/pods?watch=1&resourceVersion={version} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut head = [0; 16];
+    stream.read_exact(&mut head).await.unwrap();
+    let read = async {
+        let mut text = Vec::new();
+        stream.read_to_end(&mut text).await.unwrap();
+        String::from_utf8(text).unwrap()
+    };
+    let ((), text) = tokio::join!(biased; listener.shutdown(), read);
+    assert!(text.ends_with("0\r\n\r\n"), "the stream ends in order");
+    let sent = text.matches(r#""type":"MODIFIED""#).count();
+    assert!((1..CHANGES).contains(&sent), "{sent} changes were sent");
+}
+
 #[tokio::test]
 async fn shutting_down_ends_watches_and_closes_the_port() {
     let (server, _) = started();

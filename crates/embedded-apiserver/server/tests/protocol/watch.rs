@@ -238,6 +238,20 @@ async fn a_watch_that_always_has_a_backlog_gets_its_bookmarks_and_ends_in_time()
     assert!(after(end, 6.0, 0.7), "{end}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_always_has_a_backlog_can_be_closed() {
+    let (server, raw) = started();
+    raw.post(PODS, &pod("a")).await.expect(201);
+    let events = raw.watch(&format!("{PODS}?watch=1&timeoutSeconds=60")).await;
+    let close = async {
+        pass(2).await;
+        server.close_watches();
+    };
+    let ((), (_, end)) = tokio::join!(biased; close, backlogged(&raw, events));
+    // What is left of the batch that is being read, and one more batch: each takes 0.64 seconds.
+    assert!((2.0..3.3).contains(&end), "{end}");
+}
+
 /// What is due at the same time comes in one order: the end, then the end of a stall, then a bookmark after the changes
 /// that it covers.
 #[tokio::test(start_paused = true)]

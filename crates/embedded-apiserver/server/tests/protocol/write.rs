@@ -230,6 +230,19 @@ async fn a_dry_run_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_dry_run_of_an_update_takes_no_address() {
+    let (_server, raw) = started();
+    let external =
+        json!({"metadata": {"name": "web"}, "spec": {"type": "ExternalName", "externalName": "web.example"}});
+    raw.post(SERVICES, &external).await.expect(201);
+    let patch = json!({"spec": {"type": "NodePort", "externalName": null, "ports": [{"port": 80}]}});
+    let tried = raw.merge(&format!("{SERVICES}/web?dryRun=All"), &patch).await.expect(200);
+    let done = raw.merge(&format!("{SERVICES}/web"), &patch).await.expect(200);
+    assert!(done["spec"]["clusterIP"].is_string() && done["spec"]["ports"][0]["nodePort"].is_number());
+    assert_eq!(tried["spec"], done["spec"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn unknown_fields_follow_field_validation() {
     let (_server, raw) = started();
     let mut object = service("web");
