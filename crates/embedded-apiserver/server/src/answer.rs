@@ -1,5 +1,7 @@
 //! Making HTTP responses: objects, Status errors, text, warnings.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
@@ -11,6 +13,12 @@ use serde_json::Value;
 use crate::body::{self, Body};
 use crate::protobuf;
 use crate::yaml;
+
+/// How many characters the warnings of one response have together, as upstream's `truncateAtTotalRunes`.
+const MOST_WARNED: usize = 4096;
+
+/// How many characters a warning has where all of them together are too long, as upstream's `truncateItemRunes`.
+const LONGEST_WARNING: usize = 256;
 
 /// The response of a handler.
 pub(crate) type Answer = Response<Body>;
@@ -83,11 +91,22 @@ pub(crate) fn error(encoding: Encoding, status: &Status) -> Answer {
     response
 }
 
-/// Adds `Warning: 299 - "text"` headers. Characters that are not allowed in a header are dropped.
+/// Adds `Warning: 299 - "text"` headers, each text once. Characters that are not allowed in a header are dropped. Texts
+/// that are too long together are cut and then left out, as upstream, since clients limit the size of a response's head.
 pub(crate) fn warn(mut response: Answer, warnings: impl IntoIterator<Item = String>) -> Answer {
+    let mut known = BTreeSet::new();
+    let warnings: Vec<String> = warnings.into_iter().filter(|text| known.insert(text.clone())).collect();
+    let all: usize = warnings.iter().map(|text| text.chars().count()).sum();
+    let longest = if all > MOST_WARNED { LONGEST_WARNING } else { MOST_WARNED };
+    let mut written = 0;
     for warning in warnings {
+        if written >= MOST_WARNED {
+            break;
+        }
+        written += warning.chars().count().min(longest);
         let quoted: String = warning
             .chars()
+            .take(longest)
             .filter(|c| !c.is_control())
             .flat_map(|c| matches!(c, '"' | '\\').then_some('\\').into_iter().chain([c]))
             .collect();
@@ -108,5 +127,19 @@ mod tests {
         let headers: Vec<_> =
             response.headers().get_all(WARNING).iter().map(|v| v.to_str().unwrap()).collect();
         assert_eq!(headers, [r#"299 - "say \"a\\b\"""#, "299 - \"two\""]);
+    }
+
+    #[test]
+    fn warnings_are_given_once_and_cut_if_they_are_too_long_together() {
+        let lengths = |warnings: Vec<String>| -> Vec<usize> {
+            let response = warn(text(StatusCode::OK, ""), warnings);
+            let frame = "299 - \"\"".len();
+            response.headers().get_all(WARNING).iter().map(|value| value.len() - frame).collect()
+        };
+        let long = |letter: char| letter.to_string().repeat(2048);
+        assert_eq!(lengths(vec![long('a'), long('a'), long('b')]), [2048, 2048]);
+        assert_eq!(lengths(vec![long('a'), "x".to_owned(), long('b')]), [256, 1, 256]);
+        let many = (0..100).map(|number| format!("{number}{}", long('a'))).collect();
+        assert_eq!(lengths(many), [256; 16]);
     }
 }

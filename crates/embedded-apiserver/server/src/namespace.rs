@@ -131,7 +131,7 @@ impl Inner {
             }
         };
         let none = ["", ""];
-        let mut conditions = [
+        let conditions = [
             condition(
                 "NamespaceDeletionDiscoveryFailure",
                 &[],
@@ -165,18 +165,25 @@ impl Inner {
         ];
         let mut object = current.value();
         let now = rfc3339(self.now());
-        let before = object["status"]["conditions"].take();
-        for (index, condition) in conditions.iter_mut().enumerate() {
-            let known = &before[index];
-            let same = ["status", "reason", "message"].iter().all(|field| known[*field] == condition[*field]);
-            condition["lastTransitionTime"] =
-                if same { known["lastTransitionTime"].clone() } else { now.as_str().into() };
+        let mut all: Vec<Value> = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        for mut condition in conditions {
+            let known = all.iter_mut().find(|known| known["type"] == condition["type"]);
+            let is_same = |known: &&mut Value| {
+                ["status", "reason", "message"].iter().all(|field| known[*field] == condition[*field])
+            };
+            if known.as_ref().is_some_and(is_same) {
+                continue;
+            }
+            condition["lastTransitionTime"] = now.as_str().into();
+            match known {
+                Some(known) => *known = condition,
+                None => all.push(condition),
+            }
         }
-        let conditions = Value::from(conditions.to_vec());
-        if conditions == before {
+        if object["status"]["conditions"].as_array() == Some(&all) {
             return;
         }
-        object["status"]["conditions"] = conditions;
+        object["status"]["conditions"] = all.into();
         if self.commit(&NAMESPACES, namespace, Some(current.version), &object).is_err() {
             self.enqueue_namespace(namespace);
         }

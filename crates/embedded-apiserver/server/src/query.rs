@@ -1,10 +1,14 @@
 //! Query parameters: percent-decoding, and the options of list, watch and write requests.
 
+use std::num::{IntErrorKind, ParseIntError};
 use std::time::Duration;
 
 use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_apiserver_rules::{Errors, Path};
 use percent_encoding::percent_decode_str;
+
+/// A watch ends after this time at the latest, about a century. No instant overflows when it is added.
+const LONGEST_WATCH: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Decoded parameters in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,8 +59,8 @@ impl Query {
     /// An integer; anything else, and an empty text, is rejected.
     pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, Status> {
         let Some(text) = self.all(name).next() else { return Ok(None) };
-        let number = text.parse().map_err(|_| {
-            Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+        let number = text.parse().map_err(|error| {
+            Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: {}", go_words(&error)))
         })?;
         Ok(Some(number))
     }
@@ -192,17 +196,25 @@ impl ListOptions {
             timeout: query
                 .number("timeoutSeconds")?
                 .filter(|seconds| *seconds > 0)
-                .map(|seconds| Duration::from_secs(seconds.unsigned_abs())),
+                .map(|seconds| Duration::from_secs(seconds.unsigned_abs()).min(LONGEST_WATCH)),
             bookmarks: query.flag("allowWatchBookmarks"),
             initial_events,
         })
     }
 }
 
+/// What Go says of a text that is no number.
+fn go_words(error: &ParseIntError) -> &'static str {
+    match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
+    }
+}
+
 /// A resource version as a number. The real server reports an invalid one as its own error when it opens a watch.
 pub(crate) fn parse_version(text: &str, watch: bool) -> Result<u64, Status> {
-    text.parse().map_err(|_| {
-        let why = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
+    text.parse().map_err(|error| {
+        let why = format!("strconv.ParseUint: parsing {text:?}: {}", go_words(&error));
         let message = format!("resourceVersion: Invalid value: {text:?}: {why}");
         match watch {
             true => Status::new(500, "", message),
@@ -247,6 +259,8 @@ mod tests {
         refused("sendInitialEvents=true", true, "requires setting resourceVersionMatch");
         refused("resourceVersionMatch=NotOlderThan", true, "unless sendInitialEvents is provided");
         refused("limit=many", false, "invalid syntax");
+        refused("limit=9223372036854775808", false, "value out of range");
+        refused("resourceVersion=18446744073709551616", false, "value out of range");
         refused("resourceVersion=abc", false, "invalid syntax");
     }
 

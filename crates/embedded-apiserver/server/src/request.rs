@@ -130,7 +130,7 @@ impl RequestInfo {
             self.subresource = subresource.to_owned();
             self.verb = match (watches, &self.method) {
                 (true, &Method::GET) => "watch",
-                (true, method) => plain_verb(method),
+                (true, _) => "other",
                 (false, _) => self.resource_verb(&Query::parse(&self.query)),
             };
         }
@@ -188,6 +188,7 @@ mod tests {
         check("GET", "/api/v1/pods?watch=1", "watch pods //");
         check("GET", "/api/v1/watch/pods", "watch pods //");
         check("GET", "/api/v1/watch/namespaces/a/pods/b", "watch pods a/b/");
+        check("DELETE", "/api/v1/watch/namespaces/a/pods/b", "other pods a/b/");
         check("GET", "/api/v1/namespaces/a/pods/b?watch=1", "get pods a/b/");
         check("HEAD", "/api/v1/pods", "head pods //");
         check("GET", "//api/v1/pods", "get - //");

@@ -56,8 +56,8 @@ impl DeleteOptions {
                 None
             }
         };
-        let dry_run: Vec<&str> =
-            given["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let dry_run = given["dryRun"].as_array().into_iter().flatten();
+        let dry_run: Vec<&str> = dry_run.map(|value| value.as_str().unwrap_or_default()).collect();
         check_dry_run(&dry_run, &mut errors);
         check_options("DeleteOptions", errors)?;
         let options = Self {
@@ -95,7 +95,8 @@ impl DeleteOptions {
 /// The options in a query, as a body would have them.
 fn of_query(query: &Query) -> Result<Value, Status> {
     let mut given = json!({"gracePeriodSeconds": query.number("gracePeriodSeconds")?});
-    given["propagationPolicy"] = query.get("propagationPolicy").into();
+    // An empty one is not absent: it is no policy.
+    given["propagationPolicy"] = query.all("propagationPolicy").next().into();
     given["orphanDependents"] = query.optional_flag("orphanDependents").into();
     given["dryRun"] = query.all("dryRun").collect();
     Ok(given)
@@ -106,21 +107,30 @@ fn check_types(given: &Value) -> Result<(), Status> {
     let wrong = |value: &Value, of: &str| {
         Status::bad_request(format!("json: cannot unmarshal {} into Go struct field {of}", json_type(value)))
     };
+    let no_kind = |mut status: Status| {
+        status.message.insert_str(0, "couldn't get version/kind; json parse error: ");
+        status
+    };
+    if !given.is_object() && !given.is_null() {
+        let of = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+        let why = format!("json: cannot unmarshal {} into Go value of type {of}", json_type(given));
+        return Err(no_kind(Status::bad_request(why)));
+    }
+    let version = &given["apiVersion"];
+    if !version.is_null() && !version.is_string() {
+        return Err(no_kind(wrong(version, ".apiVersion of type string")));
+    }
     match &given["kind"] {
         Value::Null => {}
         Value::String(kind) if kind.is_empty() || kind == "DeleteOptions" => {}
         Value::String(kind) => {
-            let version = given["apiVersion"].as_str().unwrap_or_default();
+            let version = version.as_str().unwrap_or_default();
             return Err(Status::bad_request(format!(
                 "no kind {kind:?} is registered for version {version:?} in scheme \
                  \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
             )));
         }
-        other => {
-            let mut status = wrong(other, ".kind of type string");
-            status.message.insert_str(0, "couldn't get version/kind; json parse error: ");
-            return Err(status);
-        }
+        other => return Err(no_kind(wrong(other, ".kind of type string"))),
     }
     type Is = fn(&Value) -> bool;
     let fields: [(&str, &str, Is); 5] = [
@@ -134,6 +144,18 @@ fn check_types(given: &Value) -> Result<(), Status> {
         let value = &given[field];
         if !value.is_null() && !is(value) {
             return Err(wrong(value, &format!("DeleteOptions.{field} of type {of}")));
+        }
+    }
+    // Ignoring one of these would delete what should stay.
+    let dry_run = given["dryRun"].as_array().into_iter().flatten();
+    let preconditions = &given["preconditions"];
+    let texts = dry_run.map(|value| (value, "DeleteOptions.dryRun of type string")).chain([
+        (&preconditions["uid"], "Preconditions.preconditions.uid of type types.UID"),
+        (&preconditions["resourceVersion"], "Preconditions.preconditions.resourceVersion of type string"),
+    ]);
+    for (value, of) in texts {
+        if !value.is_null() && !value.is_string() {
+            return Err(wrong(value, of));
         }
     }
     Ok(())

@@ -60,6 +60,7 @@ async fn invalid_options_of_a_deletion_are_rejected() {
         |value: &str| invalid(&format!("dryRun: Unsupported value: [{value:?}]: supported values: \"All\""));
     check("?dryRun=All", json!({"dryRun": ["x"]}), 422, &dry_run("x")).await;
     check("?dryRun=x", Value::Null, 422, &dry_run("x")).await;
+    check("", json!({"dryRun": [null]}), 422, &dry_run("")).await;
     check("?dryRun=", Value::Null, 422, &dry_run("")).await;
     let both = "propagationPolicy: Invalid value: \"Orphan\": orphanDependents and deletionPropagation cannot be both set";
     check("", json!({"orphanDependents": true, "propagationPolicy": "Orphan"}), 422, &invalid(both)).await;
@@ -74,6 +75,20 @@ async fn invalid_options_of_a_deletion_are_rejected() {
     let kind = "couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field .kind of \
                 type string";
     check("", json!({"kind": 5}), 400, kind).await;
+    let version = kind.replace(".kind", ".apiVersion");
+    check("", json!({"apiVersion": 5}), 400, &version).await;
+    let field = |found: &str, of: &str| format!("json: cannot unmarshal {found} into Go struct field {of}");
+    let of = "DeleteOptions.dryRun of type string";
+    check("", json!({"dryRun": [5]}), 400, &field("number", of)).await;
+    let of = "Preconditions.preconditions.uid of type types.UID";
+    check("", json!({"preconditions": {"uid": 5}}), 400, &field("number", of)).await;
+    let of = "Preconditions.preconditions.resourceVersion of type string";
+    check("", json!({"preconditions": {"resourceVersion": 5}}), 400, &field("number", of)).await;
+    for (body, found) in [(json!([]), "array"), (json!("x"), "string"), (json!(5), "number")] {
+        let of = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+        let why = format!("json: cannot unmarshal {found} into Go value of type {of}");
+        check("", body, 400, &format!("couldn't get version/kind; json parse error: {why}")).await;
+    }
     check("?gracePeriodSeconds=x", Value::Null, 400, "strconv.ParseInt: parsing \"x\": invalid syntax").await;
     assert_eq!(server.count("endpoints"), 1);
 }
@@ -278,6 +293,21 @@ async fn a_terminating_namespace_has_conditions() {
         ]
     );
     assert!(conditions.iter().all(|condition| condition["status"] == "False"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn foreign_conditions_of_a_terminating_namespace_are_kept() {
+    let (server, raw) = started();
+    let foreign = json!({"type": "Foreign", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    raw.post("/api/v1/namespaces", &json!({"metadata": {"name": "t", "finalizers": ["example.com/held"]}}))
+        .await
+        .expect(201);
+    raw.merge("/api/v1/namespaces/t/status", &json!({"status": {"conditions": [foreign]}})).await.expect(200);
+    raw.delete("/api/v1/namespaces/t", &Value::Null).await.expect(200);
+    pass(1).await;
+    let namespace = server.get("namespaces", "", "t").unwrap();
+    let conditions = namespace["status"]["conditions"].as_array().unwrap();
+    assert_eq!((conditions.len(), &conditions[0]), (6, &foreign));
 }
 
 #[tokio::test(start_paused = true)]
