@@ -5,6 +5,7 @@
 //! answer waits twice as long, up to five minutes. Syncs that anything else causes are not delayed.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_api_writer::Writable;
@@ -37,6 +38,37 @@ struct ForeignChange {
     seen_at: Instant,
     /// When a sync began to correct it, if that was after it was seen.
     answered_at: Option<Instant>,
+}
+
+/// Updates in a row that the server accepted without a change of the object, because a webhook undoes them, or because it does not
+/// know a field. The latter lasts, so the delay grows further than with another client.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Undone {
+    /// How often in a row, including the current sync.
+    count: u8,
+    /// How often before the current sync.
+    before: u8,
+}
+
+impl Undone {
+    /// The doublings of the delay: up to nine hours.
+    const MOST: u8 = 15;
+
+    /// A sync begins.
+    pub(crate) fn begin(&mut self) {
+        self.before = std::mem::take(&mut self.count);
+    }
+
+    /// The sync is over.
+    pub(crate) fn end(&mut self) {
+        self.before = 0;
+    }
+
+    /// The delay of the next sync after an update that was undone.
+    fn again(&mut self) -> Duration {
+        self.count = (self.before + 1).min(Self::MOST + 1);
+        FIRST_DELAY * 2_u32.pow((self.count - 1).into())
+    }
 }
 
 /// What follows from a foreign change.
@@ -110,9 +142,7 @@ impl<R: Reconciler> Runtime<R> {
         }
         let Some(delay) = self.reconciler.foreign_write_delay(self, write) else { return };
         // The other kinds of writes do not tell which object was written.
-        if self.has_synced()
-            && matches!(write, ForeignWrite::Applied | ForeignWrite::Deleted | ForeignWrite::Undone)
-        {
+        if self.has_synced() && matches!(write, ForeignWrite::Applied | ForeignWrite::Deleted) {
             for output in outputs {
                 self.recent_foreign_writes.seen(output.metadata().key(), self.clock().now());
             }
@@ -147,17 +177,19 @@ impl<R: Reconciler> Runtime<R> {
             return;
         }
         let outputs = R::Output::of_owner(self.cluster(), key);
-        let is_undone = |cached: &R::Output| {
+        let is_undone = |cached: &&Arc<R::Output>| {
             let (name, version) = (&cached.metadata().name, cached.metadata().resource_version);
             let mut sent = unchanged
                 .iter()
                 .filter(|sent| sent.metadata().name == *name && sent.metadata().resource_version == version);
             sent.any(|sent| sent.content_hash() != cached.content_hash())
         };
-        let undone: Vec<&R::Output> = outputs.iter().map(|it| &**it).filter(|it| is_undone(it)).collect();
-        if !undone.is_empty() {
-            self.on_foreign_write(key, ForeignWrite::Undone, &undone);
-        }
+        let Some(undone) = outputs.iter().find(is_undone) else { return };
+        let delay = self.keys.with(key, |state| state.undone.again());
+        let (object, queue) = (undone.metadata().key(), self.queue.name());
+        tracing::info!(queue, %key, %object, ?delay, "the server accepted an update and kept what it had");
+        self.recent_foreign_writes.seen(object, self.clock().now());
+        self.add_after(key.clone(), delay, Cause::ForeignWrite);
     }
 
     fn report_conflict(&self, key: &ObjectKey, delay: Duration) {

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::conflicts::Conflicts;
-use crate::foreign::ForeignChanges;
+use crate::foreign::{ForeignChanges, Undone};
 
 /// So many locks share the keys. A pass over all keys then holds each lock for a small part of them.
 const SHARDS: usize = 64;
@@ -33,6 +33,8 @@ pub(crate) struct KeyState<S> {
     pub(crate) paused_until: Option<Instant>,
     /// Changes of the outputs that other clients made.
     pub(crate) foreign: ForeignChanges,
+    /// Updates that the server undid.
+    pub(crate) undone: Undone,
     /// The controller's own.
     pub(crate) own: S,
 }

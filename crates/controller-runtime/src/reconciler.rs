@@ -130,8 +130,6 @@ pub enum ForeignWrite {
     DuringOwnWrite,
     /// An object that we created was deleted before the cache showed it.
     DeletedUnseen,
-    /// An update of ours was accepted and left the object as it was: a webhook has undone it.
-    Undone,
 }
 
 /// How a sync ended that did not fail.

@@ -21,6 +21,7 @@ impl<R: Reconciler> Runtime<R> {
         if let Some(dry_run) = dry_run {
             dry_run.begin(key);
         }
+        self.keys.with(key, |state| state.undone.begin());
         let mut was_compared = self.is_compared(key);
         let mut result = self.reconciler.sync(self, key).await;
         // The first sync after a take-over may end with a comparison of the outputs; the next one carries the plan out.
@@ -35,7 +36,10 @@ impl<R: Reconciler> Runtime<R> {
         {
             self.queue.add_after(key.clone(), delay);
         }
-        self.keys.with(key, |state| state.foreign.synced(began));
+        self.keys.with(key, |state| {
+            state.foreign.synced(began);
+            state.undone.end();
+        });
         let error = match result {
             Ok(outcome) => return Ok(outcome),
             Err(error) => error,

@@ -193,7 +193,6 @@ impl Pieces {
             26 => Fault::WatchesBreak { kind, by, after: self.random.below(4) as u8 },
             27 => Fault::WatchesEnd { kind, by, after: self.random.below(4) as u8 },
             28 | 29 => Fault::WatchesExpire { kind: kind_or_all, by },
-            30 if flag => Fault::UpdatesUndone { kind: output, by },
             30 => Fault::OlderLists { by, versions: self.random.between(1, 20) as u32 },
             _ => Fault::ContinueRefused { by, status: self.random.pick(&[400, 410, 500]) },
         }

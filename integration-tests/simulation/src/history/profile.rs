@@ -330,6 +330,10 @@ impl Pieces {
                 (self.random.below(self.services.into()) as u8, self.random.between(50, 3000) as u32);
             self.fault_at(at, lasts, Fault::ForeignWriter { service, milliseconds });
         }
+        // It is short, because repetitions wait longer and longer.
+        let (at, lasts) = (self.moment(span), seconds(self.random.between(5, 60)));
+        self.fault_at(at, lasts, Fault::UpdatesUndone { kind: None, by: None });
+        self.burst(at + milliseconds(1), 300, 5);
         for _ in 0..self.random.between(3, 12) {
             let at = self.moment(span);
             let nth = self.random.below(256) as u8;
