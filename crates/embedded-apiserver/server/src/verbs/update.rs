@@ -144,7 +144,10 @@ impl Inner {
         } else if update.dry_run {
             Ok(Outcome::Shown(decided.object.clone()))
         } else if is_finished(&old, &decided.object) {
-            drop(addresses.take());
+            if let Some(mut addresses) = addresses.take() {
+                // The object is removed as it was stored: what it would have got now is free again.
+                addresses.allocate(Some(&decided.object), &mut old.clone())?;
+            }
             self.erase(resource, key, current.version).map(|_| Outcome::Shown(decided.object.clone()))
         } else {
             let kept = strategy::convert_to_storage(resource, decided.object.clone());

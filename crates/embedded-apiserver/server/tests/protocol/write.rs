@@ -243,6 +243,23 @@ async fn a_dry_run_of_an_update_takes_no_address() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_update_that_removes_a_service_takes_no_address() {
+    let (server, raw) = started();
+    let external = json!({"metadata": {"name": "web", "finalizers": ["example.com/held"]},
+        "spec": {"type": "ExternalName", "externalName": "web.example"}});
+    raw.post(SERVICES, &external).await.expect(201);
+    raw.delete(&format!("{SERVICES}/web"), &Value::Null).await.expect(200);
+    let patch = json!({"metadata": {"finalizers": null},
+        "spec": {"type": "ClusterIP", "externalName": null, "ports": [{"port": 80}]}});
+    let gone = raw.merge(&format!("{SERVICES}/web"), &patch).await.expect(200);
+    assert_eq!(server.count("services"), 0);
+    let mut next = service("next");
+    next["spec"]["clusterIP"] = gone["spec"]["clusterIP"].clone();
+    assert!(next["spec"]["clusterIP"].is_string());
+    raw.post(SERVICES, &next).await.expect(201);
+}
+
+#[tokio::test(start_paused = true)]
 async fn unknown_fields_follow_field_validation() {
     let (_server, raw) = started();
     let mut object = service("web");
