@@ -64,7 +64,7 @@ impl State {
         requests.next += 1;
         requests.open.insert(number, Instant::now());
         self.place.request_begins();
-        Open { state: Arc::clone(self), number }
+        Open { state: Arc::clone(self), number, last: false }
     }
 
     /// When the connection must have got on: its oldest request must have ended, or a request must have begun.
@@ -81,6 +81,8 @@ impl State {
 struct Open {
     state: Arc<State>,
     number: u64,
+    /// Whether the connection is closed after it.
+    last: bool,
 }
 
 impl Drop for Open {
@@ -89,6 +91,9 @@ impl Drop for Open {
         requests.open.remove(&self.number);
         requests.idle_since = Instant::now();
         self.state.place.request_ends();
+        if self.last {
+            self.state.close.notify_one();
+        }
     }
 }
 
@@ -229,7 +234,7 @@ async fn drive(connection: impl HttpConnection, state: &State) -> hyper::Result<
 }
 
 async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Response<Counted>, hyper::Error> {
-    let open = state.begin();
+    let mut open = state.begin();
     let (parts, body) = request.into_parts();
     let answering = state.shared.service.answer(
         &parts.method,
@@ -248,8 +253,9 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Respons
     if authenticated {
         state.place.authenticated();
     } else if parts.version == Version::HTTP_2 {
-        // As upstream, against clients that abuse HTTP/2: without credentials there is one request on a connection.
-        state.close.notify_one();
+        // As upstream, against clients that abuse HTTP/2: without credentials there is one request on a connection. The
+        // GOAWAY comes after the answer, because some clients take an earlier one as the end of their request.
+        open.last = true;
     } else {
         head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }

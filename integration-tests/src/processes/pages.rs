@@ -1,12 +1,18 @@
 //! The pages that a replica serves.
 
 use std::net::{Ipv4Addr, TcpListener};
+use std::sync::Arc;
 
-use http::Request;
-use http_body_util::BodyExt;
+use http::header::{AUTHORIZATION, CONNECTION, HOST};
+use http::{HeaderValue, Request};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::handshake;
+use hyper_util::rt::TokioIo;
 use kube::Config;
-use kube::client::Body;
-use kube_endpoint_manager_core::client_from_config;
+use kube::client::ConfigExt;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 use super::server::{SCRAPER, user_token};
 
@@ -71,9 +77,19 @@ impl Pages {
     ) -> Result<(u16, String), Box<dyn std::error::Error + Send + Sync>> {
         let mut config = Config::new(format!("https://127.0.0.1:{}", self.port).parse()?);
         config.accept_invalid_certs = true;
-        config.auth_info.token = token.map(Into::into);
-        let client = client_from_config(config).await?;
-        let answer = client.send(Request::get(path).body(Body::empty())?).await?;
+        // It offers no ALPN protocol, so the connection is HTTP/1.1. Over HTTP/2 hyper's client can lose an answer that arrives
+        // together with a GOAWAY, which follows the answer to a request without credentials.
+        let tls = TlsConnector::from(Arc::new(config.rustls_client_config()?));
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).await?;
+        let stream = tls.connect("127.0.0.1".try_into()?, stream).await?;
+        let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
+        // It ends with the answer.
+        tokio::spawn(connection);
+        let mut request = Request::get(path).header(HOST, "127.0.0.1").header(CONNECTION, "close");
+        if let Some(token) = token {
+            request = request.header(AUTHORIZATION, HeaderValue::try_from(format!("Bearer {token}"))?);
+        }
+        let answer = sender.send_request(request.body(Empty::<Bytes>::new())?).await?;
         let status = answer.status().as_u16();
         let body = answer.into_body().collect().await?.to_bytes();
         Ok((status, String::from_utf8(body.to_vec())?))
