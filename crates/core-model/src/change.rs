@@ -1,6 +1,19 @@
 //! Changes of a pod that can change endpoints.
 
-use crate::Pod;
+use std::sync::Arc;
+
+use crate::{Pod, Text};
+
+/// A pod of a list that has changed since the list was read: it joined, left, or has another view.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangedPod {
+    /// Its name.
+    pub name: Text,
+    /// Earlier views that had another uid or other addresses than the view that followed, or that no view followed.
+    pub replaced: Vec<Arc<Pod>>,
+    /// The current view; none if it is no longer in the list.
+    pub now: Option<Arc<Pod>>,
+}
 
 /// What a change of a pod can affect (upstream `podEndpointsChanged`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -112,6 +112,39 @@ pub struct ReadyCondition {
 }
 
 impl Pod {
+    /// Returns true if two views are equal apart from their versions.
+    pub fn same_but_version(&self, other: &Self) -> bool {
+        // Destructured, so that a new field cannot be forgotten.
+        let Self {
+            key,
+            uid,
+            resource_version: _,
+            labels,
+            deletion_timestamp,
+            node_name,
+            hostname,
+            subdomain,
+            ports,
+            phase,
+            pod_ip,
+            pod_ips,
+            has_pod_ip,
+            invalid_pod_ip,
+            ready,
+        } = self;
+        (ready, phase, has_pod_ip, pod_ip) == (&other.ready, &other.phase, &other.has_pod_ip, &other.pod_ip)
+            && *deletion_timestamp == other.deletion_timestamp
+            && *pod_ips == other.pod_ips
+            && *invalid_pod_ip == other.invalid_pod_ip
+            && *key == other.key
+            && *uid == other.uid
+            && *node_name == other.node_name
+            && *ports == other.ports
+            && *hostname == other.hostname
+            && *subdomain == other.subdomain
+            && *labels == other.labels
+    }
+
     /// Returns true if the `Ready` condition is true (upstream `IsPodReady`).
     pub fn is_ready(&self) -> bool {
         self.ready.is_some_and(|condition| condition.is_true)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, Node, NodeLookup, ObjectKey, Pod, ResourceVersion, Service,
 };
@@ -10,6 +11,7 @@ use kube_endpoint_tracker::SentObjects;
 use parking_lot::RwLock;
 
 use crate::metrics::{KindMetrics, describe};
+use crate::pod_log::{Members, PodCursor};
 use crate::pod_service_index::PodServiceIndex;
 use crate::progress::{Position, Progress};
 use crate::serial_queue::SerialQueue;
@@ -172,11 +174,42 @@ impl Cluster {
     /// The pods that a Service selects, sorted by name. Empty if the Service does not exist, has no selector or is of type
     /// ExternalName. An empty selector selects all pods of the namespace.
     pub fn pods_of(&self, service: &ObjectKey) -> Vec<Arc<Pod>> {
-        let list = self.inner.index.read().pods_of(service);
+        self.pods_and_cursor(service).0
+    }
+
+    /// As [`Self::pods_of`], and a cursor for [`Self::changed_pods`]; none if there are so few pods that reading all of them
+    /// again costs no more than reading the changes.
+    pub fn pods_and_cursor(&self, service: &ObjectKey) -> (Vec<Arc<Pod>>, Option<PodCursor>) {
+        let (list, cursor) = {
+            let index = self.inner.index.read();
+            let members = index.pods_of(service);
+            (
+                members.map(|members| members.pods().clone()).unwrap_or_default(),
+                members.and_then(Members::cursor),
+            )
+        };
         // The list shares chunks with the index; the pointers are copied after the lock is released.
         let mut pods = Vec::with_capacity(list.len());
         pods.extend(list.iter().cloned());
-        pods
+        (pods, cursor)
+    }
+
+    /// The pods of a Service that have changed since a cursor was given, sorted by name, and the next cursor. The work does not
+    /// grow with the number of pods. None if that is not known: too many pods have changed, the list was made anew, as after
+    /// a relist or a change of the selector, or it is short now.
+    pub fn changed_pods(
+        &self,
+        service: &ObjectKey,
+        since: &PodCursor,
+    ) -> Option<(Vec<ChangedPod>, PodCursor)> {
+        let index = self.inner.index.read();
+        let members = index.pods_of(service)?;
+        Some((members.changes_since(since)?, members.cursor()?))
+    }
+
+    /// The number of pods that a Service selects.
+    pub fn pod_count_of(&self, service: &ObjectKey) -> usize {
+        self.inner.index.read().pods_of(service).map_or(0, |members| members.pods().len())
     }
 
     /// The Services that select a pod, sorted.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::{Pod, Service, StringMap, Text};
 
 use crate::pod_list::PodList;
+use crate::pod_log::Members;
 use crate::selector_index::{SelectorIndex, SetId};
 
 #[derive(Debug, Default)]
@@ -33,7 +34,7 @@ struct ServiceEntry {
     service: Arc<Service>,
     /// The pair under which its selector is indexed.
     index_pair: Option<(Text, Text)>,
-    pods: PodList,
+    pods: Members,
 }
 
 #[derive(Debug)]
@@ -92,7 +93,7 @@ impl Namespace {
     }
 
     /// The pods that a Service selects.
-    pub(crate) fn pods_of(&self, service: &str) -> Option<&PodList> {
+    pub(crate) fn pods_of(&self, service: &str) -> Option<&Members> {
         self.services.get(service).map(|entry| &entry.pods)
     }
 
@@ -114,13 +115,13 @@ impl Namespace {
         {
             let before = std::mem::replace(&mut entry.pod, Arc::clone(pod));
             let set = entry.set;
-            self.add_to_lists(set, pod);
+            self.add_to_lists(set, pod, Some(&before));
             return (Some((before.node_name.clone(), set)), (pod.node_name.clone(), set));
         }
         let before = self.remove_pod(name);
         let set = self.set_of(&pod.labels);
         self.pods.insert(name.clone(), PodEntry { pod: Arc::clone(pod), set });
-        self.add_to_lists(set, pod);
+        self.add_to_lists(set, pod, None);
         (before, (pod.node_name.clone(), set))
     }
 
@@ -131,7 +132,7 @@ impl Namespace {
             set.pods.remove(name);
             for service in &set.services {
                 if let Some(entry) = self.services.get_mut(service) {
-                    entry.pods.remove(name);
+                    entry.pods.remove(&pod);
                 }
             }
             if set.pods.is_empty() {
@@ -143,13 +144,14 @@ impl Namespace {
         Some((pod.node_name.clone(), id))
     }
 
-    /// Adds a pod to the lists of its label set and of the Services that select the set.
-    fn add_to_lists(&mut self, set: SetId, pod: &Arc<Pod>) {
+    /// Adds a pod to the lists of its label set and of the Services that select the set. `before` is the view of it that is in
+    /// these lists.
+    fn add_to_lists(&mut self, set: SetId, pod: &Arc<Pod>, before: Option<&Arc<Pod>>) {
         let Some(set) = self.sets.get_mut(&set) else { return };
         set.pods.put(pod);
         for service in &set.services {
             if let Some(entry) = self.services.get_mut(service) {
-                entry.pods.put(pod);
+                entry.pods.put(pod, before);
             }
         }
     }
@@ -202,7 +204,7 @@ impl Namespace {
     pub(crate) fn put_service(&mut self, service: Arc<Service>, change: Option<SelectorChange>) -> PodList {
         let name = service.key.name.clone();
         let mut index_pair = None;
-        let mut pods = PodList::default();
+        let mut pods = Members::default();
         let mut dropped = PodList::default();
         match change {
             Some(change) => {
@@ -216,7 +218,7 @@ impl Namespace {
                         set.services.insert(at, name.clone());
                     }
                 }
-                pods = change.pods;
+                pods = change.pods.into();
             }
             None => {
                 if let Some(entry) = self.services.remove(&name) {
@@ -248,7 +250,7 @@ impl Namespace {
         if selector_of(&entry.service).is_some() {
             self.selector_index.remove_selector(name, entry.index_pair.as_ref());
         }
-        std::mem::take(&mut entry.pods)
+        std::mem::take(&mut entry.pods).into_pods()
     }
 
     /// Whether nothing is left of deleted pods and Services.

@@ -13,6 +13,7 @@ const CHUNK: usize = 128;
 pub(crate) struct PodList {
     /// Non-empty chunks in order.
     chunks: Vec<Arc<Vec<Arc<Pod>>>>,
+    len: usize,
 }
 
 impl PodList {
@@ -20,7 +21,8 @@ impl PodList {
     pub(crate) fn of(mut pods: Vec<Arc<Pod>>) -> Self {
         // The pods of each label set are sorted already, which makes this sort fast.
         pods.sort_by(|a, b| a.key.name.cmp(&b.key.name));
-        Self { chunks: pods.chunks(CHUNK).map(|chunk| Arc::new(chunk.to_vec())).collect() }
+        let chunks = pods.chunks(CHUNK).map(|chunk| Arc::new(chunk.to_vec())).collect();
+        Self { chunks, len: pods.len() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -28,7 +30,7 @@ impl PodList {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.chunks.iter().map(|chunk| chunk.len()).sum()
+        self.len
     }
 
     /// All pods, sorted by name.
@@ -36,15 +38,24 @@ impl PodList {
         self.chunks.iter().flat_map(|chunk| chunk.iter())
     }
 
+    /// The pod of a name.
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<Pod>> {
+        let chunk = self.chunks.get(self.chunk_of(name)?)?;
+        chunk.get(chunk.binary_search_by(|other| (*other.key.name).cmp(name)).ok()?)
+    }
+
     /// Adds a pod, or replaces the pod of the same name.
     pub(crate) fn put(&mut self, pod: &Arc<Pod>) {
         let Some(at) = self.chunk_of(&pod.key.name) else {
             self.chunks = vec![Arc::new(vec![Arc::clone(pod)])];
+            self.len = 1;
             return;
         };
         let last = at + 1 == self.chunks.len();
         let Some(chunk) = self.chunks.get_mut(at) else { return };
-        match chunk.binary_search_by(|other| other.key.name.cmp(&pod.key.name)) {
+        let found = chunk.binary_search_by(|other| other.key.name.cmp(&pod.key.name));
+        self.len += usize::from(found.is_err());
+        match found {
             Ok(position) => {
                 if let Some(slot) = Arc::make_mut(chunk).get_mut(position) {
                     *slot = Arc::clone(pod);
@@ -72,6 +83,7 @@ impl PodList {
         let Ok(position) = chunk.binary_search_by(|other| (*other.key.name).cmp(name)) else { return };
         let rest = Arc::make_mut(chunk);
         rest.remove(position);
+        self.len -= 1;
         if rest.is_empty() {
             self.chunks.remove(at);
             return;
@@ -115,7 +127,8 @@ mod tests {
     fn check(list: &PodList, model: &BTreeMap<String, Arc<Pod>>) {
         assert!(list.chunks.iter().all(|chunk| (1..=CHUNK).contains(&chunk.len())));
         assert!(list.iter().eq(model.values()));
-        assert_eq!(list.len(), model.len());
+        assert_eq!((list.len(), list.iter().count()), (model.len(), model.len()));
+        assert!(model.iter().all(|(name, pod)| list.get(name) == Some(pod)) && list.get("p").is_none());
         assert_eq!(list.is_empty(), model.is_empty());
     }
 

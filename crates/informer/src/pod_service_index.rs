@@ -8,6 +8,7 @@ use kube_endpoint_core_model::{ObjectKey, Pod, Service, Text};
 use crate::Scope;
 use crate::namespace::{Namespace, Placement, SelectorChange};
 use crate::pod_list::PodList;
+use crate::pod_log::Members;
 use crate::selector_index::SetId;
 
 #[derive(Debug, Default)]
@@ -107,9 +108,9 @@ impl PodServiceIndex {
         self.services
     }
 
-    pub(crate) fn pods_of(&self, service: &ObjectKey) -> PodList {
-        let pods = self.namespaces.get(&service.namespace).and_then(|space| space.pods_of(&service.name));
-        pods.cloned().unwrap_or_default()
+    /// The pods that a Service selects; none if there is no such Service.
+    pub(crate) fn pods_of(&self, service: &ObjectKey) -> Option<&Members> {
+        self.namespaces.get(&service.namespace)?.pods_of(&service.name)
     }
 
     /// The Services that select a pod, sorted.

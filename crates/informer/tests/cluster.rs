@@ -347,3 +347,72 @@ async fn the_lag_of_a_kind_is_the_time_since_the_server_last_sent_something_abou
     tokio::time::advance(Duration::from_secs(2)).await;
     assert_eq!(lags(), "nodes 2");
 }
+
+/// What changes of pods and Services do to a reader that reads the changed pods of the Service `web`.
+#[test]
+fn a_reader_of_the_pods_of_a_service_can_read_what_has_changed_since() {
+    let list = |version| -> Vec<Pod> {
+        (0..120).map(|number| pod(&format!("p{number:03}"), version, &[("app", "web")])).collect()
+    };
+    let ready = |name: &str| {
+        let ready =
+            Some(kube_endpoint_core_model::pod::ReadyCondition { is_true: true, last_transition: None });
+        StreamEvent::Applied(Pod { ready, ..pod(name, 2, &[("app", "web")]) })
+    };
+    // The names of the changed pods, with an exclamation mark after one that left; none if all pods have to be read.
+    let check = |change: &dyn Fn(&Cluster), want: Option<&str>| {
+        let cluster = Cluster::new([Kind::Pods, Kind::Services]);
+        cluster.apply_services(StreamEvent::restarted(vec![service("web", 1, &[("app", "web")])], V(1)));
+        cluster.apply_pods(StreamEvent::restarted(list(1), V(1)));
+        let (pods, cursor) = cluster.pods_and_cursor(&key("web"));
+        assert_eq!((pods.len(), cluster.pod_count_of(&key("web"))), (120, 120));
+        change(&cluster);
+        let changed = cluster.changed_pods(&key("web"), &cursor.unwrap());
+        let names = changed.map(|(changed, next)| {
+            assert!(cluster.changed_pods(&key("web"), &next).is_some_and(|(changed, _)| changed.is_empty()));
+            let name = |one: &kube_endpoint_core_model::change::ChangedPod| {
+                assert_eq!(
+                    one.now,
+                    cluster.pod(&key(&one.name)).filter(|pod| pod.labels.get("app").is_some())
+                );
+                format!("{}{}", one.name, if one.now.is_none() { "!" } else { "" })
+            };
+            changed.iter().map(name).collect::<Vec<_>>().join(" ")
+        });
+        assert_eq!(names.as_deref(), want);
+    };
+    check(&|_| (), Some(""));
+    check(&|cluster| cluster.apply_pods(ready("p003")), Some("p003"));
+    check(&|cluster| cluster.apply_pods(StreamEvent::Applied(pod("p003", 2, &[("app", "web")]))), Some(""));
+    check(
+        &|cluster| cluster.apply_pods(StreamEvent::Deleted(pod("p003", 2, &[("app", "web")]))),
+        Some("p003!"),
+    );
+    check(&|cluster| cluster.apply_pods(ready("new")), Some("new"));
+    // Labels that the Service does not select, and others that it does.
+    check(&|cluster| cluster.apply_pods(StreamEvent::Applied(pod("p003", 2, &[]))), Some("p003!"));
+    let more = &[("app", "web"), ("more", "x")];
+    check(&|cluster| cluster.apply_pods(StreamEvent::Applied(pod("p003", 2, more))), Some("p003"));
+    check(&|cluster| cluster.apply_pods(StreamEvent::Applied(pod("other", 2, &[]))), Some(""));
+    check(
+        &|cluster| cluster.apply_services(StreamEvent::Applied(service("web", 2, &[("app", "web")]))),
+        Some(""),
+    );
+    check(
+        &|cluster| cluster.apply_services(StreamEvent::Applied(service("other", 2, &[("app", "web")]))),
+        Some(""),
+    );
+    // The list is made anew.
+    check(&|cluster| cluster.apply_services(StreamEvent::Applied(service("web", 2, &[]))), None);
+    check(&|cluster| cluster.apply_pods(StreamEvent::restarted(list(1), V(2))), None);
+    check(
+        &|cluster| {
+            cluster.apply_services(StreamEvent::restarted(vec![service("web", 1, &[("app", "web")])], V(2)))
+        },
+        None,
+    );
+    check(
+        &|cluster| cluster.apply_services(StreamEvent::Deleted(service("web", 2, &[("app", "web")]))),
+        None,
+    );
+}

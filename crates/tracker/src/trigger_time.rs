@@ -1,8 +1,10 @@
 //! The time of the change that a sync publishes: the value of the last-change-trigger-time annotation, from which network
 //! programming latency is measured. Upstream: `endpointslice/util/trigger_time_tracker.go`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::{Pod, Service, Text, Timestamp};
 
 /// What the last sync of one Service saw.
@@ -15,8 +17,8 @@ pub struct TriggerTime {
 struct Seen {
     service_uid: Text,
     service_time: Option<Timestamp>,
-    /// Sorted by pod name.
-    pod_times: Vec<(Text, Timestamp)>,
+    /// By pod name.
+    pod_times: BTreeMap<Text, Timestamp>,
     /// The trigger time of a sync that could not write it.
     carried: Option<Timestamp>,
 }
@@ -30,13 +32,9 @@ impl TriggerTime {
     /// its name is a new one.
     pub fn compute(&mut self, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
         let known = self.seen.take().filter(|seen| seen.service_uid == service.uid);
-        let mut pod_times: Vec<(Text, Timestamp)> = pods
-            .iter()
-            .filter_map(|pod| Some((pod.key.name.clone(), pod.ready.as_ref()?.last_transition?)))
-            .collect();
-        if !pod_times.is_sorted_by(|a, b| a.0 <= b.0) {
-            pod_times.sort_unstable();
-        }
+        // Of sorted pods the map is built without searching.
+        let pod_times: BTreeMap<Text, Timestamp> =
+            pods.iter().filter_map(|pod| Some((pod.key.name.clone(), ready_since(pod)?))).collect();
         let trigger = match &known {
             None => service.creation_timestamp,
             Some(seen) => {
@@ -57,6 +55,33 @@ impl TriggerTime {
         trigger
     }
 
+    /// As [`Self::compute`], if only these pods have changed since its last call. The work grows with their number. None if the
+    /// Service is a new one; all of its pods are needed then.
+    pub fn compute_changed(
+        &mut self,
+        service: &Service,
+        changed: &[ChangedPod],
+    ) -> Option<Option<Timestamp>> {
+        let seen = self.seen.as_mut().filter(|seen| seen.service_uid == service.uid)?;
+        let service_time = service.creation_timestamp.filter(|time| Some(*time) > seen.service_time);
+        seen.service_time = service.creation_timestamp;
+        let mut trigger = service_time.into_iter().chain(seen.carried.take()).min();
+        for ChangedPod { name, now, .. } in changed {
+            let Some(time) = now.as_deref().and_then(ready_since) else {
+                seen.pod_times.remove(name);
+                continue;
+            };
+            let before = match seen.pod_times.get_mut(name) {
+                Some(before) => Some(std::mem::replace(before, time)),
+                None => seen.pod_times.insert(name.clone(), time),
+            };
+            if before.is_none_or(|before| time > before) {
+                trigger = trigger.into_iter().chain([time]).min();
+            }
+        }
+        Some(trigger)
+    }
+
     /// Gives back a trigger time that could not be written, so that the retry publishes it. (Upstream loses it.) Without
     /// a call of [`Self::compute`] before it this is a no-op.
     pub fn carry_over(&mut self, trigger: Option<Timestamp>) {
@@ -71,8 +96,13 @@ impl TriggerTime {
     }
 }
 
-/// The earliest time in `new` that is later than the same pod's in `old`. Both are sorted by name.
-fn earliest_newer(old: &[(Text, Timestamp)], new: &[(Text, Timestamp)]) -> Option<Timestamp> {
+/// When the pod's Ready condition changed last.
+fn ready_since(pod: &Pod) -> Option<Timestamp> {
+    pod.ready.as_ref()?.last_transition
+}
+
+/// The earliest time in `new` that is later than the same pod's in `old`.
+fn earliest_newer(old: &BTreeMap<Text, Timestamp>, new: &BTreeMap<Text, Timestamp>) -> Option<Timestamp> {
     let mut old = old.iter().peekable();
     new.iter()
         .filter(|(name, time)| {
@@ -175,6 +205,57 @@ mod tests {
         tracker.carry_over(trigger);
         assert_eq!(tracker.compute(&service, &pods), Some(at(100)));
         assert_eq!(tracker.compute(&service, &pods), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_changed_pods_are_enough(
+            steps in proptest::collection::vec(
+                (0..4i64, proptest::collection::vec((0..8u8, 0..9i64), 0..4), proptest::bool::ANY),
+                1..20,
+            ),
+        ) {
+            let (mut all, mut changes) = (TriggerTime::default(), TriggerTime::default());
+            let mut listed: BTreeMap<String, i64> = BTreeMap::new();
+            for (step, (created, changed, fails)) in steps.into_iter().enumerate() {
+                let service = service("u", created);
+                let mut names: Vec<String> = changed.iter().map(|(number, _)| format!("p{number}")).collect();
+                for (number, second) in changed {
+                    // Zero is a pod that left, one that has no time.
+                    match second {
+                        0 => listed.remove(&format!("p{number}")),
+                        second => listed.insert(format!("p{number}"), second),
+                    };
+                }
+                names.sort();
+                names.dedup();
+                let pod = |name: &String, second: &i64| {
+                    let mut pod = Pod::clone(&pods(&[(name, *second)])[0]);
+                    pod.ready = pod.ready.filter(|_| *second > 1);
+                    Arc::new(pod)
+                };
+                let now: Vec<Arc<Pod>> = listed.iter().map(|(name, second)| pod(name, second)).collect();
+                let changed: Vec<ChangedPod> = names
+                    .iter()
+                    .map(|name| {
+                        let now = listed.get(name).map(|second| pod(name, second));
+                        ChangedPod { name: name.as_str().into(), now, ..ChangedPod::default() }
+                    })
+                    .collect();
+                let want = all.compute(&service, &now);
+                if step == 0 {
+                    proptest::prop_assert_eq!(changes.compute_changed(&service, &changed), None);
+                    changes.compute(&service, &now);
+                } else {
+                    proptest::prop_assert_eq!(changes.compute_changed(&service, &changed), Some(want));
+                }
+                if fails {
+                    all.carry_over(want);
+                    changes.carry_over(want);
+                }
+                proptest::prop_assert_eq!(&all, &changes);
+            }
+        }
     }
 
     #[test]

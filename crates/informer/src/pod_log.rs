@@ -1,0 +1,230 @@
+//! Which pods of a Service have changed since a reader read them.
+//!
+//! The log of a list holds the names of the pods that changed last. A reader gets a cursor with the list, and later the
+//! changes since. If more has changed than the log holds, or the list was made anew, the reader has to read all pods again,
+//! which then costs little more than the changes would.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use kube_endpoint_core_model::change::ChangedPod;
+use kube_endpoint_core_model::{Pod, Text};
+
+use crate::pod_list::PodList;
+
+/// The length from which on a list has a log. Shorter lists are read as a whole, which costs no more and needs no memory. In a
+/// debug build nearly all lists have one, so that tests with few pods exercise what reads the changes.
+const LEAST_PODS: usize = if cfg!(debug_assertions) { 2 } else { 100 };
+/// One change is kept for so many pods of the list.
+const PODS_FOR_EACH_CHANGE: usize = if cfg!(debug_assertions) { 1 } else { 8 };
+/// The most changes that are kept.
+const MOST_CHANGES: usize = 128;
+
+/// The pods that a Service selects, and which of them changed last.
+#[derive(Debug, Default)]
+pub(crate) struct Members {
+    pods: PodList,
+    log: Option<PodLog>,
+}
+
+#[derive(Debug, Default)]
+struct PodLog {
+    /// Tells it from other logs.
+    id: Arc<()>,
+    /// The number of changes that it held and holds no more.
+    dropped: u64,
+    changes: VecDeque<PodChanged>,
+}
+
+#[derive(Debug)]
+struct PodChanged {
+    name: Text,
+    /// See [`ChangedPod::replaced`].
+    replaced: Option<Arc<Pod>>,
+}
+
+/// Up to where a reader has read the changes of a list of pods.
+#[derive(Clone, Debug)]
+pub struct PodCursor {
+    log: Arc<()>,
+    read: u64,
+}
+
+impl Members {
+    pub(crate) fn pods(&self) -> &PodList {
+        &self.pods
+    }
+
+    pub(crate) fn into_pods(self) -> PodList {
+        self.pods
+    }
+
+    /// Adds a pod, or replaces the pod of the same name, which was `before`.
+    pub(crate) fn put(&mut self, pod: &Arc<Pod>, before: Option<&Arc<Pod>>) {
+        self.pods.put(pod);
+        // The version alone is no change.
+        if before.is_some_and(|before| before.same_but_version(pod)) {
+            return;
+        }
+        let replaced = before.filter(|before| {
+            before.uid != pod.uid || before.pod_ips != pod.pod_ips || before.pod_ip != pod.pod_ip
+        });
+        self.record(&pod.key.name, replaced);
+    }
+
+    /// Removes a pod.
+    pub(crate) fn remove(&mut self, pod: &Arc<Pod>) {
+        self.pods.remove(&pod.key.name);
+        self.record(&pod.key.name, Some(pod));
+    }
+
+    fn record(&mut self, name: &Text, replaced: Option<&Arc<Pod>>) {
+        let pods = self.pods.len();
+        if pods < LEAST_PODS {
+            self.log = None;
+            return;
+        }
+        let log = self.log.get_or_insert_default();
+        while log.changes.len() >= MOST_CHANGES.min(pods / PODS_FOR_EACH_CHANGE) {
+            log.changes.pop_front();
+            log.dropped += 1;
+        }
+        log.changes.push_back(PodChanged { name: name.clone(), replaced: replaced.cloned() });
+    }
+
+    /// The end of the log; none if the list is too short to have one.
+    pub(crate) fn cursor(&self) -> Option<PodCursor> {
+        let log = self.log.as_ref()?;
+        Some(PodCursor { log: Arc::clone(&log.id), read: log.dropped + log.changes.len() as u64 })
+    }
+
+    /// The pods that changed after a cursor, sorted by name; none if the log does not hold them all.
+    pub(crate) fn changes_since(&self, cursor: &PodCursor) -> Option<Vec<ChangedPod>> {
+        let log = self.log.as_ref().filter(|log| Arc::ptr_eq(&log.id, &cursor.log))?;
+        let read = usize::try_from(cursor.read.checked_sub(log.dropped)?).ok()?;
+        let mut by_name: BTreeMap<&Text, Vec<Arc<Pod>>> = BTreeMap::new();
+        for PodChanged { name, replaced } in log.changes.range(read..) {
+            by_name.entry(name).or_default().extend(replaced.iter().cloned());
+        }
+        let changed = |(name, replaced): (&Text, _)| {
+            let now = self.pods.get(name).cloned();
+            ChangedPod { name: name.clone(), replaced, now }
+        };
+        Some(by_name.into_iter().map(changed).collect())
+    }
+}
+
+impl From<PodList> for Members {
+    fn from(pods: PodList) -> Self {
+        let log = (pods.len() >= LEAST_PODS).then(PodLog::default);
+        Self { pods, log }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
+    use proptest::prelude::*;
+
+    fn pod(number: usize, uid: u8, version: u64) -> Arc<Pod> {
+        Arc::new(Pod {
+            key: ObjectKey::new("n", format!("p{number:03}")),
+            uid: uid.to_string().into(),
+            resource_version: ResourceVersion(version),
+            ..Pod::default()
+        })
+    }
+
+    fn members(count: usize) -> Members {
+        PodList::of((0..count).map(|number| pod(number, 0, 0)).collect()).into()
+    }
+
+    fn put(members: &mut Members, new: &Arc<Pod>) {
+        let before = members.pods().get(&new.key.name).cloned();
+        members.put(new, before.as_ref());
+    }
+
+    #[test]
+    fn short_lists_have_no_log() {
+        let mut members = members(LEAST_PODS - 1);
+        assert!(members.cursor().is_none());
+        put(&mut members, &pod(LEAST_PODS, 0, 0));
+        let cursor = members.cursor().unwrap();
+        members.remove(&pod(0, 0, 0));
+        assert!(members.cursor().is_none() && members.changes_since(&cursor).is_none());
+        put(&mut members, &pod(0, 0, 0));
+        assert!(members.changes_since(&cursor).is_none(), "another log");
+    }
+
+    #[test]
+    fn a_reader_that_missed_too_much_gets_nothing() {
+        let most = 60;
+        let mut members = members(most * PODS_FOR_EACH_CHANGE);
+        let cursor = members.cursor().unwrap();
+        for number in 0..most {
+            put(&mut members, &pod(number, 1, 0));
+        }
+        assert_eq!(members.changes_since(&cursor).map(|changes| changes.len()), Some(most));
+        put(&mut members, &pod(0, 2, 0));
+        assert_eq!(members.changes_since(&cursor), None);
+        let log = members.log.as_ref().unwrap();
+        assert_eq!((log.changes.len(), log.dropped), (most, 1));
+        let mut members = self::members(2 * MOST_CHANGES * PODS_FOR_EACH_CHANGE);
+        for number in 0..2 * MOST_CHANGES {
+            put(&mut members, &pod(number, 1, 0));
+        }
+        assert_eq!(members.log.map(|log| log.changes.len()), Some(MOST_CHANGES));
+    }
+
+    #[test]
+    fn a_version_alone_is_no_change() {
+        let mut members = members(LEAST_PODS);
+        let cursor = members.cursor().unwrap();
+        put(&mut members, &pod(0, 0, 7));
+        assert_eq!(members.changes_since(&cursor), Some(Vec::new()));
+        assert_eq!(members.pods().get("p000").map(|pod| pod.resource_version), Some(ResourceVersion(7)));
+    }
+
+    proptest! {
+        /// The changes make the list that was read into the current one, and name each replaced pod.
+        #[test]
+        fn changes_lead_from_one_reading_to_the_next(
+            steps in prop::collection::vec((0usize..300, 0u8..3, any::<bool>()), 0..200),
+        ) {
+            let mut members = members(200);
+            let mut known: BTreeMap<Text, Arc<Pod>> =
+                members.pods().iter().map(|pod| (pod.key.name.clone(), Arc::clone(pod))).collect();
+            let mut cursor = members.cursor();
+            for (number, uid, read) in steps {
+                let new = pod(number, uid, 0);
+                let before = members.pods().get(&new.key.name).cloned();
+                match before {
+                    Some(before) if uid == 0 => members.remove(&before),
+                    before => members.put(&new, before.as_ref()),
+                }
+                if !read {
+                    continue;
+                }
+                let changes = cursor.as_ref().and_then(|cursor| members.changes_since(cursor));
+                let Some(changes) = changes else {
+                    known = members.pods().iter().map(|pod| (pod.key.name.clone(), Arc::clone(pod))).collect();
+                    cursor = members.cursor();
+                    continue;
+                };
+                for ChangedPod { name, replaced, now } in changes {
+                    let before = match now {
+                        Some(now) => known.insert(name.clone(), now),
+                        None => known.remove(&name),
+                    };
+                    let uid_now = known.get(&name).map(|pod| &pod.uid);
+                    if let Some(before) = before.filter(|before| Some(&before.uid) != uid_now) {
+                        prop_assert!(replaced.iter().any(|pod| pod.uid == before.uid));
+                    }
+                }
+                prop_assert!(known.values().eq(members.pods().iter()));
+                cursor = members.cursor();
+            }
+        }
+    }
+}
