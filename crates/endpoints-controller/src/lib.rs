@@ -13,4 +13,4 @@ pub use controller::EndpointsController;
 pub use kube_endpoint_controller_runtime::RuntimeOptions;
 #[cfg(feature = "controller")]
 pub use options::ControllerOptions;
-pub use plan::{Plan, PlanInputs, PlanOptions, plan};
+pub use plan::{Plan, PlanInputs, PlanOptions, PlanState, plan, plan_and_keep};

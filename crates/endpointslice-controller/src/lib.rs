@@ -21,6 +21,7 @@ pub use metrics::buckets;
 #[cfg(feature = "controller")]
 pub use options::ControllerOptions;
 pub use plan::{
-    AddressTypeStats, GroupStats, Plan, PlanError, PlanInputs, PlanOptions, PlanStats, SubPlan, plan,
+    AddressTypeStats, GroupStats, Plan, PlanError, PlanInputs, PlanOptions, PlanState, PlanStats, SubPlan,
+    plan, plan_and_keep,
 };
 pub use topology::{HintedState, TopologyState};

@@ -4,11 +4,14 @@
 //! The steps, one module each: `pods` decides which pods are published and groups them by ports; `packing` decides which
 //! slices there are and which endpoints each holds, in phases that its documentation lists; `drafts` builds the slices that
 //! are written; `hints` and `topology_hints` set hints; `family` runs these steps for one address family.
+//!
+//! [`PlanState`] plans the next sync from what has changed since (`incremental`), by the same steps over fewer slices.
 
 mod compaction;
 mod drafts;
 mod family;
 mod hints;
+mod incremental;
 mod index;
 mod inputs;
 mod keeping;
@@ -20,23 +23,38 @@ mod packing;
 mod placing;
 mod pods;
 mod sizing;
+mod state;
 mod topology_hints;
 
 pub use inputs::{DEFAULT_MAX_ENDPOINTS_PER_SLICE, PlanInputs, PlanOptions};
 pub use outcome::{AddressTypeStats, GroupStats, Plan, PlanError, PlanStats, SubPlan};
+pub use state::PlanState;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::time::rfc3339;
 use kube_endpoint_core_model::well_known::ANNOTATION_TRIGGER_TIME;
-use kube_endpoint_core_model::{AddressType, EndpointSlice, StringMap, Writes};
+use kube_endpoint_core_model::{AddressType, EndpointSlice, Service, StringMap, Writes};
 
 use hints::Strategy;
 use pods::Candidates;
 
 /// Plans one sync of a Service (upstream `Reconciler.Reconcile`).
 pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
+    plan_of(inputs, &mut Candidates::new(inputs))
+}
+
+/// As [`plan`], and a state from which the next sync can be planned by what has changed. It counts only if all writes of the
+/// plan succeed. None if the next plan depends on more than changed pods, as [`PlanState`] lists.
+pub fn plan_and_keep(inputs: &PlanInputs<'_>) -> (Plan, Option<PlanState>) {
+    let mut candidates = Candidates::new(inputs);
+    let plan = plan_of(inputs, &mut candidates);
+    let state = PlanState::after(inputs, &candidates, &plan);
+    (plan, state)
+}
+
+fn plan_of(inputs: &PlanInputs<'_>, candidates: &mut Candidates<'_>) -> Plan {
     let service = inputs.service;
     let mut slices: Vec<&Arc<EndpointSlice>> = inputs.existing_slices.iter().collect();
     slices.sort_by(|one, two| one.metadata.name.cmp(&two.metadata.name));
@@ -45,20 +63,13 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
         by_type.entry(slice.address_type).or_default().push(slice);
     }
 
-    let mut candidates = Candidates::new(inputs);
     let strategy = Strategy::of(service);
     let mut plan = Plan {
         verdicts: std::mem::take(&mut candidates.verdicts),
         errors: std::mem::take(&mut candidates.errors),
         warning: candidates.warning.take(),
         hinted: inputs.hinted.clone(),
-        stats: PlanStats {
-            topology_auto: strategy == Strategy::Topology,
-            traffic_distribution: match strategy {
-                Strategy::TrafficDistribution { .. } => service.traffic_distribution.clone(),
-                Strategy::Topology | Strategy::Off => None,
-            },
-        },
+        stats: plan_stats(service, strategy),
         ..Plan::default()
     };
     let families = service.slice_families();
@@ -70,7 +81,7 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
     for family in families {
         let slices = by_type.remove(&family.into()).unwrap_or_default();
         let planned =
-            family::plan(inputs, &candidates, family, slices, strategy, extra_writes, &mut plan.hinted);
+            family::plan(inputs, candidates, family, slices, strategy, extra_writes, &mut plan.hinted);
         extra_writes += planned.extra_writes;
         plan.events.extend(planned.event);
         plan.sub_plans.push(planned.sub_plan);
@@ -82,6 +93,16 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
     }
     stamp(inputs, &mut plan);
     plan
+}
+
+fn plan_stats(service: &Service, strategy: Strategy) -> PlanStats {
+    PlanStats {
+        topology_auto: strategy == Strategy::Topology,
+        traffic_distribution: match strategy {
+            Strategy::TrafficDistribution { .. } => service.traffic_distribution.clone(),
+            Strategy::Topology | Strategy::Off => None,
+        },
+    }
 }
 
 /// Sets the trigger time on all slices that are written, or removes an old one (upstream `addTriggerTimeAnnotation`).

@@ -1,5 +1,7 @@
 //! Whether a pod is published, and with which address and ports.
 
+use std::net::IpAddr;
+
 use kube_endpoint_core_model::endpoints::{EndpointAddress, EndpointsPort};
 use kube_endpoint_core_model::port::find_port;
 use kube_endpoint_core_model::service::TargetPort;
@@ -26,8 +28,8 @@ pub(super) fn publish(pod: &Pod, service: &Service, publish_not_ready: bool) -> 
     if pod.is_terminating() && !publish_not_ready {
         return Err(LeftOut::Terminating);
     }
-    let family = wanted_family(service, pod);
-    let Some(ip) = pod.addresses(family).next() else {
+    let Some(ip) = address_of(pod, service) else {
+        let family = wanted_family(service, pod);
         return Err(match &pod.invalid_pod_ip {
             // Upstream publishes the text "<nil>" here, for which the API server refuses the whole object.
             Some(address) => LeftOut::InvalidAddress { address: address.clone() },
@@ -49,6 +51,11 @@ pub(super) fn publish(pod: &Pod, service: &Service, publish_not_ready: bool) -> 
         }),
     };
     Ok(Published { address, ports, missing_ports })
+}
+
+/// Returns the address that a pod is published with, if it is published.
+pub(super) fn address_of<'a>(pod: &'a Pod, service: &Service) -> Option<&'a IpAddr> {
+    pod.addresses(wanted_family(service, pod)).next()
 }
 
 /// Returns the one address family of a Service's Endpoints: the first of `spec.ipFamilies`, or else that of the cluster IP. For

@@ -34,59 +34,69 @@ impl Desired<'_> {
             }
         };
         annotation_is_right
-            && self.labels_are_right(&existing.metadata.labels, options)
+            && labels_are_right(self.service, &existing.metadata.labels, options)
             && (same_but_versions(&existing.subsets, wanted)
                 // Another writer may have used another form. The wanted subsets need not be canonical either: after
                 // truncation two of them may have the same addresses.
                 || same_but_versions(&repack(&existing.subsets), &repack(wanted)))
     }
 
-    fn labels_are_right(&self, existing: &StringMap, options: &PlanOptions) -> bool {
-        let managed = existing.get(LABEL_ENDPOINTS_MANAGED_BY).is_some_and(|by| **by == *ENDPOINT_CONTROLLER);
-        let own = existing.iter().filter(|(key, _)| !is_own(key));
-        let wanted =
-            self.service.labels.iter().filter(|(key, _)| !options.ignore_reserved_labels || !is_own(key));
-        // The label stays when a headless Service is replaced by another one. Older versions of kube-proxy then ignore the object.
-        let headless = self.service.is_headless().then_some("");
-        let headless_is_right =
-            !options.ignore_reserved_labels || existing.get(LABEL_HEADLESS).map(|value| &**value) == headless;
-        managed && headless_is_right && own.eq(wanted)
-    }
-
-    /// Returns the object to write. Metadata of an existing object that the controller does not set are kept.
+    /// Returns the object to write.
     pub(super) fn object(&self, existing: Option<&Endpoints>, trigger_time: Option<Timestamp>) -> Endpoints {
-        let mut metadata = existing.map_or_else(
-            || ObjectMeta {
-                name: self.service.key.name.clone(),
-                namespace: self.service.key.namespace.clone(),
-                ..ObjectMeta::default()
-            },
-            |existing| existing.metadata.clone(),
-        );
-        metadata.labels = self.labels();
-        metadata.annotations = match trigger_time {
-            Some(trigger_time) => {
-                metadata.annotations.with(ANNOTATION_TRIGGER_TIME, time::rfc3339(trigger_time))
-            }
-            None => metadata.annotations.without(ANNOTATION_TRIGGER_TIME),
-        };
-        metadata.annotations = if self.truncated.is_some() {
-            metadata.annotations.with(ANNOTATION_OVER_CAPACITY, TRUNCATED)
-        } else {
-            metadata.annotations.without(ANNOTATION_OVER_CAPACITY)
-        };
-        Endpoints { metadata, subsets: self.truncated.unwrap_or(self.full).to_vec() }
+        let subsets = self.truncated.unwrap_or(self.full).to_vec();
+        object(self.service, subsets, self.truncated.is_some(), existing, trigger_time)
     }
+}
 
-    /// Returns the Service's labels and those that the controller sets, which take precedence.
-    fn labels(&self) -> StringMap {
-        let labels = if self.service.is_headless() {
-            self.service.labels.with(LABEL_HEADLESS, "")
-        } else {
-            self.service.labels.without(LABEL_HEADLESS)
-        };
-        labels.with(LABEL_ENDPOINTS_MANAGED_BY, ENDPOINT_CONTROLLER)
-    }
+/// Returns true if an object has the labels that the Service's Endpoints should have.
+pub(super) fn labels_are_right(service: &Service, existing: &StringMap, options: &PlanOptions) -> bool {
+    let managed = existing.get(LABEL_ENDPOINTS_MANAGED_BY).is_some_and(|by| **by == *ENDPOINT_CONTROLLER);
+    let own = existing.iter().filter(|(key, _)| !is_own(key));
+    let wanted = service.labels.iter().filter(|(key, _)| !options.ignore_reserved_labels || !is_own(key));
+    // The label stays when a headless Service is replaced by another one. Older versions of kube-proxy then ignore the object.
+    let headless = service.is_headless().then_some("");
+    let headless_is_right =
+        !options.ignore_reserved_labels || existing.get(LABEL_HEADLESS).map(|value| &**value) == headless;
+    managed && headless_is_right && own.eq(wanted)
+}
+
+/// Returns the object to write. Metadata of an existing object that the controller does not set are kept.
+pub(super) fn object(
+    service: &Service,
+    subsets: Vec<EndpointSubset>,
+    truncated: bool,
+    existing: Option<&Endpoints>,
+    trigger_time: Option<Timestamp>,
+) -> Endpoints {
+    let mut metadata = existing.map_or_else(
+        || ObjectMeta {
+            name: service.key.name.clone(),
+            namespace: service.key.namespace.clone(),
+            ..ObjectMeta::default()
+        },
+        |existing| existing.metadata.clone(),
+    );
+    metadata.labels = labels(service);
+    metadata.annotations = match trigger_time {
+        Some(trigger_time) => metadata.annotations.with(ANNOTATION_TRIGGER_TIME, time::rfc3339(trigger_time)),
+        None => metadata.annotations.without(ANNOTATION_TRIGGER_TIME),
+    };
+    metadata.annotations = if truncated {
+        metadata.annotations.with(ANNOTATION_OVER_CAPACITY, TRUNCATED)
+    } else {
+        metadata.annotations.without(ANNOTATION_OVER_CAPACITY)
+    };
+    Endpoints { metadata, subsets }
+}
+
+/// Returns the Service's labels and those that the controller sets, which take precedence.
+fn labels(service: &Service) -> StringMap {
+    let labels = if service.is_headless() {
+        service.labels.with(LABEL_HEADLESS, "")
+    } else {
+        service.labels.without(LABEL_HEADLESS)
+    };
+    labels.with(LABEL_ENDPOINTS_MANAGED_BY, ENDPOINT_CONTROLLER)
 }
 
 /// Returns true if the controller sets a label on Endpoints itself.

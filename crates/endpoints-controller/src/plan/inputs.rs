@@ -31,6 +31,11 @@ impl<'a> PlanInputs<'a> {
         Self { service, pods, existing: None, trigger_time: None, options: &DEFAULT_OPTIONS }
     }
 
+    /// Sets [`pods`](Self::pods).
+    pub fn with_pods(self, pods: &'a [Arc<Pod>]) -> Self {
+        Self { pods, ..self }
+    }
+
     /// Sets [`existing`](Self::existing).
     pub fn with_existing(self, existing: impl Into<Option<&'a Endpoints>>) -> Self {
         Self { existing: existing.into(), ..self }

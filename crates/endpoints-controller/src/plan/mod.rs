@@ -1,13 +1,15 @@
 //! The plan of one sync of a Service: a function of its inputs, without clock, randomness, log or client.
 //!
 //! The plan holds the whole Endpoints object to create or to replace, and a verdict on every pod. The same inputs give
-//! the same plan, and the order of the pods makes no difference.
+//! the same plan, and the order of the pods makes no difference. [`PlanState`] plans the next sync from what has changed since.
 
 mod address;
 mod capacity;
 mod change;
+mod incremental;
 mod inputs;
 mod outcome;
+mod state;
 mod upstream_order;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,20 +18,49 @@ use std::sync::Arc;
 use kube_endpoint_core_model::endpoints::{EndpointSubset, EndpointsPort};
 use kube_endpoint_core_model::publish::publish_not_ready;
 use kube_endpoint_core_model::repack::repack;
-use kube_endpoint_core_model::{LeftOut, Pod, PodVerdict, Service, Text, Verdict, Writes};
+use kube_endpoint_core_model::{Endpoints, LeftOut, Pod, PodVerdict, Service, Text, Verdict, Writes};
 
 pub use inputs::{MAX_CAPACITY, PlanInputs, PlanOptions};
 pub use outcome::Plan;
+pub use state::PlanState;
 
 /// Plans one sync of a Service that exists (upstream `syncService`). For a Service without a selector, or of type
 /// `ExternalName`, nothing is written and nothing is deleted.
 pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
+    plan_of(inputs).0
+}
+
+/// As [`plan`] with an existing object, and a state from which the next sync can be planned by what has changed. It counts
+/// only if all writes of the plan succeed. None if the next plan depends on more than changed pods, as [`PlanState`] lists.
+pub fn plan_and_keep(
+    inputs: &PlanInputs<'_>,
+    existing: Option<&Arc<Endpoints>>,
+) -> (Plan, Option<PlanState>) {
+    let inputs = inputs.with_existing(existing.map(Arc::as_ref));
+    let (plan, made) = plan_of(&inputs);
+    let state = PlanState::after(&inputs, existing, made, &plan);
+    (plan, state)
+}
+
+/// What a plan was made of.
+#[derive(Default)]
+struct Made {
+    /// All addresses, in canonical form.
+    full: Vec<EndpointSubset>,
+    /// The ports of each pod, if all have the same.
+    pod_ports: Option<Vec<EndpointsPort>>,
+    /// The number of pods that have an address.
+    pods: usize,
+}
+
+fn plan_of(inputs: &PlanInputs<'_>) -> (Plan, Made) {
     let PlanInputs { service, existing, options, .. } = *inputs;
     if !service.selects_pods() {
-        return Plan::default();
+        return (Plan::default(), Made::default());
     }
     let (publish_not_ready, warning) = publish_not_ready(service, options.tolerate_unready_annotation);
-    let Gathered { subsets: mut full, mut pods } = gather(service, inputs.pods, publish_not_ready);
+    let Gathered { subsets: mut full, mut pods, pod_ports } = gather(service, inputs.pods, publish_not_ready);
+    let with_address = pods.iter().filter(|pod| pod.address.is_some()).count();
     if full.len() > 1 && capacity::count(&full) > options.capacity {
         upstream_order::sort(&mut full);
     }
@@ -49,19 +80,15 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
         Some(existing) => writes.update.push(desired.object(Some(existing), inputs.trigger_time)),
         None => writes.create.push(desired.object(existing, inputs.trigger_time)),
     }
+    let is_truncated = truncated.is_some();
     let verdicts: Vec<PodVerdict> = pods.into_iter().map(|pod| pod.verdict).collect();
     let published = |wanted: bool| {
         let same = |v: &&PodVerdict| matches!(v.verdict, Verdict::Published { ready, .. } if ready == wanted);
         verdicts.iter().filter(same).count()
     };
-    Plan {
-        ready: published(true),
-        not_ready: published(false),
-        writes,
-        verdicts,
-        truncated: truncated.is_some(),
-        warning,
-    }
+    let (ready, not_ready) = (published(true), published(false));
+    let plan = Plan { ready, not_ready, writes, verdicts, truncated: is_truncated, warning };
+    (plan, Made { full, pod_ports, pods: with_address })
 }
 
 /// The addresses of all pods, and a verdict on each pod.
@@ -70,6 +97,8 @@ struct Gathered {
     subsets: Vec<EndpointSubset>,
     /// The pods, sorted by name.
     pods: Vec<GatheredPod>,
+    /// The ports of each pod, if all have the same.
+    pod_ports: Option<Vec<EndpointsPort>>,
 }
 
 /// A verdict, and the identity of the pod's address if it has one.
@@ -106,7 +135,9 @@ fn gather(service: &Service, pods: &[Arc<Pod>], publish_not_ready: bool) -> Gath
         };
         gathered.push(GatheredPod { verdict: PodVerdict { pod: pod.key.clone(), verdict }, address });
     }
+    let pod_ports =
+        by_ports.first_key_value().filter(|_| by_ports.len() == 1).map(|(ports, _)| ports.clone());
     let subsets: Vec<EndpointSubset> =
         by_ports.into_iter().map(|(ports, subset)| EndpointSubset { ports, ..subset }).collect();
-    Gathered { subsets: repack(&subsets), pods: gathered }
+    Gathered { subsets: repack(&subsets), pods: gathered, pod_ports }
 }

@@ -52,6 +52,11 @@ impl<'a> PlanInputs<'a> {
         }
     }
 
+    /// Sets [`pods`](Self::pods).
+    pub fn with_pods(self, pods: &'a [Arc<Pod>]) -> Self {
+        Self { pods, ..self }
+    }
+
     /// Sets [`existing_slices`](Self::existing_slices).
     pub fn with_existing_slices(self, existing_slices: &'a [Arc<EndpointSlice>]) -> Self {
         Self { existing_slices, ..self }

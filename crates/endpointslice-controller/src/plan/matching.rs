@@ -5,10 +5,10 @@ use std::fmt::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{Endpoint, IpFamily, ObjectReference, Text};
+use kube_endpoint_core_model::{Endpoint, IpFamily, ObjectReference, Pod, Text};
 
 use super::index::{CandidateIndex, Index};
-use super::pods::Candidate;
+use super::pods::{Candidate, Source};
 
 const POD: &str = "Pod";
 
@@ -21,46 +21,59 @@ impl Candidate<'_> {
     /// Returns true if an endpoint whose target has this pod's name is the endpoint of this candidate (upstream's endpoint
     /// hash).
     pub(super) fn is(&self, endpoint: &Endpoint, family: IpFamily) -> bool {
+        let pod = match self.source {
+            Source::Pod(pod) => pod,
+            Source::Endpoint(own) => return std::ptr::eq(own, endpoint),
+        };
         let target_namespace = endpoint.target_ref.as_ref().map(|target| &target.namespace);
-        target_namespace.is_some_and(|namespace| same(namespace, &self.pod.key.namespace))
+        target_namespace.is_some_and(|namespace| same(namespace, &pod.key.namespace))
             && endpoint.hostname.as_deref().unwrap_or_default()
                 == self.hostname.map_or("", |hostname| &**hostname)
-            && self.has_addresses(&endpoint.addresses, family)
-    }
-
-    fn has_addresses(&self, texts: &[Text], family: IpFamily) -> bool {
-        let mut addresses = self.pod.addresses(family);
-        match (addresses.next(), addresses.next(), texts) {
-            (None, ..) => false,
-            (Some(address), None, [text]) => prints_as(address, text),
-            (Some(_), None, _) => false,
-            _ => {
-                let mut texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
-                texts.sort_unstable();
-                self.address_texts(family).iter().map(|text| &**text).eq(texts)
-            }
-        }
+            && has_addresses(pod, &endpoint.addresses, family)
     }
 
     /// Returns true if everything else in its endpoint is up to date (upstream `EndpointsEqualBeyondHash`).
     pub(super) fn agrees_with(&self, endpoint: &Endpoint) -> bool {
-        both_same(endpoint.node_name.as_ref(), self.pod.node_name.as_ref())
+        let Source::Pod(pod) = self.source else { return true };
+        both_same(endpoint.node_name.as_ref(), pod.node_name.as_ref())
             && both_same(endpoint.zone.as_ref(), self.zone.as_ref())
             && endpoint.conditions == self.conditions
             && endpoint.target_ref.as_ref().is_some_and(|target| {
                 *target.kind == *POD
-                    && same(&target.uid, &self.pod.uid)
+                    && same(&target.uid, &pod.uid)
                     && target.api_version.is_empty()
                     && target.field_path.is_empty()
             })
     }
+}
 
-    fn address_texts(&self, family: IpFamily) -> Vec<Text> {
-        let mut texts: Vec<Text> =
-            self.pod.addresses(family).map(|address| Text::from(address.to_string())).collect();
-        texts.sort_unstable();
-        texts
+fn has_addresses(pod: &Pod, texts: &[Text], family: IpFamily) -> bool {
+    let mut addresses = pod.addresses(family);
+    match (addresses.next(), addresses.next(), texts) {
+        (None, ..) => false,
+        (Some(address), None, [text]) => prints_as(address, text),
+        (Some(_), None, _) => false,
+        _ => {
+            let mut texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
+            texts.sort_unstable();
+            address_texts(pod, family).iter().map(|text| &**text).eq(texts)
+        }
     }
+}
+
+fn address_texts(pod: &Pod, family: IpFamily) -> Vec<Text> {
+    let mut texts: Vec<Text> = pod.addresses(family).map(|address| Text::from(address.to_string())).collect();
+    texts.sort_unstable();
+    texts
+}
+
+/// Returns true if [`Builder::build`] makes the same endpoint again, apart from hints, from the candidate that
+/// [`agrees_with`](Candidate::agrees_with) it.
+pub(super) fn is_canonical(endpoint: &Endpoint) -> bool {
+    endpoint.addresses.is_sorted()
+        && endpoint.deprecated_topology.is_empty()
+        && endpoint.hostname.as_ref().is_none_or(|hostname| !hostname.is_empty())
+        && endpoint.target_ref.as_ref().is_some_and(|target| target.resource_version.is_empty())
 }
 
 /// Returns true if two texts are equal. The stores share most equal texts, so that comparing pointers suffices.
@@ -112,15 +125,18 @@ impl Builder {
 
     /// Builds an endpoint without hints. If there is an endpoint of the same candidate, its addresses are shared.
     pub(super) fn build(&self, candidate: &Candidate<'_>, previous: Option<&Endpoint>) -> Endpoint {
+        let pod = match candidate.source {
+            Source::Pod(pod) => pod,
+            Source::Endpoint(endpoint) => return Endpoint { hints: None, ..endpoint.clone() },
+        };
         let addresses = match previous {
             Some(previous) => {
                 let mut addresses = previous.addresses.clone();
                 addresses.sort_unstable();
                 addresses
             }
-            None => candidate.address_texts(self.family),
+            None => address_texts(pod, self.family),
         };
-        let pod = candidate.pod;
         Endpoint {
             addresses,
             conditions: candidate.conditions,
@@ -155,9 +171,9 @@ impl<'c, 'a> ByName<'c, 'a> {
     /// Returns the candidate that an endpoint's target names.
     pub(super) fn find(&mut self, endpoint: &Endpoint) -> Option<CandidateIndex> {
         let name = &endpoint.target_ref.as_ref()?.name;
-        let named = |candidate: &Candidate<'_>| same(&candidate.pod.key.name, name);
+        let named = |candidate: &Candidate<'_>| same(candidate.name, name);
         if !self.list.get(self.next).is_some_and(named) {
-            self.next = self.list.binary_search_by(|candidate| candidate.pod.key.name.cmp(name)).ok()?;
+            self.next = self.list.binary_search_by(|candidate| candidate.name.cmp(name)).ok()?;
         }
         self.next += 1;
         Some(CandidateIndex::new(self.next - 1))

@@ -8,16 +8,28 @@ use kube_endpoint_core_model::port::{PortSet, find_port, slice_ports};
 use kube_endpoint_core_model::publish::{UnreadableAnnotation, publish_not_ready};
 use kube_endpoint_core_model::slice::EndpointConditions;
 use kube_endpoint_core_model::{
-    EndpointPort, IpFamily, LeftOut, Node, NodeLookup, Pod, PodVerdict, Service, Text, Verdict,
+    Endpoint, EndpointPort, IpFamily, LeftOut, Node, NodeLookup, Pod, PodVerdict, Service, Text, Verdict,
 };
 
 use super::index::{CandidateIndex, GroupIndex, IndexVec};
 use super::inputs::PlanInputs;
 use super::outcome::PlanError;
 
+/// What a candidate is made from.
+#[derive(Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// A pod.
+    Pod(&'a Pod),
+    /// An endpoint of a slice that is right as it is, apart from hints.
+    Endpoint(&'a Endpoint),
+}
+
 /// A pod that is published in at least one address family.
+#[derive(Clone)]
 pub(super) struct Candidate<'a> {
-    pub(super) pod: &'a Pod,
+    /// Name of the pod.
+    pub(super) name: &'a Text,
+    pub(super) source: Source<'a>,
     pub(super) group: GroupIndex,
     has_ipv4: bool,
     has_ipv6: bool,
@@ -26,7 +38,21 @@ pub(super) struct Candidate<'a> {
     pub(super) hostname: Option<&'a Text>,
 }
 
-impl Candidate<'_> {
+impl<'a> Candidate<'a> {
+    /// Makes a candidate of an endpoint that is right as it is, for the plan of its family. `name` is that of its target.
+    pub(super) fn of_endpoint(endpoint: &'a Endpoint, name: &'a Text, group: GroupIndex) -> Self {
+        Self {
+            name,
+            source: Source::Endpoint(endpoint),
+            group,
+            has_ipv4: true,
+            has_ipv6: true,
+            zone: None,
+            conditions: endpoint.conditions,
+            hostname: None,
+        }
+    }
+
     /// Returns true if it has an address of a family.
     pub(super) fn has_address(&self, family: IpFamily) -> bool {
         match family {
@@ -37,6 +63,7 @@ impl Candidate<'_> {
 }
 
 /// The pods with the same port numbers for the Service's ports, which therefore share slices.
+#[derive(Clone)]
 pub(super) struct PortGroup {
     /// The ports, in the Service's order.
     pub(super) ports: Vec<EndpointPort>,
@@ -60,10 +87,14 @@ pub(super) struct Candidates<'a> {
 impl<'a> Candidates<'a> {
     /// Decides which pods of a Service are published.
     pub(super) fn new(inputs: &PlanInputs<'a>) -> Self {
+        Self::of(inputs, &sorted(inputs), None)
+    }
+
+    /// As [`Self::new`] for some of its pods, sorted by name. `known` is a group that exists because of other pods.
+    pub(super) fn of(inputs: &PlanInputs<'a>, pods: &[&'a Pod], known: Option<&PortGroup>) -> Self {
         let families = inputs.service.slice_families();
         let (publishes_unready, warning) =
             publish_not_ready(inputs.service, inputs.options.tolerate_unready_annotation);
-        let pods = sorted(inputs);
         let mut grouping = Grouping { service: inputs.service, last: None, seen: HashMap::new() };
         let mut nodes = Nodes { lookup: inputs.nodes, seen: HashMap::new() };
         let mut all = Self {
@@ -74,7 +105,10 @@ impl<'a> Candidates<'a> {
             errors: Vec::new(),
             warning,
         };
-        for pod in pods {
+        if let Some(known) = known {
+            all.group_of.insert(PortSet::new(&known.ports), all.groups.push(known.clone()));
+        }
+        for pod in pods.iter().copied() {
             let verdict =
                 match all.admit(pod, inputs, &families, publishes_unready, &mut grouping, &mut nodes) {
                     Ok(verdict) => verdict,
@@ -128,7 +162,8 @@ impl<'a> Candidates<'a> {
         let terminating = pod.is_terminating();
         let ready = publishes_unready || (serving && !terminating);
         self.list.push(Candidate {
-            pod,
+            name: &pod.key.name,
+            source: Source::Pod(pod),
             group,
             has_ipv4,
             has_ipv6,

@@ -35,6 +35,10 @@ pub struct ClusterState {
 
 impl ClusterState {
     pub fn plan(&self) -> Plan {
+        self.with_inputs(plan)
+    }
+
+    pub fn with_inputs<T>(&self, plan: impl FnOnce(&PlanInputs<'_>) -> T) -> T {
         let nodes: BTreeMap<Text, Arc<Node>> =
             self.nodes.iter().map(|node| (node.name.clone(), Arc::new(node.clone()))).collect();
         plan(

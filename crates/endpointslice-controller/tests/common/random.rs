@@ -64,13 +64,13 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
         })
 }
 
-fn named(at: usize, mut pod: Pod) -> Option<Pod> {
+pub fn named(at: usize, mut pod: Pod) -> Option<Pod> {
     pod.key = ObjectKey::new("ns", format!("p{at}"));
     pod.uid = format!("uid-{at}").into();
     Some(pod)
 }
 
-fn edit() -> impl Strategy<Value = Edit> {
+pub fn edit() -> impl Strategy<Value = Edit> {
     (0u8..9, any::<usize>(), any::<usize>(), any::<usize>()).prop_map(|(what, slice, endpoint, other)| Edit {
         what,
         slice,
@@ -79,7 +79,7 @@ fn edit() -> impl Strategy<Value = Edit> {
     })
 }
 
-fn service() -> impl Strategy<Value = Service> {
+pub fn service() -> impl Strategy<Value = Service> {
     let families = prop::sample::select(vec![
         vec![IpFamily::IPv4],
         vec![IpFamily::IPv4],
@@ -125,7 +125,7 @@ fn service() -> impl Strategy<Value = Service> {
     )
 }
 
-fn pod() -> impl Strategy<Value = Option<Pod>> {
+pub fn pod() -> impl Strategy<Value = Option<Pod>> {
     let numbers = (0u8..6, 0u8..5, 0u8..5, 0u8..12);
     (numbers, 0u8..6, prop::sample::select(vec![0i32, 8080, 8080, 9090, 9090]), any::<bool>()).prop_map(
         |((state, addresses, node, rare), last, port, hostname)| {
@@ -161,7 +161,7 @@ fn pod() -> impl Strategy<Value = Option<Pod>> {
     )
 }
 
-fn nodes() -> impl Strategy<Value = Vec<Node>> {
+pub fn nodes() -> impl Strategy<Value = Vec<Node>> {
     let node = (0u8..30, 0usize..3, 1i64..5).prop_map(|(rare, zone, cpu)| Node {
         zone: (rare > 1).then(|| ["zone-a", "zone-b", "zone-c"][zone].into()),
         control_plane: rare == 2,
@@ -198,7 +198,7 @@ impl Step {
 }
 
 impl Edit {
-    fn apply(&self, slices: &mut Vec<EndpointSlice>, max: usize) {
+    pub fn apply(&self, slices: &mut Vec<EndpointSlice>, max: usize) {
         if self.what == 0 || slices.is_empty() {
             if slices.iter().all(|slice| *slice.metadata.name != *"stray") {
                 slices.push(stray(self.other));
