@@ -7,14 +7,14 @@ mod sync;
 use std::time::Duration;
 
 use kube_endpoint_controller_runtime::{
-    Cause, Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, SyncError,
+    Cause, Config, Controller, ForeignWrite, KeptPlan, Outcome, Reconciler, Runtime, SyncError,
 };
 use kube_endpoint_core_model::well_known::ANNOTATION_LEADER;
 use kube_endpoint_core_model::{Endpoints, ObjectKey, Service};
 use kube_endpoint_informer::{Change, Kind, Kinds, PodEvent};
 use kube_endpoint_workqueue::default_controller_rate_limiter;
 
-use crate::ControllerOptions;
+use crate::{ControllerOptions, PlanState};
 
 /// Component of the events that this controller records.
 pub const EVENT_COMPONENT: &str = "endpoint-controller";
@@ -31,11 +31,13 @@ pub struct EndpointsReconciler {
 }
 
 /// The state that is kept for a Service.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct ServiceState {
     /// Whether the Service was deleted, so that its Endpoints have to be deleted. A sync of a key without this flag never
     /// deletes: Endpoints that never had a Service belong to another client.
     deleted: bool,
+    /// What the plan of the last sync left, if all its writes succeeded.
+    kept: Option<KeptPlan<PlanState>>,
 }
 
 impl Reconciler for EndpointsReconciler {
@@ -89,6 +91,17 @@ impl Reconciler for EndpointsReconciler {
 
     fn on_pod(&self, runtime: &Runtime<Self>, event: &PodEvent) {
         runtime.add_services_of(event, self.options.batch_period);
+    }
+
+    fn on_endpoints(&self, runtime: &Runtime<Self>, change: &Change<Endpoints>) {
+        let Some(endpoints) = &change.new else { return };
+        let key = endpoints.key();
+        // Compared without a lock. A sync that takes the state meanwhile finds none, and plans from all pods.
+        let Some(mut kept) = runtime.with_state(&key, |state| state.kept.take()) else { return };
+        kept.state.settle(endpoints);
+        runtime.with_state(&key, |state| {
+            state.kept.get_or_insert(kept);
+        });
     }
 
     fn foreign_write_delay(&self, runtime: &Runtime<Self>, write: ForeignWrite) -> Option<Duration> {

@@ -6,10 +6,11 @@ mod nodes;
 mod sync;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use kube_endpoint_controller_runtime::{
-    Cause, Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, SyncError,
+    Cause, Config, Controller, ForeignWrite, KeptPlan, Outcome, Reconciler, Runtime, SyncError,
 };
 use kube_endpoint_core_model::{EndpointSlice, Node, ObjectKey, Service};
 use kube_endpoint_informer::{Change, Kind, Kinds, PodEvent};
@@ -18,7 +19,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
 use crate::metrics::{Metrics, Share, SyncResult};
-use crate::{ControllerOptions, HintedState, TopologyState};
+use crate::{ControllerOptions, HintedState, PlanState, TopologyState};
 
 /// Component of the events that this controller records.
 pub const EVENT_COMPONENT: &str = "endpoint-slice-controller";
@@ -37,6 +38,8 @@ pub struct EndpointSliceReconciler {
     nodes_changed: Notify,
     /// Whether nodes have changed since `topology` was computed; locked while it is computed.
     topology_outdated: Mutex<bool>,
+    /// The number of changes that may have changed the zone of a pod, or whether its node is known.
+    zones_version: AtomicU64,
     metrics: Metrics,
 }
 
@@ -47,6 +50,15 @@ pub struct ServiceState {
     hinted: HintedState,
     /// What it adds to the gauges.
     share: Option<Share>,
+    /// What the plan of the last sync left, if all its writes succeeded.
+    kept: Option<KeptPlan<KeptSlices>>,
+}
+
+/// What a plan leaves for the next one.
+pub(crate) struct KeptSlices {
+    plan: PlanState,
+    /// [`EndpointSliceReconciler::zones_version`] before the plan.
+    zones_version: u64,
 }
 
 impl Reconciler for EndpointSliceReconciler {
@@ -60,6 +72,7 @@ impl Reconciler for EndpointSliceReconciler {
             topology: RwLock::default(),
             nodes_changed: Notify::new(),
             topology_outdated: Mutex::new(true),
+            zones_version: AtomicU64::new(0),
             metrics: Metrics::new(),
         }
     }
@@ -106,6 +119,17 @@ impl Reconciler for EndpointSliceReconciler {
 
     fn on_node(&self, runtime: &Runtime<Self>, change: &Change<Node>) {
         self.node_changed(runtime, change.old.as_deref(), change.new.as_deref());
+    }
+
+    fn on_endpoint_slice(&self, runtime: &Runtime<Self>, change: &Change<EndpointSlice>) {
+        let Some(slice) = &change.new else { return };
+        let Some(service) = slice.service_key() else { return };
+        // Compared without a lock. A sync that takes the state meanwhile finds none, and plans from all pods.
+        let Some(mut kept) = runtime.with_state(&service, |state| state.kept.take()) else { return };
+        kept.state.plan.settle(slice);
+        runtime.with_state(&service, |state| {
+            state.kept.get_or_insert(kept);
+        });
     }
 
     fn foreign_write_delay(&self, runtime: &Runtime<Self>, _: ForeignWrite) -> Option<Duration> {

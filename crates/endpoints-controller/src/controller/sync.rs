@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use kube_endpoint_api_writer::{Deleted, EventSubject, FailedWrite, Operation, WriteError};
-use kube_endpoint_controller_runtime::{Completion, Outcome, Runtime, SyncError};
-use kube_endpoint_core_model::{Endpoints, ObjectKey, PlannedEvent, Service};
+use kube_endpoint_controller_runtime::{Completion, Outcome, Planned, Runtime, SyncError};
+use kube_endpoint_core_model::{Endpoints, ObjectKey, PlannedEvent, Service, Text};
 
 use super::EndpointsReconciler;
-use crate::plan::{PlanInputs, plan};
+use crate::plan::{PlanInputs, plan, plan_and_keep};
 
 type Cx = Runtime<EndpointsReconciler>;
 
@@ -21,7 +21,10 @@ impl EndpointsReconciler {
         let deleted = runtime.with_state(key, |state| std::mem::take(&mut state.deleted));
         match runtime.cluster().service(key) {
             // An ExternalName gets no endpoints, and without a selector another client makes them.
-            Some(service) if !service.selects_pods() => Ok(Outcome::Done),
+            Some(service) if !service.selects_pods() => {
+                runtime.with_state(key, |state| state.kept = None);
+                Ok(Outcome::Done)
+            }
             Some(service) => self.sync_service(runtime, &service, existing).await,
             None => {
                 let forgotten = runtime.forget_state(key);
@@ -45,13 +48,22 @@ impl EndpointsReconciler {
         existing: Option<Arc<Endpoints>>,
     ) -> Result<Outcome, SyncError> {
         let key = &service.key;
-        let pods = runtime.cluster().pods_of(key);
-        let trigger_time = runtime.trigger_time(service, &pods);
-        let plan = plan(
-            &PlanInputs::new(service, &pods)
-                .with_existing(existing.as_deref())
-                .with_trigger_time(trigger_time)
-                .with_options(&self.options.plan),
+        let kept = runtime.with_state(key, |state| state.kept.take());
+        let inputs =
+            PlanInputs::new(service, &[]).with_existing(existing.as_deref()).with_options(&self.options.plan);
+        let pod = |name: &Text| {
+            runtime.cluster().pod(&ObjectKey { namespace: key.namespace.clone(), name: name.clone() })
+        };
+        let Planned { plan, trigger_time, kept } = runtime.plan(
+            service,
+            kept,
+            |kept, changed, trigger_time| {
+                kept.plan(&inputs.with_trigger_time(trigger_time), existing.as_ref(), changed, pod)
+            },
+            |pods, trigger_time, is_kept| {
+                let inputs = inputs.with_pods(pods).with_trigger_time(trigger_time);
+                if is_kept { plan_and_keep(&inputs, existing.as_ref()) } else { (plan(&inputs), None) }
+            },
         );
         if let Some(warning) = &plan.warning {
             runtime.warn_once(service, warning);
@@ -59,10 +71,18 @@ impl EndpointsReconciler {
         runtime.note(|details| details.endpoints = Some(plan.ready + plan.not_ready));
         let Some(subject) = plan.writes.create.first().or(plan.writes.update.first()).map(EventSubject::from)
         else {
+            runtime.with_state(key, |state| state.kept = kept);
             return Ok(Outcome::Done);
         };
         match runtime.carry_out(key, trigger_time, [plan.writes], |_| ()).await {
             Ok(Completion::Complete) => {
+                if let Some(mut kept) = kept {
+                    // The cache may show the write already.
+                    if let Some(written) = runtime.cluster().endpoints(key) {
+                        kept.state.settle(&written);
+                    }
+                    runtime.with_state(key, |state| state.kept = Some(kept));
+                }
                 tracing::debug!(
                     service = %key, ready = plan.ready, not_ready = plan.not_ready, truncated = plan.truncated,
                     "wrote Endpoints"

@@ -2,6 +2,7 @@
 //! published.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kube_endpoint_controller_runtime::{Cause, Runtime};
@@ -30,6 +31,9 @@ impl EndpointSliceReconciler {
         if matters {
             *self.topology_outdated.lock() = true;
             self.nodes_changed.notify_one();
+        }
+        if old.map(|old| &old.zone) != new.map(|new| &new.zone) {
+            self.zones_version.fetch_add(1, Ordering::AcqRel);
         }
         // The first lists need no syncs of their own: every Service is synced anyway.
         if !runtime.has_synced() {

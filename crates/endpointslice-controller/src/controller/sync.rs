@@ -1,13 +1,17 @@
 //! One sync of one Service.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use kube_endpoint_api_writer::FailedWrite;
-use kube_endpoint_controller_runtime::{Completion, Outcome, Progress, Reconciler, Runtime, SyncError};
-use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
+use kube_endpoint_controller_runtime::{
+    Completion, Outcome, Planned, Progress, Reconciler, Runtime, SyncError,
+};
+use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Service, Text, Timestamp};
 
-use super::EndpointSliceReconciler;
-use crate::plan::{Plan, PlanInputs, plan};
+use super::{EndpointSliceReconciler, KeptSlices};
+use crate::TopologyState;
+use crate::plan::{Plan, PlanInputs, plan, plan_and_keep};
 use crate::sync_error::sync_error;
 
 type Cx = Runtime<EndpointSliceReconciler>;
@@ -21,6 +25,7 @@ impl EndpointSliceReconciler {
         };
         // An ExternalName gets no endpoints, and without a selector another client makes them.
         if !service.selects_pods() {
+            runtime.with_state(key, |state| state.kept = None);
             return Ok(Outcome::Done);
         }
         let mut existing = match runtime.read_outputs(key) {
@@ -28,21 +33,11 @@ impl EndpointSliceReconciler {
             Err(outcome) => return Ok(outcome),
         };
         existing.retain(|slice| self.manages(slice) && slice.metadata.deletion_timestamp.is_none());
-        let pods = cluster.pods_of(key);
-        let trigger_time = runtime.trigger_time(&service, &pods);
         if service.topology_hints_enabled() {
             self.refresh_topology(runtime);
         }
         let topology = Arc::clone(&self.topology.read());
-        let hinted = runtime.with_state(key, |state| state.hinted.clone());
-        let mut plan = plan(
-            &PlanInputs::new(&service, &pods, cluster)
-                .with_existing_slices(&existing)
-                .with_trigger_time(trigger_time)
-                .with_options(&self.options.plan)
-                .with_topology(&topology)
-                .with_hinted(hinted),
-        );
+        let Planned { mut plan, trigger_time, kept } = self.planned(runtime, &service, &existing, &topology);
         if let Some(warning) = &plan.warning {
             runtime.warn_once(&service, warning);
         }
@@ -52,7 +47,18 @@ impl EndpointSliceReconciler {
             .flat_map(|sub_plan| &sub_plan.writes.delete)
             .map(|slice| slice.metadata.name.clone())
             .collect();
-        let failed = self.carry_out(runtime, key, &mut plan, trigger_time).await;
+        let carried_out = self.carry_out(runtime, key, &mut plan, trigger_time).await;
+        if carried_out == Ok(Completion::Complete)
+            && let Some(mut kept) = kept
+        {
+            // The cache may show the writes already.
+            let names = kept.state.plan.unsettled().cloned().collect::<Vec<_>>().into_iter();
+            let keys = names.map(|name| ObjectKey { namespace: key.namespace.clone(), name });
+            let written = keys.filter_map(|key| cluster.endpoint_slice(&key));
+            written.for_each(|slice| kept.state.plan.settle(&slice));
+            runtime.with_state(key, |state| state.kept = Some(kept));
+        }
+        let failed = carried_out.err().unwrap_or_default();
         self.keep_hints(runtime, key, plan.hinted, &topology);
         runtime.record_events(key, &*service, plan.events, writes, false);
         if failed.is_empty() && plan.errors.is_empty() {
@@ -61,14 +67,56 @@ impl EndpointSliceReconciler {
         Err(sync_error(&service, &plan.errors, failed, &obsolete))
     }
 
-    /// Carries a plan out, and returns the writes that failed.
+    /// Plans a sync, and takes out what the last plan left.
+    fn planned(
+        &self,
+        runtime: &Cx,
+        service: &Service,
+        existing: &[Arc<EndpointSlice>],
+        topology: &TopologyState,
+    ) -> Planned<Plan, KeptSlices> {
+        // Read before the nodes are: a change during the plan counts as one after it.
+        let zones_version = self.zones_version.load(Ordering::Acquire);
+        let (hinted, kept) =
+            runtime.with_state(&service.key, |state| (state.hinted.clone(), state.kept.take()));
+        let kept = kept.filter(|kept| kept.state.zones_version == zones_version);
+        let inputs = PlanInputs::new(service, &[], runtime.cluster())
+            .with_existing_slices(existing)
+            .with_options(&self.options.plan)
+            .with_topology(topology)
+            .with_hinted(hinted);
+        let keep = |plan| KeptSlices { plan, zones_version };
+        runtime.plan(
+            service,
+            kept,
+            |kept, changed, trigger_time| {
+                let inputs = inputs.clone().with_trigger_time(trigger_time);
+                let (plan, state) = kept.plan.plan(&inputs, changed)?;
+                Some((plan, keep(state)))
+            },
+            |pods, trigger_time, is_kept| {
+                let inputs = inputs.clone().with_pods(pods).with_trigger_time(trigger_time);
+                if !is_kept {
+                    return (plan(&inputs), None);
+                }
+                let (plan, state) = plan_and_keep(&inputs);
+                (plan, state.map(keep))
+            },
+        )
+    }
+
+    /// Carries a plan out.
+    ///
+    /// # Errors
+    ///
+    /// The writes that failed.
     async fn carry_out(
         &self,
         runtime: &Cx,
         key: &ObjectKey,
         plan: &mut Plan,
         trigger_time: Option<Timestamp>,
-    ) -> Vec<FailedWrite> {
+    ) -> Result<Completion, Vec<FailedWrite>> {
         let share = self.metrics.planned(plan, self.options.plan.max_endpoints_per_slice);
         let before = runtime.with_state(key, |state| state.share.replace(share.clone()));
         self.metrics.replace(before, Some(share));
@@ -86,16 +134,14 @@ impl EndpointSliceReconciler {
                 }
             }
         };
-        match runtime.carry_out(key, trigger_time, writes, progress).await {
-            Ok(Completion::Complete) => {
-                if wants_writes && let Some(trigger_time) = trigger_time {
-                    let elapsed = runtime.clock().now().as_millisecond() - trigger_time.as_millisecond();
-                    self.metrics.trigger_to_write(elapsed.max(0) as f64 / 1000.0);
-                }
-                Vec::new()
-            }
-            Ok(Completion::NamespaceTerminating | Completion::Recorded) => Vec::new(),
-            Err(failed) => failed,
+        let completion = runtime.carry_out(key, trigger_time, writes, progress).await?;
+        if completion == Completion::Complete
+            && wants_writes
+            && let Some(trigger_time) = trigger_time
+        {
+            let elapsed = runtime.clock().now().as_millisecond() - trigger_time.as_millisecond();
+            self.metrics.trigger_to_write(elapsed.max(0) as f64 / 1000.0);
         }
+        Ok(completion)
     }
 }
