@@ -407,7 +407,7 @@ fn a_reader_of_the_pods_of_a_service_can_read_what_has_changed_since() {
     check(&|cluster| cluster.apply_pods(StreamEvent::restarted(list(1), V(2))), None);
     check(
         &|cluster| {
-            cluster.apply_services(StreamEvent::restarted(vec![service("web", 1, &[("app", "web")])], V(2)))
+            cluster.apply_services(StreamEvent::restarted(vec![service("web", 1, &[("app", "web")])], V(2)));
         },
         None,
     );

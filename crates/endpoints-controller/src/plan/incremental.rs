@@ -55,7 +55,11 @@ impl PlanState {
             list.insert(place.clone());
             self.refresh(place, published.address);
         }
-        self.complete(|name| publish(&*pod(name)?, service, publish_not_ready).ok().map(|one| one.address))?;
+        if was_truncated {
+            let make =
+                |name: &Text| publish(&*pod(name)?, service, publish_not_ready).ok().map(|one| one.address);
+            self.complete(make)?;
+        }
 
         let (ready, not_ready) = self.found();
         let [before] = existing.subsets.as_slice() else { return None };
@@ -95,7 +99,7 @@ impl PlanState {
         removed.is_none_or(|removed| removed.name == pod.key.name).then_some(())
     }
 
-    /// Makes those addresses that the object did not hold so far, with `make`, by name of the pod.
+    /// Makes those addresses that the object, which was truncated, did not hold so far, with `make`, by name of the pod.
     fn complete(&mut self, make: impl Fn(&Text) -> Option<EndpointAddress>) -> Option<()> {
         let (ready, not_ready) = self.found();
         let missing: BTreeSet<Address> = ready.into_iter().chain(not_ready).filter_map(Result::err).collect();

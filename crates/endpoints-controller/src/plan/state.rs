@@ -82,7 +82,10 @@ enum Ip {
 impl Ip {
     fn as_bytes(&self) -> &[u8] {
         match self {
-            Self::Short(bytes) => bytes.split(|byte| *byte == 0).next().unwrap_or_default(),
+            Self::Short(bytes) => {
+                let unused = u128::from_be_bytes(*bytes).trailing_zeros() as usize / 8;
+                bytes.get(..bytes.len() - unused).unwrap_or_default()
+            }
             Self::Long(text) => text.as_bytes(),
         }
     }
@@ -115,7 +118,10 @@ impl Address {
     /// Compares with an address, as [`EndpointAddress::identity`] does.
     fn compare(&self, address: &EndpointAddress) -> Ordering {
         let (ip, uid) = address.identity();
-        self.ip.as_bytes().cmp(ip.as_bytes()).then_with(|| (*self.uid).cmp(uid))
+        self.ip.as_bytes().cmp(ip.as_bytes()).then_with(|| match std::ptr::eq(&*self.uid, uid) {
+            true => Ordering::Equal,
+            false => (*self.uid).cmp(uid),
+        })
     }
 }
 
@@ -271,9 +277,12 @@ impl PlanState {
                 return Ok(fresh);
             }
             for list in &mut lists {
-                while list.next_if(|one| address.compare(one) == Ordering::Greater).is_some() {}
-                if let Some(found) = list.peek().filter(|one| address.compare(one) == Ordering::Equal) {
-                    return Ok(*found);
+                while let Some(one) = list.peek() {
+                    match address.compare(one) {
+                        Ordering::Less => break,
+                        Ordering::Equal => return Ok(*one),
+                        Ordering::Greater => list.next(),
+                    };
                 }
             }
             Err(address.clone())
