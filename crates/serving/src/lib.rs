@@ -8,6 +8,8 @@
 //! - **Limits:** the number of connections, the size of requests and the time that each step may take are bounded
 //!   ([`Limits`]). If there are too many connections, those that have not authenticated are closed first.
 //!
+//! [`BrowserGuard`] guards pages that a browser opens on loopback, where it sends no credentials.
+//!
 //! [`Server::bind`] opens the port and [`Server::run`] serves [`Pages`]. HTTP is hyper's and TLS rustls's.
 //!
 //! Upstream's counterpart is `k8s.io/apiserver/pkg/server` with its delegating authentication and authorization options, as
@@ -16,6 +18,7 @@
 mod accept;
 mod authentication;
 mod authorization;
+mod browser_guard;
 mod cache;
 mod certificate;
 mod client_ca;
@@ -40,6 +43,7 @@ mod timed_io;
 mod tls;
 mod user;
 
+pub use browser_guard::{BrowserGuard, Decision, PREFIX as PAGES_PREFIX, add_browser_headers};
 pub use certificate::CertificateSource;
 pub use error::ServingError;
 pub use front_proxy::{FrontProxyOptions, RequestHeaders};
