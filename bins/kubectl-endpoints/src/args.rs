@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kube_endpoint_explain::Code;
 
+use crate::ui::UiArgs;
+
 /// Explains why a Service has the endpoints that it has. Works on any cluster, whichever controllers run there, and only
-/// reads.
+/// reads, except for `cleanup --yes`.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-endpoints", bin_name = "kubectl endpoints", version)]
 pub(crate) struct CommandLine {
@@ -69,6 +71,44 @@ pub(crate) enum Command {
         #[arg(long)]
         info: bool,
     },
+    /// Show all Services live: readiness, slices, writes, and how long a change takes until it is written
+    Top {
+        #[command(flatten)]
+        scope: Scope,
+    },
+    /// Print orphaned EndpointSlices and stale Endpoints, and delete them with --yes; exit code 0: none remain, 1: some, 2: error
+    ///
+    /// Only objects whose label names the endpoints, EndpointSlice or EndpointSlice-mirroring controller, and whose Service or
+    /// owner does not exist any more. Endpoints that were written by hand are never touched.
+    Cleanup {
+        #[command(flatten)]
+        scope: Scope,
+        /// Delete them
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Serve the manager's status page on loopback, with your credentials
+    ///
+    /// Only GET of the page's paths, only for the browser that opens the printed address.
+    Ui(UiArgs),
+    /// Print a script that completes commands, flags and names
+    ///
+    /// kubectl: `kubectl endpoints completion kubectl` prints the program kubectl_complete-endpoints. Put it into a folder of
+    /// $PATH and make it executable; kubectl 1.26 and later calls it.
+    Completion {
+        /// The program that completes
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shell {
+    /// The shell's own completion of kubectl calls it
+    Kubectl,
+    Bash,
+    Zsh,
+    Fish,
 }
 
 #[derive(Clone, Copy, Debug, Args)]

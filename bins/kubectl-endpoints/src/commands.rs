@@ -19,6 +19,7 @@ use crate::args::{Command, CommandLine, Compatibility, Format, Global, Scope};
 use crate::connect::{Connection, connect};
 use crate::output::{Output, print, print_note};
 use crate::reader::{Reader, Reading};
+use crate::{cleanup, completion, top, ui};
 
 /// The page that describes the codes.
 const HELP: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/verdicts.md");
@@ -47,12 +48,16 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
             let lint_options = LintOptions { ignore: ignore.iter().copied().collect(), include_info: *info };
             run_lint(global, output, &options, *scope, &lint_options).await
         }
+        Command::Top { scope } => run_top(global, output, &options, *scope).await,
+        Command::Ui(args) => ui::run(global, args).await,
+        Command::Completion { shell } => completion::print_script(*shell),
+        Command::Cleanup { scope, yes } => run_cleanup(global, output, *scope, *yes).await,
     }
 }
 
 /// Returns the time against which ages are computed.
 #[expect(clippy::disallowed_methods, reason = "the binary hands the system's time in")]
-fn current_time() -> Timestamp {
+pub(crate) fn current_time() -> Timestamp {
     Timestamp::now()
 }
 
@@ -65,13 +70,13 @@ async fn run_explain(global: &Global, output: Output, options: Options, subject:
             bail!("{kind:?} is neither `service` nor `pod`; write NAME, service/NAME or pod/NAME")
         }
     };
-    let Connection { client, namespace } = connect(global).await?;
+    let Connection { client, namespace, .. } = connect(global).await?;
     let reader = Reader::new(client.kube().clone());
     let key = ObjectKey::new(namespace, name);
     if is_pod {
-        let Reading { objects, notes, outputs_known, .. } = reader.pod(&key).await?;
+        let Reading { objects, notes, known, .. } = reader.pod(&key).await?;
         notes.iter().for_each(|note| print_note(note));
-        let options = options.with_outputs_known(outputs_known);
+        let options = options.with_known(known);
         let topology = objects.topology(options.slices.topology_node_tolerance);
         let now = current_time();
         let says = explain_pod(&objects, &key, &topology, now, &options);
@@ -95,15 +100,15 @@ async fn run_explain(global: &Global, output: Output, options: Options, subject:
 }
 
 /// Reads and explains a Service. Returns the time of the reading, too.
-async fn explain_service(
+pub(crate) async fn explain_service(
     reader: &Reader,
     key: &ObjectKey,
     options: &Options,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<(Explanation, Timestamp)> {
-    let Reading { objects, metadata, notes: new, outputs_known } = reader.service(key).await?;
+    let Reading { objects, metadata, notes: new, known } = reader.service(key).await?;
     notes.extend(new);
-    let options = options.clone().with_outputs_known(outputs_known);
+    let options = options.clone().with_known(known);
     let topology = objects.topology(options.slices.topology_node_tolerance);
     let now = current_time();
     let explanation = explain(&objects, key, &topology, now, metadata.as_deref(), &options);
@@ -154,7 +159,7 @@ fn documents(text: &str) -> anyhow::Result<Vec<Value>> {
 }
 
 async fn run_diff(global: &Global, output: Output, options: &Options, scope: Scope) -> anyhow::Result<u8> {
-    let Connection { client, namespace } = connect(global).await?;
+    let Connection { client, namespace, .. } = connect(global).await?;
     let reader = Reader::new(client.kube().clone());
     let namespace = (!scope.all_namespaces).then_some(&*namespace);
     let mut readings: Vec<Diff> = Vec::new();
@@ -163,9 +168,12 @@ async fn run_diff(global: &Global, output: Output, options: &Options, scope: Sco
         if !readings.is_empty() {
             tokio::time::sleep(BETWEEN_READINGS).await;
         }
-        readings.push(diff(&reader.all(namespace).await?.objects, options)?);
+        let Reading { objects, notes, known, .. } = reader.all(namespace).await?;
+        let options = options.clone().with_known(known);
+        readings.push(diff(&objects, &options)?.with_not_read(notes));
     }
     let persisting = Diff::persisting(&readings);
+    persisting.not_read.iter().for_each(|note| print_note(note));
     output.print(&persisting, |_| persisting.text())?;
     Ok(persisting.exit_code())
 }
@@ -177,11 +185,14 @@ async fn run_lint(
     scope: Scope,
     lint_options: &LintOptions,
 ) -> anyhow::Result<u8> {
-    let Connection { client, namespace } = connect(global).await?;
+    let Connection { client, namespace, .. } = connect(global).await?;
     let reader = Reader::new(client.kube().clone());
     let namespace = (!scope.all_namespaces).then_some(&*namespace);
     let read = async || -> anyhow::Result<LintReport> {
-        Ok(lint(&reader.all(namespace).await?.objects, current_time(), options, lint_options))
+        let Reading { objects, notes, known, .. } = reader.all(namespace).await?;
+        let options = options.clone().with_known(known);
+        let report = lint(&objects, current_time(), &options, lint_options);
+        Ok(report.with_not_read(notes))
     };
     let mut report = read().await?;
     if report.problems.iter().any(|problem| is_behind(&problem.code)) {
@@ -191,6 +202,7 @@ async fn run_lint(
         let is_same = |one: &Lint, other: &Lint| (&one.object, one.code) == (&other.object, other.code);
         report.problems.retain(|now| !is_behind(&now.code) || before.iter().any(|then| is_same(now, then)));
     }
+    report.not_read.iter().for_each(|note| print_note(note));
     if output.format == Format::Sarif {
         let sarif = report.sarif(env!("CARGO_PKG_VERSION"), HELP);
         print(&(serde_json::to_string_pretty(&sarif)? + "\n"))?;
@@ -198,4 +210,30 @@ async fn run_lint(
         output.print(&report, |layout| report.text(layout))?;
     }
     Ok(report.exit_code())
+}
+
+async fn run_cleanup(global: &Global, output: Output, scope: Scope, delete: bool) -> anyhow::Result<u8> {
+    // Nothing is deleted whose report could not be printed.
+    output.check_format()?;
+    let Connection { client, namespace, .. } = connect(global).await?;
+    let reader = Reader::new(client.kube().clone());
+    let namespace = (!scope.all_namespaces).then_some(&*namespace);
+    let found = cleanup::run(&reader, namespace, delete).await?;
+    found.not_read.iter().for_each(|note| print_note(note));
+    output.print(&found, |layout| found.text(layout))?;
+    Ok(found.exit_code())
+}
+
+async fn run_top(global: &Global, output: Output, options: &Options, scope: Scope) -> anyhow::Result<u8> {
+    let connection = connect(global).await?;
+    let namespace = (!scope.all_namespaces).then(|| connection.namespace.clone());
+    let place = match &namespace {
+        Some(namespace) => format!("namespace {namespace}"),
+        None => "all namespaces".to_owned(),
+    };
+    let place = match &*connection.context {
+        "" => place,
+        context => format!("context {context}, {place}"),
+    };
+    top::run(connection, namespace, place, output, options).await
 }

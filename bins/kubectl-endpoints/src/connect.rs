@@ -2,15 +2,18 @@
 
 use anyhow::Context;
 use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube_endpoint_api_client::{ApiClient, client_from_config, watch_files};
 
 use crate::args::Global;
 
-/// A client, and the namespace of its context.
+/// A client, and its context.
 pub(crate) struct Connection {
     pub(crate) client: ApiClient,
+    /// That of the command line, or of the context.
     pub(crate) namespace: String,
+    /// Name of the context; empty in a pod.
+    pub(crate) context: String,
 }
 
 /// Makes a client. The server is not contacted.
@@ -19,23 +22,35 @@ pub(crate) struct Connection {
 ///
 /// If there is no kubeconfig, or it cannot be used.
 pub(crate) async fn connect(global: &Global) -> anyhow::Result<Connection> {
-    let config = config(global).await?;
+    let (config, context) = config(global).await?;
     let namespace = global.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-    Ok(Connection { client: client_from_config(config).await?, namespace })
+    Ok(Connection { client: client_from_config(config).await?, namespace, context })
 }
 
-async fn config(global: &Global) -> anyhow::Result<Config> {
-    let read = match &global.kubeconfig {
+/// Reads the kubeconfig of the command line, or that of kubectl.
+///
+/// # Errors
+///
+/// If there is none, or it cannot be read.
+pub(crate) fn kubeconfig(global: &Global) -> Result<Kubeconfig, KubeconfigError> {
+    match &global.kubeconfig {
         Some(path) => Kubeconfig::read_from(path),
         None => Kubeconfig::read(),
-    };
-    let mut kubeconfig = match read {
+    }
+}
+
+/// Returns the configuration of the client, and the name of the context.
+///
+/// # Errors
+///
+/// If there is no kubeconfig, or it cannot be used.
+pub(crate) async fn config(global: &Global) -> anyhow::Result<(Config, String)> {
+    let mut kubeconfig = match kubeconfig(global) {
         Ok(kubeconfig) => kubeconfig,
         // In a pod there is a service account in its place.
         Err(error) if global.kubeconfig.is_none() && global.context.is_none() => {
-            return Config::incluster()
-                .map_err(|_| error)
-                .context("no cluster is configured; give --kubeconfig FILE");
+            let config = Config::incluster().map_err(|_| error);
+            return Ok((config.context("no cluster is configured; give --kubeconfig FILE")?, String::new()));
         }
         Err(error) => return Err(error).context("the kubeconfig cannot be read"),
     };
@@ -47,5 +62,5 @@ async fn config(global: &Global) -> anyhow::Result<Config> {
     let mut config =
         config.context("the kubeconfig cannot be used; `kubectl config get-contexts` lists its contexts")?;
     watch_files(&mut config, &kubeconfig);
-    Ok(config)
+    Ok((config, kubeconfig.current_context.unwrap_or_default()))
 }

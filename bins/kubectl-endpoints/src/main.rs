@@ -1,12 +1,18 @@
 //! A kubectl plugin that explains why a Service has the endpoints that it has. It works on any cluster, whichever controllers
-//! run there, and only reads.
+//! run there, and only reads, except for `cleanup --yes`.
 
 mod args;
+mod cleanup;
 mod commands;
+mod completion;
 mod connect;
 mod output;
+mod progress;
 mod reader;
+mod top;
+mod ui;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -18,14 +24,22 @@ use args::CommandLine;
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
-    let command_line = CommandLine::parse();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("cannot start: {error}")),
     };
-    match runtime.block_on(commands::run(&command_line)) {
+    match runtime.block_on(run()) {
         Ok(code) => ExitCode::from(code),
         Err(error) => fail(&causes(&*error)),
+    }
+}
+
+async fn run() -> anyhow::Result<u8> {
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    match words.split_first() {
+        // What is to be completed is no command line yet.
+        Some((first, words)) if first == completion::REQUEST => completion::complete(words).await.map(|()| 0),
+        _ => commands::run(&CommandLine::parse()).await,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::args::{Format, Global, When};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     pub(crate) format: Format,
-    colors: Colors,
+    pub(crate) colors: Colors,
 }
 
 impl Output {
@@ -33,17 +33,25 @@ impl Output {
         Layout { columns: columns.unwrap_or(layout.columns), ..layout }
     }
 
+    /// Returns an error if the format is one that only lint prints.
+    pub(crate) fn check_format(self) -> anyhow::Result<()> {
+        match self.format {
+            Format::Sarif => bail!("only lint prints SARIF; choose table, wide, json or yaml"),
+            _ => Ok(()),
+        }
+    }
+
     /// Prints a value in the chosen format; `text` makes its text.
     pub(crate) fn print(
         self,
         value: &impl Serialize,
         text: impl FnOnce(Layout) -> Document,
     ) -> anyhow::Result<()> {
+        self.check_format()?;
         let printed = match self.format {
             Format::Table | Format::Wide => text(self.layout()).render(self.colors),
             Format::Json => serde_json::to_string_pretty(value)? + "\n",
-            Format::Yaml => serde_saphyr::to_string(&serde_json::to_value(value)?)?,
-            Format::Sarif => bail!("only lint prints SARIF; choose table, wide, json or yaml"),
+            Format::Yaml | Format::Sarif => serde_saphyr::to_string(&serde_json::to_value(value)?)?,
         };
         print(&printed)
     }

@@ -5,12 +5,14 @@ use std::fmt;
 
 use anyhow::{Context, anyhow};
 use futures::{StreamExt, TryStreamExt, stream};
-use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, ObjectList};
 use kube::{Client, Error};
 use kube_endpoint_core_model::{ObjectKey, Service, StringMap, Text};
-use kube_endpoint_explain::Objects;
+use kube_endpoint_explain::{Known, Objects};
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use crate::progress::Progress;
 
 /// Objects of one page, as many as kubectl asks for.
 const PAGE: u32 = 500;
@@ -30,6 +32,7 @@ pub(crate) enum Kind {
     EndpointSlice,
     Endpoints,
     Event,
+    Namespace,
 }
 
 impl Kind {
@@ -41,6 +44,7 @@ impl Kind {
             Self::EndpointSlice => ("discovery.k8s.io", "EndpointSlice", "endpointslices"),
             Self::Endpoints => ("", "Endpoints", "endpoints"),
             Self::Event => ("", "Event", "events"),
+            Self::Namespace => ("", "Namespace", "namespaces"),
         };
         let mut api_version = "v1".to_owned();
         if !group.is_empty() {
@@ -70,23 +74,61 @@ pub(crate) struct Reading {
     pub(crate) metadata: Option<Vec<(Text, StringMap)>>,
     /// What could not be read, as sentences.
     pub(crate) notes: Vec<String>,
-    /// Whether slices and Endpoints could be read.
-    pub(crate) outputs_known: bool,
+    /// What could be read.
+    pub(crate) known: Known,
+}
+
+impl Reading {
+    /// Notes that a kind may not be read.
+    fn not_read(&mut self, kind: Kind, note: &str) {
+        let (known, consequence) = match kind {
+            Kind::Pod => (&mut self.known.pods, "What Services with a selector should have is not known."),
+            Kind::Node => (
+                &mut self.known.nodes,
+                "Nodes are taken to be ready, and slices are not compared with what they should be.",
+            ),
+            Kind::EndpointSlice => (&mut self.known.slices, "Slices are not checked."),
+            Kind::Endpoints => (&mut self.known.endpoints, "Endpoints are not checked."),
+            Kind::Service | Kind::Event | Kind::Namespace => {
+                self.notes.push(note.to_owned());
+                return;
+            }
+        };
+        *known = false;
+        self.notes.push(format!("{note} {consequence}"));
+    }
+
+    /// Adds nodes that are ready.
+    fn assume_nodes(&mut self, names: impl IntoIterator<Item = String>) -> anyhow::Result<()> {
+        for name in names {
+            let condition = json!({"type": "Ready", "status": "True"});
+            self.objects.add(
+                json!({"kind": "Node", "metadata": {"name": name}, "status": {"conditions": [condition]}}),
+            )?;
+        }
+        Ok(())
+    }
 }
 
 /// Reads from one server.
 pub(crate) struct Reader {
     client: Client,
+    progress: Progress,
 }
 
 impl Reader {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client }
+        Self { client, progress: Progress::on_stderr() }
+    }
+
+    /// A reader that shows no progress.
+    pub(crate) fn quiet(client: Client) -> Self {
+        Self { client, progress: Progress::hidden() }
     }
 
     fn api(&self, kind: Kind, namespace: Option<&str>) -> Api<DynamicObject> {
         let resource = kind.resource();
-        match namespace.filter(|_| kind != Kind::Node) {
+        match namespace.filter(|_| !matches!(kind, Kind::Node | Kind::Namespace)) {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
             None => Api::all_with(self.client.clone(), &resource),
         }
@@ -98,7 +140,41 @@ impl Reader {
         object.map(|object| json_of(kind, &object)).transpose()
     }
 
-    /// Lists objects page by page. No two pages are held at once.
+    /// Lists objects page by page. No two pages are held at once. If the list changed so much meanwhile that the server
+    /// cannot continue it, it is listed again as a whole, as client-go does.
+    async fn pages<T>(
+        &self,
+        kind: Kind,
+        params: ListParams,
+        list: impl AsyncFn(&ListParams) -> Result<ObjectList<T>, Error>,
+        mut each: impl FnMut(&T) -> Result<(), Failed>,
+    ) -> Result<(), Failed>
+    where
+        T: Clone,
+    {
+        let mut params = ListParams { limit: Some(PAGE), ..params };
+        let mut read = 0;
+        loop {
+            let page = match list(&params).await {
+                Err(Error::Api(status)) if status.code == 410 && params.continue_token.is_some() => {
+                    params = ListParams { limit: None, continue_token: None, ..params };
+                    continue;
+                }
+                page => page.map_err(Failed::Request)?,
+            };
+            page.items.iter().try_for_each(&mut each)?;
+            read += page.items.len();
+            let next = page.metadata.continue_.filter(|token| !token.is_empty());
+            let Some(token) = next else {
+                self.progress.end();
+                return Ok(());
+            };
+            self.progress.page(&kind.to_string(), read, page.metadata.remaining_item_count);
+            params.continue_token = Some(token);
+        }
+    }
+
+    /// Lists objects.
     async fn list(
         &self,
         kind: Kind,
@@ -107,17 +183,46 @@ impl Reader {
         mut each: impl FnMut(Value) -> anyhow::Result<()>,
     ) -> Result<(), Failed> {
         let api = self.api(kind, namespace);
-        let mut params = ListParams { limit: Some(PAGE), ..params };
-        loop {
-            let page = api.list(&params).await.map_err(Failed::Request)?;
-            for object in &page.items {
-                let json = json_of(kind, object).map_err(Failed::Request)?;
-                each(json).map_err(Failed::Object)?;
-            }
-            let next = page.metadata.continue_.filter(|token| !token.is_empty());
-            let Some(token) = next else { return Ok(()) };
-            params.continue_token = Some(token);
-        }
+        let list = async |params: &ListParams| api.list(params).await;
+        self.pages(kind, params, list, |object| {
+            let json = json_of(kind, object).map_err(Failed::Request)?;
+            each(json).map_err(Failed::Object)
+        })
+        .await
+    }
+
+    /// Lists the metadata of objects. Returns a note if that is forbidden.
+    pub(crate) async fn list_metadata(
+        &self,
+        kind: Kind,
+        namespace: Option<&str>,
+        params: ListParams,
+        mut each: impl FnMut(Value) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Option<String>> {
+        let api = self.api(kind, namespace);
+        let list = async |params: &ListParams| api.list_metadata(params).await;
+        let read = self.pages(kind, params, list, |object| {
+            let json = serde_json::to_value(&object.metadata);
+            let json = json.map_err(|error| Failed::Request(Error::SerdeError(error)))?;
+            each(json).map_err(Failed::Object)
+        });
+        forbidden(read.await, kind, namespace)
+    }
+
+    /// Reads the uid of an object; none if there is none.
+    pub(crate) async fn uid(&self, kind: Kind, key: &ObjectKey) -> Result<Option<String>, Error> {
+        let object = self.api(kind, Some(&*key.namespace)).get_metadata_opt(&key.name).await?;
+        Ok(object.map(|object| object.metadata.uid.unwrap_or_default()))
+    }
+
+    /// Deletes an object.
+    pub(crate) async fn delete(
+        &self,
+        kind: Kind,
+        key: &ObjectKey,
+        params: &DeleteParams,
+    ) -> Result<(), Error> {
+        self.api(kind, Some(&*key.namespace)).delete(&key.name, params).await.map(|_| ())
     }
 
     /// Lists objects into `objects`.
@@ -138,7 +243,7 @@ impl Reader {
         let object = object.with_context(|| format!("Service {key} cannot be read"))?;
         let object = object.ok_or_else(|| anyhow!("there is no Service {key}"))?;
         let service = Service::deserialize(&object)?;
-        let mut reading = Reading { outputs_known: true, ..Reading::default() };
+        let mut reading = Reading::default();
         reading.objects.add(object)?;
 
         let selector = service.selector.as_ref().filter(|_| service.selects_pods());
@@ -150,8 +255,10 @@ impl Reader {
                 nodes.extend(pod["spec"]["nodeName"].as_str().map(str::to_owned));
                 Ok(objects.add(pod)?)
             });
-            listed.await.map_err(|failed| failed.of(Kind::Pod, Some(namespace)))?;
-            if nodes.is_empty() && reading.objects.pods_of(&key.namespace).next().is_none() {
+            let note = forbidden(listed.await, Kind::Pod, Some(namespace))?;
+            note.iter().for_each(|note| reading.not_read(Kind::Pod, note));
+            let is_empty = reading.objects.pods_of(&key.namespace).next().is_none();
+            if is_empty && reading.known.pods {
                 self.near(&mut reading, namespace, selector).await;
             }
         }
@@ -166,7 +273,7 @@ impl Reader {
         let object = self.get(Kind::Pod, namespace, &key.name).await;
         let object = object.with_context(|| format!("pod {key} cannot be read"))?;
         let object = object.ok_or_else(|| anyhow!("there is no pod {key}"))?;
-        let mut reading = Reading { outputs_known: true, ..Reading::default() };
+        let mut reading = Reading::default();
         reading.objects.add(object)?;
         let failed = |failed: Failed| failed.of(Kind::Service, Some(namespace));
         self.add(&mut reading.objects, Kind::Service, Some(namespace), ListParams::default())
@@ -196,24 +303,38 @@ impl Reader {
                 nodes.extend(pod["spec"]["nodeName"].as_str().map(str::to_owned));
                 Ok(objects.add(pod)?)
             });
-            listed.await.map_err(|failed| failed.of(Kind::Pod, Some(namespace)))?;
+            if let Some(note) = forbidden(listed.await, Kind::Pod, Some(namespace))? {
+                // The verdict on a pod does not depend on other pods, but slices do.
+                let consequence = "Slices and Endpoints are not compared with what they should be.";
+                reading.notes.push(format!("{note} {consequence}"));
+                (reading.known.slices, reading.known.endpoints) = (false, false);
+                nodes.extend(reading.objects.node_names().iter().map(|name| name.to_string()));
+            }
         }
         self.nodes(&mut reading, nodes, all_nodes).await?;
-        for service in &selecting {
+        let is_compared = reading.known.slices;
+        for service in selecting.iter().filter(|_| is_compared) {
             self.outputs(&mut reading, service).await?;
         }
         Ok(reading)
     }
 
-    /// Reads all Services of a namespace, or of all, with all that they depend on.
+    /// Reads all Services of a namespace, or of all, with all that they depend on. What may not be read is noted, but without
+    /// Services nothing can be said.
     pub(crate) async fn all(&self, namespace: Option<&str>) -> anyhow::Result<Reading> {
-        let mut reading = Reading { outputs_known: true, ..Reading::default() };
-        for kind in [Kind::Service, Kind::Pod, Kind::EndpointSlice, Kind::Endpoints] {
+        let mut reading = Reading::default();
+        let listed = self.add(&mut reading.objects, Kind::Service, namespace, ListParams::default()).await;
+        listed.map_err(|failed| failed.of(Kind::Service, namespace))?;
+        for kind in [Kind::Pod, Kind::EndpointSlice, Kind::Endpoints, Kind::Node] {
             let listed = self.add(&mut reading.objects, kind, namespace, ListParams::default()).await;
-            listed.map_err(|failed| failed.of(kind, namespace))?;
+            if let Some(note) = forbidden(listed, kind, namespace)? {
+                reading.not_read(kind, &note);
+            }
         }
-        let listed = self.add(&mut reading.objects, Kind::Node, None, ListParams::default()).await;
-        listed.map_err(|failed| failed.of(Kind::Node, None))?;
+        if !reading.known.nodes {
+            let names = reading.objects.node_names();
+            reading.assume_nodes(names.iter().map(|name| name.to_string()))?;
+        }
         Ok(reading)
     }
 
@@ -237,17 +358,8 @@ impl Reader {
             }
         };
         let Some(note) = forbidden(read, Kind::Node, None)? else { return Ok(()) };
-        let consequence =
-            "Nodes are taken to be ready, and slices are not compared with what they should be.";
-        reading.notes.push(format!("{note} {consequence}"));
-        reading.outputs_known = false;
-        for name in names {
-            let condition = json!({"type": "Ready", "status": "True"});
-            reading.objects.add(
-                json!({"kind": "Node", "metadata": {"name": name}, "status": {"conditions": [condition]}}),
-            )?;
-        }
-        Ok(())
+        reading.not_read(Kind::Node, &note);
+        reading.assume_nodes(names)
     }
 
     /// Reads the slices, the Endpoints and the events of a Service.
@@ -271,8 +383,7 @@ impl Reader {
             [(Kind::EndpointSlice, slices), (Kind::Endpoints, endpoints), (Kind::Event, events)]
         {
             if let Some(note) = forbidden(read, kind, namespace)? {
-                reading.outputs_known &= kind == Kind::Event;
-                reading.notes.push(note);
+                reading.not_read(kind, &note);
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use kube_endpoint_core_model::Timestamp;
 
 /// Formats a number of seconds with at most two units, such as `42s`, `5m10s`, `3h` or `12d`. Less than nothing is `0s`.
-pub(crate) fn seconds(seconds: i64) -> String {
+pub fn seconds(seconds: i64) -> String {
     const UNITS: [(i64, &str); 3] = [(86_400, "d"), (3_600, "h"), (60, "m")];
     const NEXT: [(i64, &str); 3] = [(3_600, "h"), (60, "m"), (1, "s")];
     let seconds = seconds.max(0);
@@ -19,7 +19,7 @@ pub(crate) fn seconds(seconds: i64) -> String {
 }
 
 /// Returns the seconds from a point in time until `now`.
-pub(crate) fn since(time: Timestamp, now: Timestamp) -> i64 {
+pub fn since(time: Timestamp, now: Timestamp) -> i64 {
     now.duration_since(time).as_secs()
 }
 

@@ -37,6 +37,9 @@ pub struct Change {
     pub object: ObjectKey,
     /// The fields that differ, by path.
     pub fields: Vec<FieldChange>,
+    /// The change as a unified diff of the object in YAML, as it is and as it should be. Items of lists are in the order of
+    /// the existing object.
+    pub unified: String,
 }
 
 /// A field that differs.
@@ -62,18 +65,30 @@ pub struct FieldChange {
 pub struct Diff {
     /// The writes, by Service.
     pub changes: Vec<Change>,
+    /// What could not be read, as sentences. Changes that depend on it are not found.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_read: Vec<String>,
 }
 
 impl Diff {
+    /// Sets [`not_read`](Self::not_read).
+    pub fn with_not_read(self, not_read: Vec<String>) -> Self {
+        Self { not_read, ..self }
+    }
+
     /// Returns true if nothing would change.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// Returns the exit code of a program like diff: 0 if nothing would change, otherwise 1. (2 is for a comparison that
-    /// failed.)
+    /// Returns the exit code of a program like diff: 1 if something would change, 2 if nothing would but some objects could
+    /// not be read, otherwise 0.
     pub fn exit_code(&self) -> u8 {
-        u8::from(!self.is_empty())
+        match (self.is_empty(), self.not_read.is_empty()) {
+            (false, _) => 1,
+            (true, false) => 2,
+            (true, true) => 0,
+        }
     }
 
     /// Returns the changes that all of some readings of a cluster have in common. What only one of them shows was under way.
@@ -82,7 +97,11 @@ impl Diff {
         let earlier: Vec<BTreeSet<Change>> =
             earlier.iter().map(|diff| diff.changes.iter().map(Change::without_order).collect()).collect();
         let persists = |change: &&Change| earlier.iter().all(|diff| diff.contains(&change.without_order()));
-        Self { changes: last.changes.iter().filter(persists).cloned().collect() }
+        let not_read: BTreeSet<&String> = readings.iter().flat_map(|diff| &diff.not_read).collect();
+        Self {
+            changes: last.changes.iter().filter(persists).cloned().collect(),
+            not_read: not_read.into_iter().cloned().collect(),
+        }
     }
 }
 
@@ -91,8 +110,21 @@ impl Change {
     fn without_order(&self) -> Self {
         let mut copy = self.clone();
         copy.fields.sort();
+        copy.unified.clear();
         copy
     }
+}
+
+/// Why a difference cannot be told. It does not happen with the objects that this crate makes.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DiffError {
+    /// An object is no JSON.
+    #[error("an object cannot be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// An object is no YAML.
+    #[error("an object cannot be written as YAML: {0}")]
+    Yaml(String),
 }
 
 /// Returns what the controllers would change for all Services and Endpoints. The trigger time is not compared: it says why an
@@ -100,8 +132,8 @@ impl Change {
 ///
 /// # Errors
 ///
-/// None: the objects serialise to JSON.
-pub fn diff(objects: &Objects, options: &Options) -> Result<Diff, serde_json::Error> {
+/// None: the objects serialise to JSON and YAML.
+pub fn diff(objects: &Objects, options: &Options) -> Result<Diff, DiffError> {
     let topology = objects.topology(options.slices.topology_node_tolerance);
     let mut keys: BTreeSet<&ObjectKey> = objects.services().collect();
     keys.extend(objects.endpoints.keys());
@@ -132,7 +164,7 @@ fn add<'o, T: PlannedObject + Serialize + 'o>(
     kind: &'static str,
     writes: &Writes<T>,
     existing: impl Fn(&str) -> Option<&'o T>,
-) -> Result<(), serde_json::Error> {
+) -> Result<(), DiffError> {
     let mut push = |verb: Verb, object: &T, old: Option<&T>, new: Option<&T>| {
         let metadata = object.metadata();
         let name = if metadata.name.is_empty() {
@@ -144,8 +176,9 @@ fn add<'o, T: PlannedObject + Serialize + 'o>(
         let mut fields = Vec::new();
         compare("", &old, &new, &mut fields);
         let object = ObjectKey { namespace: metadata.namespace.clone(), name };
-        changes.push(Change { service: service.clone(), kind, verb, object, fields });
-        Ok(())
+        let unified = unified(kind, &object, &old, &new)?;
+        changes.push(Change { service: service.clone(), kind, verb, object, fields, unified });
+        Ok::<(), DiffError>(())
     };
     for object in &writes.create {
         push(Verb::Create, object, None, Some(object))?;
@@ -171,8 +204,52 @@ fn comparable<T: Serialize>(object: Option<&T>) -> Result<Value, serde_json::Err
         if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
             annotations.remove(ANNOTATION_TRIGGER_TIME);
         }
+        metadata.retain(|_, value| value.as_object().is_none_or(|fields| !fields.is_empty()));
     }
     Ok(json)
+}
+
+/// Lines around a change in a unified diff.
+const CONTEXT: usize = 3;
+
+/// Returns a unified diff of two versions of an object in YAML.
+fn unified(kind: &str, object: &ObjectKey, old: &Value, new: &Value) -> Result<String, DiffError> {
+    let ordered = ordered_as(new, old);
+    let label = format!("{kind} {object}");
+    let side = |value: &Value| -> Result<(String, String), DiffError> {
+        if value.is_null() {
+            return Ok(("/dev/null".to_owned(), String::new()));
+        }
+        let yaml = serde_saphyr::to_string(value).map_err(|error| DiffError::Yaml(error.to_string()))?;
+        Ok((label.clone(), yaml))
+    };
+    let ((old_label, old), (new_label, new)) = (side(old)?, side(&ordered)?);
+    let diff = similar::TextDiff::from_lines(&old, &new);
+    Ok(diff.unified_diff().context_radius(CONTEXT).header(&old_label, &new_label).to_string())
+}
+
+/// Returns a value whose lists have the order of another value; items that the other lacks are last. What only the order
+/// tells apart is equal to the controllers.
+fn ordered_as(value: &Value, other: &Value) -> Value {
+    match (value, other) {
+        (Value::Object(fields), other) => {
+            fields.iter().map(|(key, value)| (key.clone(), ordered_as(value, &other[key.as_str()]))).collect()
+        }
+        (Value::Array(_), Value::Array(_)) => {
+            let other = named(other);
+            let position = |name: &String| other.iter().position(|(name_there, _)| name_there == name);
+            let mut items: Vec<(usize, Value)> = named(value)
+                .into_iter()
+                .map(|(name, item)| match position(&name).and_then(|at| Some((at, other.get(at)?))) {
+                    Some((at, (_, other))) => (at, ordered_as(&item, other)),
+                    None => (usize::MAX, item),
+                })
+                .collect();
+            items.sort_by_key(|(at, _)| *at);
+            items.into_iter().map(|(_, item)| item).collect()
+        }
+        (value, _) => value.clone(),
+    }
 }
 
 /// Adds the fields in which two values differ.
@@ -315,10 +392,32 @@ mod tests {
             verb: Verb::Delete,
             object: ObjectKey::new("n", name),
             fields: Vec::new(),
+            unified: format!("of {name}"),
         };
-        let reading = |names: &[&str]| Diff { changes: names.iter().map(|name| change(name)).collect() };
+        let reading = |names: &[&str]| Diff {
+            changes: names.iter().map(|name| change(name)).collect(),
+            not_read: Vec::new(),
+        };
         let common = Diff::persisting(&[reading(&["a", "b"]), reading(&["b", "c"]), reading(&["c", "b"])]);
         assert_eq!(common, reading(&["b"]));
         assert_eq!((common.exit_code(), Diff::persisting(&[]).exit_code()), (1, 0));
+    }
+
+    #[test]
+    fn a_unified_diff_shows_no_change_of_order() {
+        let endpoint =
+            |address: &str, ready: bool| json!({"addresses": [address], "conditions": {"ready": ready}});
+        let old = json!({"endpoints": [endpoint("10.0.0.1", true), endpoint("10.0.0.2", true)]});
+        let new = json!({"endpoints": [endpoint("10.0.0.3", true), endpoint("10.0.0.2", false), endpoint("10.0.0.1", true)]});
+        let text = unified("EndpointSlice", &ObjectKey::new("n", "web"), &old, &new).unwrap();
+        insta::assert_snapshot!(text);
+        let text =
+            unified("Endpoints", &ObjectKey::new("n", "web"), &Value::Null, &json!({"subsets": []})).unwrap();
+        insta::assert_snapshot!(text, @r"
+        --- /dev/null
+        +++ Endpoints n/web
+        @@ -0,0 +1 @@
+        +subsets: []
+        ");
     }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::details::LastWrite;
 use crate::explanation::{self, Counts, EndpointsSummary, Explanation, Freshness, SliceSummary};
-use crate::near::{NearMatch, near_matches};
+use crate::near::{NearIndex, NearMatch, NearMatches, near_matches};
 use crate::pod::{Judged, Place, PodExplanation, Publication, ports_of};
 use crate::{Code, Fault, Objects, Options, Planned, PodReason, age, faults, hint, planned};
 
@@ -30,7 +30,24 @@ pub fn explain(
     metadata: Option<&[(Text, StringMap)]>,
     options: &Options,
 ) -> Option<Explanation> {
+    let near = |selector: &StringMap| match metadata {
+        Some(metadata) => near_matches(selector, metadata.iter().map(|(name, labels)| (name, labels))),
+        None => near_matches(selector, objects.labels_of(&key.namespace)),
+    };
+    explain_with(objects, key, topology, now, near, options)
+}
+
+/// Explains a Service. `near` returns the pods of its namespace that nearly match a selector.
+pub(crate) fn explain_with(
+    objects: &Objects,
+    key: &ObjectKey,
+    topology: &TopologyState,
+    now: Timestamp,
+    near: impl FnOnce(&StringMap) -> NearMatches,
+    options: &Options,
+) -> Option<Explanation> {
     let service = objects.service(key)?;
+    let known = options.known;
     let pods = planned::pods_of(objects, service);
     let planned = Planned::with_pods(objects, key, &pods, topology, options);
     let newest = planned::newest_change(objects, service, &pods);
@@ -42,7 +59,7 @@ pub fn explain(
                 in_endpoints.iter().map(|one| (&one.pod.name, &one.verdict)).collect();
             let pod = |one: &PodVerdict| {
                 let pod = explain_one(objects, service, one, &in_endpoints, &places)?;
-                let is_due = options.outputs_known && pod.reason.is_none() && !pod.is_held_as_ready();
+                let is_due = known.slices && pod.reason.is_none() && !pod.is_held_as_ready();
                 let reason = if is_due { Some(PodReason::NotWritten) } else { pod.reason };
                 Some(PodExplanation { reason, ..pod })
             };
@@ -51,16 +68,14 @@ pub fn explain(
         None => Vec::new(),
     };
     let nearly_matching = match &service.selector {
-        Some(selector) if service.selects_pods() && pods.is_empty() => {
-            nearest(objects, key, selector, metadata)
-        }
-        _ => Vec::new(),
+        Some(selector) if service.selects_pods() && pods.is_empty() && known.pods => near(selector),
+        _ => NearMatches::default(),
     };
     let mut counts = match planned.slices {
         Some(_) => explanation::count(&explained),
         None => written_by_others(objects.slices_of(key)),
     };
-    if !options.outputs_known {
+    if !known.slices {
         counts.receiving = counts.ready;
     }
     let found = faults::Looked {
@@ -101,7 +116,7 @@ pub fn explain(
         pods_by_publication: counts,
         faults,
         pods: explained,
-        nearly_matching,
+        nearly_matching: nearly_matching.groups,
         slices,
         endpoints,
         freshness: Freshness {
@@ -113,20 +128,6 @@ pub fn explain(
         events,
         to_do,
     })
-}
-
-fn nearest(
-    objects: &Objects,
-    key: &ObjectKey,
-    selector: &StringMap,
-    metadata: Option<&[(Text, StringMap)]>,
-) -> Vec<NearMatch> {
-    match metadata {
-        Some(metadata) => near_matches(selector, metadata.iter().map(|(name, labels)| (name, labels))),
-        None => {
-            near_matches(selector, objects.pods_of(&key.namespace).map(|pod| (&pod.key.name, &pod.labels)))
-        }
-    }
 }
 
 /// Returns the endpoints of all slices, by name of the pod that they stand for.
@@ -267,6 +268,7 @@ pub fn explain_pod(
     let pod = objects.pod(key)?;
     let mut services = Vec::new();
     let mut nearly = Vec::new();
+    let mut index = NearIndex::new([(&pod.key.name, &pod.labels)]);
     let in_namespace = objects.services().filter(|service| service.namespace == key.namespace);
     for service in in_namespace.filter_map(|service| objects.service(service)) {
         let Some(selector) = service.selector.as_ref().filter(|_| service.selects_pods()) else { continue };
@@ -280,8 +282,10 @@ pub fn explain_pod(
             }));
             continue;
         }
-        let near = near_matches(selector, [(&pod.key.name, &pod.labels)]);
-        nearly.extend(near.into_iter().map(|near| NearService { service: service.key.name.clone(), near }));
+        let near = index.near(selector);
+        nearly.extend(
+            near.groups.into_iter().map(|near| NearService { service: service.key.name.clone(), near }),
+        );
     }
     Some(PodServices { pod: key.clone(), services, nearly })
 }

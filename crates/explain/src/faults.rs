@@ -13,7 +13,7 @@ use kube_endpoint_mirroring::plan::{MirrorVerdict, NotMirrored};
 
 use crate::explanation::Counts;
 use crate::fault::Behind;
-use crate::near::NearMatch;
+use crate::near::NearMatches;
 use crate::pod::{PodExplanation, Publication};
 use crate::{Fault, Objects, Options, Planned, age, hint};
 
@@ -24,7 +24,7 @@ pub(crate) struct Looked<'a> {
     pub(crate) pods: &'a [Arc<Pod>],
     pub(crate) planned: &'a Planned,
     pub(crate) explained: &'a [PodExplanation],
-    pub(crate) nearly_matching: &'a [NearMatch],
+    pub(crate) nearly_matching: &'a NearMatches,
     pub(crate) counts: Counts,
     pub(crate) now: Timestamp,
     /// Time of the newest change that should be published.
@@ -49,19 +49,21 @@ impl Looked<'_> {
             self.of_hints(&mut faults);
         }
         self.of_spec(&mut faults);
-        if self.options.outputs_known {
+        if self.options.known.slices {
             self.of_slices(&mut faults);
+        }
+        if self.options.known.endpoints {
             self.of_endpoints(&mut faults);
         }
         faults
     }
 
     fn of_selector(&self, faults: &mut Vec<Fault>) {
-        if !self.pods.is_empty() {
+        if !self.pods.is_empty() || !self.options.known.pods {
             return;
         }
-        let count = self.nearly_matching.iter().map(|near| near.count).sum();
-        faults.push(match self.nearly_matching.first() {
+        let count = self.nearly_matching.pods;
+        faults.push(match self.nearly_matching.groups.first() {
             Some(nearest) => Fault::PodsNearlyMatch { nearest: nearest.clone(), count },
             None => {
                 let pairs = self.service.selector.iter().flat_map(|selector| selector.iter());
@@ -111,7 +113,7 @@ impl Looked<'_> {
     }
 
     fn of_hints(&self, faults: &mut Vec<Fault>) {
-        let Some(plan) = &self.planned.slices else { return };
+        let Some(plan) = self.planned.slices.as_ref().filter(|_| self.options.known.nodes) else { return };
         if plan.stats.topology_auto {
             let types = plan.sub_plans.iter().filter(|sub_plan| sub_plan.stats.is_some());
             let withheld = types.filter_map(|sub_plan| hint::withheld(plan, sub_plan.address_type)).next();
@@ -152,6 +154,9 @@ impl Looked<'_> {
         let slices = self.objects.slices_of(key);
         let endpoints = self.objects.endpoints_of(key);
         self.of_left_slices(faults);
+        if !(self.options.known.slices && self.options.known.endpoints) {
+            return;
+        }
         let plan = self.planned.mirroring.as_ref();
         let cause = plan.and_then(|plan| plan.not_mirrored).filter(|_| endpoints.is_some());
         let has_addresses = endpoints.is_some_and(|endpoints| !endpoints.subsets.is_empty());

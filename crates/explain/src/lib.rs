@@ -7,6 +7,8 @@
 //!   a sentence that says what was found, and one that says what to do.
 //! - [`lint()`] lists everything that is wrong with all Services, [`diff()`] what the controllers would change, and
 //!   [`render()`] what they would write if there was nothing yet.
+//! - [`figures`] counts writes, readiness and fill while a cluster runs.
+//! - [`leftovers`] tells which slices and Endpoints belong to Services that do not exist any more.
 //! - [`text`] prints all of these for a terminal. All of them serialise, too.
 //!
 //! ```
@@ -27,7 +29,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod age;
+pub mod age;
 mod code;
 mod defaults;
 pub mod details;
@@ -36,8 +38,10 @@ mod explain;
 pub mod explanation;
 mod fault;
 mod faults;
+pub mod figures;
 pub mod finding;
 mod hint;
+pub mod leftovers;
 pub mod lint;
 mod near;
 mod objects;
@@ -49,16 +53,16 @@ mod sarif;
 pub mod text;
 
 pub use code::{Code, Severity, UnknownCode};
-pub use diff::{Change, Diff, FieldChange, Verb, diff};
+pub use diff::{Change, Diff, DiffError, FieldChange, Verb, diff};
 pub use explain::{NearService, PodServices, ServiceSays, explain, explain_pod};
 pub use explanation::{Explanation, ServiceVerdict, Status};
 pub use fault::{Behind, Fault};
 pub use finding::Problem;
 pub use hint::HintReason;
 pub use lint::{Lint, LintOptions, LintReport, lint};
-pub use near::{NearMatch, near_matches};
+pub use near::{NearIndex, NearMatch, NearMatches, near_matches};
 pub use objects::{ObjectError, Objects};
-pub use planned::{Options, Planned};
+pub use planned::{Known, Options, Planned};
 pub use pod::{Place, PodExplanation, Publication};
 pub use pod_reason::{NamedPort, PodReason};
 pub use render::{Rendered, render};

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use kube_endpoint_core_model::well_known::{
     ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY, MIRRORING_CONTROLLER,
 };
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Timestamp};
-use kube_endpoint_endpointslice_controller::TopologyState;
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, StringMap, Text, Timestamp};
 use serde::Serialize;
 
+use crate::explain::explain_with;
 use crate::finding::{Problem, in_namespace};
-use crate::{Code, Fault, Objects, Options, Severity, explain};
+use crate::{Code, Explanation, Fault, NearIndex, Objects, Options, Severity};
 
 /// One problem of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -44,13 +44,25 @@ pub struct LintReport {
     pub problems: Vec<Lint>,
     /// Number of Services that were looked at.
     pub services: usize,
+    /// What could not be read, as sentences. Problems that depend on it are not found.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_read: Vec<String>,
 }
 
 impl LintReport {
-    /// Returns the exit code of a program that checks a cluster: 0 if there is no error and no warning, otherwise 1. (2 is
-    /// for a check that failed.)
+    /// Sets [`not_read`](Self::not_read).
+    pub fn with_not_read(self, not_read: Vec<String>) -> Self {
+        Self { not_read, ..self }
+    }
+
+    /// Returns the exit code of a program that checks a cluster: 1 if there is an error or a warning, 2 if there is none but
+    /// some objects could not be read, otherwise 0.
     pub fn exit_code(&self) -> u8 {
-        u8::from(self.problems.iter().any(|lint| lint.severity > Severity::Info))
+        match self.problems.iter().any(|lint| lint.severity > Severity::Info) {
+            true => 1,
+            false if self.not_read.is_empty() => 0,
+            false => 2,
+        }
     }
 }
 
@@ -67,8 +79,20 @@ pub struct LintOptions {
 pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: &LintOptions) -> LintReport {
     let topology = objects.topology(options.slices.topology_node_tolerance);
     let mut problems = Vec::new();
+    // Services are sorted by namespace.
+    let mut nearby: Option<(Text, NearIndex)> = None;
     for key in objects.services() {
-        problems.extend(of_service(objects, key, &topology, now, options));
+        let near = |selector: &StringMap| {
+            let is_other = nearby.as_ref().is_none_or(|(namespace, _)| *namespace != key.namespace);
+            if is_other {
+                nearby = None;
+            }
+            let (_, index) = nearby.get_or_insert_with(|| {
+                (key.namespace.clone(), NearIndex::new(objects.labels_of(&key.namespace)))
+            });
+            index.near(selector)
+        };
+        problems.extend(of_service(explain_with(objects, key, &topology, now, near, options), key));
     }
     problems.extend(of_leftovers(objects, options));
     problems.retain(|lint| {
@@ -78,17 +102,10 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
     problems.sort_by(|one, two| {
         two.severity.cmp(&one.severity).then_with(|| (&one.object, one.code).cmp(&(&two.object, two.code)))
     });
-    LintReport { problems, services: objects.services().count() }
+    LintReport { problems, services: objects.services().count(), not_read: Vec::new() }
 }
 
-fn of_service(
-    objects: &Objects,
-    key: &ObjectKey,
-    topology: &TopologyState,
-    now: Timestamp,
-    options: &Options,
-) -> impl Iterator<Item = Lint> {
-    let explanation = explain(objects, key, topology, now, None, options);
+fn of_service(explanation: Option<Explanation>, key: &ObjectKey) -> impl Iterator<Item = Lint> {
     let advice = explanation.map(|explanation| explanation.to_do).unwrap_or_default();
     advice.into_iter().map(|advice| Lint {
         kind: "Service",

@@ -1,13 +1,17 @@
 //! Pods that nearly match a selector: all labels but one are as the Service asks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::Arc;
 
 use kube_endpoint_core_model::{StringMap, Text};
 use serde::Serialize;
 
 /// Pods that a list of names holds at most.
 const MAX_NAMES: usize = 5;
+
+/// Groups that are listed at most.
+const MAX_GROUPS: usize = 20;
 
 /// Pods that differ from a selector in the same way. Prints as `label app is "web2", not "web" (pod a)`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -63,52 +67,216 @@ impl fmt::Display for NearMatch {
 /// Returns the pods that meet all requirements of a selector but one, grouped by that label and the value that they have.
 /// The largest group is first. A selector with a single requirement counts those pods whose value is similar: otherwise
 /// every pod of the namespace would nearly match.
+///
+/// For many selectors, make a [`NearIndex`] of the pods once.
 pub fn near_matches<'a>(
     selector: &StringMap,
     pods: impl IntoIterator<Item = (&'a Text, &'a StringMap)>,
-) -> Vec<NearMatch> {
-    let mut groups: BTreeMap<(Text, Option<Text>), NearMatch> = BTreeMap::new();
-    for (name, labels) in pods {
-        let mut unmet = selector.iter().filter(|(key, value)| labels.get(key) != Some(value));
-        let (Some((label, wanted)), None) = (unmet.next(), unmet.next()) else { continue };
-        let found = labels.get(label);
-        if selector.len() == 1 && !found.is_some_and(|found| is_similar(found, wanted)) {
-            continue;
-        }
-        let group = groups.entry((label.clone(), found.cloned())).or_insert_with(|| NearMatch {
-            label: label.clone(),
-            wanted: wanted.clone(),
-            found: found.cloned(),
-            count: 0,
-            pods: Vec::new(),
-        });
-        group.count += 1;
-        if group.pods.len() < MAX_NAMES {
-            group.pods.push(name.clone());
-        }
-    }
-    let mut groups: Vec<NearMatch> = groups.into_values().collect();
-    groups.sort_by_key(|group| std::cmp::Reverse(group.count));
-    groups
+) -> NearMatches {
+    NearIndex::new(pods).near(selector)
 }
 
-/// Returns true if two values differ by case only, one is a part of the other, they have the same letters in another order,
-/// or at most two edits lead from one to the other and most of the text stays.
-fn is_similar(one: &str, other: &str) -> bool {
-    let (one, other) = (one.to_lowercase(), other.to_lowercase());
-    if one.is_empty() || other.is_empty() {
-        return false;
+/// The pods that nearly match a selector.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NearMatches {
+    /// The largest groups, at most 20.
+    pub groups: Vec<NearMatch>,
+    /// Number of pods of all groups.
+    pub pods: usize,
+}
+
+/// The pods of a namespace, prepared for [`near`](Self::near). Pods with the same labels are looked at once, and a selector
+/// is compared with those that have one of its labels. What selectors have in common is computed once: most selectors of a
+/// namespace differ in one value.
+#[derive(Debug, Default)]
+pub struct NearIndex {
+    sets: Vec<LabelSet>,
+    /// Positions in `sets`, by label and value, and by label.
+    by_pair: HashMap<(Text, Text), Vec<usize>>,
+    by_label: HashMap<Text, Vec<usize>>,
+    /// What was computed for a label and the other requirements of a selector.
+    known: HashMap<(Text, StringMap), Arc<Values>>,
+    /// Label sets that were compared with a requirement.
+    compared: usize,
+}
+
+/// Pods with the same labels.
+#[derive(Debug)]
+struct LabelSet {
+    labels: StringMap,
+    pods: usize,
+    names: Vec<Text>,
+}
+
+/// The pods that meet some requirements, by the value of another label.
+#[derive(Debug)]
+struct Values {
+    /// The largest group is first, then by value.
+    groups: Vec<Group>,
+    pods: usize,
+}
+
+#[derive(Debug)]
+struct Group {
+    value: Option<Text>,
+    form: Form,
+    pods: usize,
+    names: Vec<Text>,
+}
+
+impl NearIndex {
+    /// Prepares pods, given by name and labels. Of the pods with the same labels the first are named.
+    pub fn new<'a>(pods: impl IntoIterator<Item = (&'a Text, &'a StringMap)>) -> Self {
+        let mut positions: HashMap<&StringMap, usize> = HashMap::new();
+        let mut index = Self::default();
+        for (name, labels) in pods {
+            let at = *positions.entry(labels).or_insert_with(|| {
+                index.sets.push(LabelSet { labels: labels.clone(), pods: 0, names: Vec::new() });
+                index.sets.len() - 1
+            });
+            let Some(set) = index.sets.get_mut(at) else { continue };
+            set.pods += 1;
+            if set.names.len() < MAX_NAMES {
+                set.names.push(name.clone());
+            }
+        }
+        for (at, set) in index.sets.iter().enumerate() {
+            for (label, value) in set.labels.iter() {
+                index.by_pair.entry((label.clone(), value.clone())).or_default().push(at);
+                index.by_label.entry(label.clone()).or_default().push(at);
+            }
+        }
+        index
     }
-    let longest = one.chars().count().max(other.chars().count());
-    let letters = |text: &str| {
-        let mut letters: Vec<char> = text.chars().collect();
-        letters.sort_unstable();
-        letters
-    };
-    letters(&one) == letters(&other)
-        || one.contains(&other)
-        || other.contains(&one)
-        || edits(&one, &other) <= 2.min(longest / 3)
+
+    /// Returns the pods that meet all requirements of a selector but one, as [`near_matches`] does.
+    pub fn near(&mut self, selector: &StringMap) -> NearMatches {
+        let mut groups: Vec<NearMatch> = Vec::new();
+        let mut pods = 0;
+        for (label, wanted) in selector.iter() {
+            let values = self.values(label, selector.without(label));
+            let form = Form::new(wanted);
+            let differs = |group: &&Group| match &group.value {
+                Some(value) => value != wanted && (selector.len() > 1 || group.form.is_similar(&form)),
+                None => selector.len() > 1,
+            };
+            let mut differing = values.groups.iter().filter(differs);
+            let largest = differing.by_ref().take(MAX_GROUPS).map(|group| NearMatch {
+                label: label.clone(),
+                wanted: wanted.clone(),
+                found: group.value.clone(),
+                count: group.pods,
+                pods: group.names.clone(),
+            });
+            let listed = groups.len();
+            groups.extend(largest);
+            pods += if selector.len() == 1 {
+                let listed: usize = groups.iter().skip(listed).map(|group| group.count).sum();
+                listed + differing.map(|group| group.pods).sum::<usize>()
+            } else {
+                let equal = values.groups.iter().find(|group| group.value.as_ref() == Some(wanted));
+                values.pods - equal.map_or(0, |group| group.pods)
+            };
+        }
+        groups.sort_by(|one, two| {
+            two.count.cmp(&one.count).then_with(|| (&one.label, &one.found).cmp(&(&two.label, &two.found)))
+        });
+        groups.truncate(MAX_GROUPS);
+        NearMatches { groups, pods }
+    }
+
+    /// Returns the pods that meet `others`, by the value of a label.
+    fn values(&mut self, label: &Text, others: StringMap) -> Arc<Values> {
+        let key = (label.clone(), others);
+        if let Some(values) = self.known.get(&key) {
+            return Arc::clone(values);
+        }
+        let others = &key.1;
+        let with_pair = |(label, value): (&Text, &Text)| {
+            self.by_pair.get(&(label.clone(), value.clone())).map_or(&[][..], Vec::as_slice)
+        };
+        // Without other requirements, a pod that lacks the label does not nearly match.
+        let rarest = others.iter().map(with_pair).min_by_key(|sets| sets.len());
+        let rarest = rarest.unwrap_or_else(|| self.by_label.get(label).map_or(&[], Vec::as_slice));
+        self.compared += rarest.len();
+        let mut by_value: BTreeMap<Option<&Text>, Group> = BTreeMap::new();
+        let sets = rarest.iter().filter_map(|at| self.sets.get(*at));
+        for set in sets.filter(|set| others.selects(&set.labels)) {
+            let value = set.labels.get(label);
+            let group = by_value.entry(value).or_insert_with(|| Group {
+                value: value.cloned(),
+                form: Form::new(value.map_or("", |value| value)),
+                pods: 0,
+                names: Vec::new(),
+            });
+            group.pods += set.pods;
+            let missing = MAX_NAMES - group.names.len();
+            group.names.extend(set.names.iter().take(missing).cloned());
+        }
+        let mut groups: Vec<Group> = by_value.into_values().collect();
+        groups.sort_by_key(|group| std::cmp::Reverse(group.pods));
+        let values = Arc::new(Values { pods: groups.iter().map(|group| group.pods).sum(), groups });
+        self.known.insert(key, Arc::clone(&values));
+        values
+    }
+}
+
+/// A value, prepared for comparison with many others.
+#[derive(Debug)]
+struct Form {
+    lower: String,
+    chars: usize,
+    /// How often each letter occurs, in classes.
+    letters: [u8; CLASSES],
+}
+
+/// Classes of letters.
+const CLASSES: usize = 32;
+
+/// Edits that lead from a value to a similar one at most.
+const MAX_EDITS: usize = 2;
+
+impl Form {
+    fn new(value: &str) -> Self {
+        let lower = value.to_lowercase();
+        let mut letters = [0_u8; CLASSES];
+        for c in lower.chars() {
+            if let Some(count) = letters.get_mut(c as usize % CLASSES) {
+                *count = count.saturating_add(1);
+            }
+        }
+        Self { chars: lower.chars().count(), lower, letters }
+    }
+
+    /// Returns true if two values differ by case only, one is a part of the other, they have the same letters in another order,
+    /// or at most two edits lead from one to the other and most of the text stays.
+    fn is_similar(&self, other: &Self) -> bool {
+        let (one, two) = (&*self.lower, &*other.lower);
+        if one.is_empty() || two.is_empty() {
+            return false;
+        }
+        if one.contains(two) || two.contains(one) {
+            return true;
+        }
+        if self.chars.abs_diff(other.chars) > MAX_EDITS {
+            return false;
+        }
+        // An edit changes the counts of two classes by one at most.
+        let counts = self.letters.iter().zip(&other.letters);
+        let differing: usize = counts.map(|(one, two)| usize::from(one.abs_diff(*two))).sum();
+        if differing > 2 * MAX_EDITS {
+            return false;
+        }
+        (differing == 0 && sorted(one) == sorted(two))
+            || edits(one, two) <= MAX_EDITS.min(self.chars.max(other.chars) / 3)
+    }
+}
+
+fn sorted(text: &str) -> Vec<char> {
+    let mut letters: Vec<char> = text.chars().collect();
+    letters.sort_unstable();
+    letters
 }
 
 /// Returns the number of single-character edits between two texts (Levenshtein distance).
@@ -140,7 +308,8 @@ mod tests {
             pods.iter().map(|(name, labels)| ((*name).into(), labels.iter().copied().collect())).collect();
         let selector = selector.iter().copied().collect();
         let found = near_matches(&selector, pods.iter().map(|(name, labels)| (name, labels)));
-        let texts: Vec<String> = found.iter().map(NearMatch::to_string).collect();
+        assert_eq!(found.pods, found.groups.iter().map(|group| group.count).sum::<usize>());
+        let texts: Vec<String> = found.groups.iter().map(NearMatch::to_string).collect();
         assert_eq!(texts, want);
     }
 
@@ -193,7 +362,7 @@ mod tests {
             ("payments", "paymetns", true),
             ("cart", "dns", false),
         ] {
-            assert_eq!(is_similar(one, other), want, "{one} {other}");
+            assert_eq!(Form::new(one).is_similar(&Form::new(other)), want, "{one} {other}");
         }
     }
 
@@ -210,5 +379,49 @@ mod tests {
             assert_eq!(edits(one, other), want, "{one} {other}");
             assert_eq!(edits(other, one), want, "{other} {one}");
         }
+    }
+
+    fn labels(pairs: &[(&str, &str)]) -> StringMap {
+        pairs.iter().copied().collect()
+    }
+
+    #[test]
+    fn few_groups_are_listed_and_all_pods_are_counted() {
+        let pods: Vec<(Text, StringMap)> = (0..50)
+            .map(|at| {
+                (
+                    format!("pod-{at:02}").into(),
+                    labels(&[("part-of", "shop"), ("app", &format!("app-{at:02}"))]),
+                )
+            })
+            .collect();
+        let found = near_matches(
+            &labels(&[("part-of", "shop"), ("app", "none")]),
+            pods.iter().map(|(name, labels)| (name, labels)),
+        );
+        assert_eq!((found.groups.len(), found.pods), (MAX_GROUPS, 50));
+        assert_eq!(found.groups[0].found.as_deref(), Some("app-00"));
+        let found =
+            near_matches(&labels(&[("app", "app")]), pods.iter().map(|(name, labels)| (name, labels)));
+        assert_eq!((found.groups.len(), found.pods), (MAX_GROUPS, 50));
+    }
+
+    /// The work grows with the label sets and not with pods or with Services times label sets.
+    #[test]
+    fn label_sets_are_compared_once_for_all_selectors_of_a_namespace() {
+        let pods: Vec<(Text, StringMap)> = (0..10_000)
+            .map(|at| {
+                let app = format!("app-{}", at % 500);
+                (format!("pod-{at}").into(), labels(&[("part-of", "shop"), ("app", &app)]))
+            })
+            .collect();
+        let mut index = NearIndex::new(pods.iter().map(|(name, labels)| (name, labels)));
+        for service in 0..1_000 {
+            let wanted = format!("none-{service}");
+            assert_eq!(index.near(&labels(&[("part-of", "shop"), ("app", &wanted)])).pods, 10_000);
+            assert_eq!(index.near(&labels(&[("app", &wanted)])).pods, 0);
+        }
+        // Once for the selectors with two requirements, and once for those with one.
+        assert_eq!(index.compared, 1_000);
     }
 }

@@ -1,6 +1,6 @@
 //! The objects that explanations read, from a cluster or from files, indexed by the Services that they belong to.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use kube_endpoint_core_model::{
@@ -220,6 +220,16 @@ impl Objects {
     pub fn pods_of(&self, namespace: &Text) -> impl Iterator<Item = &Arc<Pod>> {
         let first = ObjectKey { namespace: namespace.clone(), name: "".into() };
         self.pods.range(first..).map(|(_, pod)| pod).take_while(move |pod| pod.key.namespace == *namespace)
+    }
+
+    /// Returns names and labels of the pods of a namespace, sorted by name.
+    pub fn labels_of(&self, namespace: &Text) -> impl Iterator<Item = (&Text, &StringMap)> {
+        self.pods_of(namespace).map(|pod| (&pod.key.name, &pod.labels))
+    }
+
+    /// Returns the names of the nodes that pods are bound to.
+    pub fn node_names(&self) -> BTreeSet<Text> {
+        self.pods.values().filter_map(|pod| pod.node_name.clone()).collect()
     }
 
     /// Returns how the CPU of all nodes is spread over zones. `tolerance` is the share of nodes that may lack zone or CPU.

@@ -24,8 +24,37 @@ pub struct Options {
     pub mirroring: mirroring::PlanOptions,
     /// Seconds after which a change that is not published is late: it is a fault, and not just under way.
     pub late_after: i64,
-    /// Whether the objects contain the slices and Endpoints of the cluster. Without them, nothing is compared with them.
-    pub outputs_known: bool,
+    /// What the objects contain of the cluster.
+    pub known: Known,
+}
+
+/// Which kinds of objects could be read. What is not known is neither compared nor reported as missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Pods. Without them, nothing is said about selectors, and no writes for Services with one are computed.
+    pub pods: bool,
+    /// Nodes. Without them, the nodes of pods are taken to be ready, and slices are not compared with what they should be.
+    pub nodes: bool,
+    /// EndpointSlices.
+    pub slices: bool,
+    /// Endpoints.
+    pub endpoints: bool,
+}
+
+impl Known {
+    /// All kinds.
+    pub const ALL: Self = Self { pods: true, nodes: true, slices: true, endpoints: true };
+
+    /// Returns true if all kinds are known.
+    pub fn is_complete(self) -> bool {
+        self == Self::ALL
+    }
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self::ALL
+    }
 }
 
 impl Default for Options {
@@ -35,7 +64,7 @@ impl Default for Options {
             endpoints: endpoints::PlanOptions::default(),
             mirroring: mirroring::PlanOptions::default(),
             late_after: 30,
-            outputs_known: true,
+            known: Known::ALL,
         }
     }
 }
@@ -50,9 +79,9 @@ impl Options {
         }
     }
 
-    /// Sets [`outputs_known`](Self::outputs_known).
-    pub fn with_outputs_known(self, outputs_known: bool) -> Self {
-        Self { outputs_known, ..self }
+    /// Sets [`known`](Self::known).
+    pub fn with_known(self, known: Known) -> Self {
+        Self { known, ..self }
     }
 }
 
@@ -84,7 +113,8 @@ impl Planned {
         options: &Options,
     ) -> Self {
         let service = objects.service(key).map(|service| &**service);
-        let selecting = service.filter(|service| service.selects_pods());
+        let known = options.known;
+        let selecting = service.filter(|service| service.selects_pods() && known.pods);
         let existing = objects.endpoints_of(key);
         let managed_by = |manager: &str| -> Vec<Arc<EndpointSlice>> {
             let ours = |slice: &&Arc<EndpointSlice>| {
@@ -96,12 +126,16 @@ impl Planned {
         Self {
             slices: selecting.map(|service| {
                 let existing = managed_by(&options.slices.manager);
-                slices::plan(
+                let mut plan = slices::plan(
                     &slices::PlanInputs::new(service, pods, &objects.nodes)
                         .with_existing_slices(&existing)
                         .with_options(&options.slices)
                         .with_topology(topology),
-                )
+                );
+                if !(known.nodes && known.slices) {
+                    plan.sub_plans.iter_mut().for_each(|sub_plan| sub_plan.writes = Writes::default());
+                }
+                plan
             }),
             endpoints: selecting.map(|service| {
                 let mut plan = endpoints::plan(
@@ -111,15 +145,19 @@ impl Planned {
                 );
                 // With upstream's options some objects are written at each sync.
                 plan.writes.update.retain(|new| existing.is_none_or(|old| differ(old, new)));
+                if !known.endpoints {
+                    plan.writes = Writes::default();
+                }
                 plan
             }),
-            mirroring: (existing.is_some() || !mirrored.is_empty()).then(|| {
-                mirroring::plan(
-                    &mirroring::PlanInputs::new(service, existing)
-                        .with_existing_slices(&mirrored)
-                        .with_options(&options.mirroring),
-                )
-            }),
+            mirroring: (known.slices && known.endpoints && (existing.is_some() || !mirrored.is_empty()))
+                .then(|| {
+                    mirroring::plan(
+                        &mirroring::PlanInputs::new(service, existing)
+                            .with_existing_slices(&mirrored)
+                            .with_options(&options.mirroring),
+                    )
+                }),
         }
     }
 

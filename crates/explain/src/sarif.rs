@@ -1,6 +1,5 @@
-//! Lint reports in SARIF 2.1.0 (OASIS), which code hosts and CI systems show.
-
-use std::collections::BTreeSet;
+//! Lint reports in SARIF 2.1.0 (OASIS), which code hosts and CI systems show. It has the properties that GitHub's code scanning
+//! requires of an upload ("SARIF support for code scanning" in its documentation), and keeps to its limits.
 
 use serde_json::{Value, json};
 
@@ -8,6 +7,9 @@ use crate::lint::{Lint, LintReport};
 use crate::{Code, Severity};
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
+
+/// Results that GitHub accepts in one run. The worst are first.
+const MAX_RESULTS: usize = 25_000;
 
 fn level(severity: Severity) -> &'static str {
     match severity {
@@ -18,49 +20,73 @@ fn level(severity: Severity) -> &'static str {
 }
 
 impl LintReport {
-    /// Returns the report as a SARIF log with one run. Objects are logical locations: `namespace/kind/name`. `version` is
-    /// that of the program, and `help` the address of the page that describes the codes.
+    /// Returns the report as a SARIF log with one run. Its rules are all codes, whatever was found. `version` is that of the
+    /// program, and `help` the address of the page that describes the codes.
+    ///
+    /// Each result has a logical location, `namespace/kind/name`, and a physical one of the same path, which need not be a
+    /// file. What could not be read is a notification of the invocation.
     pub fn sarif(&self, version: &str, help: &str) -> Value {
-        let codes: BTreeSet<Code> = self.problems.iter().map(|lint| lint.code).collect();
-        let codes: Vec<Code> = codes.into_iter().collect();
         let rule = |code: &Code| {
+            let page = format!("{help}#{}-{}", code.id().to_lowercase(), code.name());
             json!({
                 "id": code.id(),
                 "name": code.name(),
                 "shortDescription": {"text": code.title()},
-                "helpUri": format!("{help}#{}-{}", code.id().to_lowercase(), code.name()),
+                "fullDescription": {"text": code.title()},
+                "help": {
+                    "text": format!("Causes, an example and the remedy: {page}"),
+                    "markdown": format!("[Causes, an example and the remedy]({page})"),
+                },
+                "helpUri": page,
                 "defaultConfiguration": {"level": level(code.severity())},
+                "properties": {"tags": ["kubernetes", "endpoints"]},
             })
         };
+        let left_out = self.problems.len().saturating_sub(MAX_RESULTS);
+        let left_out = (left_out > 0).then(|| format!("{left_out} more results were left out."));
+        let notes = self.not_read.iter().cloned().chain(left_out);
+        let notes: Vec<Value> =
+            notes.map(|note| json!({"level": "warning", "message": {"text": note}})).collect();
+        let results: Vec<Value> = self.problems.iter().take(MAX_RESULTS).map(result).collect();
         json!({
             "$schema": SCHEMA,
             "version": "2.1.0",
             "runs": [{
                 "tool": {"driver": {
                     "name": "kubectl-endpoints",
-                    "version": version,
+                    "semanticVersion": version,
                     "informationUri": help,
-                    "rules": codes.iter().map(rule).collect::<Vec<_>>(),
+                    "rules": Code::ALL.iter().map(rule).collect::<Vec<_>>(),
                 }},
-                "results": self.problems.iter().map(|lint| result(lint, &codes)).collect::<Vec<_>>(),
+                "invocations": [{
+                    "executionSuccessful": self.not_read.is_empty(),
+                    "toolExecutionNotifications": notes,
+                }],
+                "results": results,
             }],
         })
     }
 }
 
-fn result(lint: &Lint, codes: &[Code]) -> Value {
+fn result(lint: &Lint) -> Value {
     let Lint { kind, object, code, severity, message, remedy, .. } = lint;
     let path = format!("{}/{}/{}", object.namespace, kind.to_lowercase(), object.name);
     json!({
         "ruleId": code.id(),
-        "ruleIndex": codes.binary_search(code).unwrap_or_default(),
+        "ruleIndex": Code::ALL.iter().position(|other| other == code),
         "level": level(*severity),
         "message": {"text": format!("{kind} {object}: {message}. {remedy}.")},
-        "locations": [{"logicalLocations": [{
-            "name": &*object.name,
-            "fullyQualifiedName": &path,
-            "kind": "resource",
-        }]}],
-        "partialFingerprints": {"objectAndCode/v1": format!("{path}/{}", code.id())},
+        "locations": [{
+            "physicalLocation": {
+                "artifactLocation": {"uri": &path},
+                "region": {"startLine": 1, "startColumn": 1, "endLine": 1, "endColumn": 1},
+            },
+            "logicalLocations": [{
+                "name": &*object.name,
+                "fullyQualifiedName": &path,
+                "kind": "resource",
+            }],
+        }],
+        "partialFingerprints": {"primaryLocationLineHash": format!("{path}/{}/{message}", code.id())},
     })
 }

@@ -1,10 +1,13 @@
 //! Laws that hold for random clusters.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
-use kube_endpoint_core_model::{ObjectKey, Timestamp, Verdict};
+use std::collections::BTreeMap;
+
+use kube_endpoint_core_model::{ObjectKey, StringMap, Text, Timestamp, Verdict};
 use kube_endpoint_explain::text::{Colors, Layout};
 use kube_endpoint_explain::{
-    Code, Explanation, Objects, Options, Planned, Problem, Publication, diff, explain,
+    Code, Explanation, NearIndex, Objects, Options, Planned, Problem, Publication, diff, explain,
+    near_matches,
 };
 use kube_endpoint_testing::Cluster;
 use proptest::prelude::*;
@@ -71,6 +74,12 @@ fn cluster() -> impl Strategy<Value = Cluster> {
         }
         pods.into_iter().enumerate().fold(cluster, |cluster, (at, kind)| add(cluster, at, kind))
     })
+}
+
+fn labels() -> impl Strategy<Value = StringMap> {
+    let values = prop::sample::select(&["web", "wbe", "web-v2", "api", "x"][..]);
+    let pairs = prop::collection::btree_map(prop::sample::select(&["app", "tier", "env"][..]), values, 0..4);
+    pairs.prop_map(|pairs| pairs.into_iter().collect())
 }
 
 fn key() -> ObjectKey {
@@ -157,5 +166,38 @@ proptest! {
         let forwards = text(&objects(cluster.objects()));
         let backwards = text(&objects(cluster.objects().iter().rev()));
         prop_assert_eq!(forwards, backwards);
+    }
+
+    /// Grouping pods by their labels, and what selectors have in common, make no difference.
+    #[test]
+    fn pods_nearly_match_together_as_they_do_alone(
+        pods in prop::collection::vec(labels(), 0..12),
+        selectors in prop::collection::vec(labels(), 1..6),
+    ) {
+        let pods: Vec<(Text, StringMap)> =
+            pods.into_iter().enumerate().map(|(at, labels)| (format!("pod-{at:02}").into(), labels)).collect();
+        let mut index = NearIndex::new(pods.iter().map(|(name, labels)| (name, labels)));
+        for selector in &selectors {
+            let together = index.near(selector);
+            let mut alone: BTreeMap<(Text, Option<Text>), Vec<Text>> = BTreeMap::new();
+            for (name, labels) in &pods {
+                for near in near_matches(selector, [(name, labels)]).groups {
+                    alone.entry((near.label, near.found)).or_default().push(name.clone());
+                }
+            }
+            prop_assert_eq!(together.pods, alone.values().map(Vec::len).sum::<usize>());
+            for near in together.groups {
+                let names = alone.remove(&(near.label, near.found)).unwrap();
+                prop_assert_eq!(near.count, names.len());
+                prop_assert!(near.pods.iter().all(|name| names.contains(name)));
+            }
+            prop_assert!(alone.is_empty());
+            let is_one_off = |labels: &StringMap| {
+                selector.iter().filter(|(key, value)| labels.get(key) != Some(value)).count() == 1
+            };
+            if selector.len() > 1 {
+                prop_assert_eq!(together.pods, pods.iter().filter(|(_, labels)| is_one_off(labels)).count());
+            }
+        }
     }
 }

@@ -119,7 +119,8 @@ fn lint_as_sarif() {
         let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
         assert_eq!(rules[index]["id"], result["ruleId"]);
     }
-    let (first, rule) = (&sarif["runs"][0]["results"][0], &rules[0]);
+    let first = &sarif["runs"][0]["results"][0];
+    let rule = &rules[usize::try_from(first["ruleIndex"].as_u64().unwrap()).unwrap()];
     insta::assert_snapshot!(format!("{rule:#}\n{first:#}"));
 }
 

@@ -12,7 +12,7 @@ use crate::explanation::{Explanation, Status};
 use crate::finding::in_namespace;
 use crate::pod::{Place, PodExplanation, Publication};
 use crate::pod_reason::Together;
-use crate::{Code, HintReason, PodReason, Problem, Severity, age};
+use crate::{Code, Fault, HintReason, PodReason, Problem, Severity, age};
 
 /// Pods that a text lists at most for each reason, unless it is wide.
 const PODS: usize = 8;
@@ -130,7 +130,12 @@ impl Explanation {
         for near in self.nearly_matching.iter().take(FAULTS) {
             document.sentence(vec![plain("  ")], &near.to_string(), Emphasis::None, layout.columns);
         }
-        more(document, self.nearly_matching.len(), FAULTS, "differences");
+        let all = self.faults.iter().find_map(|fault| match fault {
+            Fault::PodsNearlyMatch { count, .. } => Some(*count),
+            _ => None,
+        });
+        let shown = self.nearly_matching.iter().take(FAULTS).map(|near| near.count).sum();
+        more(document, all.unwrap_or_default(), shown, "pods");
     }
 
     fn add_outputs(&self, document: &mut Document, layout: Layout, now: Timestamp) {
@@ -332,7 +337,7 @@ fn more(document: &mut Document, all: usize, shown: usize, what: &str) {
     }
 }
 
-fn number(count: usize, what: &str) -> String {
+pub(super) fn number(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 

@@ -1,10 +1,11 @@
 //! The text of reports about many Services: lint, diff and render.
 
 use super::document::{Document, Emphasis, Layout, plain, span};
-use super::explanation::sentence;
+use super::explanation::{number, sentence};
 use super::table::Table;
 use crate::Severity;
-use crate::diff::{Diff, FieldChange, Verb};
+use crate::diff::{Diff, Verb};
+use crate::leftovers::{Cleanup, Outcome};
 use crate::lint::LintReport;
 use crate::render::Rendered;
 
@@ -37,14 +38,19 @@ impl LintReport {
             _ => Emphasis::Bad,
         };
         document.blank();
-        let numbers = format!("{errors} errors, {warnings} warnings in {} Services.", self.services);
+        let numbers = format!(
+            "{}, {} in {}.",
+            number(errors, "error"),
+            number(warnings, "warning"),
+            number(self.services, "Service")
+        );
         document.line([span(numbers, emphasis)]);
         document
     }
 }
 
 impl Diff {
-    /// Returns the changes, each followed by the fields that differ.
+    /// Returns the changes, each followed by a unified diff of the object.
     pub fn text(&self) -> Document {
         let mut document = Document::default();
         for change in &self.changes {
@@ -55,21 +61,64 @@ impl Diff {
             };
             let object = format!(" {} {}", change.kind, change.object);
             document.line([span(sign, emphasis), span(object, Emphasis::Strong)]);
-            if change.verb == Verb::Delete {
-                continue;
-            }
-            for FieldChange { path, old, new } in &change.fields {
-                let signs = [("-", old, Emphasis::Bad), ("+", new, Emphasis::Good)];
-                for (sign, value, emphasis) in signs {
-                    if let Some(value) = value {
-                        document.line([span(format!("    {sign} {path}: {value}"), emphasis)]);
-                    }
-                }
+            for line in change.unified.lines() {
+                let emphasis = match line {
+                    line if line.starts_with("---") || line.starts_with("+++") => Emphasis::Strong,
+                    line if line.starts_with('-') => Emphasis::Bad,
+                    line if line.starts_with('+') => Emphasis::Good,
+                    line if line.starts_with("@@") => Emphasis::Dim,
+                    _ => Emphasis::None,
+                };
+                document.line([span(line, emphasis)]);
             }
         }
         if self.is_empty() {
-            document.line([span("Nothing would change.", Emphasis::Good)]);
+            let (text, emphasis) = match self.not_read.is_empty() {
+                true => ("Nothing would change.", Emphasis::Good),
+                false => ("Nothing would change in what could be read.", Emphasis::Warning),
+            };
+            document.line([span(text, emphasis)]);
         }
+        document
+    }
+}
+
+impl Cleanup {
+    /// Returns a table of the leftovers, and what became of them.
+    pub fn text(&self, layout: Layout) -> Document {
+        let mut document = Document::default();
+        let count =
+            |wanted: &[Outcome]| self.items.iter().filter(|item| wanted.contains(&item.outcome)).count();
+        for item in &self.items {
+            let (word, emphasis) = match item.outcome {
+                Outcome::Found => ("left over", Emphasis::Warning),
+                Outcome::Deleted => ("deleted", Emphasis::Good),
+                Outcome::Gone => ("gone", Emphasis::Good),
+                Outcome::Kept => ("kept", Emphasis::Warning),
+                Outcome::Failed => ("failed", Emphasis::Bad),
+            };
+            let object = format!("  {} {}", item.kind, item.object);
+            document.line([span(format!("{word:9}"), emphasis), span(object, Emphasis::Strong)]);
+            for text in [&item.reason, &item.message].into_iter().filter(|text| !text.is_empty()) {
+                let lead = vec![plain(" ".repeat(11))];
+                document.sentence(lead, &sentence(text), Emphasis::None, layout.columns);
+            }
+        }
+        document.blank();
+        let (found, deleted) = (count(&[Outcome::Found]), count(&[Outcome::Deleted, Outcome::Gone]));
+        let remaining = count(&[Outcome::Kept, Outcome::Failed]);
+        let (text, emphasis) = match (found, deleted, remaining) {
+            (0, 0, 0) => ("Nothing is left over.".to_owned(), Emphasis::Good),
+            (0, deleted, 0) => (format!("{deleted} deleted."), Emphasis::Good),
+            (0, deleted, remaining) => {
+                (format!("{deleted} deleted, {remaining} not deleted."), Emphasis::Bad)
+            }
+            (found, _, 0) => (format!("{found} left over; --yes deletes them."), Emphasis::Warning),
+            (found, _, kept) => {
+                (format!("{found} left over; --yes deletes them. {kept} have to stay."), Emphasis::Warning)
+            }
+        };
+        document.line([span(text, emphasis)]);
         document
     }
 }

@@ -2,62 +2,21 @@
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 #![expect(clippy::disallowed_methods, reason = "it waits for real processes")]
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+mod cleanup;
+mod completion;
+mod docs;
+mod krew;
+mod large;
+mod requests;
+mod sarif;
+mod server;
 
-use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, Listener};
+use std::process::Command;
+
+use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use serde_json::Value;
-use tempfile::NamedTempFile;
 
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../integration-tests/fixtures/shop-cluster.json")
-}
-
-/// A server with the recorded namespace, and a kubeconfig for it.
-struct Shop {
-    server: EmbeddedApiServer,
-    _listener: Listener,
-    kubeconfig: NamedTempFile,
-}
-
-impl Shop {
-    async fn start(faults: Vec<FaultRule>) -> Self {
-        let list: Value = serde_json::from_slice(&std::fs::read(fixture()).unwrap()).unwrap();
-        let builder = EmbeddedApiServer::builder().load([list]);
-        let server = faults.into_iter().fold(builder, |builder, rule| builder.fault(rule)).build().unwrap();
-        let listener = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
-        let kubeconfig = NamedTempFile::new().unwrap();
-        std::fs::write(kubeconfig.path(), server.kubeconfig(listener.address())).unwrap();
-        Self { server, _listener: listener, kubeconfig }
-    }
-
-    /// Runs the plugin in the namespace `shop`.
-    async fn run(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-endpoints"));
-        command.args(arguments).args(["-n", "shop", "--kubeconfig"]).arg(self.kubeconfig.path());
-        command.stdin(Stdio::null()).env_remove("COLUMNS");
-        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
-    }
-
-    /// The requests since the last call, as `VERB PATH?QUERY`.
-    fn requests(&self) -> Vec<String> {
-        let log = self.server.request_log();
-        self.server.clear_request_log();
-        let line = |request: &kube_endpoint_embedded_apiserver::RequestInfo| {
-            let query = if request.query.is_empty() { String::new() } else { format!("?{}", request.query) };
-            format!("{} {}{query}", request.verb, request.path)
-        };
-        log.iter().map(|logged| line(&logged.request)).collect()
-    }
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
+use server::{Shop, fixture, shop_objects, stderr, stdout};
 
 /// The text without lines that contain ages.
 fn without_ages(text: &str) -> String {
@@ -122,26 +81,81 @@ async fn diff_finds_what_persists() {
     let output = shop.run(&["diff", "--compatibility=upstream"]).await;
     assert_eq!((output.status.code(), stdout(&output)), (Some(0), "Nothing would change.\n".into()));
     // A slice that another client has emptied.
-    let mut slice = shop.server.get("endpointslices", "shop", "db-bsvd2").unwrap();
-    slice["endpoints"] = Value::Array(Vec::new());
-    slice["kind"] = "EndpointSlice".into();
-    slice["apiVersion"] = "discovery.k8s.io/v1".into();
-    let mut list: Value = serde_json::from_slice(&std::fs::read(fixture()).unwrap()).unwrap();
+    let mut list = shop_objects();
     for item in list["items"].as_array_mut().unwrap() {
         if item["metadata"]["name"] == "db-bsvd2" {
-            *item = slice.clone();
+            item["endpoints"] = Value::Array(Vec::new());
         }
     }
-    let server = EmbeddedApiServer::builder().load([list]).build().unwrap();
-    let listener = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
-    std::fs::write(shop.kubeconfig.path(), server.kubeconfig(listener.address())).unwrap();
+    let shop = Shop::with([list], Vec::new()).await;
     let output = shop.run(&["diff"]).await;
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let text = stdout(&output);
-    assert!(
-        text.starts_with("~ update EndpointSlice shop/db-bsvd2\n    + endpoints[10.244.0.6]: {"),
-        "{text}"
-    );
+    insta::assert_snapshot!(stdout(&output));
+    let output = shop.run(&["diff", "-o", "json"]).await;
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["changes"][0]["verb"], "update");
+    assert_eq!(json["changes"][0]["fields"].as_array().unwrap().len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_is_forbidden_is_named_and_the_rest_is_checked() {
+    let refuse = |plural| {
+        let fault = Fault::Refuse { status: 403, retry_after: None };
+        vec![FaultRule::on(fault, "list", plural)]
+    };
+    for (plural, codes, diff_code) in [
+        ("nodes", "EP012 EP017 EP019 EP030", 2),
+        ("endpointslices", "EP012 EP019 EP021 EP030 EP039", 2),
+        ("endpoints", "EP012 EP019 EP021 EP030 EP039", 2),
+        ("pods", "", 2),
+    ] {
+        let shop = Shop::start(refuse(plural)).await;
+        let output = shop.run(&["lint", "-o", "json"]).await;
+        let note = stderr(&output);
+        assert!(note.starts_with(&format!("You may not read {plural}: ")), "{note}");
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let codes_of = |json: &Value| {
+            let codes = json["problems"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|lint| lint["code"].as_str().unwrap().to_owned());
+            codes.collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(codes_of(&json), codes, "{plural}");
+        assert_eq!(json["notRead"].as_array().unwrap().len(), 1);
+        assert_eq!(output.status.code(), Some(if codes.is_empty() { 2 } else { 1 }), "{plural}");
+        let output = shop.run(&["diff", "--compatibility=upstream"]).await;
+        let text = stdout(&output);
+        assert_eq!(
+            (output.status.code(), &*text),
+            (Some(diff_code), "Nothing would change in what could be read.\n"),
+            "{plural}"
+        );
+    }
+    let shop = Shop::start(refuse("services")).await;
+    for command in ["lint", "diff", "cleanup"] {
+        let output = shop.run(&[command]).await;
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).starts_with("error: "), "{}", stderr(&output));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_pods_a_service_is_explained_by_its_slices() {
+    let refuse = Fault::Refuse { status: 403, retry_after: None };
+    let shop = Shop::start(vec![FaultRule::on(refuse, "list", "pods")]).await;
+    let output = shop.run(&["explain", "cart", "-o", "json"]).await;
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).starts_with("You may not read pods: "), "{}", stderr(&output));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["pods"].as_array().unwrap().len(), 0);
+    assert_eq!(json["faults"].as_array().unwrap().len(), 0, "{json:#}");
+    assert_eq!(json["slices"].as_array().unwrap().len(), 2);
+    // A pod can be read alone, and judged alone.
+    let output = shop.run(&["explain", "pod/frontend-7dfbff9db-gnqg8", "-o", "json"]).await;
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["services"][0]["code"], "EP019", "{}", stderr(&output));
 }
 
 #[tokio::test(flavor = "multi_thread")]

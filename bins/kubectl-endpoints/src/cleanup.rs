@@ -1,0 +1,154 @@
+//! `cleanup`: finds leftovers, and deletes them with `--yes`.
+//!
+//! Lists of metadata tell what may be a leftover. What is reported was confirmed by reading the Service and the owners one by
+//! one. Before an object is deleted they are read once more, and the uid and the version of the object are preconditions: what
+//! changed since the list stays.
+
+use std::collections::HashMap;
+
+use kube::Error;
+use kube::api::{DeleteParams, ListParams, Preconditions};
+use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_core_model::well_known::{
+    ENDPOINTSLICE_CONTROLLER, LABEL_MANAGED_BY, MIRRORING_CONTROLLER,
+};
+use kube_endpoint_explain::leftovers::{
+    Cleanup, CleanupItem, Judgement, Managed, Outcome, OutputKind, Presence, Reference,
+};
+
+use crate::reader::{Kind, Reader};
+
+/// Finds the leftovers of a namespace, or of all. Deletes them if `delete` says so.
+///
+/// # Errors
+///
+/// If the Services cannot be listed, or the server does not answer.
+pub(crate) async fn run(reader: &Reader, namespace: Option<&str>, delete: bool) -> anyhow::Result<Cleanup> {
+    let mut found = Cleanup::default();
+    let candidates = candidates(reader, namespace, &mut found.not_read).await?;
+    for object in candidates {
+        let item = |reason: String, outcome, message: String| CleanupItem {
+            kind: object.kind,
+            object: object.key.clone(),
+            uid: object.uid.clone(),
+            reason,
+            outcome,
+            message,
+        };
+        match confirm(reader, &object).await {
+            Judgement::InUse => {}
+            Judgement::Kept(why) => found.items.push(item(why, Outcome::Kept, String::new())),
+            Judgement::Leftover(reason) if !delete => {
+                found.items.push(item(reason.to_string(), Outcome::Found, String::new()));
+            }
+            Judgement::Leftover(reason) => {
+                let (outcome, message) = delete_one(reader, &object).await;
+                found.items.push(item(reason.to_string(), outcome, message));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn kind_of(kind: OutputKind) -> Kind {
+    match kind {
+        OutputKind::EndpointSlice => Kind::EndpointSlice,
+        OutputKind::Endpoints => Kind::Endpoints,
+    }
+}
+
+/// Returns the objects that the lists show to be leftovers, or do not show to be in use, by namespace, kind and name.
+async fn candidates(
+    reader: &Reader,
+    namespace: Option<&str>,
+    not_read: &mut Vec<String>,
+) -> anyhow::Result<Vec<Managed>> {
+    let mut managed = Vec::new();
+    let mut uids: HashMap<Reference, String> = HashMap::new();
+    let managers = format!("{LABEL_MANAGED_BY} in ({ENDPOINTSLICE_CONTROLLER},{MIRRORING_CONTROLLER})");
+    // Services are last: a slice whose Service is younger than the list of slices is not taken for a leftover.
+    let mut endpoints_known = true;
+    for kind in [Kind::EndpointSlice, Kind::Endpoints, Kind::Service] {
+        let params = match kind {
+            Kind::EndpointSlice => ListParams::default().labels(&managers),
+            _ => ListParams::default(),
+        };
+        let read = reader.list_metadata(kind, namespace, params, |metadata| {
+            let output = match kind {
+                Kind::EndpointSlice => Some(OutputKind::EndpointSlice),
+                Kind::Endpoints => Some(OutputKind::Endpoints),
+                _ => None,
+            };
+            if let Some(output) = output {
+                managed.extend(Managed::read(output, &metadata)?);
+            }
+            if kind != Kind::EndpointSlice {
+                let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
+                let key = ObjectKey::new(text("namespace"), text("name"));
+                uids.insert(Reference { is_service: kind == Kind::Service, key }, text("uid"));
+            }
+            Ok(())
+        });
+        if let Some(note) = read.await? {
+            if kind == Kind::Service {
+                anyhow::bail!("without Services nothing can be said. {note}");
+            }
+            endpoints_known &= kind != Kind::Endpoints;
+            not_read.push(format!("{note} They are not cleaned up."));
+        }
+    }
+    let look = |reference: &Reference| match uids.get(reference) {
+        Some(uid) => Presence::Present(uid.as_str().into()),
+        None if reference.is_service || endpoints_known => Presence::Absent,
+        None => Presence::Unknown(String::new()),
+    };
+    managed.retain(|object| object.judge(look) != Judgement::InUse);
+    managed.sort_by(|one, two| {
+        (&one.key.namespace, one.kind, &one.key.name).cmp(&(&two.key.namespace, two.kind, &two.key.name))
+    });
+    Ok(managed)
+}
+
+/// Reads what the object depends on, and judges it.
+async fn confirm(reader: &Reader, object: &Managed) -> Judgement {
+    let mut found: HashMap<Reference, Presence> = HashMap::new();
+    for reference in object.references() {
+        let kind = if reference.is_service { Kind::Service } else { Kind::Endpoints };
+        let presence = match reader.uid(kind, &reference.key).await {
+            Ok(Some(uid)) => Presence::Present(uid.into()),
+            Ok(None) => Presence::Absent,
+            Err(error) => Presence::Unknown(why(&error)),
+        };
+        found.insert(reference, presence);
+    }
+    object.judge(|reference| {
+        found.get(reference).cloned().unwrap_or_else(|| Presence::Unknown("it was not read".to_owned()))
+    })
+}
+
+/// Deletes an object, if it is still the one that was listed.
+async fn delete_one(reader: &Reader, object: &Managed) -> (Outcome, String) {
+    let preconditions = Preconditions {
+        uid: Some(object.uid.to_string()),
+        resource_version: Some(object.resource_version.to_string()),
+    };
+    let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    match reader.delete(kind_of(object.kind), &object.key, &params).await {
+        Ok(()) => (Outcome::Deleted, String::new()),
+        Err(Error::Api(status)) if status.code == 404 => {
+            (Outcome::Gone, "somebody else deleted it meanwhile".to_owned())
+        }
+        Err(Error::Api(status)) if status.code == 409 => {
+            (Outcome::Kept, "it changed meanwhile; run the command again".to_owned())
+        }
+        Err(error) => (Outcome::Failed, why(&error)),
+    }
+}
+
+/// Returns an error as a sentence without a full stop.
+fn why(error: &Error) -> String {
+    match error {
+        Error::Api(status) => status.message.trim_end_matches('.').to_owned(),
+        error => kube_endpoint_core_model::causes(error),
+    }
+}

@@ -1,0 +1,349 @@
+//! Completion of commands, flags and names.
+//!
+//! kubectl calls a program `kubectl_complete-endpoints` with the words of the command line, the last of which is to be completed.
+//! It expects one candidate a line, with a description after a tab, and a number at the end that says what else the shell may
+//! complete (Cobra's `ShellCompDirective`). That program is a script which calls `kubectl-endpoints __complete`.
+//!
+//! [`wanted`] is pure: it tells from the words what is to be completed.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Arg, CommandFactory};
+use kube::api::ListParams;
+use kube_endpoint_explain::Code;
+use serde_json::Value;
+
+use crate::args::{CommandLine, Format, Global, Shell, When};
+use crate::connect::{connect, kubeconfig};
+use crate::output::print;
+use crate::reader::{Kind, Reader};
+
+/// The word that kubectl's script puts before the words to complete.
+pub(crate) const REQUEST: &str = "__complete";
+
+/// A shell that waits longer for candidates is worse than one without them.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The script that kubectl calls.
+const SCRIPT: &str = "#!/usr/bin/env sh\nexec kubectl-endpoints __complete \"$@\"\n";
+
+/// Nothing may be added: no file names.
+const NO_FILES: u8 = 4;
+/// No space follows the candidate.
+const NO_SPACE: u8 = 2;
+/// File names are completed.
+const FILES: u8 = 0;
+
+/// Prints a script.
+pub(crate) fn print_script(shell: Shell) -> anyhow::Result<u8> {
+    let shell = match shell {
+        Shell::Kubectl => {
+            print(SCRIPT)?;
+            return Ok(0);
+        }
+        Shell::Bash => clap_complete::Shell::Bash,
+        Shell::Zsh => clap_complete::Shell::Zsh,
+        Shell::Fish => clap_complete::Shell::Fish,
+    };
+    let mut script = Vec::new();
+    let mut command = CommandLine::command().bin_name("kubectl-endpoints");
+    clap_complete::generate(shell, &mut command, "kubectl-endpoints", &mut script);
+    print(&String::from_utf8_lossy(&script))?;
+    Ok(0)
+}
+
+/// A name of objects that the cluster or the kubeconfig has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Names {
+    Namespaces,
+    Services,
+    Pods,
+    Contexts,
+}
+
+/// What is to be completed.
+#[derive(Debug, PartialEq, Eq)]
+enum Wanted {
+    /// One of these candidates, each with a description.
+    One { candidates: Vec<(String, String)>, directive: u8 },
+    /// A name, after some text that is not a part of it.
+    Name { names: Names, before: String, prefix: String },
+    /// A file.
+    File,
+}
+
+/// The flags that say which cluster and namespace names come from.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Place {
+    kubeconfig: Option<String>,
+    context: Option<String>,
+    namespace: Option<String>,
+}
+
+/// Prints the candidates for the last word, and never an error: the user is typing.
+pub(crate) async fn complete(words: &[OsString]) -> anyhow::Result<()> {
+    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let (wanted, place) = wanted(&words);
+    let (candidates, directive) = match wanted {
+        Wanted::One { candidates, directive } => (candidates, directive),
+        Wanted::File => (Vec::new(), FILES),
+        Wanted::Name { names, before, prefix } => {
+            let found = tokio::time::timeout(PATIENCE, names_of(names, &place)).await;
+            let all_names = found.ok().and_then(Result::ok).unwrap_or_default();
+            let matching = all_names.into_iter().filter(|name| name.starts_with(&prefix));
+            let mut all: Vec<_> = matching.map(|name| (format!("{before}{name}"), String::new())).collect();
+            let mut directive = NO_FILES;
+            if names == Names::Services && before.is_empty() && "pod/".starts_with(&prefix) {
+                all.push(("pod/".to_owned(), "explain a pod".to_owned()));
+                directive |= if all.len() == 1 { NO_SPACE } else { 0 };
+            }
+            (all, directive)
+        }
+    };
+    let line = |(candidate, description): &(String, String)| match &**description {
+        "" => format!("{candidate}\n"),
+        description => format!("{candidate}\t{description}\n"),
+    };
+    let lines: String = candidates.iter().map(line).collect();
+    print(&format!("{lines}:{directive}\n"))
+}
+
+/// Tells what the last of the words is to be completed to.
+fn wanted(words: &[String]) -> (Wanted, Place) {
+    let root = CommandLine::command();
+    let Some((last, words)) = words.split_last() else { return (subcommands(&root, ""), Place::default()) };
+    let mut command = &root;
+    let mut place = Place::default();
+    let mut pending: Option<&Arg> = None;
+    let mut positional = 0;
+    for word in words {
+        if let Some(flag) = pending.take() {
+            place.set(flag, word);
+        } else if let Some((flag, value)) = flag_of(&root, command, word) {
+            match value {
+                Some(value) => place.set(flag, value),
+                None => pending = Some(flag).filter(|flag| flag.get_action().takes_values()),
+            }
+        } else if word.starts_with('-') {
+            // An unknown flag; the parser reports it.
+        } else if let Some(subcommand) = command.find_subcommand(word).filter(|_| positional == 0) {
+            command = subcommand;
+        } else {
+            positional += 1;
+        }
+    }
+    let wanted = if let Some(flag) = pending {
+        values(flag, last)
+    } else if let Some((flag, Some(value))) = flag_of(&root, command, last) {
+        values(flag, value)
+    } else if last.starts_with('-') {
+        flags(&root, command, last)
+    } else if command.get_name() == root.get_name() {
+        subcommands(&root, last)
+    } else {
+        match command.get_positionals().nth(positional) {
+            Some(argument) => values(argument, last),
+            None => Wanted::One { candidates: Vec::new(), directive: NO_FILES },
+        }
+    };
+    (wanted, place)
+}
+
+impl Place {
+    fn set(&mut self, flag: &Arg, value: &str) {
+        let place = match flag.get_id().as_str() {
+            "kubeconfig" => &mut self.kubeconfig,
+            "context" => &mut self.context,
+            "namespace" => &mut self.namespace,
+            _ => return,
+        };
+        *place = Some(value.to_owned());
+    }
+}
+
+/// Returns the flag that a word is, and the value that it has after `=`, or after a letter.
+fn flag_of<'a, 'w>(
+    root: &'a clap::Command,
+    command: &'a clap::Command,
+    word: &'w str,
+) -> Option<(&'a Arg, Option<&'w str>)> {
+    let all = || command.get_arguments().chain(root.get_arguments());
+    if let Some(long) = word.strip_prefix("--") {
+        let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
+        return all().find(|arg| arg.get_long() == Some(name)).map(|arg| (arg, value));
+    }
+    let mut letters = word.strip_prefix('-')?.chars();
+    let letter = letters.next()?;
+    let arg = all().find(|arg| arg.get_short() == Some(letter))?;
+    let rest = letters.as_str();
+    Some((arg, Some(rest.strip_prefix('=').unwrap_or(rest)).filter(|rest| !rest.is_empty())))
+}
+
+fn subcommands(root: &clap::Command, prefix: &str) -> Wanted {
+    let visible = root.get_subcommands().filter(|command| !command.is_hide_set());
+    let of = |command: &clap::Command| (command.get_name().to_owned(), about(command.get_about()));
+    let candidates = visible.map(of).filter(|(name, _)| name.starts_with(prefix)).collect();
+    Wanted::One { candidates, directive: NO_FILES }
+}
+
+fn flags(root: &clap::Command, command: &clap::Command, prefix: &str) -> Wanted {
+    let visible = command.get_arguments().chain(root.get_arguments()).filter(|arg| !arg.is_hide_set());
+    let of = |arg: &Arg| Some((format!("--{}", arg.get_long()?), about(arg.get_help())));
+    let mut candidates: Vec<(String, String)> =
+        visible.filter_map(of).filter(|(flag, _)| flag.starts_with(prefix)).collect();
+    candidates.sort();
+    candidates.dedup();
+    Wanted::One { candidates, directive: NO_FILES }
+}
+
+fn about(text: Option<&clap::builder::StyledStr>) -> String {
+    let text = text.map(ToString::to_string).unwrap_or_default();
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// What the value of a flag or of an argument can be.
+fn values(arg: &Arg, prefix: &str) -> Wanted {
+    let name = |names, before: &str, prefix: &str| Wanted::Name {
+        names,
+        before: before.to_owned(),
+        prefix: prefix.to_owned(),
+    };
+    match arg.get_id().as_str() {
+        "kubeconfig" | "filename" | "certificate_authority" => Wanted::File,
+        "manager_namespace" => name(Names::Namespaces, "", prefix),
+        "namespace" => name(Names::Namespaces, "", prefix),
+        "context" => name(Names::Contexts, "", prefix),
+        "subject" => match prefix.split_once('/') {
+            None => name(Names::Services, "", prefix),
+            Some((kind @ ("pod" | "pods" | "po"), prefix)) => name(Names::Pods, &format!("{kind}/"), prefix),
+            Some((kind, prefix)) => name(Names::Services, &format!("{kind}/"), prefix),
+        },
+        "ignore" => {
+            // A list: what is before the last comma stays.
+            let (before, prefix) = match prefix.rfind(',') {
+                Some(at) => prefix.split_at(at + 1),
+                None => ("", prefix),
+            };
+            let of = |code: &Code| (format!("{before}{}", code.id()), code.title().to_owned());
+            let is_wanted = |code: &&Code| code.id().starts_with(prefix);
+            let candidates = Code::ALL.iter().filter(is_wanted).map(of).collect();
+            Wanted::One { candidates, directive: NO_FILES }
+        }
+        _ => {
+            let possible = arg.get_possible_values();
+            let of =
+                |value: &clap::builder::PossibleValue| (value.get_name().to_owned(), about(value.get_help()));
+            let candidates = possible.iter().map(of).filter(|(value, _)| value.starts_with(prefix)).collect();
+            Wanted::One { candidates, directive: NO_FILES }
+        }
+    }
+}
+
+/// Reads the names.
+async fn names_of(names: Names, place: &Place) -> anyhow::Result<Vec<String>> {
+    let global = Global {
+        kubeconfig: place.kubeconfig.as_ref().map(PathBuf::from),
+        context: place.context.clone(),
+        namespace: place.namespace.clone(),
+        output: Format::Table,
+        color: When::Never,
+        compatibility: None,
+    };
+    if names == Names::Contexts {
+        return Ok(kubeconfig(&global)?.contexts.into_iter().map(|context| context.name).collect());
+    }
+    let connection = connect(&global).await?;
+    let (kind, namespace) = match names {
+        Names::Namespaces => (Kind::Namespace, None),
+        Names::Pods => (Kind::Pod, Some(&*connection.namespace)),
+        Names::Services | Names::Contexts => (Kind::Service, Some(&*connection.namespace)),
+    };
+    let mut found = Vec::new();
+    let reader = Reader::quiet(connection.client.kube().clone());
+    let each = |metadata: Value| {
+        found.extend(metadata["name"].as_str().map(str::to_owned));
+        Ok(())
+    };
+    reader.list_metadata(kind, namespace, ListParams::default(), each).await?;
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(line: &str) -> (Wanted, Place) {
+        wanted(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    /// The candidates of a line, or what is read.
+    fn text(line: &str) -> String {
+        match ask(line).0 {
+            Wanted::One { candidates, directive } => {
+                let names: Vec<String> = candidates.into_iter().map(|(name, _)| name).collect();
+                assert_eq!(directive, NO_FILES);
+                names.join(" ")
+            }
+            Wanted::Name { names, before, prefix } => format!("{names:?} {before:?} {prefix:?}"),
+            Wanted::File => "file".to_owned(),
+        }
+    }
+
+    #[test]
+    fn commands_flags_and_values_are_completed() {
+        for (line, want) in [
+            ("", "explain render diff lint top cleanup ui completion"),
+            ("ex", "explain"),
+            ("x", ""),
+            ("-n shop l", "lint"),
+            (
+                "lint -",
+                "--all-namespaces --color --compatibility --context --ignore --info --kubeconfig --namespace --output",
+            ),
+            ("lint --co", "--color --compatibility --context"),
+            ("lint -o ", "table wide json yaml sarif"),
+            ("lint -o j", "json"),
+            ("lint -oy", "yaml"),
+            ("lint --output=s", "sarif"),
+            ("lint --color a", "auto always"),
+            ("completion ", "kubectl bash zsh fish"),
+            ("lint --ignore EP00", "EP000"),
+            ("lint --ignore EP000,EP06", "EP000,EP060 EP000,EP061"),
+            ("diff extra", ""),
+        ] {
+            assert_eq!(text(line), want, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_read_from_the_cluster_and_the_kubeconfig() {
+        for (line, want) in [
+            ("explain ", r#"Services "" """#),
+            ("explain fr", r#"Services "" "fr""#),
+            ("explain svc/fr", r#"Services "svc/" "fr""#),
+            ("explain pod/fr", r#"Pods "pod/" "fr""#),
+            ("explain -n ", r#"Namespaces "" """#),
+            ("explain --namespace=sh", r#"Namespaces "" "sh""#),
+            ("--context ", r#"Contexts "" """#),
+            ("lint --kubeconfig ", "file"),
+            ("render -f a", "file"),
+        ] {
+            assert_eq!(text(line), want, "{line:?}");
+        }
+        assert_eq!(text("explain web "), "");
+    }
+
+    #[test]
+    fn the_place_is_taken_from_the_flags_before() {
+        let (_, place) = ask("--context=kind explain -nshop --kubeconfig file fr");
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(place, Place { kubeconfig: some("file"), context: some("kind"), namespace: some("shop") });
+    }
+
+    #[test]
+    fn the_script_calls_the_program() {
+        assert!(SCRIPT.contains(REQUEST));
+    }
+}

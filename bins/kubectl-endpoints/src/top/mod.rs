@@ -1,0 +1,261 @@
+//! `top`: a live view of all Services.
+//!
+//! The informer watches Services and EndpointSlices and hands changes to the figures. [`state`] and [`view`] are pure; this is
+//! the shell: terminal, keys, clock, requests.
+
+mod state;
+mod view;
+
+use std::future::pending;
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use futures::future::LocalBoxFuture;
+use jiff::Timestamp;
+use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Service};
+use kube_endpoint_explain::figures::Figures;
+use kube_endpoint_explain::text::Document;
+use kube_endpoint_informer::{Change, Cluster, Handler, Kind, ReflectorOptions, Scope, View, run as reflect};
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use tokio::sync::mpsc;
+
+use crate::args::Format;
+use crate::commands::{current_time, explain_service};
+use crate::connect::Connection;
+use crate::output::Output;
+use crate::reader::Reader;
+use kube_endpoint_explain::Options;
+use state::{Action, Key, State};
+
+/// How often the figures are computed and drawn.
+const REFRESH: Duration = Duration::from_secs(1);
+
+/// Draws until the user quits. `namespace` limits what is watched; `scope` is the first line's text.
+///
+/// # Errors
+///
+/// If standard output is no terminal.
+pub(crate) async fn run(
+    connection: Connection,
+    namespace: Option<String>,
+    scope: String,
+    output: Output,
+    options: &Options,
+) -> anyhow::Result<u8> {
+    if output.format != Format::Table {
+        bail!(
+            "top draws on a terminal and has no other format; `lint -o json` lists Services with a problem"
+        );
+    }
+    if !(std::io::stdout().is_terminal() && std::io::stdin().is_terminal()) {
+        bail!("top draws on a terminal, and standard input or output is none");
+    }
+    let view = View::of_namespaces(namespace.clone());
+    let cluster = Cluster::with_view([Kind::Services, Kind::EndpointSlices], view);
+    let recorder = Arc::new(Recorder::new(options.slices.max_endpoints_per_slice));
+    cluster.add_handler(Arc::clone(&recorder) as Arc<dyn Handler>);
+    let client = connection.client.clone();
+    // Only delays after failures depend on it.
+    let reflector = ReflectorOptions::new(u64::from(std::process::id()));
+    let watches = async {
+        tokio::join!(
+            reflect::<Service>(client.clone(), cluster.clone(), reflector, pending()),
+            reflect::<EndpointSlice>(client.clone(), cluster.clone(), reflector, pending()),
+        );
+    };
+    let reader = Reader::quiet(connection.client.kube().clone());
+    let mut state = State::new(scope);
+    let mut terminal = ratatui::try_init().context("the terminal cannot be used")?;
+    let shown = async {
+        let mut keys = keys();
+        let mut tick = tokio::time::interval(REFRESH);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut explaining: Option<LocalBoxFuture<'_, (String, anyhow::Result<Document>)>> = None;
+        loop {
+            let now = current_time();
+            terminal.draw(|frame| view::draw(frame, &state, now, output.colors))?;
+            tokio::select! {
+                biased;
+                key = keys.recv() => match key.map(|key| state.press(key)) {
+                    None | Some(Action::Quit) => return anyhow::Ok(()),
+                    Some(Action::None) => {}
+                    Some(Action::Explain(key)) => {
+                        state.message = Some(format!("Reading {key}"));
+                        explaining = Some(Box::pin(explained(&reader, key, options, output)));
+                    }
+                },
+                (title, document) = async { match &mut explaining { Some(it) => it.await, None => pending().await } } => {
+                    explaining = None;
+                    state.message = None;
+                    match document {
+                        Ok(document) => state.show(title, document),
+                        Err(error) => state.message = Some(kube_endpoint_core_model::causes(&*error)),
+                    }
+                }
+                _ = tick.tick() => {
+                    let now = current_time();
+                    let (rows, totals) = recorder.with(|figures| (figures.rows(now), figures.totals(now)));
+                    state.refresh(rows, totals);
+                    if let Some(failure) = failure(&cluster) {
+                        state.message = Some(failure);
+                    }
+                }
+            }
+        }
+    };
+    let result = tokio::select! {
+        result = shown => result,
+        () = watches => Ok(()),
+    };
+    ratatui::restore();
+    result.map(|()| 0)
+}
+
+/// Returns what prevents a list or a watch.
+fn failure(cluster: &Cluster) -> Option<String> {
+    [Kind::Services, Kind::EndpointSlices].into_iter().find_map(|kind| {
+        let failure = cluster.status(kind).failure?;
+        let what = format!("cannot {} {}", failure.verb.as_str(), kind.name());
+        Some(match failure.missing_permission(kind) {
+            Some(missing) => format!("{what}: you lack {missing}"),
+            None => format!("{what}: {}", failure.message),
+        })
+    })
+}
+
+async fn explained(
+    reader: &Reader,
+    key: ObjectKey,
+    options: &Options,
+    output: Output,
+) -> (String, anyhow::Result<Document>) {
+    let mut notes = Vec::new();
+    let read = explain_service(reader, &key, options, &mut notes).await;
+    let document = read.map(|(explanation, now)| explanation.text(output.layout(), now));
+    (format!("Service {key}"), document)
+}
+
+/// Hands changes to the figures.
+struct Recorder {
+    figures: Mutex<Figures>,
+    /// Whether the slices were listed: what comes later was written while we looked.
+    is_listed: AtomicBool,
+}
+
+impl Recorder {
+    fn new(max_endpoints: usize) -> Self {
+        Self { figures: Mutex::new(Figures::new(max_endpoints)), is_listed: AtomicBool::new(false) }
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&mut Figures) -> T) -> T {
+        look(&mut self.figures.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn slice(&self, change: &Change<EndpointSlice>, at: Timestamp) {
+        let is_write = self.is_listed.load(Ordering::Relaxed);
+        self.with(|figures| figures.slice(change.old.as_deref(), change.new.as_deref(), at, is_write));
+    }
+}
+
+impl Handler for Recorder {
+    fn on_service(&self, change: &Change<Service>) {
+        let Some(service) = change.latest() else { return };
+        self.with(|figures| figures.service(&service.key, change.new.is_some()));
+    }
+
+    fn on_endpoint_slice(&self, change: &Change<EndpointSlice>) {
+        self.slice(change, current_time());
+    }
+
+    fn on_relisted(&self, kind: Kind, _scope: &Scope) {
+        if kind == Kind::EndpointSlices {
+            self.is_listed.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Returns the keys that are pressed. A thread reads them, since the terminal can only be read by waiting for it.
+fn keys() -> mpsc::UnboundedReceiver<Key> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        while let Ok(event) = event::read() {
+            let key = match event {
+                Event::Key(key) if key.kind != KeyEventKind::Release => key_of(key),
+                // A new size is drawn at the next tick at the latest.
+                _ => None,
+            };
+            if key.is_some_and(|key| sender.send(key).is_err()) {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+fn key_of(key: KeyEvent) -> Option<Key> {
+    if key.modifiers.contains(KeyModifiers::CONTROL) {
+        return matches!(key.code, KeyCode::Char('c' | 'd')).then_some(Key::Interrupt);
+    }
+    if key.modifiers.contains(KeyModifiers::ALT) {
+        return None;
+    }
+    Some(match key.code {
+        KeyCode::Char(c) => Key::Char(c),
+        KeyCode::Up => Key::Up,
+        KeyCode::Down => Key::Down,
+        KeyCode::PageUp => Key::PageUp,
+        KeyCode::PageDown => Key::PageDown,
+        KeyCode::Home => Key::Home,
+        KeyCode::End => Key::End,
+        KeyCode::Enter => Key::Enter,
+        KeyCode::Esc => Key::Escape,
+        KeyCode::Backspace => Key::Backspace,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube_endpoint_informer::StreamEvent;
+    use serde_json::json;
+
+    fn slice(version: u64) -> EndpointSlice {
+        serde_json::from_value(json!({
+            "metadata": {"name": "web-1", "namespace": "n", "resourceVersion": version.to_string(),
+                "labels": {"kubernetes.io/service-name": "web", "version": version.to_string()}},
+            "addressType": "IPv4", "endpoints": [],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_a_list_shows_is_no_write_and_what_follows_is() {
+        let cluster = Cluster::new([Kind::Services, Kind::EndpointSlices]);
+        let recorder = Arc::new(Recorder::new(100));
+        cluster.add_handler(Arc::clone(&recorder) as Arc<dyn Handler>);
+        let totals = || recorder.with(|figures| figures.totals(current_time()));
+        cluster.apply_endpoint_slices(StreamEvent::restarted(vec![slice(1)], "1".parse().unwrap()));
+        assert_eq!((totals().slices, totals().writes.iter().sum::<u32>()), (1, 0));
+        cluster.apply_endpoint_slices(StreamEvent::Applied(slice(2)));
+        assert_eq!((totals().slices, totals().writes.iter().sum::<u32>()), (1, 1));
+        cluster.apply_endpoint_slices(StreamEvent::Deleted(slice(3)));
+        assert_eq!((totals().services, totals().writes.iter().sum::<u32>()), (0, 2));
+    }
+
+    #[test]
+    fn keys_are_those_of_the_terminal() {
+        let plain = |code| key_of(KeyEvent::new(code, KeyModifiers::NONE));
+        let shift = |code| key_of(KeyEvent::new(code, KeyModifiers::SHIFT));
+        let control = |code| key_of(KeyEvent::new(code, KeyModifiers::CONTROL));
+        assert_eq!(plain(KeyCode::Char('q')), Some(Key::Char('q')));
+        assert_eq!(shift(KeyCode::Char('N')), Some(Key::Char('N')));
+        assert_eq!(control(KeyCode::Char('c')), Some(Key::Interrupt));
+        assert_eq!(control(KeyCode::Char('n')), None);
+        assert_eq!(key_of(KeyEvent::new(KeyCode::Char('q'), KeyModifiers::ALT)), None);
+        assert_eq!(plain(KeyCode::F(1)), None);
+    }
+}

@@ -1,0 +1,371 @@
+//! Draws the state of `top`.
+
+use jiff::Timestamp;
+use kube_endpoint_explain::age;
+use kube_endpoint_explain::figures::{Row, Totals};
+use kube_endpoint_explain::text::{Colors, Emphasis, Line as TextLine};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Sparkline, Table};
+
+use super::state::{Column, Overlay, State};
+
+/// Terminals that are narrower show fewer columns.
+const WIDE: u16 = 100;
+
+/// Draws everything.
+pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, now: Timestamp, colors: Colors) {
+    let [first, numbers, writes, table, last] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Min(3),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    let heading = vec![
+        Span::styled("Services", style(Emphasis::Strong, colors)),
+        Span::raw(format!("  {}", state.scope)),
+    ];
+    frame.render_widget(Line::from(heading), first);
+    frame.render_widget(Paragraph::new(sums(&state.totals)), numbers);
+    draw_writes(frame, writes, &state.totals, colors);
+    draw_table(frame, table, state, now, colors);
+    frame.render_widget(Paragraph::new(last_line(state, colors)), last);
+    match &state.overlay {
+        None => {}
+        Some(Overlay::Help) => draw_text(frame, " Keys ", &help(), 0, colors),
+        Some(Overlay::Explanation { title, document, from }) => {
+            let lines: Vec<Line<'_>> = document.lines().iter().map(|line| line_of(line, colors)).collect();
+            draw_text(frame, &format!(" {title} "), &lines, *from, colors);
+        }
+    }
+}
+
+fn style(emphasis: Emphasis, colors: Colors) -> Style {
+    let style = match emphasis {
+        Emphasis::None => Style::new(),
+        Emphasis::Strong => Style::new().add_modifier(Modifier::BOLD),
+        Emphasis::Dim => Style::new().add_modifier(Modifier::DIM),
+        Emphasis::Good => Style::new().fg(Color::Green),
+        Emphasis::Warning => Style::new().fg(Color::Yellow),
+        Emphasis::Bad => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
+    };
+    if colors == Colors::On { style } else { Style { fg: None, ..style } }
+}
+
+fn line_of<'l>(line: &'l TextLine, colors: Colors) -> Line<'l> {
+    line.iter().map(|span| Span::styled(&*span.text, style(span.emphasis, colors))).collect()
+}
+
+/// Milliseconds as text of at most six characters.
+fn delay(millis: Option<u64>) -> String {
+    match millis {
+        None => "-".to_owned(),
+        Some(millis @ 0..1_000) => format!("{millis}ms"),
+        Some(millis @ 1_000..10_000) => format!("{}.{}s", millis / 1_000, millis % 1_000 / 100),
+        Some(millis) => age::seconds(i64::try_from(millis / 1_000).unwrap_or(i64::MAX)),
+    }
+}
+
+fn sums(totals: &Totals) -> String {
+    let Totals { services, slices, endpoints, ready, .. } = totals;
+    let percent = (ready * 100).checked_div(*endpoints).map(|percent| format!(" ({percent}%)"));
+    let [.., full] = totals.slices_by_fill;
+    let percent = percent.unwrap_or_default();
+    format!(
+        "{services} Services  {slices} slices, {full} over 90% full  {ready} of {endpoints} endpoints ready{percent}"
+    )
+}
+
+fn draw_writes(frame: &mut Frame<'_>, area: Rect, totals: &Totals, colors: Colors) {
+    let text = format!("{} writes/min ", totals.writes_last_minute);
+    let delays = format!(
+        "  Delay: {} for half, {} for 99%",
+        delay(totals.delay_millis_50),
+        delay(totals.delay_millis_99)
+    );
+    let width = |text: &str| u16::try_from(text.len()).unwrap_or(u16::MAX);
+    let room = area.width.saturating_sub(width(&text) + width(&delays));
+    let [before, plot, after] = Layout::horizontal([
+        Constraint::Length(width(&text)),
+        Constraint::Length(room.min(30)),
+        Constraint::Min(0),
+    ])
+    .areas(area);
+    frame.render_widget(Paragraph::new(text), before);
+    // Three buckets in one column: 30 columns for 15 minutes.
+    let sums: Vec<u64> =
+        totals.writes.chunks(3).map(|chunk| chunk.iter().map(|count| u64::from(*count)).sum()).collect();
+    let shown = sums.len().saturating_sub(usize::from(plot.width));
+    let bars = Sparkline::default().data(sums.get(shown..).unwrap_or_default());
+    frame.render_widget(bars.style(style(Emphasis::Good, colors)), plot);
+    frame.render_widget(Paragraph::new(delays), after);
+}
+
+fn draw_table(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, colors: Colors) {
+    let namespace = state.namespace.as_deref().unwrap_or("all");
+    let mut title = format!(" Services({namespace})[{}] ", state.rows.len());
+    if !state.filter.is_empty() {
+        title = format!("{title}</{}> ", state.filter);
+    }
+    let block = Block::new().borders(Borders::ALL).title(title);
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    if state.rows.is_empty() {
+        let text =
+            if state.filter.is_empty() { "There are no Services." } else { "The filter finds no Service." };
+        frame.render_widget(Paragraph::new(text), inner);
+        return;
+    }
+    let is_wide = area.width >= WIDE;
+    let height = usize::from(inner.height.saturating_sub(1)).max(1);
+    let selected = state.selected().unwrap_or_default();
+    // The selection is in the middle, as far as the list allows.
+    let from = selected.saturating_sub(height / 2).min(state.rows.len().saturating_sub(height));
+    let shown = || state.rows.iter().skip(from).take(height);
+    let rows = shown().enumerate().map(|(at, row)| {
+        let emphasis = emphasis(row);
+        let mut style = style(emphasis, colors);
+        if from + at == selected {
+            style = style.add_modifier(Modifier::REVERSED);
+        }
+        ratatui::widgets::Row::new(cells(row, is_wide, now).into_iter().map(Cell::from)).style(style)
+    });
+    let longest = shown().map(|row| row.service.namespace.len()).max().unwrap_or_default().max(9);
+    let namespace = Constraint::Length(u16::try_from(longest).unwrap_or(u16::MAX).min(20));
+    let mut widths = vec![namespace, Constraint::Min(10), Constraint::Length(9), Constraint::Length(7)];
+    widths.extend([Constraint::Length(6), Constraint::Length(7)]);
+    if is_wide {
+        widths.push(Constraint::Length(7));
+    }
+    widths.push(Constraint::Length(7));
+    if is_wide {
+        widths.push(Constraint::Length(8));
+    }
+    let header = ratatui::widgets::Row::new(headings(state, is_wide)).style(style(Emphasis::Strong, colors));
+    frame.render_widget(Table::new(rows, widths).header(header).column_spacing(1), inner);
+}
+
+/// The headings; an arrow marks the column by which rows are sorted.
+fn headings(state: &State, is_wide: bool) -> Vec<String> {
+    let mut all = vec![
+        ("NAMESPACE", None),
+        ("SERVICE", Some(Column::Name)),
+        ("READY", Some(Column::Ready)),
+        ("SLICES", Some(Column::Slices)),
+        ("FULL", Some(Column::Full)),
+        ("W/MIN", Some(Column::Writes)),
+    ];
+    if is_wide {
+        all.push(("W/15M", None));
+    }
+    all.push(("DELAY", Some(Column::Delay)));
+    if is_wide {
+        all.push(("WRITTEN", Some(Column::Written)));
+    }
+    let arrow = if state.reversed { "↑" } else { "↓" };
+    let mark = |(text, column): (&str, Option<Column>)| match column {
+        Some(column) if column == state.sort => format!("{text}{arrow}"),
+        _ => text.to_owned(),
+    };
+    all.into_iter().map(mark).collect()
+}
+
+fn cells(row: &Row, is_wide: bool, now: Timestamp) -> Vec<String> {
+    let percent = |percent: Option<usize>| percent.map_or_else(|| "-".to_owned(), |it| format!("{it}%"));
+    let mut cells = vec![
+        row.service.namespace.to_string(),
+        row.service.name.to_string(),
+        format!("{}/{}", row.ready, row.endpoints),
+        row.slices.to_string(),
+        percent(row.fill_percent),
+        row.writes_last_minute.to_string(),
+    ];
+    if is_wide {
+        cells.push(row.writes.to_string());
+    }
+    cells.push(delay(row.delay_millis));
+    if is_wide {
+        let ago = row.last_write.map(|time| age::seconds(age::since(time, now)));
+        cells.push(ago.unwrap_or_else(|| "-".to_owned()));
+    }
+    cells
+}
+
+fn emphasis(row: &Row) -> Emphasis {
+    match (row.ready, row.endpoints) {
+        (_, 0) => Emphasis::Dim,
+        (0, _) => Emphasis::Bad,
+        (ready, all) if ready < all => Emphasis::Warning,
+        _ => Emphasis::None,
+    }
+}
+
+fn last_line(state: &State, colors: Colors) -> Line<'_> {
+    if state.typing {
+        return Line::raw(format!("/{}_  (Enter keeps the filter, Esc clears it)", state.filter));
+    }
+    if let Some(message) = &state.message {
+        return Line::styled(&**message, style(Emphasis::Bad, colors));
+    }
+    Line::styled(
+        "q quit  / filter  Enter explain  n namespace  0 all  N R S F W D L sort  ? help",
+        style(Emphasis::Dim, colors),
+    )
+}
+
+fn help() -> Vec<Line<'static>> {
+    let mut lines = vec![
+        ("↑ ↓ j k", "move; PgUp, PgDn, g and G move further".to_owned()),
+        ("Enter d", "explain the selected Service".to_owned()),
+        ("/", "filter by namespace/name; !text inverts; Esc clears".to_owned()),
+        ("n", "show only the namespace of the selected Service".to_owned()),
+        ("0", "show all namespaces".to_owned()),
+    ];
+    let sort = Column::ALL.map(|column| (column.key(), column.label()));
+    let sort = sort.map(|(key, label)| (key.to_string(), format!("sort by {label}; again reverses")));
+    lines.push(("?", "show and hide this help".to_owned()));
+    lines.push(("q Ctrl-C", "quit".to_owned()));
+    let plain = lines.into_iter().map(|(key, text)| (key.to_owned(), text));
+    let mut all: Vec<Line<'static>> =
+        plain.chain(sort).map(|(key, text)| Line::raw(format!("{key:9}  {text}"))).collect();
+    all.push(Line::raw(""));
+    for text in [
+        "W/MIN, W/15M  writes of the Service's slices that were seen since the start",
+        "FULL          endpoints in percent of what its slices can hold",
+        "DELAY         from the change of a pod (trigger-time annotation) until the",
+        "              write arrived here, by this machine's clock",
+    ] {
+        all.push(Line::raw(text));
+    }
+    all
+}
+
+/// Draws a text over everything.
+fn draw_text(frame: &mut Frame<'_>, title: &str, lines: &[Line<'_>], from: usize, colors: Colors) {
+    let area = frame.area();
+    let block = Block::new()
+        .borders(Borders::ALL)
+        .title(title.to_owned())
+        .title_bottom(" Esc closes, ↑ ↓ scroll ")
+        .style(style(Emphasis::None, colors));
+    let lines: Vec<Line<'_>> = lines.iter().skip(from).cloned().collect();
+    frame.render_widget(Clear, area);
+    frame.render_widget(Paragraph::new(lines).block(block), area);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::tests::{now, state};
+    use super::super::state::{Key, State};
+    use super::*;
+    use kube_endpoint_explain::text::Layout as TextLayout;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    fn drawn(state: &State, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, state, now(), Colors::Off)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn eighty_columns() {
+        insta::assert_snapshot!(drawn(&state(), 80, 14));
+    }
+
+    #[test]
+    fn the_page_shows_what_is_drawn() {
+        let page =
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kubectl-plugin.md"))
+                .unwrap();
+        let drawn = drawn(&state(), 80, 14);
+        let lines: Vec<&str> = drawn.lines().map(|line| line.trim_matches('"').trim_end()).collect();
+        assert!(page.contains(&lines.join("\n")), "the page should show:\n{}", lines.join("\n"));
+    }
+
+    #[test]
+    fn a_hundred_and_twenty_columns() {
+        insta::assert_snapshot!(drawn(&state(), 120, 14));
+    }
+
+    #[test]
+    fn a_filter_is_in_the_title_and_typed_in_the_last_line() {
+        let mut state = state();
+        for key in "/pay".chars() {
+            state.press(Key::Char(key));
+        }
+        insta::assert_snapshot!(drawn(&state, 80, 9));
+    }
+
+    #[test]
+    fn help_lists_all_keys() {
+        let mut state = state();
+        state.press(Key::Char('?'));
+        insta::assert_snapshot!(drawn(&state, 80, 24));
+    }
+
+    #[test]
+    fn an_explanation_covers_the_table() {
+        let mut state = state();
+        let document = kube_endpoint_explain::leftovers::Cleanup::default().text(TextLayout::NARROW);
+        state.show("shop/cart".to_owned(), document);
+        insta::assert_snapshot!(drawn(&state, 60, 6));
+    }
+
+    #[test]
+    fn a_message_and_no_services() {
+        let mut state = State::new("context kind, namespace shop".to_owned());
+        state.message = Some("services may not be listed".to_owned());
+        insta::assert_snapshot!(drawn(&state, 60, 8));
+    }
+
+    /// The selected row is always visible, and no size makes drawing panic.
+    #[test]
+    fn every_size_can_be_drawn() {
+        let mut state = state();
+        state.press(Key::End);
+        for width in [1, 2, 10, 40, 79, 100, 300] {
+            for height in [1, 2, 4, 5, 6, 7, 8, 50] {
+                let text = drawn(&state, width, height);
+                assert!(width < 79 || height < 8 || text.contains("nobody"), "{width}x{height}\n{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn colours_tell_what_needs_attention() {
+        let mut terminal = Terminal::new(TestBackend::new(80, 14)).unwrap();
+        let state = state();
+        terminal.draw(|frame| draw(frame, &state, now(), Colors::On)).unwrap();
+        let buffer = terminal.backend().buffer().clone();
+        let color_of = |name: &str| {
+            let line = (0..14).find(|y| {
+                let text: String = (0..80).map(|x| buffer[(x, *y)].symbol().to_owned()).collect();
+                text.contains(name)
+            });
+            buffer[(2, line.unwrap())].fg
+        };
+        assert_eq!(color_of("ledger"), Color::Red);
+        assert_eq!(color_of("checkout"), Color::Yellow);
+        assert_eq!(color_of("queue"), Color::Reset);
+    }
+
+    #[test]
+    fn delays_are_short() {
+        for (millis, want) in [
+            (None, "-"),
+            (Some(0), "0ms"),
+            (Some(999), "999ms"),
+            (Some(1_000), "1.0s"),
+            (Some(9_999), "9.9s"),
+            (Some(10_000), "10s"),
+            (Some(3_600_000), "1h"),
+        ] {
+            assert_eq!(delay(millis), want);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! `ui`: opens the manager's status page in a browser.
+//!
+//! Browsers send no bearer tokens. A proxy on loopback adds the user's credentials. The manager is reached at the address that
+//! is given, or through `kubectl port-forward`.
+
+mod proxy;
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+use http::Uri;
+use kube_endpoint_api_client::client_from_config;
+use kube_endpoint_serving::BrowserGuard;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::net::TcpListener;
+use tokio::process::{Child, Command};
+
+use crate::args::Global;
+use crate::connect::config;
+use crate::output::print;
+
+/// The manager's secure port.
+const SECURE_PORT: u16 = 10270;
+
+/// Time that kubectl may take to open the tunnel.
+const TUNNEL_TIMEOUT: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Args)]
+pub(crate) struct UiArgs {
+    /// Address of the manager, such as https://10.0.0.1:10270 [default: a tunnel of `kubectl port-forward`]
+    #[arg(long, value_name = "URL")]
+    address: Option<Uri>,
+    /// CA bundle that the manager's certificate is verified with
+    #[arg(long, value_name = "FILE", requires = "address")]
+    certificate_authority: Option<PathBuf>,
+    /// Do not verify the manager's certificate. It receives your credentials
+    #[arg(long, requires = "address", conflicts_with = "certificate_authority")]
+    insecure_skip_tls_verify: bool,
+    /// What the tunnel ends in: TYPE/NAME, as for `kubectl port-forward`
+    #[arg(
+        long,
+        value_name = "TYPE/NAME",
+        default_value = "deployment/kube-endpoint-manager",
+        conflicts_with = "address"
+    )]
+    manager: String,
+    /// Namespace of the manager
+    #[arg(long, value_name = "NAME", default_value = "kube-system", conflicts_with = "address")]
+    manager_namespace: String,
+    /// Port on loopback; 0 is any free one
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    port: u16,
+}
+
+/// Serves the page until Ctrl-C.
+///
+/// # Errors
+///
+/// If the kubeconfig cannot be used, the manager cannot be reached, or the port is in use.
+pub(crate) async fn run(global: &Global, args: &UiArgs) -> anyhow::Result<u8> {
+    let (mut config, _) = config(global).await?;
+    // What the kubeconfig says about the API server does not apply to the manager.
+    (config.root_cert, config.tls_server_name, config.proxy_url) = (None, None, None);
+    config.root_cert_file = args.certificate_authority.clone();
+    config.accept_invalid_certs = args.insecure_skip_tls_verify;
+    let mut tunnel = None;
+    config.cluster_url = match &args.address {
+        Some(address) if address.scheme_str() == Some("https") => address.clone(),
+        Some(address) => bail!("--address {address}: expected an address that begins with https://"),
+        None => {
+            let (child, port) = open_tunnel(global, args).await?;
+            tunnel = Some(child);
+            // The API server vouches for the pod at the other end; a certificate that the manager made itself cannot.
+            config.accept_invalid_certs = true;
+            format!("https://127.0.0.1:{port}").parse()?
+        }
+    };
+    let manager = client_from_config(config).await?;
+    let listener = TcpListener::bind(("127.0.0.1", args.port))
+        .await
+        .with_context(|| format!("cannot listen on 127.0.0.1:{}; choose another --port", args.port))?;
+    let guard = BrowserGuard::new(listener.local_addr()?)?;
+    print(&format!(
+        "Open {}\nIt shows what you may see. Keep the address to yourself. Ctrl-C ends.\n",
+        guard.url()
+    ))?;
+    tokio::select! {
+        () = proxy::serve(listener, guard, manager) => {}
+        result = tokio::signal::ctrl_c() => result?,
+        error = ended(tunnel.as_mut()) => return Err(error),
+    }
+    Ok(0)
+}
+
+/// Starts `kubectl port-forward`. Returns it, and the port on loopback.
+async fn open_tunnel(global: &Global, args: &UiArgs) -> anyhow::Result<(Child, u16)> {
+    let mut command = Command::new("kubectl");
+    if let Some(path) = &global.kubeconfig {
+        command.arg("--kubeconfig").arg(path);
+    }
+    if let Some(context) = &global.context {
+        command.arg("--context").arg(context);
+    }
+    command.args(["--namespace", &args.manager_namespace, "port-forward", "--address", "127.0.0.1"]);
+    command.arg(&args.manager).arg(format!(":{SECURE_PORT}"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().context("kubectl cannot be started; give --address URL instead")?;
+    let mut lines = BufReader::new(child.stdout.take().context("kubectl has no output")?).lines();
+    let first = tokio::time::timeout(TUNNEL_TIMEOUT, lines.next_line()).await;
+    let first =
+        first.map_err(|_| anyhow!("kubectl opened no tunnel within {} s", TUNNEL_TIMEOUT.as_secs()))??;
+    let Some(port) = first.as_deref().and_then(forwarded_port) else {
+        return Err(ended(Some(&mut child)).await);
+    };
+    // kubectl writes a line for each connection, and would wait for a reader.
+    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    Ok((child, port))
+}
+
+/// Reads the port from the line `Forwarding from 127.0.0.1:PORT -> 10270`.
+fn forwarded_port(line: &str) -> Option<u16> {
+    line.strip_prefix("Forwarding from 127.0.0.1:")?.split_whitespace().next()?.parse().ok()
+}
+
+/// Waits until the tunnel ends, and returns what kubectl says. Waits forever if there is none.
+async fn ended(tunnel: Option<&mut Child>) -> anyhow::Error {
+    let Some(child) = tunnel else { return std::future::pending().await };
+    let mut said = String::new();
+    if let Some(stderr) = &mut child.stderr {
+        // What cannot be read is not reported.
+        let _ = stderr.read_to_string(&mut said).await;
+    }
+    let _ = child.wait().await;
+    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it gives no reason");
+    anyhow!(
+        "the tunnel ended: {}",
+        last.trim_start_matches("error: ").trim_start_matches("Error from server ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_is_that_of_kubectls_first_line() {
+        for (line, want) in [
+            ("Forwarding from 127.0.0.1:40123 -> 10270", Some(40123)),
+            ("Forwarding from [::1]:40123 -> 10270", None),
+            ("error: unable to listen", None),
+            ("Forwarding from 127.0.0.1:notaport -> 10270", None),
+        ] {
+            assert_eq!(forwarded_port(line), want, "{line}");
+        }
+    }
+}

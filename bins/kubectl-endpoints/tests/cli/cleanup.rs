@@ -1,0 +1,187 @@
+//! `cleanup`: what is left over is listed, confirmed and deleted, and nothing else.
+
+use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
+use serde_json::{Value, json};
+
+use crate::server::{Shop, stderr, stdout};
+
+fn service(name: &str, uid: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": "shop", "uid": uid},
+        "spec": {"selector": {"app": name}, "ports": [{"port": 80}]}})
+}
+
+fn slice(name: &str, service: &str, owner: Value) -> Value {
+    json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4", "endpoints": [], "ports": [],
+    "metadata": {"name": name, "namespace": "shop", "ownerReferences": owner, "labels": {
+        "kubernetes.io/service-name": service,
+        "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+    }}})
+}
+
+fn owned_by(name: &str, uid: &str) -> Value {
+    json!([{"apiVersion": "v1", "kind": "Service", "name": name, "uid": uid, "controller": true}])
+}
+
+fn endpoints(name: &str, labels: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": name, "namespace": "shop", "labels": labels}})
+}
+
+/// One of each kind of leftover, and of what looks like one.
+pub(crate) fn objects() -> Vec<Value> {
+    let made = json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"});
+    let mut foreign = slice("foreign", "gone", json!([]));
+    foreign["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] =
+        "my-controller.example.com".into();
+    vec![
+        service("web", "web-uid"),
+        slice("web-owned", "web", owned_by("web", "web-uid")),
+        endpoints("web", made.clone()),
+        // Leftovers.
+        slice("gone-orphan", "gone", json!([])),
+        slice("gone-owned", "gone", owned_by("gone", "gone-uid")),
+        slice("web-old", "web", owned_by("web", "old-uid")),
+        endpoints("gone", made),
+        // Written by somebody else.
+        foreign,
+        endpoints("by-hand", json!({})),
+    ]
+}
+
+const LEFTOVERS: &str = "\
+left over  EndpointSlice shop/gone-orphan
+           The Service gone does not exist.
+left over  EndpointSlice shop/gone-owned
+           The Service gone does not exist.
+left over  EndpointSlice shop/web-old
+           Its owner, Service web (uid old-uid), does not exist; the Service web
+           that exists has another uid.
+left over  Endpoints shop/gone
+           The Service gone does not exist.
+
+4 left over; --yes deletes them.
+";
+
+fn names(shop: &Shop, plural: &str) -> Vec<String> {
+    let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
+    shop.server.list(plural).iter().map(name).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leftovers_are_listed_and_nothing_is_written() {
+    let shop = Shop::with(objects(), Vec::new()).await;
+    let output = shop.run(&["cleanup"]).await;
+    assert_eq!(
+        (stdout(&output), output.status.code()),
+        (LEFTOVERS.to_owned(), Some(1)),
+        "{}",
+        stderr(&output)
+    );
+    assert!(shop.server.request_log().iter().all(|logged| !logged.request.is_write()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_yes_leftovers_are_deleted_and_nothing_else() {
+    let shop = Shop::with(objects(), Vec::new()).await;
+    let output = shop.run(&["cleanup", "--yes", "-o", "json"]).await;
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let outcomes: Vec<&str> =
+        json["items"].as_array().unwrap().iter().map(|item| item["outcome"].as_str().unwrap()).collect();
+    assert_eq!(outcomes, ["deleted"; 4]);
+    assert_eq!(names(&shop, "endpointslices"), ["foreign", "web-owned"]);
+    assert_eq!(names(&shop, "endpoints"), ["by-hand", "web"]);
+    let output = shop.run(&["cleanup", "--yes"]).await;
+    assert_eq!((stdout(&output), output.status.code()), ("Nothing is left over.\n".to_owned(), Some(0)));
+}
+
+/// The list of Services is older than the Service.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_appears_after_the_list_keeps_its_slices() {
+    let shop = Shop::with([slice("late-1", "late", json!([]))], Vec::new()).await;
+    shop.server.load([service("late", "late-uid")]).unwrap();
+    shop.server.add_fault(FaultRule::on(Fault::ServeOlder { versions: 1 }, "list", "services"));
+    let output = shop.run(&["cleanup", "--yes"]).await;
+    assert_eq!((stdout(&output), output.status.code()), ("Nothing is left over.\n".to_owned(), Some(0)));
+    assert_eq!(names(&shop, "endpointslices"), ["late-1"]);
+    // The slice was taken for a leftover until its Service was read.
+    let requests = shop.requests();
+    assert!(requests.contains(&"get /api/v1/namespaces/shop/services/late".to_owned()), "{requests:?}");
+}
+
+/// The list shows an older version of the slice, so the precondition fails.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_changed_after_the_list_is_kept() {
+    let shop = Shop::with([slice("gone-1", "gone", json!([]))], Vec::new()).await;
+    let mut changed = slice("gone-1", "gone", json!([]));
+    changed["ports"] = json!([{"name": "http", "port": 80, "protocol": "TCP"}]);
+    let client = kube::Client::new(shop.server.service(), "shop");
+    let resource = kube::api::ApiResource {
+        group: "discovery.k8s.io".into(),
+        version: "v1".into(),
+        api_version: "discovery.k8s.io/v1".into(),
+        kind: "EndpointSlice".into(),
+        plural: "endpointslices".into(),
+    };
+    let api = kube::Api::<kube::api::DynamicObject>::namespaced_with(client, "shop", &resource);
+    let patch = kube::api::Patch::Merge(json!({"ports": changed["ports"]}));
+    api.patch("gone-1", &kube::api::PatchParams::default(), &patch).await.unwrap();
+    shop.server.add_fault(FaultRule::on(Fault::ServeOlder { versions: 1 }, "list", "endpointslices"));
+    let output = shop.run(&["cleanup", "--yes"]).await;
+    assert_eq!(
+        (stdout(&output), output.status.code()),
+        (
+            "kept       EndpointSlice shop/gone-1\n           The Service gone does not exist.\n           \
+             It changed meanwhile; run the command again.\n\n0 deleted, 1 not deleted.\n"
+                .to_owned(),
+            Some(1)
+        )
+    );
+    let deletes: Vec<u16> = shop
+        .server
+        .request_log()
+        .iter()
+        .filter(|logged| logged.request.verb == "delete")
+        .map(|logged| logged.status)
+        .collect();
+    assert_eq!(deletes, [409]);
+    assert_eq!(names(&shop, "endpointslices"), ["gone-1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_may_not_be_deleted_is_named_and_the_rest_is_deleted() {
+    let refuse = Fault::Refuse { status: 403, retry_after: None };
+    let faults = vec![FaultRule::on(refuse, "delete", "endpointslices").times(1)];
+    let shop = Shop::with([slice("a", "gone", json!([])), slice("b", "gone", json!([]))], faults).await;
+    let output = shop.run(&["cleanup", "--yes"]).await;
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.starts_with("failed     EndpointSlice shop/a\n"), "{text}");
+    assert!(text.ends_with("\n1 deleted, 1 not deleted.\n"), "{text}");
+    assert_eq!(names(&shop, "endpointslices"), ["a"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_may_not_be_read_is_kept() {
+    let refuse = || Fault::Refuse { status: 403, retry_after: None };
+    let shop = Shop::with(
+        objects(),
+        vec![FaultRule::on(refuse(), "get", "services"), FaultRule::on(refuse(), "list", "endpoints")],
+    )
+    .await;
+    let output = shop.run(&["cleanup", "--yes"]).await;
+    let (text, notes) = (stdout(&output), stderr(&output));
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(notes.starts_with("You may not read endpoints: "), "{notes}");
+    assert!(text.contains("Whether it is in use cannot be found out: "), "{text}");
+    assert!(text.ends_with("\n0 deleted, 3 not deleted.\n"), "{text}");
+    assert!(shop.server.request_log().iter().all(|logged| !logged.request.is_write()));
+}
+
+/// Nothing is deleted if the report could not be printed.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_format_is_an_error_before_the_first_request() {
+    let shop = Shop::with(objects(), Vec::new()).await;
+    let output = shop.run(&["cleanup", "--yes", "-o", "sarif"]).await;
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(shop.requests(), [""; 0]);
+}

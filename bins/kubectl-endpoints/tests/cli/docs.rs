@@ -1,0 +1,120 @@
+//! The examples of docs/kubectl-plugin.md are what the plugin prints.
+//!
+//! A console block runs against the recorded namespace, or against the cluster that the comment before it names. `…` on a line
+//! of its own stands for any lines, and `$ echo $?` asks for the exit code.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::cleanup;
+use crate::server::{Shop, shop_objects};
+
+struct Example {
+    /// `shop`, unless a comment says otherwise.
+    cluster: String,
+    /// Commands, each with the lines that it prints.
+    commands: Vec<(String, Vec<String>)>,
+}
+
+fn page() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/kubectl-plugin.md");
+    std::fs::read_to_string(path).unwrap()
+}
+
+fn examples(page: &str) -> Vec<Example> {
+    let mut examples = Vec::new();
+    let (mut cluster, mut inside) = ("shop".to_owned(), false);
+    for line in page.lines() {
+        if let Some(name) = line.strip_prefix("<!-- cluster: ") {
+            cluster = name.trim_end_matches(" -->").to_owned();
+        } else if line == "```console" {
+            inside = true;
+            examples.push(Example {
+                cluster: std::mem::replace(&mut cluster, "shop".into()),
+                commands: Vec::new(),
+            });
+        } else if line == "```" {
+            inside = false;
+        } else if inside {
+            let commands = &mut examples.last_mut().unwrap().commands;
+            match line.strip_prefix("$ ") {
+                Some(command) => commands.push((command.to_owned(), Vec::new())),
+                None => commands.last_mut().unwrap().1.push(line.to_owned()),
+            }
+        }
+    }
+    examples
+}
+
+/// Whether lines are those of an example.
+fn matches(want: &[String], have: &[&str]) -> bool {
+    match (want.split_first(), have.split_first()) {
+        (None, None) => true,
+        (Some((dots, rest)), _) if dots == "…" => (0..=have.len()).any(|at| matches(rest, &have[at..])),
+        (Some((want, rest)), Some((have, more))) => want == have && matches(rest, more),
+        _ => false,
+    }
+}
+
+/// The recorded namespace, and a slice that another client has emptied.
+fn emptied() -> Vec<Value> {
+    let mut list = shop_objects();
+    for item in list["items"].as_array_mut().unwrap() {
+        if item["metadata"]["name"] == "db-bsvd2" {
+            item["endpoints"] = Value::Array(Vec::new());
+        }
+    }
+    vec![list]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_example_prints_what_the_page_shows() {
+    let mut failed = String::new();
+    let mut run = 0;
+    for example in examples(&page()) {
+        let objects = match &*example.cluster {
+            "shop" => vec![shop_objects()],
+            "emptied" => emptied(),
+            "leftovers" => cleanup::objects(),
+            other => panic!("the page names an unknown cluster {other:?}"),
+        };
+        let shop = Shop::with(objects, Vec::new()).await;
+        let mut code: Option<i32> = None;
+        for (line, want) in example.commands {
+            if line == "echo $?" {
+                assert_eq!(want, [code.unwrap_or_default().to_string()], "{line}");
+                continue;
+            }
+            let Some(arguments) = line.strip_prefix("kubectl endpoints ") else { continue };
+            if want.is_empty() {
+                continue;
+            }
+            let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-endpoints"));
+            command
+                .args(arguments.split(' '))
+                .env("KUBECONFIG", shop.kubeconfig.path())
+                .env_remove("COLUMNS");
+            command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).stdin(Stdio::null());
+            let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+            code = output.status.code();
+            let text = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+            run += 1;
+            if !matches(&want, &text.lines().collect::<Vec<_>>()) {
+                failed += &format!("$ {line}\n{text}\n");
+            }
+        }
+    }
+    assert!(failed.is_empty(), "the page should show:\n{failed}");
+    assert!(run >= 7, "only {run} examples were run");
+}
+
+#[test]
+fn dots_stand_for_any_lines() {
+    let want = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    assert!(matches(&want("a … d"), &["a", "b", "c", "d"]));
+    assert!(matches(&want("a … b"), &["a", "b"]));
+    assert!(!matches(&want("a … c"), &["a", "b"]));
+    assert!(!matches(&want("a"), &["a", "b"]));
+}

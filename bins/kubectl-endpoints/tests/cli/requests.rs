@@ -1,0 +1,68 @@
+//! `explain` asks only for what it needs: the same requests and bytes, however large the cluster is.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::large;
+use crate::server::{Shop, stderr, stdout};
+
+/// Passes connections on to a server and counts the bytes that it answers.
+async fn counting_proxy(server: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let count = Arc::new(AtomicUsize::new(0));
+    let answered = Arc::clone(&count);
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let (mut from_client, mut to_client) = client.into_split();
+            let (mut from_server, mut to_server) = TcpStream::connect(server).await.unwrap().into_split();
+            tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
+            let answered = Arc::clone(&answered);
+            tokio::spawn(async move {
+                let mut bytes = vec![0; 1 << 16];
+                while let Ok(read @ 1..) = from_server.read(&mut bytes).await {
+                    answered.fetch_add(read, Ordering::Relaxed);
+                    if to_client.write_all(&bytes[..read]).await.is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    (address, count)
+}
+
+/// Explains one Service of a cluster. Returns the requests and the bytes of the answers.
+async fn explained(services: usize) -> (Vec<String>, usize) {
+    let shop = Shop::of(large::server(services, 10)).await;
+    let (address, bytes) = counting_proxy(shop.address()).await;
+    std::fs::write(shop.kubeconfig.path(), shop.server.kubeconfig(address)).unwrap();
+    shop.server.clear_request_log();
+    let (name, namespace) = large::service(7);
+    let output = shop.run_in(&namespace, &["explain", &name]).await;
+    let text = stdout(&output);
+    assert!(
+        text.starts_with(&format!("OK  Service {namespace}/{name}\n10 of 10 pods receive traffic.\n")),
+        "{text}{}",
+        stderr(&output)
+    );
+    let mut requests = shop.requests();
+    requests.sort();
+    (requests, bytes.load(Ordering::Relaxed))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_size_of_the_cluster_changes_neither_requests_nor_bytes() {
+    let (requests, bytes) = explained(20).await;
+    let (of_large, bytes_of_large) = explained(400).await;
+    assert_eq!(requests, of_large);
+    // The Service, its pods, their ten nodes, slices, Endpoints, events.
+    assert_eq!(requests.len(), 15, "{requests:#?}");
+    // Versions have more digits in the larger cluster.
+    assert!(bytes_of_large.abs_diff(bytes) < bytes / 50, "{bytes} and {bytes_of_large}");
+    assert!(bytes_of_large < 64 * 1024, "{bytes_of_large}");
+}

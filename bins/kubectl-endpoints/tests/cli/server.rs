@@ -1,0 +1,88 @@
+//! A server, a kubeconfig for it, and the plugin as a process.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, FaultRule, Listener, RequestInfo};
+use serde_json::Value;
+use tempfile::NamedTempFile;
+
+pub(crate) fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../integration-tests/fixtures/shop-cluster.json")
+}
+
+/// The recorded namespace.
+pub(crate) fn shop_objects() -> Value {
+    serde_json::from_slice(&std::fs::read(fixture()).unwrap()).unwrap()
+}
+
+/// A server with objects, and a kubeconfig for it.
+pub(crate) struct Shop {
+    pub(crate) server: EmbeddedApiServer,
+    listener: Listener,
+    pub(crate) kubeconfig: NamedTempFile,
+}
+
+impl Shop {
+    /// A server with the recorded namespace.
+    pub(crate) async fn start(faults: Vec<FaultRule>) -> Self {
+        Self::with([shop_objects()], faults).await
+    }
+
+    /// A server with these objects and no garbage collector.
+    pub(crate) async fn with(objects: impl IntoIterator<Item = Value>, faults: Vec<FaultRule>) -> Self {
+        let builder = EmbeddedApiServer::builder().without_garbage_collector().load(objects);
+        let server = faults.into_iter().fold(builder, |builder, rule| builder.fault(rule)).build().unwrap();
+        Self::of(server).await
+    }
+
+    pub(crate) async fn of(server: EmbeddedApiServer) -> Self {
+        let listener = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let kubeconfig = NamedTempFile::new().unwrap();
+        std::fs::write(kubeconfig.path(), server.kubeconfig(listener.address())).unwrap();
+        Self { server, listener, kubeconfig }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.listener.address()
+    }
+
+    /// Runs the plugin in the namespace `shop`.
+    pub(crate) async fn run(&self, arguments: &[&str]) -> Output {
+        self.run_in("shop", arguments).await
+    }
+
+    /// Runs the plugin in a namespace.
+    pub(crate) async fn run_in(&self, namespace: &str, arguments: &[&str]) -> Output {
+        let kubeconfig = self.kubeconfig.path().to_str().unwrap();
+        self.run_exactly(&[arguments, &["-n", namespace, "--kubeconfig", kubeconfig]].concat()).await
+    }
+
+    /// Runs the plugin with these arguments and no others.
+    pub(crate) async fn run_exactly(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-endpoints"));
+        command.args(arguments).env_remove("KUBECONFIG");
+        command.stdin(Stdio::null()).env_remove("COLUMNS");
+        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+    }
+
+    /// The requests since the last call, as `VERB PATH?QUERY`.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        let log = self.server.request_log();
+        self.server.clear_request_log();
+        let line = |request: &RequestInfo| {
+            let query = if request.query.is_empty() { String::new() } else { format!("?{}", request.query) };
+            format!("{} {}{query}", request.verb, request.path)
+        };
+        log.iter().map(|logged| line(&logged.request)).collect()
+    }
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}

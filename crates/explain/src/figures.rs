@@ -1,0 +1,392 @@
+//! Figures of a running cluster: how ready the Services are, how full their slices are, how often slices are written, and how
+//! long a change takes until it is written. For `top` and the status page.
+//!
+//! [`Figures`] consumes changes of slices in the order in which they are seen. It takes no clock: each change and each question
+//! carries the time.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use kube_endpoint_core_model::well_known::ANNOTATION_TRIGGER_TIME;
+use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text, Timestamp};
+use serde::Serialize;
+
+/// Seconds of one bucket: writes are counted in buckets.
+pub const BUCKET_SECONDS: i64 = 10;
+
+/// Number of buckets that are kept: 15 minutes.
+pub const BUCKETS: usize = 90;
+
+/// Delays that are kept at most, the latest ones.
+const MAX_DELAYS: usize = 4096;
+
+/// Number of classes of fill: 0 to 9 % of a slice's capacity, 10 to 19 %, and so on; full slices are in the last one.
+pub const FILL_CLASSES: usize = 10;
+
+/// What is known about all Services.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    max_endpoints: usize,
+    services: BTreeMap<ObjectKey, ServiceState>,
+    writes: Writes,
+    /// Bucket and milliseconds, the latest last.
+    delays: VecDeque<(i64, u64)>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct ServiceState {
+    exists: bool,
+    slices: BTreeMap<Text, SliceState>,
+    writes: Writes,
+    last_write: Option<Timestamp>,
+    delay_millis: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct SliceState {
+    endpoints: usize,
+    ready: usize,
+}
+
+/// Numbers of writes by bucket; buckets without a write are left out.
+#[derive(Clone, Debug, Default)]
+struct Writes(VecDeque<(i64, u32)>);
+
+impl Writes {
+    fn add(&mut self, at: Timestamp) {
+        let bucket = bucket_of(at);
+        match self.0.iter_mut().rev().find(|(of, _)| *of == bucket) {
+            Some((_, count)) => *count += 1,
+            // Times ascend, but for a clock that was set back.
+            None => self.0.push_back((bucket, 1)),
+        }
+        while self.0.len() > BUCKETS {
+            self.0.pop_front();
+        }
+    }
+
+    /// Returns the writes of the latest buckets up to now.
+    fn latest(&self, buckets: usize, now: Timestamp) -> u32 {
+        let oldest = bucket_of(now) - i64::try_from(buckets).unwrap_or(i64::MAX);
+        self.0.iter().filter(|(of, _)| *of > oldest && *of <= bucket_of(now)).map(|(_, count)| count).sum()
+    }
+}
+
+fn bucket_of(time: Timestamp) -> i64 {
+    time.as_second().div_euclid(BUCKET_SECONDS)
+}
+
+/// One Service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Row {
+    /// The Service.
+    pub service: ObjectKey,
+    /// Number of ready endpoints.
+    pub ready: usize,
+    /// Number of endpoints.
+    pub endpoints: usize,
+    /// Number of slices.
+    pub slices: usize,
+    /// How full its slices are, in percent of their capacity; none without slices.
+    pub fill_percent: Option<usize>,
+    /// Writes of its slices in the last minute.
+    pub writes_last_minute: u32,
+    /// Writes of its slices in the last 15 minutes.
+    pub writes: u32,
+    /// Milliseconds from the newest change to its write, as it was seen here; none if none was seen.
+    pub delay_millis: Option<u64>,
+    /// Time of the last write that was seen.
+    #[serde(serialize_with = "crate::details::write_optional_time", skip_serializing_if = "Option::is_none")]
+    pub last_write: Option<Timestamp>,
+}
+
+/// All Services together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Totals {
+    /// Number of Services.
+    pub services: usize,
+    /// Number of slices.
+    pub slices: usize,
+    /// Number of endpoints.
+    pub endpoints: usize,
+    /// Number of ready endpoints.
+    pub ready: usize,
+    /// Writes of slices in the last minute.
+    pub writes_last_minute: u32,
+    /// Writes of slices in each bucket of the last 15 minutes, the oldest first.
+    pub writes: Vec<u32>,
+    /// Milliseconds from a change to its write that half of the writes of the last 15 minutes took at most.
+    pub delay_millis_50: Option<u64>,
+    /// The same for 99 % of the writes.
+    pub delay_millis_99: Option<u64>,
+    /// Number of slices by fill, in tenths of their capacity.
+    pub slices_by_fill: [usize; FILL_CLASSES],
+}
+
+impl Figures {
+    /// No Services yet. `max_endpoints` is the capacity of a slice.
+    pub fn new(max_endpoints: usize) -> Self {
+        Self { max_endpoints: max_endpoints.max(1), ..Self::default() }
+    }
+
+    /// A Service was created or deleted. One without slices is counted, too.
+    pub fn service(&mut self, key: &ObjectKey, exists: bool) {
+        if let Some(state) = self.services.get_mut(key) {
+            state.exists = exists;
+        } else if exists {
+            self.services.insert(key.clone(), ServiceState { exists, ..ServiceState::default() });
+        }
+        self.forget(key);
+    }
+
+    /// A slice changed. If `is_write` is false, it was there before anybody looked: it is counted, and its write is not.
+    pub fn slice(
+        &mut self,
+        old: Option<&EndpointSlice>,
+        new: Option<&EndpointSlice>,
+        at: Timestamp,
+        is_write: bool,
+    ) {
+        let of = |slice: Option<&EndpointSlice>| slice.and_then(EndpointSlice::service_key);
+        let (before, after) = (of(old), of(new));
+        if let (Some(key), Some(slice)) = (&before, old)
+            && let Some(state) = self.services.get_mut(key)
+        {
+            state.slices.remove(&slice.metadata.name);
+        }
+        let delay = new.filter(|_| is_write).and_then(|new| delay_of(old, new, at));
+        if let (Some(key), Some(slice)) = (&after, new) {
+            let is_ready =
+                |endpoint: &&kube_endpoint_core_model::Endpoint| endpoint.conditions.ready != Some(false);
+            let state = self.services.entry(key.clone()).or_default();
+            let figures = SliceState {
+                endpoints: slice.endpoints.len(),
+                ready: slice.endpoints.iter().filter(is_ready).count(),
+            };
+            state.slices.insert(slice.metadata.name.clone(), figures);
+            state.delay_millis = delay.or(state.delay_millis);
+        }
+        if is_write {
+            self.writes.add(at);
+            if let Some(state) = after.as_ref().or(before.as_ref()).and_then(|key| self.services.get_mut(key))
+            {
+                state.writes.add(at);
+                state.last_write = Some(at);
+            }
+            if let Some(delay) = delay {
+                self.delays.push_back((bucket_of(at), delay));
+                while self.delays.len() > MAX_DELAYS {
+                    self.delays.pop_front();
+                }
+            }
+        }
+        before.iter().for_each(|key| self.forget(key));
+    }
+
+    /// Removes a Service that neither exists nor has slices.
+    fn forget(&mut self, key: &ObjectKey) {
+        if self.services.get(key).is_some_and(|state| !state.exists && state.slices.is_empty()) {
+            self.services.remove(key);
+        }
+    }
+
+    /// Returns all Services, by key.
+    pub fn rows(&self, now: Timestamp) -> Vec<Row> {
+        let row = |(key, state): (&ObjectKey, &ServiceState)| {
+            let endpoints: usize = state.slices.values().map(|slice| slice.endpoints).sum();
+            let capacity = state.slices.len() * self.max_endpoints;
+            Row {
+                service: key.clone(),
+                ready: state.slices.values().map(|slice| slice.ready).sum(),
+                endpoints,
+                slices: state.slices.len(),
+                fill_percent: (endpoints * 100).checked_div(capacity),
+                writes_last_minute: state.writes.latest(6, now),
+                writes: state.writes.latest(BUCKETS, now),
+                delay_millis: state.delay_millis,
+                last_write: state.last_write,
+            }
+        };
+        self.services.iter().map(row).collect()
+    }
+
+    /// Returns the sums of all Services.
+    pub fn totals(&self, now: Timestamp) -> Totals {
+        let slices = || self.services.values().flat_map(|state| state.slices.values());
+        let mut slices_by_fill = [0; FILL_CLASSES];
+        for slice in slices() {
+            let class = (slice.endpoints * FILL_CLASSES / self.max_endpoints).min(FILL_CLASSES - 1);
+            if let Some(count) = slices_by_fill.get_mut(class) {
+                *count += 1;
+            }
+        }
+        let last = bucket_of(now);
+        let first = last - i64::try_from(BUCKETS).unwrap_or_default() + 1;
+        let by_bucket: BTreeMap<i64, u32> = self.writes.0.iter().copied().collect();
+        let mut delays: Vec<u64> = self
+            .delays
+            .iter()
+            .filter(|(bucket, _)| (first..=last).contains(bucket))
+            .map(|(_, millis)| *millis)
+            .collect();
+        delays.sort_unstable();
+        let quantile = |percent: usize| {
+            let at = (delays.len() * percent).div_ceil(100).checked_sub(1)?;
+            delays.get(at).copied()
+        };
+        Totals {
+            services: self.services.len(),
+            slices: slices().count(),
+            endpoints: slices().map(|slice| slice.endpoints).sum(),
+            ready: slices().map(|slice| slice.ready).sum(),
+            writes_last_minute: self.writes.latest(6, now),
+            writes: (first..=last)
+                .map(|bucket| by_bucket.get(&bucket).copied().unwrap_or_default())
+                .collect(),
+            delay_millis_50: quantile(50),
+            delay_millis_99: quantile(99),
+            slices_by_fill,
+        }
+    }
+}
+
+/// Returns the milliseconds from the change that caused a write to the time at which it was seen. None if the write names no
+/// new change. A clock that is behind counts as no delay.
+fn delay_of(old: Option<&EndpointSlice>, new: &EndpointSlice, at: Timestamp) -> Option<u64> {
+    let trigger = |slice: &EndpointSlice| slice.metadata.annotations.get(ANNOTATION_TRIGGER_TIME).cloned();
+    let text = trigger(new).filter(|text| old.and_then(trigger).as_ref() != Some(text))?;
+    let time: Timestamp = text.parse().ok()?;
+    let millis = at.as_millisecond().saturating_sub(time.as_millisecond());
+    Some(u64::try_from(millis).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+    }
+
+    /// A slice with endpoints, of which the first are ready.
+    fn slice(
+        name: &str,
+        service: &str,
+        endpoints: usize,
+        ready: usize,
+        trigger: Option<i64>,
+    ) -> EndpointSlice {
+        let endpoint =
+            |n: usize| json!({"addresses": [format!("10.0.0.{n}")], "conditions": {"ready": n < ready}});
+        let annotations = trigger.map(|seconds| json!({ANNOTATION_TRIGGER_TIME: at(seconds).to_string()}));
+        serde_json::from_value(json!({
+            "metadata": {"name": name, "namespace": "n", "annotations": annotations.unwrap_or_default(),
+                "labels": {"kubernetes.io/service-name": service}},
+            "addressType": "IPv4", "endpoints": (0..endpoints).map(endpoint).collect::<Vec<_>>(),
+        }))
+        .unwrap()
+    }
+
+    fn row(figures: &Figures, name: &str, now: i64) -> Option<Row> {
+        figures.rows(at(now)).into_iter().find(|row| *row.service.name == *name)
+    }
+
+    #[test]
+    fn slices_are_summed_by_service() {
+        let mut figures = Figures::new(10);
+        figures.service(&ObjectKey::new("n", "empty"), true);
+        figures.slice(None, Some(&slice("a", "web", 10, 7, None)), at(0), false);
+        figures.slice(None, Some(&slice("b", "web", 3, 3, None)), at(0), false);
+        let web = row(&figures, "web", 0).unwrap();
+        assert_eq!((web.ready, web.endpoints, web.slices, web.fill_percent), (10, 13, 2, Some(65)));
+        assert_eq!((web.writes, web.last_write), (0, None));
+        assert_eq!(row(&figures, "empty", 0).unwrap().fill_percent, None);
+        let totals = figures.totals(at(0));
+        assert_eq!((totals.services, totals.slices, totals.endpoints, totals.ready), (2, 2, 13, 10));
+        assert_eq!(totals.slices_by_fill, [0, 0, 0, 1, 0, 0, 0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn a_service_is_forgotten_when_it_and_its_slices_are_gone() {
+        let mut figures = Figures::new(100);
+        let web = slice("a", "web", 1, 1, None);
+        figures.service(&ObjectKey::new("n", "web"), true);
+        figures.slice(None, Some(&web), at(0), false);
+        figures.service(&ObjectKey::new("n", "web"), false);
+        assert!(row(&figures, "web", 0).is_some());
+        figures.slice(Some(&web), None, at(1), true);
+        assert_eq!(row(&figures, "web", 1), None);
+        // Its write is still one of the cluster.
+        assert_eq!(figures.totals(at(1)).writes_last_minute, 1);
+    }
+
+    #[test]
+    fn a_slice_that_names_another_service_moves() {
+        let mut figures = Figures::new(100);
+        let (before, after) = (slice("a", "web", 1, 1, None), slice("a", "api", 1, 1, None));
+        figures.slice(None, Some(&before), at(0), false);
+        figures.slice(Some(&before), Some(&after), at(1), true);
+        assert_eq!(row(&figures, "web", 1), None);
+        assert_eq!(row(&figures, "api", 1).unwrap().slices, 1);
+    }
+
+    #[test]
+    fn writes_are_counted_over_a_minute_and_over_fifteen() {
+        let mut figures = Figures::new(100);
+        let web = slice("a", "web", 1, 1, None);
+        figures.slice(None, Some(&web), at(0), false);
+        for second in [0, 5, 30, 59, 600] {
+            figures.slice(Some(&web), Some(&web), at(second), true);
+        }
+        let check = |now: i64, want: (u32, u32)| {
+            let row = row(&figures, "web", now).unwrap();
+            assert_eq!((row.writes_last_minute, row.writes), want, "{now}");
+        };
+        check(59, (4, 4));
+        check(65, (2, 4));
+        check(119, (0, 4));
+        check(600, (1, 5));
+        check(900, (0, 3));
+        check(2000, (0, 0));
+        let totals = figures.totals(at(600));
+        assert_eq!((totals.writes.len(), totals.writes.iter().sum::<u32>()), (BUCKETS, 5));
+        assert_eq!(totals.writes.last(), Some(&1));
+    }
+
+    #[test]
+    fn the_delay_is_that_of_a_new_trigger() {
+        let mut figures = Figures::new(100);
+        let first = slice("a", "web", 1, 1, Some(10));
+        figures.slice(None, Some(&first), at(100), false);
+        assert_eq!(row(&figures, "web", 100).unwrap().delay_millis, None);
+        let second = slice("a", "web", 2, 2, Some(118));
+        figures.slice(Some(&first), Some(&second), at(120), true);
+        assert_eq!(row(&figures, "web", 120).unwrap().delay_millis, Some(2000));
+        // A write without a new trigger, and one by a clock that is ahead.
+        figures.slice(Some(&second), Some(&slice("a", "web", 3, 3, Some(118))), at(150), true);
+        assert_eq!(row(&figures, "web", 150).unwrap().delay_millis, Some(2000));
+        figures.slice(Some(&second), Some(&slice("a", "web", 2, 2, Some(200))), at(160), true);
+        assert_eq!(row(&figures, "web", 160).unwrap().delay_millis, Some(0));
+        let totals = figures.totals(at(160));
+        assert_eq!((totals.delay_millis_50, totals.delay_millis_99), (Some(0), Some(2000)));
+        assert_eq!(figures.totals(at(5000)).delay_millis_50, None);
+    }
+
+    #[test]
+    fn memory_does_not_grow_with_writes() {
+        let mut figures = Figures::new(100);
+        let mut old = slice("a", "web", 1, 1, None);
+        figures.slice(None, Some(&old), at(0), false);
+        for second in 0..20_000 {
+            let new = slice("a", "web", 1, 1, Some(second));
+            figures.slice(Some(&old), Some(&new), at(second), true);
+            old = new;
+        }
+        assert_eq!(figures.delays.len(), MAX_DELAYS);
+        assert_eq!(figures.writes.0.len(), BUCKETS);
+    }
+}
