@@ -57,6 +57,10 @@ deny:
 simulate COUNT *ARGS:
     cargo run --release --package kube-endpoint-simulation --bin simulate -- {{ COUNT }} {{ ARGS }}
 
+# Break the product with each patch in integration-tests/simulation/mutants, and find the first seed that notices: `just mutants`, `just mutants no-fence`
+mutants *ARGS:
+    cargo run --package kube-endpoint-simulation --bin mutants -- {{ ARGS }}
+
 # Run all benchmarks, or some of them: `just bench --bench plan`
 bench *ARGS:
     cargo bench --package kube-endpoint-benches {{ ARGS }}

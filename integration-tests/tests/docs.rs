@@ -121,6 +121,37 @@ fn every_gate_has_a_row_in_parity() {
     assert_eq!(documented, names);
 }
 
+/// Each row has the sentence of the patch, and the seed or the named history that catches it, or says that there is none.
+#[test]
+fn every_mutant_has_a_row_in_reliability() {
+    let folder = root().join("integration-tests/simulation/mutants");
+    let patches = read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mutants: BTreeMap<String, String> = patches
+        .map(|path| {
+            let text = read_to_string(&path).unwrap();
+            let sentence = text.lines().next().unwrap().trim_start_matches("# ").to_owned();
+            (path.file_stem().unwrap().to_str().unwrap().to_owned(), sentence)
+        })
+        .collect();
+    assert!(mutants.len() >= 20, "{mutants:?}");
+    let page = read_to_string(root().join("docs/reliability.md")).unwrap();
+    let rows = page.lines().skip_while(|line| !line.starts_with("| mutant |")).skip(2);
+    let rows: Vec<Vec<&str>> = rows
+        .take_while(|line| line.starts_with('|'))
+        .map(|row| row.split('|').map(str::trim).filter(|cell| !cell.is_empty()).collect())
+        .collect();
+    assert!(rows.iter().all(|row| row.len() == 4), "each row has four cells: {rows:#?}");
+    let documented: BTreeMap<String, String> =
+        rows.iter().map(|row| (row[0].trim_matches('`').to_owned(), row[1].to_owned())).collect();
+    assert_eq!(documented, mutants);
+    let is_known = |by: &str| {
+        by.parse::<u64>().is_ok() || by.starts_with('`') || ["any", "nothing", "not run yet"].contains(&by)
+    };
+    assert!(rows.iter().all(|row| is_known(row[2])), "a seed, a history or why there is none: {rows:#?}");
+    let caught = rows.iter().filter(|row| row[2].parse::<u64>().is_ok() || row[2].starts_with('`')).count();
+    assert!(caught >= 10, "{caught} mutants are caught");
+}
+
 /// All Rust source files below the directories of the workspace's crates.
 fn source_files() -> Vec<PathBuf> {
     let mut files = Vec::new();

@@ -28,6 +28,21 @@ pub(crate) fn is_idle(handle: &ManagerHandle, last_slice: u64) -> bool {
         && controllers(handle).iter().all(|(_, pending, counts)| *pending == 0 && is_quiet(counts))
 }
 
+/// That all caches have read up to a version, which bookmarks tell where nothing changes.
+///
+/// # Errors
+///
+/// If one has not.
+pub(crate) fn has_read(handle: &ManagerHandle, version: u64) -> Result<(), String> {
+    for kind in Kind::ALL {
+        let read = handle.cluster().position(kind).0;
+        if read < version {
+            return Err(format!("the cache of {} has read up to {read} and not to {version}", kind.name()));
+        }
+    }
+    Ok(())
+}
+
 /// That a controller keeps nothing for any key.
 ///
 /// # Errors

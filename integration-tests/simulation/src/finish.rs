@@ -19,6 +19,10 @@ use crate::watcher::{FROM_PODS, MIRRORED, SharedWatcher, managed_by, service_of}
 const QUIET: Duration = Duration::from_secs(300);
 /// How long changes of other clients are remembered at most, and a little more.
 const FORGETTING: Duration = Duration::from_secs(12 * 60);
+/// Pods name so many nodes at most.
+const MOST_NODES: u8 = 6;
+/// The label of Endpoints that names their manager.
+const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const NAMESPACES: [&str; 2] = ["default", "team"];
 
 /// Whether the garbage collector knows whose slice it is. A user may remove the reference when no controller writes the slice any
@@ -40,7 +44,7 @@ impl Cluster {
         let nodes = self.server.list("nodes");
         let is_missing =
             |name: &u8| !nodes.iter().any(|node| text(node, "/metadata/name") == format!("n{name}"));
-        let missing = (0..4).filter(is_missing).map(|name| objects::node(name, 1));
+        let missing = (0..MOST_NODES).filter(is_missing).map(|name| objects::node(name, 1));
         if let Err(error) = self.server.load(missing) {
             panic!("the server cannot hold a node: {error}");
         }
@@ -171,6 +175,7 @@ impl Cluster {
     /// Checks all that must hold after the recovery from the last fault.
     pub(crate) async fn check_end(&self, setup: &Setup) -> Checked {
         let services = self.server.list("services");
+        let version = self.server.resource_version();
         self.watcher.lock().take_writes();
         sleep(QUIET).await;
         self.nothing_written("nothing is written once nothing changes", true)?;
@@ -188,8 +193,16 @@ impl Cluster {
         if self.server.list("services") != services {
             return Err(("no Service is changed", String::new()));
         }
-        self.delete_everything().await;
+        self.delete_all(&["services", "pods"]).await;
+        sleep(QUIET).await;
+        let left = self.server.list("endpoints");
+        let left = left.iter().find(|it| it["metadata"]["labels"][MANAGED_BY] == "endpoint-controller");
+        if let Some(left) = left {
+            return Err(("no Endpoints are left of deleted Services", format!("{left:#}")));
+        }
+        self.delete_all(&["endpoints"]).await;
         sleep(FORGETTING).await;
+        self.on_all_managers("caches keep up", |handle| checks::has_read(handle, version))?;
         self.on_all_managers("nothing is kept of deleted objects", checks::keeps_nothing)?;
         let slices = self.server.count("endpointslices");
         if slices > 0 {
@@ -205,8 +218,8 @@ impl Cluster {
         Ok(())
     }
 
-    async fn delete_everything(&self) {
-        for plural in ["services", "endpoints", "pods"] {
+    async fn delete_all(&self, plurals: &[&str]) {
+        for plural in plurals {
             for object in self.server.list(plural) {
                 let path = format!(
                     "/api/v1/namespaces/{}/{plural}/{}",

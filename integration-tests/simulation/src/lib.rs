@@ -8,6 +8,7 @@
 //! - `cluster`: the server, the managers, and their connections with all faults.
 //! - `watcher`: what must hold all the time, from every change of the store and every request.
 //! - `finish`: what must hold once nothing changes any more.
+//! - `mutants`: patches that break the product, which must be noticed.
 //! - [`shrink`] makes a failing history shorter; [`run_seeds`] plays many on all cores.
 //!
 //! What must hold in the end is *eventually stable reconciliation*: once inputs stop changing, the outputs become exactly what
@@ -17,6 +18,7 @@ mod checks;
 mod cluster;
 mod finish;
 pub mod history;
+pub mod mutants;
 mod objects;
 mod play;
 mod random;

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::history::TargetPort;
+
 /// The namespace of the Service or pod with this number.
 pub(crate) fn namespace(number: u8) -> &'static str {
     if number % 4 == 3 { namespace_name(1) } else { namespace_name(0) }
@@ -20,6 +22,13 @@ pub(crate) fn ports(ports: u8) -> Value {
         // Only headless Services may have none.
         _ => json!([]),
     }
+}
+
+/// Ports of which one leads to this target.
+pub(crate) fn ports_to(target: TargetPort) -> Value {
+    let word = target.word();
+    let target = word.parse::<u16>().map_or_else(|_| json!(word), |number| json!(number));
+    json!([{"name": "web", "port": 80, "targetPort": target}, {"name": "raw", "port": 81}])
 }
 
 pub(crate) fn families(families: u8) -> Value {
@@ -60,11 +69,13 @@ pub(crate) struct Pod {
     pub(crate) ready: bool,
     pub(crate) node: u8,
     pub(crate) terminating: bool,
-    pub(crate) has_named_port: bool,
+    /// The numbers of its ports `web` and `alt`, if it has them.
+    pub(crate) ports: Option<[u16; 2]>,
 }
 
 impl Pod {
-    /// A pod with a number. `life` distinguishes pods of the same name. Pods with an odd number lack the port `web`.
+    /// A pod with a number. `life` distinguishes pods of the same name. Pods with an odd number lack named ports; of
+    /// the others, every second one has the numbers the other way around.
     pub(crate) fn numbered(pod: u8, app: u8, ready: bool, node: u8, life: u8, terminating: bool) -> Self {
         Self {
             name: format!("p{pod}"),
@@ -74,7 +85,11 @@ impl Pod {
             ready,
             node,
             terminating,
-            has_named_port: pod.is_multiple_of(2),
+            ports: match pod % 4 {
+                0 => Some([8080, 9090]),
+                2 => Some([9090, 8080]),
+                _ => None,
+            },
         }
     }
 
@@ -89,7 +104,7 @@ impl Pod {
             ready,
             node: (number % 4) as u8,
             terminating: false,
-            has_named_port: true,
+            ports: Some([8080, 9090]),
         }
     }
 
@@ -100,8 +115,12 @@ impl Pod {
     pub(crate) fn object(&self) -> Value {
         let [high, middle, low] = self.address;
         let (v4, v6) = (format!("10.{high}.{middle}.{low}"), format!("fd00::{high}:{middle}:{low}"));
-        let ports =
-            if self.has_named_port { json!([{"name": "web", "containerPort": 8080}]) } else { json!([]) };
+        let ports = self.ports.map_or_else(
+            || json!([]),
+            |[web, alt]| {
+                json!([{"name": "web", "containerPort": web}, {"name": "alt", "containerPort": alt}])
+            },
+        );
         let mut pod = json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {

@@ -1,5 +1,6 @@
 //! Plays a history and checks what must hold during it and after it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
@@ -55,6 +56,8 @@ enum Event {
     Save(usize),
     Step(usize),
     Hour,
+    /// Nothing happens; what holds in between is checked.
+    Check,
 }
 
 /// The events of a history after its beginning, in order.
@@ -74,10 +77,20 @@ fn agenda(history: &History) -> Vec<(Duration, Event)> {
             Action::Change(_) | Action::Process(_) => {}
         }
     }
+    let times: BTreeSet<Duration> = agenda.iter().flat_map(|(at, _)| checks_after(*at)).collect();
+    agenda.extend(times.into_iter().map(|at| (at, Event::Check)));
     let hours = history.end().as_secs() / HOUR.as_secs();
     agenda.extend((1..=hours).map(|hour| (HOUR * hour as u32, Event::Hour)));
     agenda.sort();
     agenda
+}
+
+/// When to check what follows from an event, in steps of five seconds.
+fn checks_after(at: Duration) -> impl Iterator<Item = Duration> {
+    const STEP: u64 = 5;
+    [2, 20, 90]
+        .into_iter()
+        .map(move |later| Duration::from_secs((at.as_secs() + later).div_ceil(STEP) * STEP))
 }
 
 struct Run<'a> {
@@ -134,16 +147,18 @@ impl Run<'_> {
     }
 
     fn check_now(&self) {
-        let handles: Vec<_> = self.cluster.managers.running().into_iter().map(|(_, handle)| handle).collect();
+        let running = self.cluster.managers.running();
+        let overlap = running.iter().any(|(manager, _)| *manager == Manager::C);
+        let handles: Vec<_> = running.into_iter().map(|(_, handle)| handle).collect();
         let most = handles.iter().map(checks::most_kept).max().unwrap_or_default();
         let mut watcher = self.watcher.lock();
-        watcher.check_idle(&handles);
+        watcher.check_idle(&handles, overlap);
         watcher.check_published();
         watcher.check_kept(most);
     }
 
     async fn happen(&mut self, event: Event) {
-        self.is_eventful |= event != Event::Hour;
+        self.is_eventful |= !matches!(event, Event::Hour | Event::Check);
         match event {
             Event::Step(number) => {
                 let step = &self.history.steps[number];
@@ -169,6 +184,7 @@ impl Run<'_> {
             }
             Event::Save(number) => self.cluster.save(number),
             Event::Hour => self.check_hour(),
+            Event::Check => {}
         }
     }
 
@@ -191,6 +207,7 @@ impl Run<'_> {
     async fn process(&mut self, number: usize, process: &Process) {
         let managers = self.cluster.managers.clone();
         let milliseconds = |time: u32| Some(Duration::from_millis(time.into()));
+        self.watcher.lock().hinder();
         match *process {
             Process::Kill { manager, away } => managers.kill(manager, milliseconds(away)),
             Process::KillAtWrite { manager, nth, applied } => {
@@ -198,6 +215,13 @@ impl Run<'_> {
             }
             Process::Stop { manager, away } => managers.stop(manager, milliseconds(away)),
             Process::Suspend { seconds } => tokio::time::advance(Duration::from_secs(seconds.into())).await,
+            Process::SuspendPastLease { seconds } => {
+                // The tasks run when the time has passed, and find that another process has led meanwhile.
+                if self.history.setup.lease.is_some_and(|lease| u32::from(lease) <= seconds) {
+                    self.cluster.give_lease_away(seconds);
+                }
+                tokio::time::advance(Duration::from_secs(seconds.into())).await;
+            }
             Process::SecondLeader { .. } => {
                 managers.start(Manager::C);
                 self.watcher.lock().disturb();
@@ -248,6 +272,10 @@ mod tests {
             (second(8), Event::Step(1)),
             (second(10), Event::EndOfFault(0)),
         ];
-        assert_eq!(agenda(&history), want);
+        let (checks, events): (Vec<_>, Vec<_>) =
+            agenda(&history).into_iter().partition(|(_, event)| *event == Event::Check);
+        assert_eq!(events, want);
+        let checks: Vec<u64> = checks.into_iter().map(|(at, _)| at.as_secs()).collect();
+        assert_eq!(checks, [5, 10, 15, 25, 30, 95, 100]);
     }
 }

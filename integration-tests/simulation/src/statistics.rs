@@ -19,6 +19,10 @@ pub struct Statistics {
     pub refused: usize,
     /// Writes of slices that were checked for pods that disappear.
     pub disappearances_checked: usize,
+    /// Writes of Endpoints that were checked for pods that disappear.
+    pub endpoints_checked: usize,
+    /// How often slices were checked for endpoints of pods that were deleted long ago.
+    pub dead_checks: usize,
     /// How often a manager was idle and the slices were checked for duplicates.
     pub idle_checks: usize,
     /// How often the slices of a Service were compared with its pods after a quiet time.
@@ -48,6 +52,8 @@ impl Statistics {
         }
         self.refused += other.refused;
         self.disappearances_checked += other.disappearances_checked;
+        self.endpoints_checked += other.endpoints_checked;
+        self.dead_checks += other.dead_checks;
         self.idle_checks += other.idle_checks;
         self.services_checked += other.services_checked;
         self.most_kept = self.most_kept.max(other.most_kept);

@@ -14,6 +14,8 @@ fn all_rules_hold_in_the_histories_of_300_seeds() {
     println!("in {:.1?}, the slowest {:?}: {:#?}", run.took, run.slowest, run.statistics);
     assert_eq!(run.statistics.missing(), [""; 0], "these had no effect: {:#?}", run.statistics);
     assert!(run.statistics.disappearances_checked > 1000, "{:#?}", run.statistics);
+    assert!(run.statistics.endpoints_checked > 1000, "{:#?}", run.statistics);
+    assert!(run.statistics.dead_checks > 1000, "{:#?}", run.statistics);
     assert!(run.statistics.idle_checks > 1000, "{:#?}", run.statistics);
     assert!(run.statistics.services_checked > 1000, "{:#?}", run.statistics);
     assert!(run.statistics.compared > 1000, "{:#?}", run.statistics);

@@ -165,6 +165,15 @@ impl Cluster {
                 let patch = json!({"spec": {"ports": objects::ports(ports)}});
                 self.patch(&service_path("services", service), patch).await;
             }
+            Change::TargetPort { service, port } => {
+                let patch = json!({"spec": {"ports": objects::ports_to(port)}});
+                self.patch(&service_path("services", service), patch).await;
+            }
+            Change::Topology { service, auto } => {
+                let mode = json!({"service.kubernetes.io/topology-mode": auto.then_some("Auto")});
+                let patch = json!({"metadata": {"annotations": mode}});
+                self.patch(&service_path("services", service), patch).await;
+            }
             Change::Pod { pod, app, ready, node, life, terminating } => {
                 // A node exists before its pods, so that all syncs can succeed in the end.
                 if self.server.get("nodes", "", &format!("n{node}")).is_none() {
@@ -200,6 +209,18 @@ impl Cluster {
                         pod["status"][field] = other["status"][field].clone();
                     }
                 });
+            }
+            Change::PodPhase { pod, unknown } => {
+                let phase = if unknown { "Unknown" } else { "Pending" };
+                self.edit_pod(pod, |pod| {
+                    pod["status"]["phase"] = phase.into();
+                    if !unknown {
+                        pod["status"]["conditions"][0]["status"] = "False".into();
+                    }
+                });
+            }
+            Change::PodOnNode { pod, node } => {
+                self.edit_pod(pod, |pod| pod["spec"]["nodeName"] = format!("n{node}").into());
             }
             Change::Scale { app, pods } => self.scale(app, pods).await,
             Change::Ready { app, pods, ready } => {

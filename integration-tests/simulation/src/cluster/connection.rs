@@ -17,6 +17,7 @@ use tower::{Service, ServiceExt};
 use super::lag::{LaggingBody, Lags};
 use crate::history::Manager;
 use crate::random::Random;
+use crate::watcher::SharedWatcher;
 
 /// When a process ends at a write.
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +109,7 @@ pub(super) struct Connection {
     pub(super) server: ApiService,
     pub(super) link: Arc<Link>,
     pub(super) lags: Arc<Lags>,
+    pub(super) watcher: SharedWatcher,
 }
 
 type Answer = Result<Response<LaggingBody>, ServiceError>;
@@ -140,6 +142,9 @@ impl Connection {
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
         let is_output = matches!(kind, "endpoints" | "endpointslices");
         let is_write = request.method() != Method::GET;
+        if is_write && is_output {
+            self.watcher.lock().begins_write(self.link.manager, &self.link.name);
+        }
         let ends = if is_write && is_output { self.link.ends_at_write() } else { None };
         if ends == Some(false) {
             self.link.kill();

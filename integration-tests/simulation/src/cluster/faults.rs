@@ -14,6 +14,7 @@ use super::lag::Lag;
 use super::{ActiveFault, Cluster, text};
 use crate::history::{Fault, Selection, Verb};
 use crate::objects::namespace;
+use crate::watcher::FIGHTER;
 
 /// Adds rules to a server, and counts the requests and watches that they concern.
 struct Rules<'a> {
@@ -55,8 +56,8 @@ async fn fight(server: EmbeddedApiServer, service: u8, pause: Duration, hits: Ar
         });
         for slice in concerned {
             hits.fetch_add(1, Ordering::Relaxed);
-            Cluster::send(&server, "PATCH", &path_of("endpointslices", slice), &json!({"endpoints": []}))
-                .await;
+            let (path, patch) = (path_of("endpointslices", slice), json!({"endpoints": []}));
+            Cluster::send_as(FIGHTER, &server, "PATCH", &path, &patch).await;
         }
     }
 }

@@ -98,7 +98,8 @@ impl Managers {
         let killed = Arc::clone(&self.killed_at_writes);
         let link = Arc::new(Link::new(manager, name.clone(), Random::new(seed), latency, killed));
         let lags = Arc::clone(&self.lags);
-        let connection = Connection { server: self.server.service(), link: Arc::clone(&link), lags };
+        let (server, watcher) = (self.server.service(), self.watcher.clone());
+        let connection = Connection { server, link: Arc::clone(&link), lags, watcher };
         let settings = self.setup.settings((manager != Manager::C).then_some(name));
         let now = self.server.now();
         let now = now.saturating_add(SignedDuration::from_secs(clock)).unwrap_or(now);

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use http::Request;
 use http_body_util::{BodyExt, Full};
+use jiff::SignedDuration;
 use kube_endpoint_embedded_apiserver::{Checkpoint, EmbeddedApiServer, FaultId};
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -81,11 +82,22 @@ impl Cluster {
 
     /// Sends a request of a user. Returns the status; invalid requests are refused, which is part of the simulation.
     pub(crate) async fn send(server: &EmbeddedApiServer, method: &str, path: &str, body: &Value) -> u16 {
+        Self::send_as(USER, server, method, path, body).await
+    }
+
+    /// As [`Self::send`], of another client than a user.
+    async fn send_as(
+        client: &str,
+        server: &EmbeddedApiServer,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> u16 {
         let content_type =
             if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
         let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
         let request = Request::builder().method(method).uri(path);
-        let request = request.header("content-type", content_type).header("user-agent", USER);
+        let request = request.header("content-type", content_type).header("user-agent", client);
         let Ok(request) = request.body(Full::new(bytes::Bytes::from(body))) else { return 0 };
         match server.service().oneshot(request).await {
             Ok(answer) => {
@@ -105,6 +117,17 @@ impl Cluster {
             Self::delete(&self.server, path).await;
         } else {
             Self::send(&self.server, "PATCH", path, &json!({"spec": {"holderIdentity": ""}})).await;
+        }
+    }
+
+    /// Gives the Lease to another process, which does not renew it. Nothing else runs meanwhile.
+    pub(crate) fn give_lease_away(&self, seconds: u32) {
+        let Some(mut lease) = self.server.list("leases").into_iter().next() else { return };
+        let renewed = self.server.now().saturating_add(SignedDuration::from_secs(seconds.into()));
+        lease["spec"]["holderIdentity"] = "another".into();
+        lease["spec"]["renewTime"] = renewed.unwrap_or(self.server.now()).to_string().into();
+        if let Err(error) = self.server.load([lease]) {
+            panic!("the server cannot hold the Lease: {error}");
         }
     }
 

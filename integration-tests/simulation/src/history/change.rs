@@ -3,7 +3,18 @@
 
 #![expect(missing_docs, reason = "the words of the text and the fields say what a variant changes")]
 
-use crate::text::text_enum;
+use crate::text::{text_enum, word_enum};
+
+word_enum! {
+    /// Where a port of a Service leads: a named port of a container, or a number.
+    pub enum TargetPort {
+        "web" Web
+        "alt" Alt
+        "8080" First
+        "9090" Second
+        "nowhere" Nowhere
+    }
+}
 
 text_enum! {
     /// A change of inputs, or of outputs by hand.
@@ -18,6 +29,10 @@ text_enum! {
         "distribute" Distribute { service: u8, close: bool }
         "convert-families" ConvertFamilies { service: u8, dual: bool }
         "service-ports" ServicePorts { service: u8, ports: u8 }
+        /// Pods have other numbers for one name, so they move between slices.
+        "target-port" TargetPort { service: u8, port: TargetPort }
+        /// Asks for hints by the CPU of zones.
+        "topology" Topology { service: u8, auto: bool }
         /// Makes or replaces a pod. Pods with the same number and another life have other uids and addresses.
         "pod" Pod { pod: u8, app: u8, ready: bool, node: u8, life: u8, terminating: bool }
         /// Makes a pod unready and ready again.
@@ -29,6 +44,10 @@ text_enum! {
         "delete-pod" DeletePod { pod: u8 }
         /// Gives a pod the addresses of another one.
         "share-addresses" ShareAddresses { pod: u8, with: u8 }
+        /// A pod that is not running, or whose kubelet is not heard of.
+        "pod-phase" PodPhase { pod: u8, unknown: bool }
+        /// A pod on a node that may not exist.
+        "pod-on-node" PodOnNode { pod: u8, node: u8 }
         /// Makes pods, or deletes them, until the app has this many.
         "scale" Scale { app: u8, pods: u16 }
         /// Makes pods of a scaled app ready or unready, from the first one.

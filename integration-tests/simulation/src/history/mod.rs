@@ -11,7 +11,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-pub use change::Change;
+pub use change::{Change, TargetPort};
 pub use fault::{Fault, Kind, Manager, Selection, Verb, sender};
 pub use process::Process;
 pub use profile::Profile;
@@ -63,9 +63,11 @@ impl History {
     pub fn end(&self) -> Duration {
         let ends = self.steps.iter().map(|step| match &step.action {
             Action::Fault(lasts, _) => step.at + *lasts,
-            Action::Process(Process::SecondLeader { seconds } | Process::Suspend { seconds }) => {
-                step.at + Duration::from_secs((*seconds).into())
-            }
+            Action::Process(
+                Process::SecondLeader { seconds }
+                | Process::Suspend { seconds }
+                | Process::SuspendPastLease { seconds },
+            ) => step.at + Duration::from_secs((*seconds).into()),
             Action::Change(_) | Action::Process(_) => step.at,
         });
         ends.max().unwrap_or_default()

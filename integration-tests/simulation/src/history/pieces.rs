@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Action, Change, Fault, Kind, Manager, Process, Step, Verb};
+use super::{Action, Change, Fault, Kind, Manager, Process, Step, TargetPort, Verb};
 use crate::random::Random;
 
 const WATCHED: [Kind; 5] = [Kind::Pods, Kind::Services, Kind::Nodes, Kind::Endpoints, Kind::EndpointSlices];
@@ -89,7 +89,7 @@ impl Pieces {
         let node = self.random.below(self.nodes.into()) as u8;
         let nth = self.random.below(256) as u8;
         let (flag, small) = (self.random.chance(50), self.random.below(3) as u8);
-        match self.random.below(60) {
+        match self.random.below(72) {
             0..=3 => Change::CreateService {
                 service,
                 app: self.app(),
@@ -113,14 +113,12 @@ impl Pieces {
                 life: self.random.below(2) as u8,
                 terminating: self.random.chance(10),
             },
-            30 => Change::Flap { pod },
-            31 => Change::ShareAddresses { pod, with: nth % self.pods },
+            30 | 31 => Change::Flap { pod },
             32 | 33 => Change::RelabelPod { pod, app: self.random.below(2) as u8 },
             34 if small == 0 => Change::EvictPod { pod },
             34 => Change::FinishPod { pod, failed: flag },
             35..=38 => Change::DeletePod { pod },
             39 | 40 => Change::Node { node, zone: small },
-            41 if flag => Change::RemoveNode { node },
             41 => Change::DeleteNode { node },
             42..=45 => {
                 let number = self.random.below(4);
@@ -132,10 +130,15 @@ impl Pieces {
             49 => Change::EditEndpoints { service },
             50..=52 => Change::DeleteSlice { nth },
             53 | 54 => Change::EmptySlice { nth },
-            55 if flag => Change::DisownSlice { nth },
             55 => Change::LabelSlice { nth },
             56 => Change::TakeSlice { nth },
             57 => Change::ForeignSlice { service, number: small },
+            58..=62 => Change::TargetPort { service, port: self.random.pick(TargetPort::ALL) },
+            63 => Change::ShareAddresses { pod, with: self.random.below(self.pods.into()) as u8 },
+            64 => Change::PodPhase { pod, unknown: flag },
+            65 => Change::PodOnNode { pod, node: self.random.below(u64::from(self.nodes) + 2) as u8 },
+            66 => Change::RemoveNode { node },
+            67 | 68 => Change::LabelSlice { nth },
             _ => self.random.pick(&[
                 Change::Scale { app: 0, pods: 0 },
                 Change::Scale { app: 1, pods: 12 },
@@ -151,6 +154,31 @@ impl Pieces {
             let change = self.change();
             self.change_at(at, change);
             at += milliseconds(self.random.below(longest_gap + 1));
+        }
+    }
+
+    /// Changes that are undone soon: the second state is the first one, and what was written in between must not stay.
+    pub(super) fn back_and_forth(&mut self, at: Duration, longest_gap: u64) {
+        let mut at = at;
+        let app = self.random.below(2) as u8;
+        for _ in 0..self.random.between(1, 4) {
+            let pod = self.random.below(self.pods.into()) as u8;
+            let service = self.random.below(self.services.into()) as u8;
+            let gap = milliseconds(self.random.between(50, longest_gap));
+            let [there, back] = match self.random.below(4) {
+                0 | 1 => [Change::RelabelPod { pod, app: 7 }, Change::RelabelPod { pod, app }],
+                2 => [Change::Select { service, app: Some(7) }, Change::Select { service, app: Some(app) }],
+                _ => {
+                    let addresses = (1..4).collect();
+                    [
+                        Change::DeleteEndpoints { service },
+                        Change::Endpoints { service, addresses, families: 0 },
+                    ]
+                }
+            };
+            self.change_at(at, there);
+            self.change_at(at + gap, back);
+            at += milliseconds(self.random.below(longest_gap));
         }
     }
 

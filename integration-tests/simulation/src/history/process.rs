@@ -17,6 +17,8 @@ text_enum! {
         "stop" Stop { manager: Manager, away: u32 }
         /// Stops all tasks for some time, as when the host is suspended. Clocks go on.
         "suspend" Suspend { seconds: u32 }
+        /// The same; if it lasts for longer than the Lease, another process has the Lease when the tasks run again.
+        "suspend-past-lease" SuspendPastLease { seconds: u32 }
         /// Runs a manager that writes without a Lease.
         "second-leader" SecondLeader { seconds: u32 }
         /// Sets the clock of a manager's host, which a process reads when it starts.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::pieces::{Pieces, milliseconds, seconds};
-use super::{Change, Fault, History, Kind, Manager, Process, Setup};
+use super::{Change, Fault, History, Kind, Manager, Process, Setup, TargetPort, Verb};
 use crate::random::Random;
 use crate::text::word_enum;
 
@@ -34,16 +34,20 @@ word_enum! {
         "intermediate" Intermediate
         /// The server is set back to an older state.
         "restores" Restores
+        /// No slice can be created for half an hour, as with a quota.
+        "refusals" Refusals
+        /// The pods of a Service move between its slices, because its ports lead elsewhere.
+        "moves" Moves
     }
 }
 
 /// The profiles of 50 seeds in a row.
-const SHARES: [(Profile, u64); 12] = [
-    (Profile::Churn, 12),
+const SHARES: [(Profile, u64); 14] = [
+    (Profile::Churn, 9),
     (Profile::Rollout, 4),
     (Profile::Scale, 1),
-    (Profile::Outages, 5),
-    (Profile::Leaders, 7),
+    (Profile::Outages, 4),
+    (Profile::Leaders, 6),
     (Profile::Namespaces, 3),
     (Profile::DualStack, 3),
     (Profile::Foreign, 3),
@@ -51,6 +55,8 @@ const SHARES: [(Profile, u64); 12] = [
     (Profile::Unobserved, 3),
     (Profile::Intermediate, 4),
     (Profile::Restores, 2),
+    (Profile::Refusals, 2),
+    (Profile::Moves, 3),
 ];
 
 const TWO_DAYS: Duration = Duration::from_secs(48 * 3600);
@@ -137,6 +143,8 @@ pub(super) fn history(profile: Profile, seed: u64) -> History {
         Profile::Unobserved => pieces.unobserved(),
         Profile::Intermediate => pieces.intermediate(),
         Profile::Restores => pieces.restores(),
+        Profile::Refusals => pieces.refusals(),
+        Profile::Moves => pieces.moves(),
     }
     let mut steps = pieces.steps;
     steps.sort_by_key(|step| step.at);
@@ -253,7 +261,14 @@ impl Pieces {
                 }
                 5 => {
                     let seconds = self.random.between(1, 60) as u32;
-                    self.process_at(at, Process::Suspend { seconds });
+                    // What is under way then goes on afterwards.
+                    self.burst(at.saturating_sub(milliseconds(40)), 10, 8);
+                    let suspend = if self.random.chance(30) {
+                        Process::Suspend { seconds }
+                    } else {
+                        Process::SuspendPastLease { seconds: 60 + seconds }
+                    };
+                    self.process_at(at, suspend);
                 }
                 6 => {
                     let seconds = self.random.between(5, 60) as u32;
@@ -364,6 +379,12 @@ impl Pieces {
             if self.random.chance(50) {
                 let versions = self.random.between(1, 60) as u32;
                 self.fault_at(at, lasts, Fault::OlderLists { by, versions });
+                if self.random.chance(50) {
+                    // As from a server that is behind: its watches are too.
+                    let milliseconds = self.random.between(500, 20_000) as u32;
+                    let lag = Fault::WatchesLag { kind: None, by, milliseconds, bunched: false };
+                    self.fault_at(at, lasts, lag);
+                }
                 let away = self.random.between(1, 3000) as u32;
                 self.process_at(at + milliseconds(10), Process::Kill { manager: Manager::A, away });
             } else {
@@ -377,6 +398,7 @@ impl Pieces {
                 self.fault_at(at, lasts, Fault::WatchesLag { kind, by, milliseconds, bunched: false });
             }
             self.burst(at + milliseconds(50), 800, 8);
+            self.back_and_forth(at + seconds(1), 3000);
         }
     }
 
@@ -427,6 +449,56 @@ impl Pieces {
             self.burst(at + milliseconds(10), 200, 8);
             at += seconds(self.random.between(5, 60));
         }
+    }
+
+    /// Pods end and come while creates are refused: those that are gone must not stay.
+    fn refusals(&mut self) {
+        let number = self.random.between(1, 4);
+        self.bursts(seconds(20), number, 500);
+        for round in 0..self.random.between(1, 3) {
+            let begin = seconds(30 + round * 3600);
+            let status = self.random.pick(&[403, 422]);
+            let fault = Fault::Refused {
+                verb: Some(Verb::Create),
+                kind: Some(Kind::EndpointSlices),
+                by: None,
+                status,
+                retry_after: None,
+            };
+            let lasts = seconds(self.random.between(40, 55) * 60);
+            self.fault_at(begin, lasts, fault);
+            let app = self.random.below(2) as u8;
+            for number in 0..self.random.between(6, 14) as u8 {
+                let at = begin + milliseconds(self.random.below(5000));
+                let node = number % self.nodes;
+                // Numbers of the first namespace.
+                let pod = 60 + 4 * number + number % 3;
+                self.change_at(
+                    at,
+                    Change::Pod { pod, app, ready: true, node, life: round as u8, terminating: false },
+                );
+            }
+            for _ in 0..self.random.between(1, 6) {
+                let at = begin + milliseconds(self.random.below(8000));
+                let pod = self.random.below(self.pods.into()) as u8;
+                self.change_at(at, Change::DeletePod { pod });
+            }
+        }
+    }
+
+    /// The named ports of pods have different numbers, so that slices exchange their pods.
+    fn moves(&mut self) {
+        let span = seconds(self.random.between(30, 120));
+        for _ in 0..self.random.between(4, 16) {
+            let (at, service) = (self.moment(span), self.random.below(self.services.into()) as u8);
+            let port = self.random.pick(TargetPort::ALL);
+            self.change_at(at, Change::TargetPort { service, port });
+            if self.random.chance(30) {
+                self.burst(at + milliseconds(20), 50, 3);
+            }
+        }
+        let number = self.random.below(3);
+        self.short_faults(span, number);
     }
 
     fn restores(&mut self) {

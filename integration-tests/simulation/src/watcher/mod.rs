@@ -1,6 +1,7 @@
 //! Watches a run: every change of the server's store and every request, as they happen. It keeps the rules that hold all the
 //! time, the transcript, and the counts of what happened.
 
+mod kept;
 mod positions;
 mod rates;
 mod rules;
@@ -20,7 +21,7 @@ use tokio::time::Instant;
 
 use crate::history::{Action, Change, Fault, Manager, Setup, Step, sender};
 use crate::statistics::Statistics;
-use positions::{Positions, Recorder};
+use positions::{Position, Positions, Recorder};
 use rates::Rates;
 use rules::Write;
 use transcript::Transcript;
@@ -28,13 +29,17 @@ pub use transcript::{Line, LineKind};
 pub(crate) use world::{FROM_PODS, MIRRORED, managed_by, service_of};
 use world::{Since, Slice, World};
 
-/// How long after a disturbance rules may be broken that hold only without one.
+/// How long after the server was set back rules may be broken that hold only for one order of versions.
 const CALM: Duration = Duration::from_secs(20 * 60);
+/// How long writes may be under way that were planned before a process has read everything.
+const MARGIN: Duration = Duration::from_secs(60);
 
 /// No fault makes a request later than this.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 /// So many of the latest writes are kept.
 const MOST_WRITES: usize = 1000;
+/// The user agent of a client that undoes what controllers write. Its changes are no cause of more writes.
+pub(crate) const FIGHTER: &str = "fighter";
 
 /// A rule that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,9 +92,21 @@ pub(crate) struct Watcher {
     edited: BTreeMap<String, Duration>,
     /// When writes of two processes may last have overlapped, or the server was set back.
     disturbed: Option<Duration>,
-    /// Faults that are active, and of them those that refuse requests as invalid.
+    /// When the server was last set back, or a list last showed an older state.
+    set_back: Option<Duration>,
+    /// Faults that are active, of them those that refuse requests as invalid, those that keep controllers from removing
+    /// endpoints, and those that show older states.
     active: usize,
     refusing: usize,
+    hindering: usize,
+    aging: usize,
+    /// When something last kept controllers from removing endpoints.
+    hindered: Duration,
+    /// The holder of the Lease; empty if there is none.
+    holder: String,
+    has_lease: bool,
+    /// The processes that created slices, by slice.
+    creators: BTreeMap<String, String>,
     /// When the last one of those ended. Requests that were late meanwhile are refused after it.
     refused_until: Option<Duration>,
     /// Requests of managers, without those for Leases.
@@ -121,8 +138,15 @@ impl SharedWatcher {
             positions: BTreeMap::new(),
             edited: BTreeMap::new(),
             disturbed: None,
+            set_back: None,
             active: 0,
             refusing: 0,
+            hindering: 0,
+            aging: 0,
+            hindered: Duration::ZERO,
+            holder: String::new(),
+            has_lease: setup.lease.is_some(),
+            creators: BTreeMap::new(),
             refused_until: None,
             requests: 0,
             last_writes: Vec::new(),
@@ -176,6 +200,8 @@ impl Watcher {
     pub(crate) fn fault_begins(&mut self, fault: &Fault) {
         self.active += 1;
         self.refusing += usize::from(refuses(fault));
+        self.hindering += usize::from(hinders(fault));
+        self.aging += usize::from(ages(fault));
         self.rates.change();
     }
 
@@ -185,6 +211,14 @@ impl Watcher {
         self.rates.change();
         let at = self.now();
         self.troubled = at;
+        if hinders(fault) {
+            self.hindering -= 1;
+            self.hindered = at;
+        }
+        if ages(fault) {
+            self.aging -= 1;
+            self.set_back = Some(at);
+        }
         if refuses(fault) {
             self.refusing -= 1;
             self.refused_until = Some(at + LONGEST_DELAY);
@@ -192,10 +226,30 @@ impl Watcher {
         self.transcript.add(at, LineKind::Step, || format!("ends after {hits} hits: {fault}"));
     }
 
-    /// Records that the writes of two processes may overlap now, or that the server was set back.
+    /// Records that the writes of two processes may overlap now.
     pub(crate) fn disturb(&mut self) {
         self.troubled = self.now();
         self.disturbed = Some(self.troubled);
+    }
+
+    /// Records that something happened to a process, a clock or the storage.
+    pub(crate) fn hinder(&mut self) {
+        self.hindered = self.now();
+    }
+
+    /// Whether the versions that processes read may be those of another history.
+    fn is_set_back(&self, at: Duration) -> bool {
+        self.aging > 0 || self.set_back.is_some_and(|time| at < time + CALM)
+    }
+
+    /// A process begins a write of an output.
+    pub(crate) fn begins_write(&mut self, manager: Manager, process: &str) {
+        let is_free = self.holder.is_empty() || self.holder == process;
+        if is_free || !self.has_lease || manager == Manager::C || self.is_set_back(self.now()) {
+            return;
+        }
+        let detail = format!("{process} begins a write while {} holds the Lease", self.holder);
+        self.fails("only the holder of the Lease writes", "", detail);
     }
 
     /// Registers a process that has been started.
@@ -223,8 +277,12 @@ impl Watcher {
     /// Takes over the state of a server that was set back.
     pub(crate) fn restored(&mut self, server: &EmbeddedApiServer) {
         self.pending = None;
-        self.disturb();
+        self.set_back = Some(self.now());
+        self.hinder();
         self.world = World::default();
+        self.creators.clear();
+        let leases = server.list("leases");
+        self.holder = leases.first().map_or_else(String::new, holder_of);
         let since = Since { version: server.resource_version(), at: self.now() };
         for plural in ["nodes", "pods", "services", "endpoints", "endpointslices"] {
             for object in server.list(plural) {
@@ -237,6 +295,12 @@ impl Watcher {
     pub(crate) fn change(&mut self, change: &StoreChange<'_>) {
         self.settle_pending(None);
         let plural = change.resource().plural;
+        if plural == "leases" {
+            self.holder = match change.kind() {
+                ChangeKind::Deleted => String::new(),
+                _ => holder_of(&change.object()),
+            };
+        }
         if matches!(plural, "leases" | "events") {
             return;
         }
@@ -320,7 +384,7 @@ impl Watcher {
             if plural == "endpointslices" { self.world.slices.get(&key).cloned() } else { None };
         self.world.apply(plural, &key, after, Since { version, at });
         self.owners = self.owners.max(self.world.services.len() + self.world.endpoints.len());
-        if manager.is_none() {
+        if manager.is_none() && author != FIGHTER {
             self.rates.change();
         }
         let Some(manager) = manager else {
@@ -331,40 +395,103 @@ impl Watcher {
             }
             return;
         };
+        if plural == "endpointslices" {
+            self.check_twin(at, &key, author, kind);
+        }
         let write = Write { plural, user_agent: author, previous: previous.as_ref(), object: after };
         self.check("managers write outputs only", &key, rules::only_outputs(&write));
         self.check("each controller writes its own slices only", &key, rules::own_slices_only(&write));
         self.check("no slice is over its limit", &key, rules::within_limit(&write, self.slice_limit));
+        if plural == "endpoints" {
+            self.check_endpoints(at, manager, &key, &write);
+        }
         if let Some(before) = slice_before {
             self.check_disappearance(at, manager, &key, &before);
         }
     }
 
+    fn is_disturbed(&self, at: Duration) -> bool {
+        self.disturbed.is_some() || self.is_set_back(at)
+    }
+
+    /// What a process had surely read when it planned a write of now; none if that is not known.
+    fn surely_read(&self, at: Duration, manager: Manager) -> Option<Position> {
+        self.positions.get(&manager).and_then(|it| it.lock().surely_read(at))
+    }
+
+    fn check_twin(&mut self, at: Duration, key: &str, author: &str, kind: ChangeKind) {
+        let process = author.split(' ').next().unwrap_or_default();
+        match kind {
+            ChangeKind::Deleted => drop(self.creators.remove(key)),
+            ChangeKind::Added => {
+                let creators = &self.creators;
+                let is_own = |other: &str| creators.get(other).is_some_and(|creator| creator == process);
+                let twin = kept::twin(&self.world, key, is_own).cloned();
+                if let Some(twin) = twin.filter(|_| !self.is_disturbed(at) && !self.is_edited(key)) {
+                    self.fails(
+                        "no endpoint is created twice",
+                        key,
+                        format!("{twin} has one of its endpoints"),
+                    );
+                }
+                self.creators.insert(key.to_owned(), process.to_owned());
+            }
+            ChangeKind::Modified => {}
+        }
+    }
+
+    /// Whether a slice is one of a Service whose slices were written by hand, and not synced since.
+    fn is_edited(&self, slice: &str) -> bool {
+        self.world.slices.get(slice).is_some_and(|slice| self.edited.contains_key(&slice.service))
+    }
+
+    fn check_endpoints(&mut self, at: Duration, manager: Manager, key: &str, write: &Write<'_>) {
+        let Some(read) = self.surely_read(at, manager).filter(|_| !self.is_disturbed(at)) else { return };
+        self.statistics.endpoints_checked += 1;
+        let outcome = kept::endpoints_of_users_untouched(&self.world, write, key, read);
+        self.check("Endpoints of users are not written", key, outcome);
+        let outcome = kept::no_ready_pod_leaves_endpoints(&self.world, write, key, read);
+        self.check("a ready pod never disappears from Endpoints", key, outcome);
+    }
+
     fn check_disappearance(&mut self, at: Duration, manager: Manager, key: &str, before: &Slice) {
-        let is_recent = |time: &Duration| at < *time + CALM;
-        if self.edited.get(&before.service).is_some_and(is_recent)
-            || self.disturbed.as_ref().is_some_and(is_recent)
-        {
+        if self.edited.contains_key(&before.service) || self.is_disturbed(at) {
             return;
         }
-        let Some(read) = self.positions.get(&manager).and_then(|it| it.lock().surely_read(at)) else {
-            return;
-        };
+        let Some(read) = self.surely_read(at, manager) else { return };
         self.statistics.disappearances_checked += 1;
         let after = self.world.slices.get(key);
-        let outcome = rules::no_ready_pod_disappears(&self.world, before, after, read);
-        self.check("a ready pod never disappears", key, outcome);
+        let pods = rules::no_ready_pod_disappears(&self.world, before, after, read);
+        let addresses = kept::no_address_leaves_mirrored_slices(&self.world, before, after, read);
+        self.check("a ready pod never disappears", key, pods);
+        self.check("a mirrored address never disappears", key, addresses);
+    }
+
+    /// Checks that endpoints of pods that were deleted long ago are not ready, unless something keeps controllers from that.
+    /// Refused creates do not.
+    fn check_dead(&mut self, at: Duration) {
+        if self.hindering > 0 || at < self.hindered + self.recovery {
+            return;
+        }
+        self.statistics.dead_checks += 1;
+        if let Some(dead) = kept::long_dead(&self.world, at.saturating_sub(self.recovery)) {
+            self.fails("dead endpoints are removed", "", dead);
+        }
     }
 
     /// Checks what must hold while a process that writes has nothing to do and has read everything.
-    pub(crate) fn check_idle(&mut self, leaders: &[ManagerHandle]) {
+    /// Then nothing is left to be done about what was written by hand. `overlap` says whether two processes may write.
+    pub(crate) fn check_idle(&mut self, leaders: &[ManagerHandle], overlap: bool) {
         self.settle_pending(None);
         let at = self.now();
-        if self.disturbed.is_some_and(|disturbed| at < disturbed + CALM) {
-            return;
-        }
+        self.check_dead(at);
         let last_slice = self.world.last_slice;
         if leaders.iter().any(|leader| crate::checks::is_idle(leader, last_slice)) {
+            self.edited.retain(|_, edited| at < *edited + MARGIN);
+            self.disturbed.take_if(|disturbed| !overlap && at >= *disturbed + positions::LONGEST_PLAN);
+            if self.is_disturbed(at) {
+                return;
+            }
             self.statistics.idle_checks += 1;
             if let Some(duplicate) = self.world.duplicates().into_iter().next() {
                 self.fails("after a sync, an endpoint is in one slice of a group", "", duplicate);
@@ -430,6 +557,30 @@ impl Watcher {
     pub(crate) fn take_requests(&mut self) -> usize {
         std::mem::take(&mut self.requests)
     }
+}
+
+/// Whether a fault may keep controllers from removing endpoints. A refused create must not.
+fn hinders(fault: &Fault) -> bool {
+    use crate::history::{Kind, Verb};
+    !matches!(
+        fault,
+        Fault::Refused {
+            verb: Some(Verb::Create),
+            kind: Some(Kind::EndpointSlices | Kind::Endpoints),
+            status: 400..429,
+            ..
+        }
+    )
+}
+
+/// Whether processes read older states.
+fn ages(fault: &Fault) -> bool {
+    matches!(fault, Fault::OlderLists { .. })
+}
+
+/// Who holds a Lease.
+fn holder_of(lease: &Value) -> String {
+    crate::cluster::text(lease, "/spec/holderIdentity").to_owned()
 }
 
 /// Whether requests are refused as if they were invalid.

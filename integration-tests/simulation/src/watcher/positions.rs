@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_endpoint_core_model::{Node, Service};
+use kube_endpoint_core_model::{Endpoints, Node, Service};
 use kube_endpoint_informer::{Change, Cluster, Handler, Kind, PodEvent};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -14,12 +14,13 @@ pub(crate) const LONGEST_PLAN: Duration = Duration::from_secs(120);
 /// Positions are recorded so far apart.
 const STEP: Duration = Duration::from_secs(1);
 
-/// The resource versions up to which a process has read pods, Services and nodes.
+/// The resource versions up to which a process has read what it makes outputs from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) pods: u64,
     pub(crate) services: u64,
     pub(crate) nodes: u64,
+    pub(crate) endpoints: u64,
 }
 
 impl Position {
@@ -29,6 +30,7 @@ impl Position {
             pods: self.pods.min(other.pods),
             services: self.services.min(other.services),
             nodes: self.nodes.min(other.nodes),
+            endpoints: self.endpoints.min(other.endpoints),
         }
     }
 }
@@ -41,7 +43,8 @@ impl Positions {
     /// Records a position if all kinds have been listed, and the last record is not from the same second or higher: a list may
     /// show an older state.
     pub(crate) fn record(&mut self, at: Duration, position: Position) {
-        if position.pods == 0 || position.services == 0 || position.nodes == 0 {
+        let Position { pods, services, nodes, endpoints } = position;
+        if [pods, services, nodes, endpoints].contains(&0) {
             return;
         }
         if self
@@ -75,8 +78,12 @@ pub(crate) struct Recorder {
 impl Recorder {
     fn record(&self) {
         let at = |kind| self.cluster.position(kind).0;
-        let position =
-            Position { pods: at(Kind::Pods), services: at(Kind::Services), nodes: at(Kind::Nodes) };
+        let position = Position {
+            pods: at(Kind::Pods),
+            services: at(Kind::Services),
+            nodes: at(Kind::Nodes),
+            endpoints: at(Kind::Endpoints),
+        };
         self.positions.lock().record(self.began.elapsed(), position);
     }
 }
@@ -93,6 +100,10 @@ impl Handler for Recorder {
     fn on_node(&self, _: &Change<Node>) {
         self.record();
     }
+
+    fn on_endpoints(&self, _: &Change<Endpoints>) {
+        self.record();
+    }
 }
 
 #[cfg(test)]
@@ -100,7 +111,7 @@ mod tests {
     use super::*;
 
     fn position(version: u64) -> Position {
-        Position { pods: version, services: version, nodes: version }
+        Position { pods: version, services: version, nodes: version, endpoints: version }
     }
 
     #[test]

@@ -217,7 +217,8 @@ mod tests {
                 );
             }
             let before = Slice::of(&slice(FROM_PODS, &[("1", true)]));
-            let read = Position { pods: self.read, services: self.read, nodes: self.read };
+            let all = self.read;
+            let read = Position { pods: all, services: all, nodes: all, endpoints: all };
             for after in [None, Some(slice(FROM_PODS, &[])), Some(slice(FROM_PODS, &[("1", false)]))] {
                 let after = after.as_ref().map(Slice::of);
                 let outcome = no_ready_pod_disappears(&world, &before, after.as_ref(), read);

@@ -42,6 +42,8 @@ pub(crate) struct Pod {
     pub(crate) is_finished: bool,
     pub(crate) node: String,
     pub(crate) addresses: Vec<String>,
+    /// The names of the TCP ports of its containers.
+    pub(crate) ports: Vec<String>,
 }
 
 /// What decides which pods a Service publishes.
@@ -52,6 +54,17 @@ pub(crate) struct Service {
     pub(crate) app: Option<String>,
     pub(crate) families: Value,
     pub(crate) is_deleting: bool,
+}
+
+/// Endpoints, as far as mirroring and the rules about them need it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Endpoints {
+    /// All addresses.
+    pub(crate) addresses: Vec<String>,
+    /// Whether they may be mirrored.
+    pub(crate) is_mirrorable: bool,
+    /// Whether the endpoints controller has written them.
+    pub(crate) is_managed: bool,
 }
 
 /// An endpoint of a slice.
@@ -72,6 +85,8 @@ pub(crate) struct Slice {
     pub(crate) family: String,
     pub(crate) managed_by: String,
     pub(crate) ports: String,
+    /// The uid of its first owner.
+    pub(crate) owner: String,
     pub(crate) endpoints: Vec<Endpoint>,
 }
 
@@ -81,6 +96,9 @@ impl Pod {
         let ready = ready.filter(|condition| condition["type"] == "Ready").any(|it| it["status"] == "True");
         let finished = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed");
         let addresses = pod["status"]["podIPs"].as_array().into_iter().flatten();
+        let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+        let ports = containers.flat_map(|it| it["ports"].as_array().into_iter().flatten());
+        let ports = ports.filter(|port| port["protocol"].as_str().is_none_or(|protocol| protocol == "TCP"));
         Self {
             uid: text(pod, "/metadata/uid").to_owned(),
             app: text(pod, "/metadata/labels/app").to_owned(),
@@ -88,6 +106,7 @@ impl Pod {
             is_finished: finished,
             node: text(pod, "/spec/nodeName").to_owned(),
             addresses: addresses.map(|it| text(it, "/ip").to_owned()).collect(),
+            ports: ports.map(|it| text(it, "/name").to_owned()).collect(),
         }
     }
 }
@@ -99,6 +118,27 @@ impl Service {
             app: service["spec"]["selector"]["app"].as_str().map(str::to_owned),
             families: service["spec"]["ipFamilies"].clone(),
             is_deleting: !service["metadata"]["deletionTimestamp"].is_null(),
+        }
+    }
+}
+
+/// The names of the container ports that a Service's ports lead to; none for a port with a number.
+fn target_ports(service: &Value) -> Vec<Option<String>> {
+    let ports = service["spec"]["ports"].as_array().into_iter().flatten();
+    ports.map(|port| port["targetPort"].as_str().map(str::to_owned)).collect()
+}
+
+impl Endpoints {
+    pub(crate) fn of(endpoints: &Value) -> Self {
+        let subsets = endpoints["subsets"].as_array().into_iter().flatten();
+        let lists = subsets.flat_map(|it| [&it["addresses"], &it["notReadyAddresses"]]);
+        let addresses = lists.flat_map(|list| list.as_array().into_iter().flatten());
+        let metadata = &endpoints["metadata"];
+        Self {
+            addresses: addresses.map(|it| text(it, "/ip").to_owned()).collect(),
+            is_mirrorable: metadata["labels"]["endpointslice.kubernetes.io/skip-mirror"] != "true"
+                && metadata["deletionTimestamp"].is_null(),
+            is_managed: metadata["labels"]["endpoints.kubernetes.io/managed-by"] == "endpoint-controller",
         }
     }
 }
@@ -118,6 +158,7 @@ impl Slice {
             family: text(slice, "/addressType").to_owned(),
             managed_by: managed_by(slice).to_owned(),
             ports: slice["ports"].to_string(),
+            owner: text(slice, "/metadata/ownerReferences/0/uid").to_owned(),
             endpoints: slice["endpoints"].as_array().into_iter().flatten().map(endpoint).collect(),
         }
     }
@@ -139,7 +180,12 @@ pub(crate) struct World {
     pub(crate) slices: BTreeMap<String, Slice>,
     /// The version of the last change of a slice.
     pub(crate) last_slice: u64,
-    pub(crate) endpoints: BTreeSet<String>,
+    pub(crate) endpoints: BTreeMap<String, (Endpoints, Since)>,
+    /// The target ports of each Service: those of [`target_ports`].
+    pub(crate) target_ports: BTreeMap<String, (Vec<Option<String>>, Since)>,
+    /// Pods and Services that do not exist any more, and since when.
+    pub(crate) gone_pods: BTreeMap<String, Since>,
+    pub(crate) gone_services: BTreeMap<String, Since>,
     slices_of: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -155,13 +201,27 @@ impl World {
     /// Applies a change. `object` is none for a deletion.
     pub(crate) fn apply(&mut self, plural: &str, key: &str, object: Option<&Value>, since: Since) {
         match (plural, object) {
-            ("pods", Some(object)) => put(&mut self.pods, key, Pod::of(object), since),
-            ("pods", None) => drop(self.pods.remove(key)),
-            ("services", Some(object)) => put(&mut self.services, key, Service::of(object), since),
-            ("services", None) => drop(self.services.remove(key)),
+            ("pods", Some(object)) => {
+                self.gone_pods.remove(key);
+                put(&mut self.pods, key, Pod::of(object), since);
+            }
+            ("pods", None) => {
+                self.pods.remove(key);
+                self.gone_pods.insert(key.to_owned(), since);
+            }
+            ("services", Some(object)) => {
+                self.gone_services.remove(key);
+                put(&mut self.target_ports, key, target_ports(object), since);
+                put(&mut self.services, key, Service::of(object), since);
+            }
+            ("services", None) => {
+                self.services.remove(key);
+                self.target_ports.remove(key);
+                self.gone_services.insert(key.to_owned(), since);
+            }
             ("nodes", Some(_)) => drop(self.nodes.entry(key.to_owned()).or_insert(since)),
             ("nodes", None) => drop(self.nodes.remove(key)),
-            ("endpoints", Some(_)) => drop(self.endpoints.insert(key.to_owned())),
+            ("endpoints", Some(object)) => put(&mut self.endpoints, key, Endpoints::of(object), since),
             ("endpoints", None) => drop(self.endpoints.remove(key)),
             ("endpointslices", object) => {
                 self.last_slice = since.version;

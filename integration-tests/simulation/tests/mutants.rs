@@ -1,0 +1,16 @@
+//! The patches in `mutants`, which `just mutants` builds and plays.
+
+use kube_endpoint_simulation::mutants::{mutants, repository};
+
+/// A patch that no longer applies needs to be made anew from the code that it was about.
+#[test]
+fn every_mutant_applies_to_the_sources_and_says_what_it_breaks() {
+    let all = mutants().unwrap();
+    assert!(all.len() >= 20, "{}", all.len());
+    for mutant in all {
+        assert!(mutant.sentence.ends_with('.'), "{} begins with a sentence", mutant.path.display());
+        if let Err(error) = mutant.apply(&repository(), &["--check"]) {
+            panic!("{error}");
+        }
+    }
+}
