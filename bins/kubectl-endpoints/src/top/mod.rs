@@ -79,6 +79,7 @@ pub(crate) async fn run(
             terminal.draw(|frame| view::draw(frame, &state, now, output.colors))?;
             tokio::select! {
                 biased;
+                biased;
                 key = keys.recv() => match key.map(|key| state.press(key)) {
                     None | Some(Action::Quit) => return anyhow::Ok(()),
                     Some(Action::None) => {}
@@ -107,6 +108,7 @@ pub(crate) async fn run(
         }
     };
     let result = tokio::select! {
+        biased;
         result = shown => result,
         () = watches => Ok(()),
     };

@@ -88,6 +88,7 @@ pub(crate) async fn run(global: &Global, args: &UiArgs) -> anyhow::Result<u8> {
         guard.url()
     ))?;
     tokio::select! {
+        biased;
         () = proxy::serve(listener, guard, manager) => {}
         result = tokio::signal::ctrl_c() => result?,
         error = ended(tunnel.as_mut()) => return Err(error),
