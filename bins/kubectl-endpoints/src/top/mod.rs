@@ -79,7 +79,6 @@ pub(crate) async fn run(
             terminal.draw(|frame| view::draw(frame, &state, now, output.colors))?;
             tokio::select! {
                 biased;
-                biased;
                 key = keys.recv() => match key.map(|key| state.press(key)) {
                     None | Some(Action::Quit) => return anyhow::Ok(()),
                     Some(Action::None) => {}
