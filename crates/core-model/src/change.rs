@@ -31,6 +31,8 @@ impl PodChange {
 
     /// Compares two views of one pod.
     pub fn between(old: &Pod, new: &Pod) -> Self {
+        // Without an address there is no endpoint, whatever else changes: a scheduler binds the pod, an init container restarts.
+        let has_address = |pod: &Pod| pod.has_pod_ip || !pod.pod_ips.is_empty();
         Self {
             membership: old.labels != new.labels
                 || old.hostname != new.hostname
@@ -38,14 +40,15 @@ impl PodChange {
             // Upstream does not compare phase, node, uid and ports. But a pod can reach a terminal phase without becoming
             // unready first, a pod that is replaced under the same name between two lists has a new uid, and a sidecar
             // can add ports. A needless sync costs little; a missed sync leaves a dead endpoint.
-            endpoint: old.deletion_timestamp.is_some() != new.deletion_timestamp.is_some()
-                || old.is_ready() != new.is_ready()
-                || old.pod_ips != new.pod_ips
-                || old.has_pod_ip != new.has_pod_ip
-                || old.is_terminal() != new.is_terminal()
-                || old.node_name != new.node_name
-                || old.ports != new.ports
-                || old.uid != new.uid,
+            endpoint: (has_address(old) || has_address(new))
+                && (old.deletion_timestamp.is_some() != new.deletion_timestamp.is_some()
+                    || old.is_ready() != new.is_ready()
+                    || old.pod_ips != new.pod_ips
+                    || old.has_pod_ip != new.has_pod_ip
+                    || old.is_terminal() != new.is_terminal()
+                    || old.node_name != new.node_name
+                    || old.ports != new.ports
+                    || old.uid != new.uid),
         }
     }
 
@@ -62,24 +65,45 @@ mod tests {
 
     #[test]
     fn only_what_endpoints_depend_on_counts() {
-        let old = Pod { uid: "u".into(), phase: PodPhase::Running, ..Pod::default() };
-        let check = |change: fn(&mut Pod), endpoint: bool, membership: bool| {
+        let bound = Pod { uid: "u".into(), phase: PodPhase::Running, ..Pod::default() };
+        let address = Box::new([[10, 0, 0, 9].into()]);
+        let old = Pod { has_pod_ip: true, pod_ips: address, ..bound.clone() };
+        let check = |old: &Pod, change: fn(&mut Pod), endpoint: bool, membership: bool| {
             let mut new = old.clone();
             change(&mut new);
-            assert_eq!(PodChange::between(&old, &new), PodChange { endpoint, membership });
+            assert_eq!(PodChange::between(old, &new), PodChange { endpoint, membership });
         };
-        check(|_| {}, false, false);
-        check(|pod| pod.resource_version.0 = 9, false, false);
-        check(|pod| pod.labels = [("a", "b")].into_iter().collect(), false, true);
-        check(|pod| pod.hostname = Some("h".into()), false, true);
-        check(|pod| pod.subdomain = Some("h".into()), false, true);
-        check(|pod| pod.deletion_timestamp = Some(crate::Timestamp::UNIX_EPOCH), true, false);
-        check(|pod| pod.ready = Some(ReadyCondition { is_true: true, last_transition: None }), true, false);
-        check(|pod| pod.ready = Some(ReadyCondition { is_true: false, last_transition: None }), false, false);
-        check(|pod| pod.pod_ips = Box::new([[10, 0, 0, 1].into()]), true, false);
-        check(|pod| pod.phase = PodPhase::Failed, true, false);
-        check(|pod| pod.phase = PodPhase::Pending, false, false);
-        check(|pod| pod.node_name = Some("n".into()), true, false);
-        check(|pod| pod.uid = "v".into(), true, false);
+        check(&old, |_| {}, false, false);
+        check(&old, |pod| pod.resource_version.0 = 9, false, false);
+        check(&old, |pod| pod.labels = [("a", "b")].into_iter().collect(), false, true);
+        check(&old, |pod| pod.hostname = Some("h".into()), false, true);
+        check(&old, |pod| pod.subdomain = Some("h".into()), false, true);
+        check(&old, |pod| pod.deletion_timestamp = Some(crate::Timestamp::UNIX_EPOCH), true, false);
+        check(
+            &old,
+            |pod| pod.ready = Some(ReadyCondition { is_true: true, last_transition: None }),
+            true,
+            false,
+        );
+        check(
+            &old,
+            |pod| pod.ready = Some(ReadyCondition { is_true: false, last_transition: None }),
+            false,
+            false,
+        );
+        check(&old, |pod| pod.pod_ips = Box::new([[10, 0, 0, 1].into()]), true, false);
+        check(&old, |pod| pod.phase = PodPhase::Failed, true, false);
+        check(&old, |pod| pod.phase = PodPhase::Pending, false, false);
+        check(&old, |pod| pod.node_name = Some("n".into()), true, false);
+        check(&old, |pod| pod.uid = "v".into(), true, false);
+        check(&old, |pod| (pod.has_pod_ip, pod.pod_ips) = (false, Box::default()), true, false);
+
+        check(&bound, |pod| pod.node_name = Some("n".into()), false, false);
+        check(&bound, |pod| pod.phase = PodPhase::Failed, false, false);
+        check(&bound, |pod| pod.uid = "v".into(), false, false);
+        check(&bound, |pod| pod.deletion_timestamp = Some(crate::Timestamp::UNIX_EPOCH), false, false);
+        check(&bound, |pod| pod.labels = [("a", "b")].into_iter().collect(), false, true);
+        check(&bound, |pod| pod.pod_ips = Box::new([[10, 0, 0, 1].into()]), true, false);
+        check(&bound, |pod| pod.has_pod_ip = true, true, false);
     }
 }

@@ -139,17 +139,16 @@ fn a_change_that_endpoints_do_not_depend_on_lists_no_services() {
     cluster.apply_services(StreamEvent::Applied(service("s", 1, &[("a", "b")])));
     cluster.apply_pods(StreamEvent::Applied(pod("p", 2, &[("a", "b")])));
     assert_eq!(recorded.take(), "service -..1; pod -..2; left  joined s stayed ");
+    // Without an address there is no endpoint.
     let scheduled = Pod { node_name: Some("a".into()), ..pod("p", 3, &[("a", "b")]) };
     cluster.apply_pods(StreamEvent::Applied(scheduled.clone()));
-    assert_eq!(recorded.take(), "pod 2..3; left  joined  stayed s");
-    let pending = Pod {
-        resource_version: V(4),
-        has_pod_ip: scheduled.has_pod_ip,
-        pod_ip: Some([10, 0, 0, 1].into()),
-        ..scheduled
-    };
-    cluster.apply_pods(StreamEvent::Applied(pending));
-    assert_eq!(recorded.take(), "pod 3..4; left  joined  stayed ");
+    assert_eq!(recorded.take(), "pod 2..3; left  joined  stayed ");
+    let running = Pod { resource_version: V(4), has_pod_ip: true, ..scheduled };
+    cluster.apply_pods(StreamEvent::Applied(running.clone()));
+    assert_eq!(recorded.take(), "pod 3..4; left  joined  stayed s");
+    let annotated = Pod { resource_version: V(5), pod_ip: Some([10, 0, 0, 1].into()), ..running };
+    cluster.apply_pods(StreamEvent::Applied(annotated));
+    assert_eq!(recorded.take(), "pod 4..5; left  joined  stayed ");
 }
 
 #[test]
