@@ -8,7 +8,7 @@ use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
 use kube_endpoint_informer::Cluster;
 use kube_endpoint_workqueue::{AfterRetries, RetryPolicy, run_workers_observed};
 
-use crate::{RecentForeignWrite, Reconciler, Runtime, SlowRetry, StateCounts};
+use crate::{ActivityCounts, RecentForeignWrite, Reconciler, Runtime, SlowRetry, StateCounts};
 
 /// How often a key is retried whose retries have all failed.
 const SLOW_RETRY_PERIOD: Duration = Duration::from_secs(300);
@@ -94,6 +94,7 @@ impl<R: Reconciler> Controller<R> {
                 async move { runtime.sync_observed(&key, causes).await }
             },
             move |attempt| {
+                observing.activity.synced(attempt.result.is_ok());
                 observing.settled(attempt.key, attempt.disposition);
                 observing.reconciler.observe(&attempt);
             },
@@ -118,6 +119,22 @@ impl<R: Reconciler> Controller<R> {
     /// How many keys are queued, wait to be queued, or are being synced.
     pub fn pending(&self) -> usize {
         self.runtime.queue.outstanding()
+    }
+
+    /// How many keys are queued: they can be taken by a worker now.
+    pub fn queue_depth(&self) -> usize {
+        self.runtime.queue.len()
+    }
+
+    /// What it has done since it was made.
+    pub fn activity(&self) -> ActivityCounts {
+        self.runtime.activity.counts()
+    }
+
+    /// How many keys have a last sync that failed, and how many of these are in slow retry, because all their retries have
+    /// failed.
+    pub fn failing_counts(&self) -> (usize, usize) {
+        self.runtime.failing.counts()
     }
 
     /// The keys after `after` whose retries have all failed, in order, `limit` at most. Begin with the default key, and go

@@ -143,6 +143,12 @@ impl FailingKeys {
         Some(state.slow)
     }
 
+    /// Returns the number of keys, and how many of them are retried slowly.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.keys.len(), state.slow)
+    }
+
     /// Records that a write succeeded.
     pub(crate) fn wrote(&self, operation: Operation, now: Instant) {
         let mut state = self.state.lock();

@@ -10,6 +10,7 @@
 //! by the object that was written, which may no longer name the key that it was written for. They remove themselves when
 //! the cache shows them. [`Runtime::forget`] drops both.
 
+mod activity;
 mod all_keys;
 mod cause;
 mod conflicts;
@@ -32,6 +33,7 @@ mod sync;
 mod take_over;
 mod waiting;
 
+pub use activity::{ActivityCounts, Latencies};
 pub use cause::Cause;
 pub use controller::Controller;
 pub use failing::SlowRetry;

@@ -17,6 +17,7 @@ use rand_chacha::ChaCha8Rng;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::activity::Activity;
 use crate::failing::FailingKeys;
 use crate::key_state::KeyStates;
 use crate::metrics::Metrics;
@@ -36,6 +37,7 @@ pub struct Runtime<R: Reconciler> {
     pub(crate) failing: FailingKeys,
     pub(crate) selection: Selection,
     pub(crate) metrics: Metrics,
+    pub(crate) activity: Activity,
     pub(crate) take_over: TakeOver,
     cluster: Cluster,
     pub(crate) events: EventRecorder,
@@ -87,6 +89,7 @@ impl<R: Reconciler> Runtime<R> {
             seed,
             failing: FailingKeys::default(),
             metrics: Metrics::register(config.queue_name),
+            activity: Activity::default(),
             random: Mutex::new(ChaCha8Rng::seed_from_u64(seed)),
             keys: KeyStates::default(),
             recent_foreign_writes: RecentForeignWrites::default(),
@@ -225,6 +228,11 @@ impl<R: Reconciler> Runtime<R> {
             }
             let wrote = |operation| {
                 self.wrote(operation);
+                if let Some(change) = trigger_time {
+                    let millis = self.clock.now().as_millisecond().saturating_sub(change.as_millisecond());
+                    // A clock that is behind counts as no delay.
+                    self.activity.published(u64::try_from(millis).unwrap_or_default());
+                }
                 progress(Progress::Wrote(operation));
             };
             let without = |missing: Vec<R::Output>, rest| {
@@ -263,8 +271,9 @@ impl<R: Reconciler> Runtime<R> {
         Err(failures)
     }
 
-    /// Records that a write succeeded, which may end an outage. [`Self::carry_out`] does so by itself.
+    /// Counts a write that succeeded, which may end an outage. [`Self::carry_out`] does so by itself.
     pub fn wrote(&self, operation: Operation) {
+        self.activity.wrote();
         if self.options.slow_retries {
             self.failing.wrote(operation, Instant::now());
         }

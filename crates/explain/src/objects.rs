@@ -102,7 +102,7 @@ impl Objects {
         }
         defaults::set(&mut object, &kind);
         match &*kind {
-            "Service" => self.add_service(view(&object, &kind)?),
+            "Service" => self.add_service(view::<Service>(&object, &kind)?),
             "Pod" => {
                 let mut pod: Pod = view(&object, &kind)?;
                 pod.intern(&mut self.repeated.0);
@@ -139,8 +139,9 @@ impl Objects {
     }
 
     /// Adds a Service.
-    pub fn add_service(&mut self, service: Service) {
-        self.services.insert(service.key.clone(), Arc::new(service));
+    pub fn add_service(&mut self, service: impl Into<Arc<Service>>) {
+        let service = service.into();
+        self.services.insert(service.key.clone(), service);
     }
 
     /// Adds a pod, and what is known beyond its view.
@@ -178,10 +179,11 @@ impl Objects {
     }
 
     /// Adds Endpoints, and who wrote them last.
-    pub fn add_endpoints(&mut self, endpoints: Endpoints, last_write: Option<LastWrite>) {
+    pub fn add_endpoints(&mut self, endpoints: impl Into<Arc<Endpoints>>, last_write: Option<LastWrite>) {
+        let endpoints = endpoints.into();
         let key = endpoints.key();
         self.endpoints_writes.extend(last_write.map(|write| (key.clone(), write)));
-        self.endpoints.insert(key, Arc::new(endpoints));
+        self.endpoints.insert(key, endpoints);
     }
 
     /// Returns the keys of all Services, sorted.

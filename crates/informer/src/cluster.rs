@@ -249,6 +249,16 @@ impl Cluster {
         self.inner.endpoint_slices.table.read().owners_after(after, limit)
     }
 
+    /// The pods after a key, sorted, `limit` at most; see [`Self::services_after`].
+    pub fn pods_after(&self, after: &ObjectKey, limit: usize) -> Vec<Arc<Pod>> {
+        self.inner.index.read().pods_after(after, limit)
+    }
+
+    /// As [`Self::pods_after`], for EndpointSlices.
+    pub fn endpoint_slices_after(&self, after: &ObjectKey, limit: usize) -> Vec<Arc<EndpointSlice>> {
+        self.inner.endpoint_slices.table.read().objects_after(after, limit)
+    }
+
     /// All Endpoints objects, sorted.
     pub fn endpoints_keys(&self) -> Vec<ObjectKey> {
         self.inner.endpoints.table.read().iter().map(|endpoints| endpoints.key()).collect()

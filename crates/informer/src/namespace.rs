@@ -83,6 +83,12 @@ impl Namespace {
         self.services.get(name).map(|entry| &entry.service)
     }
 
+    /// The pods after a name, sorted.
+    pub(crate) fn pods_after(&self, name: Option<&Text>) -> impl Iterator<Item = &Arc<Pod>> {
+        let start = name.map_or(Bound::Unbounded, |name| Bound::Excluded(name.clone()));
+        self.pods.range((start, Bound::Unbounded)).map(|(_, entry)| &entry.pod)
+    }
+
     pub(crate) fn services_after(&self, name: Option<&Text>) -> impl Iterator<Item = &Arc<Service>> {
         let start = name.map_or(Bound::Unbounded, |name| Bound::Excluded(name.clone()));
         self.services.range((start, Bound::Unbounded)).map(|(_, entry)| &entry.service)

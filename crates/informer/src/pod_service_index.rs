@@ -94,6 +94,15 @@ impl PodServiceIndex {
         services.take(limit).map(|service| service.key.clone()).collect()
     }
 
+    pub(crate) fn pods_after(&self, after: &ObjectKey, limit: usize) -> Vec<Arc<Pod>> {
+        let namespaces = self.namespaces.range(after.namespace.clone()..);
+        let pods = namespaces.flat_map(|(namespace, space)| {
+            let start = if *namespace == after.namespace { Some(&after.name) } else { None };
+            space.pods_after(start)
+        });
+        pods.take(limit).cloned().collect()
+    }
+
     /// The Services of a scope.
     pub(crate) fn services_in(&self, scope: &Scope) -> impl Iterator<Item = &Arc<Service>> {
         self.namespaces_in(scope).flat_map(Namespace::services)

@@ -101,6 +101,17 @@ impl<T: Indexed> Table<T> {
             .collect()
     }
 
+    /// The objects after `after`, sorted, `limit` at most.
+    pub(crate) fn objects_after(&self, after: &ObjectKey, limit: usize) -> Vec<Arc<T>> {
+        let namespaces = self.namespaces.range(after.namespace.clone()..);
+        let objects = namespaces.flat_map(|(namespace, objects)| {
+            let is_first = *namespace == after.namespace;
+            let start = if is_first { Bound::Excluded(after.name.clone()) } else { Bound::Unbounded };
+            objects.items.range((start, Bound::Unbounded)).map(|(_, object)| object)
+        });
+        objects.take(limit).cloned().collect()
+    }
+
     /// The keys after `after` of the Services that objects belong to, sorted, `limit` at most.
     pub(crate) fn owners_after(&self, after: &ObjectKey, limit: usize) -> Vec<ObjectKey> {
         let namespaces = self.namespaces.range(after.namespace.clone()..);
