@@ -43,7 +43,7 @@ pub(crate) async fn run(
     let pages = page_sources(command_line, &settings, version).map_err(failed)?;
     // After the recorder of metrics is installed.
     let traces = Traces::start(settings.tracing.as_ref()).map_err(invalid_input)?;
-    let ended = Box::pin(run_traced(&command_line.options, &settings, pages)).await;
+    let ended = Box::pin(run_traced(&command_line.options, &settings, pages, version)).await;
     traces.shut_down(TRACES_TIMEOUT).await;
     ended
 }
@@ -53,13 +53,14 @@ async fn run_traced(
     options: &Options,
     settings: &Settings,
     pages: Option<PageSources>,
+    version: &str,
 ) -> Result<(), RunError> {
     let shutdown = shutdown_signal().map_err(failed)?;
     let now = jiff::Timestamp::now();
     let seed = options.controllers.seed.unwrap_or_else(random_seed);
     #[cfg(feature = "embedded")]
     if options.is_embedded() {
-        return embedded::run(options, settings, pages, now, seed, shutdown).await;
+        return Box::pin(embedded::run(options, settings, pages, version, now, seed, shutdown)).await;
     }
     exit_on_second_signal(None).map_err(failed)?;
     let mut shutdown = std::pin::pin!(shutdown);
@@ -134,6 +135,7 @@ mod embedded {
         options: &Options,
         settings: &Settings,
         pages: Option<PageSources>,
+        version: &str,
         now: Timestamp,
         seed: u64,
         shutdown: impl Future<Output = ()>,
@@ -145,6 +147,14 @@ mod embedded {
         if let Some(pages) = pages {
             manager.serve(&client, settings, pages, Timestamp::now).await.map_err(invalid_input)?;
         }
+        #[cfg(feature = "ui")]
+        let page = {
+            let address = options.embedded.embedded_ui_address;
+            let url = manager.serve_on_loopback(address, settings, version, Timestamp::now).await;
+            url.map_err(invalid_input)?
+        };
+        #[cfg(not(feature = "ui"))]
+        let page: Option<String> = None;
         // Last, because until here an input can still turn out to be invalid.
         embedded.write_kubeconfig().map_err(invalid_input)?;
         let kubeconfig = embedded.kubeconfig.display();
@@ -153,6 +163,7 @@ mod embedded {
             "An API server listens on http://{}, with {} loaded. Controllers: {}.\n\
              Talk to it:   kubectl --kubeconfig {kubeconfig} get services,endpointslices -A\n\
              Change it:    kubectl --kubeconfig {kubeconfig} {}\n\
+             {}\
              Stop it:      Ctrl-C\n",
             embedded.listener.address(),
             match embedded.loaded {
@@ -165,6 +176,7 @@ mod embedded {
                 [] if !options.embedded.embedded_empty => "-n shop label pod db-0 app=nobody --overwrite",
                 _ => "apply -f FILE",
             },
+            page.map(|page| format!("Watch it:     {page}\n")).unwrap_or_default(),
         ));
         let writes = printer.clone();
         print_writes(manager.cluster(), move |line| writes.print(line));

@@ -4,7 +4,8 @@
 //! [`Options`] are the command line of the `kube-endpoint-manager` binary, which [`Settings::try_from`] validates.
 //!
 //! The Cargo features `endpoints`, `endpointslice` and `mirroring` (on by default) select the controllers of the build.
-//! `embedded` (off by default) adds the `embedded` module: the API server of `--embedded`.
+//! `embedded` (off by default) adds the `embedded` module: the API server of `--embedded`. `ui` (off by default) adds the status
+//! page `/ui`.
 //!
 //! # The controllers in your own binary
 //!
@@ -43,6 +44,8 @@ mod line_printer;
 mod manager;
 mod metrics;
 pub mod options;
+#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "ui"))]
+mod plan_options;
 mod process_metrics;
 mod serve;
 mod settings;
@@ -54,6 +57,8 @@ mod telemetry;
 #[cfg(feature = "otlp")]
 mod test_log;
 mod traces;
+#[cfg(feature = "ui")]
+mod ui;
 mod write_log;
 
 pub use audit::{AuditLog, AuditLogError};

@@ -54,6 +54,8 @@ pub struct Manager {
     shutdown_timeout: Duration,
     handle: ManagerHandle,
     other_tasks: Vec<(String, BoxFuture<'static, ()>)>,
+    #[cfg(feature = "ui")]
+    pub(crate) ui: Option<crate::ui::Ui>,
 }
 
 impl Manager {
@@ -155,6 +157,8 @@ impl Manager {
             shutdown_timeout: settings.shutdown_timeout,
             handle: ManagerHandle::new(cluster.clone(), controllers.clone(), settings.dry_run),
             other_tasks: Vec::new(),
+            #[cfg(feature = "ui")]
+            ui: None,
             cluster,
             controllers,
         })

@@ -98,8 +98,13 @@ impl Manager {
             Some(serving) => {
                 let health = health_checks(&self.handle(), self.lease_health());
                 let clients = review_clients(client, serving).await?;
-                let pages = pages(&self.handle(), health.clone(), settings, sources);
-                let server = Server::bind(options(serving), clients, pages, clock).await?;
+                let clock: Arc<dyn Fn() -> Timestamp + Send + Sync> = Arc::new(clock);
+                #[cfg(feature = "ui")]
+                let mounted = vec![self.ui(settings, &sources.version, Arc::clone(&clock)).pages()];
+                #[cfg(not(feature = "ui"))]
+                let mounted = Vec::new();
+                let pages = Pages { mounted, ..pages(&self.handle(), health.clone(), settings, sources) };
+                let server = Server::bind(options(serving), clients, pages, move || clock()).await?;
                 let address = server.local_addr().ok();
                 self.add_task("secure serving", server.run());
                 Some(Serving { address, health })
@@ -218,6 +223,7 @@ fn pages(manager: &ManagerHandle, health: HealthChecks, settings: &Settings, sou
         slis: Some(slis),
         configz: json!({COMPONENT: configz(settings)}),
         flagz: flags,
+        mounted: Vec::new(),
         statusz: Some(Arc::new(move || {
             let status = of.status();
             StatusPage { text: status.to_string(), json: json!(status) }

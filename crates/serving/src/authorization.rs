@@ -1,4 +1,4 @@
-//! What a user may read: the API server decides.
+//! What a user may do: the API server decides.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -27,7 +27,27 @@ pub(crate) enum Decision {
     Denied(String),
 }
 
-/// Asks the API server whether a user may read a path.
+/// What a user wants to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Attributes<'a> {
+    /// To do something with a decoded path.
+    Path {
+        /// Such as `get`.
+        verb: &'a str,
+        path: &'a str,
+    },
+    /// To do something with the objects of a resource.
+    Resource {
+        /// Such as `list`.
+        verb: &'a str,
+        group: &'a str,
+        resource: &'a str,
+        /// None for all.
+        namespace: Option<&'a str>,
+    },
+}
+
+/// Asks the API server what a user may do.
 pub(crate) struct Authorization {
     reviewer: Option<Arc<Reviewer>>,
     hasher: Hasher,
@@ -57,17 +77,38 @@ impl Authorization {
         Ok(Self { reviewer: reviewer.map(Arc::new), hasher, allowed_ttl, denied_ttl, cache })
     }
 
-    /// Whether `user` may do `verb`, such as `get`, on a decoded path.
+    /// A value that tells users apart, and says nothing about them to others.
+    pub(crate) fn identity(&self, user: &User) -> [u8; 32] {
+        self.hasher.hash(json!(user).to_string().as_bytes())
+    }
+
+    /// Whether `user` may do what `attributes` say.
     ///
     /// # Errors
     /// If the API server gave no answer, or there are too many questions.
-    pub(crate) async fn decide(&self, user: &User, verb: &str, path: &str) -> Result<Decision, Unanswered> {
+    pub(crate) async fn decide(
+        &self,
+        user: &User,
+        attributes: Attributes<'_>,
+    ) -> Result<Decision, Unanswered> {
         if user.groups.iter().any(|group| group == MASTERS) {
             return Ok(Decision::Allowed);
         }
         let Some(reviewer) = self.reviewer.clone() else { return Ok(Decision::Denied(String::new())) };
         let mut spec = json!(user);
-        spec["nonResourceAttributes"] = json!({"path": path, "verb": verb});
+        match attributes {
+            Attributes::Path { verb, path } => {
+                spec["nonResourceAttributes"] = json!({"path": path, "verb": verb});
+            }
+            Attributes::Resource { verb, group, resource, namespace } => {
+                // As in kubectl's own reviews: an absent namespace stands for all.
+                let mut of = json!({"verb": verb, "group": group, "resource": resource});
+                if let Some(namespace) = namespace {
+                    of["namespace"] = namespace.into();
+                }
+                spec["resourceAttributes"] = of;
+            }
+        }
         let key = self.hasher.hash(spec.to_string().as_bytes());
         let (allowed_ttl, denied_ttl) = (self.allowed_ttl, self.denied_ttl);
         let ask = |_| {

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::{HeaderValue, Method, Request, Response, Version};
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::{HttpService, service_fn};
@@ -25,6 +24,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::authentication::Peer;
 use crate::connections::Place;
+use crate::event_streams::{AnswerBody, Progress};
 use crate::limits::Limits;
 use crate::respond;
 use crate::service::{Answered, Service};
@@ -51,10 +51,26 @@ struct State {
 }
 
 struct Requests {
-    /// When each request began, by a number that grows.
-    open: BTreeMap<u64, Instant>,
+    /// The requests that are being answered, by a number that grows.
+    open: BTreeMap<u64, Answering>,
     next: u64,
     idle_since: Instant,
+}
+
+/// A request that is being answered.
+struct Answering {
+    begun: Instant,
+    /// Set if the answer is a stream of events.
+    events: Option<Progress>,
+}
+
+impl Answering {
+    /// When the client must have taken more of the answer.
+    fn deadline(&self, limits: &Limits) -> Instant {
+        let Some(events) = &self.events else { return self.begun + limits.request };
+        let end = self.begun + limits.event_stream + limits.request;
+        events.deadline(limits.write).map_or(end, |deadline| deadline.min(end))
+    }
 }
 
 impl State {
@@ -62,18 +78,22 @@ impl State {
         let mut requests = self.requests.lock();
         let number = requests.next;
         requests.next += 1;
-        requests.open.insert(number, Instant::now());
+        requests.open.insert(number, Answering { begun: Instant::now(), events: None });
         self.place.request_begins();
         Open { state: Arc::clone(self), number, last: false }
     }
 
-    /// When the connection must have got on: its oldest request must have ended, or a request must have begun.
+    /// Whether an answer is a stream of events.
+    fn has_events(&self) -> bool {
+        self.requests.lock().open.values().any(|answering| answering.events.is_some())
+    }
+
+    /// When the connection must have got on: a request must have ended, a client must have taken an event, or a request must
+    /// have begun.
     fn deadline(&self) -> Instant {
         let (requests, limits) = (self.requests.lock(), &self.shared.limits);
-        match requests.open.first_key_value() {
-            Some((_, begun)) => *begun + limits.request,
-            None => requests.idle_since + limits.idle,
-        }
+        let open = requests.open.values().map(|answering| answering.deadline(limits)).min();
+        open.unwrap_or(requests.idle_since + limits.idle)
     }
 }
 
@@ -83,6 +103,15 @@ struct Open {
     number: u64,
     /// Whether the connection is closed after it.
     last: bool,
+}
+
+impl Open {
+    /// The answer is a stream of events, which lasts longer than a request.
+    fn streams(&self, events: Progress) {
+        if let Some(answering) = self.state.requests.lock().open.get_mut(&self.number) {
+            answering.events = Some(events);
+        }
+    }
 }
 
 impl Drop for Open {
@@ -99,7 +128,7 @@ impl Drop for Open {
 
 /// The body of an answer. Its request ends when the connection has taken all of it.
 struct Counted {
-    body: Full<Bytes>,
+    body: AnswerBody,
     _open: Open,
 }
 
@@ -218,8 +247,11 @@ async fn drive(connection: impl HttpConnection, state: &State) -> hyper::Result<
         }
         loop {
             let deadline = closing.map_or_else(|| state.deadline(), |end| end.min(state.deadline()));
-            if deadline != alarm.deadline() {
-                alarm.as_mut().reset(deadline);
+            // An HTTP/2 stream is driven by a task of its own, which does not wake this one when an event begins to wait.
+            let recheck = state.has_events().then(|| Instant::now() + state.shared.limits.write);
+            let wake = recheck.map_or(deadline, |recheck| recheck.min(deadline));
+            if wake != alarm.deadline() {
+                alarm.as_mut().reset(wake);
             }
             if alarm.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
@@ -260,9 +292,13 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Respons
         head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     if parts.method == Method::HEAD {
-        let length = body.size_hint().exact().unwrap_or_default();
-        head.headers.insert(CONTENT_LENGTH, length.into());
-        body = Full::default();
+        if let Some(length) = body.size_hint().exact() {
+            head.headers.insert(CONTENT_LENGTH, length.into());
+        }
+        body = AnswerBody::whole("");
+    }
+    if let Some(events) = body.progress() {
+        open.streams(events);
     }
     Ok(Response::from_parts(head, Counted { body, _open: open }))
 }

@@ -45,6 +45,21 @@ pub enum ServingError {
         "cannot generate a self-signed certificate: {0}; give --tls-cert-file and --tls-private-key-file"
     )]
     SelfSigned(String),
+    /// A page without users may only be served on loopback.
+    #[error(
+        "cannot serve the status page on {0}: it has no TLS and shows everything; choose an address of loopback"
+    )]
+    NotLoopback(SocketAddr),
+    /// The address or port on loopback cannot be used.
+    #[error(
+        "cannot serve the status page on {address}: {why}; choose another --embedded-ui-address, or none"
+    )]
+    Loopback {
+        /// The address and port.
+        address: SocketAddr,
+        /// The operating system's error.
+        why: std::io::Error,
+    },
     /// The operating system has no random numbers.
     #[error("cannot get random numbers from the operating system")]
     Random,

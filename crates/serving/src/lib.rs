@@ -8,7 +8,8 @@
 //! - **Limits:** the number of connections, the size of requests and the time that each step may take are bounded
 //!   ([`Limits`]). If there are too many connections, those that have not authenticated are closed first.
 //!
-//! [`BrowserGuard`] guards pages that a browser opens on loopback, where it sends no credentials.
+//! A program may add pages of its own ([`MountedPages`]), which may be streams of server-sent events ([`PageBody::Events`]).
+//! [`BrowserServer`] serves them to the browser of one user on loopback, and [`BrowserGuard`] guards pages that a browser opens on loopback, where it sends no credentials.
 //!
 //! [`Server::bind`] opens the port and [`Server::run`] serves [`Pages`]. HTTP is hyper's and TLS rustls's.
 //!
@@ -16,19 +17,23 @@
 //! kube-controller-manager uses it.
 
 mod accept;
+mod access;
 mod authentication;
 mod authorization;
 mod browser_guard;
+mod browser_server;
 mod cache;
 mod certificate;
 mod client_ca;
 mod connection;
 mod connections;
 mod error;
+mod event_streams;
 mod front_proxy;
 mod hash;
 mod health;
 mod limits;
+mod mounted;
 mod pages;
 mod path;
 mod reload;
@@ -43,13 +48,19 @@ mod timed_io;
 mod tls;
 mod user;
 
+pub use access::Access;
 pub use browser_guard::{BrowserGuard, Decision, PREFIX as PAGES_PREFIX, add_browser_headers};
+pub use browser_server::BrowserServer;
 pub use certificate::CertificateSource;
 pub use error::ServingError;
 pub use front_proxy::{FrontProxyOptions, RequestHeaders};
 pub use health::{CheckResult, HealthChecks, Probe};
 pub use limits::Limits;
+pub use mounted::{
+    Event, MountedPages, PageAnswer, PageBody, PageHandler, PageRequest, error_page, event_stream, page,
+};
 pub use pages::{Page, Pages, StatusPage};
 pub use path::{InvalidOpenPath, OpenPaths};
+pub use reviews::Unanswered;
 pub use server::{ReviewClients, Server, ServingOptions};
 pub use tls::{CipherSuites, InvalidTlsOption, TlsVersion};

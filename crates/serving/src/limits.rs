@@ -12,9 +12,11 @@ pub struct Limits {
     /// Time for the head of an HTTP/1 request, from when the connection is ready for it. So it is also the time for which
     /// an HTTP/1 connection is kept without a request. Upstream's `ReadHeaderTimeout` of 32 s begins with the first byte.
     pub head: Duration,
-    /// Time for a request: from its head to the moment when the whole answer has been handed to the connection.
+    /// Time for a request: from its head to the moment when the whole answer has been handed to the connection. A stream of
+    /// events has `event_stream` instead.
     pub request: Duration,
-    /// Time in which data that was written must have left the process. It ends connections whose client reads slowly.
+    /// Time in which data that was written must have left the process. It ends connections whose client reads slowly. A
+    /// client that takes no event of a stream for this long is cut off, too, within twice this time.
     pub write: Duration,
     /// An HTTP/2 connection is closed when it has had no request for this long.
     pub idle: Duration,
@@ -28,6 +30,10 @@ pub struct Limits {
     pub pending_resets: usize,
     /// Time in which the API server must have answered a review, with all attempts.
     pub review: Duration,
+    /// Streams of server-sent events at the same time. More are refused.
+    pub event_streams: usize,
+    /// Time after which a stream of events ends.
+    pub event_stream: Duration,
     /// How often files with certificates are read again, and the ConfigMap with the client CA.
     pub reload: Duration,
 }
@@ -46,6 +52,8 @@ impl Default for Limits {
             streams: 100,
             pending_resets: 20,
             review: Duration::from_secs(10),
+            event_streams: 20,
+            event_stream: Duration::from_secs(600),
             reload: Duration::from_secs(30),
         }
     }

@@ -10,6 +10,7 @@ use kube_endpoint_core_model::time::rfc3339;
 use serde_json::{Value, json};
 
 use crate::health::HealthChecks;
+use crate::mounted::MountedPages;
 
 /// Makes the content of a page for each request. It runs on a thread for blocking work and may take milliseconds.
 pub type Page<T> = Arc<dyn Fn() -> T + Send + Sync>;
@@ -42,6 +43,8 @@ pub struct Pages {
     pub flagz: BTreeMap<String, String>,
     /// `/statusz`.
     pub statusz: Option<Page<StatusPage>>,
+    /// Pages of the program. None of them may be below another one, or below the paths above.
+    pub mounted: Vec<MountedPages>,
 }
 
 /// The pages that exist.
@@ -125,6 +128,18 @@ fn header(component: &str, page: &str) -> String {
 }
 
 impl Pages {
+    /// The pages of the program to which a decoded path belongs.
+    pub(crate) fn mounted_at(&self, path: &str) -> Option<&MountedPages> {
+        self.mounted.iter().find(|mounted| mounted.contains(path))
+    }
+
+    fn paths(&self) -> Vec<&str> {
+        let mut paths = PATHS.to_vec();
+        paths.extend(self.mounted.iter().map(MountedPages::prefix));
+        paths.sort_unstable();
+        paths
+    }
+
     /// `/flagz` as text.
     pub(crate) fn flagz_text(&self) -> String {
         let mut text = header(&self.component, "flagz");
@@ -155,7 +170,7 @@ impl Pages {
             up / 60 % 60,
             up % 60,
             self.version,
-            PATHS.join(" "),
+            self.paths().join(" "),
             match &*status.text {
                 "" => String::new(),
                 text => format!("\n{text}"),
@@ -178,7 +193,7 @@ impl Pages {
             "startTime": rfc3339(started),
             "uptimeSeconds": uptime(started, now),
             "binaryVersion": self.version,
-            "paths": PATHS,
+            "paths": self.paths(),
             "manager": status.json,
         })
     }
@@ -202,6 +217,7 @@ mod tests {
             configz: Value::Null,
             flagz: BTreeMap::from([("b".to_owned(), "2".to_owned()), ("a".to_owned(), String::new())]),
             statusz: None,
+            mounted: Vec::new(),
         }
     }
 

@@ -1,17 +1,20 @@
 //! Answers, in upstream's forms.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{Response, StatusCode};
-use http_body_util::Full;
 use serde_json::{Value, json};
 
-pub(crate) type Answer = Response<Full<Bytes>>;
+use crate::event_streams::AnswerBody;
+
+pub(crate) type Answer = Response<AnswerBody>;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
 fn answer(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(body.into()));
+    let mut answer = Response::new(AnswerBody::whole(body));
     *answer.status_mut() = status;
     let headers: [(HeaderName, &'static str); 3] = [
         (CONTENT_TYPE, content_type),
@@ -37,8 +40,8 @@ pub(crate) fn json(value: &Value) -> Answer {
     answer(StatusCode::OK, "application/json", value.to_string())
 }
 
-/// A `Status` object with an error.
-fn status(code: StatusCode, reason: &str, message: &str, details: Option<Value>) -> Answer {
+/// The text of a `Status` object with an error.
+pub(crate) fn status_text(code: StatusCode, reason: &str, message: &str, details: Option<Value>) -> String {
     let mut status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": message, "reason": reason, "code": code.as_u16(),
@@ -46,7 +49,11 @@ fn status(code: StatusCode, reason: &str, message: &str, details: Option<Value>)
     if let Some(details) = details {
         status["details"] = details;
     }
-    answer(code, "application/json", status.to_string())
+    status.to_string()
+}
+
+fn status(code: StatusCode, reason: &str, message: &str, details: Option<Value>) -> Answer {
+    answer(code, "application/json", status_text(code, reason, message, details))
 }
 
 pub(crate) fn unauthorized() -> Answer {
@@ -85,6 +92,13 @@ pub(crate) fn unwanted_body() -> Answer {
 pub(crate) fn method_not_allowed() -> Answer {
     let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "405 Method Not Allowed: only GET and HEAD are\n");
     answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    answer
+}
+
+pub(crate) fn too_many_streams() -> Answer {
+    let message = "too many clients watch this page; close one of them, or try again later";
+    let mut answer = status(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message, None);
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
     answer
 }
 

@@ -43,7 +43,7 @@ const LONGEST_ANSWER: usize = 1024 * 1024;
 /// The API server gave no answer, or was not asked because there are too many questions. The reason is in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the API server could not be asked; the log says why")]
-pub(crate) struct Unanswered;
+pub struct Unanswered;
 
 /// Why a question has no answer.
 enum Failure {

@@ -186,7 +186,7 @@ impl Server {
         let access = clients.authorization.map(|client| Reviewer::of_access(client, limits.review));
         let authentication = Authentication::new(client_ca, proxy_ca, tokens, options.token_ttl, time)?;
         let authorization = Authorization::new(access, options.allowed_ttl, options.denied_ttl)?;
-        let service = Service::new(pages, options.open_paths, authentication, authorization, clock);
+        let service = Service::new(pages, options.open_paths, authentication, authorization, clock, &limits);
         let connections = Connections::new(limits.connections);
         let shared = Arc::new(Shared { service, tls: TlsAcceptor::from(Arc::new(tls)), limits });
         Ok(Self { listener, shared, connections, reload })

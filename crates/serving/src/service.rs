@@ -6,8 +6,12 @@ use http::{HeaderMap, Method, StatusCode, Uri, header};
 use kube_endpoint_core_model::Timestamp;
 use tokio::sync::Semaphore;
 
+use crate::access::Access;
 use crate::authentication::{Authentication, Peer};
-use crate::authorization::{Authorization, Decision};
+use crate::authorization::{Attributes, Authorization, Decision};
+use crate::event_streams::EventStreams;
+use crate::limits::Limits;
+use crate::mounted::PageRequest;
 use crate::pages::{Form, Known, Pages, StatusPage, negotiate};
 use crate::path::{OpenPaths, decode};
 use crate::respond::{self, Answer};
@@ -23,10 +27,11 @@ pub(crate) struct Service {
     pub(crate) pages: Pages,
     pub(crate) open: OpenPaths,
     pub(crate) authentication: Authentication,
-    pub(crate) authorization: Authorization,
+    pub(crate) authorization: Arc<Authorization>,
     pub(crate) clock: WallClock,
     pub(crate) started: Timestamp,
     making: Arc<Semaphore>,
+    streams: EventStreams,
 }
 
 /// An answer, and whether the client has authenticated. If it has not, its connection is closed after the answer.
@@ -42,10 +47,13 @@ impl Service {
         authentication: Authentication,
         authorization: Authorization,
         clock: WallClock,
+        limits: &Limits,
     ) -> Self {
         let started = clock();
         let making = Arc::new(Semaphore::new(PAGES_AT_ONCE));
-        Self { pages, open, authentication, authorization, clock, started, making }
+        let streams = EventStreams::new(limits);
+        let authorization = Arc::new(authorization);
+        Self { pages, open, authentication, authorization, clock, started, making, streams }
     }
 
     /// Answers a request with these parts. `has_body` says whether a body follows.
@@ -70,19 +78,25 @@ impl Service {
         let query = uri.query().unwrap_or_default();
         if self.open.contains(&path) {
             // Credentials are not even looked at: whether this process is healthy must not depend on the API server.
-            return refused(self.page(&path, query, headers).await);
+            return refused(self.page(&path, query, headers, Access::nothing()).await);
         }
         let Ok(user) = self.authentication.user(peer, headers).await else {
             return refused(respond::unauthorized());
         };
         let authenticated = !user.is_anonymous();
-        let forbidden = |reason: &str| respond::forbidden(&user.name, verb, &path, reason);
+        let mounted = self.pages.mounted_at(&path);
+        let authorized = mounted.map_or(&*path, |mounted| mounted.authorized_path(&path));
+        let forbidden = |reason: &str| respond::forbidden(&user.name, verb, authorized, reason);
         if !authenticated && !self.has_page(&path) {
             // Nobody can make this process ask the API server about any number of paths.
             return refused(forbidden(""));
         }
-        let answer = match self.authorization.decide(&user, verb, &path).await {
-            Ok(Decision::Allowed) => self.page(&path, query, headers).await,
+        let answer = match self.authorization.decide(&user, Attributes::Path { verb, path: authorized }).await
+        {
+            Ok(Decision::Allowed) => {
+                let access = Access::of_user(user.clone(), Arc::clone(&self.authorization));
+                self.page(&path, query, headers, access).await
+            }
             Ok(Decision::Denied(reason)) => forbidden(&reason),
             Err(unanswered) => {
                 respond::internal_error(&format!("cannot find out whether this is allowed: {unanswered}"))
@@ -93,12 +107,16 @@ impl Service {
 
     /// Whether something is served at the path.
     fn has_page(&self, path: &str) -> bool {
-        Known::of(path).is_some() || self.pages.health.has_page(path)
+        Known::of(path).is_some() || self.pages.health.has_page(path) || self.pages.mounted_at(path).is_some()
     }
 
-    async fn page(&self, path: &str, query: &str, headers: &HeaderMap) -> Answer {
+    async fn page(&self, path: &str, query: &str, headers: &HeaderMap, access: Access) -> Answer {
         if let Some(health) = self.pages.health.page(path, query) {
             return respond::text(health.status, health.text);
+        }
+        if let Some(mounted) = self.pages.mounted_at(path) {
+            let request = PageRequest { path: path.to_owned(), query: query.to_owned(), access };
+            return self.streams.answer(mounted.answer(request).await);
         }
         let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
         let pages = &self.pages;

@@ -1,12 +1,15 @@
-//! Where the binary is.
+//! Where the binaries are.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-/// The package and its binary.
+/// The package of the manager and its binary.
 const NAME: &str = "kube-endpoint-manager";
+
+/// The package of the kubectl plugin and its binary.
+const PLUGIN: &str = "kubectl-endpoints";
 
 /// The binary to test: `KEM_BINARY` if that environment variable is set, otherwise the one of the build, which is built
 /// first if it is missing or older than its sources. `cargo test --workspace` has always built it.
@@ -18,27 +21,37 @@ const NAME: &str = "kube-endpoint-manager";
 /// If there is no such binary, or it cannot be built.
 pub fn binary(sibling: &Path) -> PathBuf {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| find(sibling)).clone()
+    let given = || {
+        let given = PathBuf::from(std::env::var_os("KEM_BINARY")?);
+        assert!(given.is_file(), "KEM_BINARY: there is no file {}", given.display());
+        Some(given)
+    };
+    BINARY.get_or_init(|| given().unwrap_or_else(|| find(sibling, NAME))).clone()
 }
 
-fn find(sibling: &Path) -> PathBuf {
-    if let Some(given) = std::env::var_os("KEM_BINARY") {
-        let given = PathBuf::from(given);
-        assert!(given.is_file(), "KEM_BINARY: there is no file {}", given.display());
-        return given;
-    }
-    let binary = sibling.with_file_name(NAME);
+/// The kubectl plugin of the build, which is built first if it is missing or older than its sources; see [`binary`].
+///
+/// # Panics
+///
+/// If it cannot be built.
+pub fn plugin(sibling: &Path) -> PathBuf {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| find(sibling, PLUGIN)).clone()
+}
+
+fn find(sibling: &Path, name: &str) -> PathBuf {
+    let binary = sibling.with_file_name(name);
     if !is_fresh(&binary) {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
-        build.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--package", NAME]);
+        build.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--package", name]);
         if sibling.parent().is_some_and(|folder| folder.ends_with("release")) {
             build.arg("--release");
         }
         let status = build.status().unwrap();
         assert!(status.success(), "{build:?} failed");
     }
-    assert!(binary.is_file(), "there is no file {}; run cargo build -p {NAME}", binary.display());
+    assert!(binary.is_file(), "there is no file {}; run cargo build -p {name}", binary.display());
     binary
 }
 

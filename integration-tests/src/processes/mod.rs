@@ -20,7 +20,7 @@ mod size;
 mod witness;
 
 pub use audit_log::read_audit_log;
-pub use binary::binary;
+pub use binary::{binary, plugin};
 pub use cluster::{NAMESPACE, objects, service_name};
 pub use flips::Flips;
 pub use outputs::Outputs;

@@ -18,7 +18,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_core_model::causes;
-use kube_endpoint_serving::{BrowserGuard, Decision, add_browser_headers};
+use kube_endpoint_serving::{BrowserGuard, Decision, PAGES_PREFIX, add_browser_headers};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
@@ -109,12 +109,20 @@ async fn forward(parts: &http::request::Parts, manager: &ApiClient) -> Response<
             let mut response = Response::new(body.map_err(Into::into).boxed_unsync());
             *response.status_mut() = head.status;
             copy(&RESPONSE_HEADERS, &head.headers, response.headers_mut());
+            if head.headers.get(LOCATION).is_some_and(is_page) {
+                copy(&[LOCATION], &head.headers, response.headers_mut());
+            }
             response
         }
         Err(error) => {
             text(StatusCode::BAD_GATEWAY, format!("The manager does not answer: {}.\n", causes(&error)))
         }
     }
+}
+
+/// Whether a redirect leads to a page of the manager, and so to this proxy.
+fn is_page(location: &HeaderValue) -> bool {
+    location.to_str().is_ok_and(|location| location.starts_with(PAGES_PREFIX))
 }
 
 fn copy(names: &[HeaderName], from: &HeaderMap, to: &mut HeaderMap) {

@@ -8,6 +8,8 @@ use super::ManagerError;
 use super::tasks::NamedTasks;
 use crate::audit::AuditLog;
 use crate::controller_name::ControllerName;
+#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+use crate::plan_options;
 use crate::settings::Settings;
 
 /// Derives one seed for each user of randomness from the manager's seed, so that no two draw the same numbers.
@@ -81,22 +83,13 @@ impl Build<'_> {
         &mut self,
     ) -> Result<kube_endpoint_endpointslice_controller::EndpointSliceController, ManagerError> {
         use crate::gates::Gate;
-        use kube_endpoint_endpointslice_controller::{
-            ControllerOptions, EndpointSliceController, PlanOptions,
-        };
+        use kube_endpoint_endpointslice_controller::{ControllerOptions, EndpointSliceController};
 
         let component = kube_endpoint_endpointslice_controller::controller::EVENT_COMPONENT;
         let (writer, events) = self.writer(ControllerName::EndpointSlice, component)?;
         let settings = self.settings;
-        let tolerates_nodes = settings.gates.is_on(Gate::TopologyNodeTolerance);
-        let topology_node_tolerance = if tolerates_nodes { settings.topology_node_tolerance } else { 0.0 };
         let mut options = ControllerOptions::default();
-        options.plan = PlanOptions::default()
-            .with_max_endpoints_per_slice(settings.max_endpoints_per_slice)
-            .with_tolerate_unready_annotation(settings.gates.is_on(Gate::TolerateUnreadyAnnotation))
-            .with_safe_write_order(settings.gates.is_on(Gate::SafeWriteOrder))
-            .with_slice_compaction(settings.gates.is_on(Gate::SliceCompaction))
-            .with_topology_node_tolerance(topology_node_tolerance);
+        options.plan = plan_options::slices(settings);
         options.workers = settings.endpoint_slice_workers;
         options.batch_period = settings.endpoint_slice_batch_period;
         options.node_zone_resync = settings.gates.is_on(Gate::NodeZoneResync);
@@ -112,16 +105,13 @@ impl Build<'_> {
         &mut self,
     ) -> Result<kube_endpoint_endpoints_controller::EndpointsController, ManagerError> {
         use crate::gates::Gate;
-        use kube_endpoint_endpoints_controller::{ControllerOptions, EndpointsController, PlanOptions};
+        use kube_endpoint_endpoints_controller::{ControllerOptions, EndpointsController};
 
         let component = kube_endpoint_endpoints_controller::controller::EVENT_COMPONENT;
         let (writer, events) = self.writer(ControllerName::Endpoints, component)?;
         let gates = &self.settings.gates;
         let mut options = ControllerOptions::default();
-        options.plan = PlanOptions::default()
-            .with_keep_equal_truncated(gates.is_on(Gate::EndpointsKeepTruncated))
-            .with_ignore_reserved_labels(gates.is_on(Gate::EndpointsIgnoreReservedLabels))
-            .with_tolerate_unready_annotation(gates.is_on(Gate::TolerateUnreadyAnnotation));
+        options.plan = plan_options::endpoints(self.settings);
         options.workers = self.settings.endpoints_workers;
         options.batch_period = self.settings.endpoints_batch_period;
         options.repair = gates.is_on(Gate::EndpointsRepair);
@@ -135,13 +125,12 @@ impl Build<'_> {
         &mut self,
     ) -> Result<kube_endpoint_mirroring::MirroringController, ManagerError> {
         use crate::gates::Gate;
-        use kube_endpoint_mirroring::{ControllerOptions, MirroringController, PlanOptions};
+        use kube_endpoint_mirroring::{ControllerOptions, MirroringController};
 
         let component = kube_endpoint_mirroring::controller::EVENT_COMPONENT;
         let (writer, events) = self.writer(ControllerName::EndpointSliceMirroring, component)?;
         let mut options = ControllerOptions::default();
-        options.plan = PlanOptions::default()
-            .with_max_endpoints_per_subset(self.settings.mirroring_max_endpoints_per_subset);
+        options.plan = plan_options::mirroring(self.settings);
         options.workers = self.settings.mirroring_workers;
         options.batch_period = self.settings.mirroring_batch_period;
         options.orphaned_slice_cleanup = self.settings.gates.is_on(Gate::OrphanedSliceCleanup);

@@ -73,6 +73,12 @@ impl ManagerHandle {
         *self.state.shutting_down.borrow()
     }
 
+    /// Becomes true when the shutdown begins.
+    #[cfg(feature = "ui")]
+    pub(crate) fn shutting_down(&self) -> watch::Receiver<bool> {
+        self.state.shutting_down.subscribe()
+    }
+
     /// The name of a task that ended or panicked, if one did. The process is about to end then, and is not alive.
     pub fn dead_task(&self) -> Option<String> {
         self.state.dead_task.lock().clone()

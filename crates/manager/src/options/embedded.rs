@@ -36,4 +36,9 @@ pub struct EmbeddedOptions {
     /// Path to write the kubeconfig of the embedded API server to
     #[arg(long, value_name = "FILE", default_value = "embedded.kubeconfig", requires = "embedded")]
     pub embedded_kubeconfig: PathBuf,
+
+    /// Address on loopback on which the status page listens; none turns it off
+    #[cfg(feature = "ui")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", requires = "embedded")]
+    pub embedded_ui_address: super::UiAddress,
 }

@@ -9,6 +9,8 @@ mod leader_election;
 mod logging;
 mod selection;
 mod serving;
+#[cfg(all(feature = "embedded", feature = "ui"))]
+mod ui_address;
 mod values;
 
 use std::path::PathBuf;
@@ -24,6 +26,8 @@ pub use leader_election::LeaderElectionOptions;
 pub use logging::LoggingOptions;
 pub use selection::SelectionOptions;
 pub use serving::{AuthOptions, ServingOptions};
+#[cfg(all(feature = "embedded", feature = "ui"))]
+pub use ui_address::UiAddress;
 
 /// The port of `--secure-port`. kube-controller-manager's is 10257; both may run on one host.
 const SECURE_PORT: u16 = 10270;

@@ -24,6 +24,7 @@ use x509_cert::der::Decode;
 use crate::common::{
     Authority, Client, Files, Identity, NOW, Running, SCRAPER, api_server, pages, start, start_with, until,
 };
+use crate::mounted::Mounted;
 
 /// The certificate that the server shows now.
 async fn shown(server: &Running) -> CertificateDer<'static> {
@@ -39,7 +40,7 @@ fn der(identity: &Identity) -> CertificateDer<'static> {
 async fn error(change: impl FnOnce(&mut ServingOptions)) -> ServingError {
     let mut options = ServingOptions::new("127.0.0.1:0".parse().unwrap());
     change(&mut options);
-    let pages = pages(HealthChecks::default());
+    let pages = pages(HealthChecks::default(), &Mounted::default());
     let server = Server::bind(options, ReviewClients::default(), pages, || NOW.parse().unwrap()).await;
     server.err().expect("an error")
 }

@@ -29,6 +29,8 @@ use tokio_rustls::rustls::{
     ClientConfig, DigitallySignedStruct, Error, SignatureScheme, SupportedProtocolVersion,
 };
 
+use crate::mounted::Mounted;
+
 /// May read `/metrics`.
 pub(crate) const SCRAPER: &str = "token-of-the-scraper";
 /// May read nothing.
@@ -58,7 +60,17 @@ pub(crate) fn api_server() -> EmbeddedApiServer {
         .policy_rule(PolicyRule {
             subjects: list(&["scrapers", "alice"]),
             verbs: list(&["get", "head"]),
-            non_resource_urls: list(&["/metrics", "/configz", "/flagz", "/statusz", "/livez/*", "/unknown"]),
+            non_resource_urls: list(&[
+                "/metrics", "/configz", "/flagz", "/statusz", "/livez/*", "/unknown", "/ui", "/ui/*",
+            ]),
+            ..PolicyRule::default()
+        })
+        .policy_rule(PolicyRule {
+            subjects: list(&["scrapers"]),
+            verbs: list(&["list"]),
+            api_groups: list(&["discovery.k8s.io"]),
+            resources: list(&["endpointslices"]),
+            namespaces: list(&["shop"]),
             ..PolicyRule::default()
         })
         .build()
@@ -146,6 +158,7 @@ pub(crate) struct Running {
     pub(crate) api: EmbeddedApiServer,
     pub(crate) address: SocketAddr,
     pub(crate) health: HealthChecks,
+    pub(crate) mounted: Mounted,
     task: JoinHandle<()>,
 }
 
@@ -176,14 +189,14 @@ pub(crate) async fn start_with(
     options.limits = Limits { reload: Duration::from_millis(20), ..Limits::default() };
     change(&mut options);
     let now = NOW.parse().unwrap();
-    let health = HealthChecks::default();
-    let server = Server::bind(options, clients, pages(health.clone()), move || now).await.unwrap();
+    let (health, mounted) = (HealthChecks::default(), Mounted::default());
+    let server = Server::bind(options, clients, pages(health.clone(), &mounted), move || now).await.unwrap();
     let address = server.local_addr().unwrap();
     let task = tokio::spawn(server.run());
-    Running { api, address, health, task }
+    Running { api, address, health, mounted, task }
 }
 
-pub(crate) fn pages(health: HealthChecks) -> Pages {
+pub(crate) fn pages(health: HealthChecks, mounted: &Mounted) -> Pages {
     Pages {
         component: "kube-endpoint-manager".to_owned(),
         version: "0.1.0".to_owned(),
@@ -196,6 +209,7 @@ pub(crate) fn pages(health: HealthChecks) -> Pages {
             text: "Leader: self\n".to_owned(),
             json: json!({"leader": "self"}),
         })),
+        mounted: vec![mounted.pages()],
     }
 }
 

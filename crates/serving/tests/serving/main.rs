@@ -4,12 +4,14 @@
 
 mod api_server_away;
 mod authentication;
+mod browser;
 mod caches;
 mod certificates;
 mod common;
 mod front_proxy;
 mod hostile;
 mod http2;
+mod mounted;
 mod pages;
 mod paths;
 mod secrets;

@@ -1,0 +1,34 @@
+//! The options of the plans, from the settings: for the controllers, and for explanations of what they write.
+
+use crate::gates::Gate;
+use crate::settings::Settings;
+
+/// The options of the endpointslice controller's plan.
+#[cfg(any(feature = "endpointslice", feature = "ui"))]
+pub(crate) fn slices(settings: &Settings) -> kube_endpoint_endpointslice_controller::PlanOptions {
+    let is_on = |gate| settings.gates.is_on(gate);
+    let tolerance = if is_on(Gate::TopologyNodeTolerance) { settings.topology_node_tolerance } else { 0.0 };
+    kube_endpoint_endpointslice_controller::PlanOptions::default()
+        .with_max_endpoints_per_slice(settings.max_endpoints_per_slice)
+        .with_tolerate_unready_annotation(is_on(Gate::TolerateUnreadyAnnotation))
+        .with_safe_write_order(is_on(Gate::SafeWriteOrder))
+        .with_slice_compaction(is_on(Gate::SliceCompaction))
+        .with_topology_node_tolerance(tolerance)
+}
+
+/// The options of the endpoints controller's plan.
+#[cfg(any(feature = "endpoints", feature = "ui"))]
+pub(crate) fn endpoints(settings: &Settings) -> kube_endpoint_endpoints_controller::PlanOptions {
+    let is_on = |gate| settings.gates.is_on(gate);
+    kube_endpoint_endpoints_controller::PlanOptions::default()
+        .with_keep_equal_truncated(is_on(Gate::EndpointsKeepTruncated))
+        .with_ignore_reserved_labels(is_on(Gate::EndpointsIgnoreReservedLabels))
+        .with_tolerate_unready_annotation(is_on(Gate::TolerateUnreadyAnnotation))
+}
+
+/// The options of the mirroring controller's plan.
+#[cfg(any(feature = "mirroring", feature = "ui"))]
+pub(crate) fn mirroring(settings: &Settings) -> kube_endpoint_mirroring::PlanOptions {
+    kube_endpoint_mirroring::PlanOptions::default()
+        .with_max_endpoints_per_subset(settings.mirroring_max_endpoints_per_subset)
+}

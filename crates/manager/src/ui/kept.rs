@@ -1,0 +1,164 @@
+//! A value that is made when somebody asks for it, for all who ask, and not too often.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
+
+/// How long one waits for a value if there is none. Others show what they know.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// A value is made again after so many times the time that it took, so that it takes a tenth of a processor at most.
+const PAUSE: u32 = 10;
+
+/// No value is used that is older than so many periods.
+const OLDEST: u32 = 6;
+
+/// The longest time between two makings, however long one takes.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// A value and when it was made.
+pub(super) struct Kept<T> {
+    period: Duration,
+    state: Mutex<State<T>>,
+    made: Notify,
+}
+
+struct State<T> {
+    latest: Option<(Arc<T>, Instant)>,
+    /// When the next one may be made.
+    next: Option<Instant>,
+    making: bool,
+}
+
+impl<T: Send + Sync + 'static> Kept<T> {
+    /// No value yet. A value is made at most once in a `period`.
+    pub(super) fn new(period: Duration) -> Arc<Self> {
+        let state = State { latest: None, next: None, making: false };
+        Arc::new(Self { period, state: Mutex::new(state), made: Notify::new() })
+    }
+
+    /// Returns the latest value, and makes another if it is time. If there is none yet, or an old one, waits a moment for it.
+    /// `make` runs in a task of its own and returns none if it failed.
+    pub(super) async fn get<F>(self: &Arc<Self>, make: impl FnOnce() -> F) -> Option<Arc<T>>
+    where
+        F: Future<Output = Option<T>> + Send + 'static,
+    {
+        let mut made = std::pin::pin!(self.made.notified());
+        made.as_mut().enable();
+        if self.begin() {
+            self.start(make());
+        }
+        if let Some(latest) = self.latest() {
+            return Some(latest);
+        }
+        let _ = timeout(WAIT, made).await;
+        self.latest()
+    }
+
+    /// Returns the latest value, however old it is.
+    pub(super) fn last(&self) -> Option<Arc<T>> {
+        self.state.lock().latest.as_ref().map(|(value, _)| Arc::clone(value))
+    }
+
+    /// Whether it is time to make a value; the caller must do so then.
+    fn begin(&self) -> bool {
+        let mut state = self.state.lock();
+        let is_time = !state.making && state.next.is_none_or(|next| next <= Instant::now());
+        state.making |= is_time;
+        is_time
+    }
+
+    fn start(self: &Arc<Self>, make: impl Future<Output = Option<T>> + Send + 'static) {
+        let this = Making(Arc::clone(self));
+        tokio::spawn(async move {
+            let begun = Instant::now();
+            let value = make.await;
+            let pause = (begun.elapsed() * PAUSE).min(LONGEST_PAUSE).max(this.0.period);
+            let mut state = this.0.state.lock();
+            state.next = Some(begun + pause);
+            if let Some(value) = value {
+                state.latest = Some((Arc::new(value), begun));
+            }
+        });
+    }
+
+    fn latest(&self) -> Option<Arc<T>> {
+        let oldest = (self.period * OLDEST).max(LONGEST_PAUSE + self.period);
+        let state = self.state.lock();
+        let (value, made) = state.latest.as_ref()?;
+        (made.elapsed() <= oldest).then(|| Arc::clone(value))
+    }
+}
+
+/// A value is being made. Dropping it ends that, also after a panic.
+struct Making<T>(Arc<Kept<T>>);
+
+impl<T> Drop for Making<T> {
+    fn drop(&mut self) {
+        self.0.state.lock().making = false;
+        self.0.made.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    /// A value that counts how often it was made, and takes `cost` to make.
+    async fn get(kept: &Arc<Kept<u32>>, made: &Arc<AtomicU32>, cost: Duration) -> Option<u32> {
+        let made = Arc::clone(made);
+        let make = || async move {
+            tokio::time::sleep(cost).await;
+            Some(made.fetch_add(1, Ordering::Relaxed) + 1)
+        };
+        kept.get(make).await.map(|value| *value)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_value_is_made_once_for_all_and_once_in_a_period() {
+        let (kept, made) = (Kept::new(Duration::from_secs(10)), Arc::new(AtomicU32::new(0)));
+        let cost = Duration::from_millis(100);
+        let all = futures::future::join_all((0..20).map(|_| get(&kept, &made, cost))).await;
+        assert_eq!(all, vec![Some(1); 20]);
+        for (wait, want) in [(9, 1), (2, 1), (1, 2), (5, 2)] {
+            tokio::time::sleep(Duration::from_secs(wait)).await;
+            assert_eq!(get(&kept, &made, cost).await, Some(want), "{wait}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_long_and_what_takes_long_is_made_seldom() {
+        let (kept, made) = (Kept::new(Duration::from_secs(1)), Arc::new(AtomicU32::new(0)));
+        let begun = Instant::now();
+        assert_eq!(get(&kept, &made, Duration::from_secs(3)).await, None);
+        assert_eq!(begun.elapsed(), WAIT);
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        // The next one after 30 s.
+        for (wait, want) in [(0, 1), (25, 1), (2, 1), (5, 2)] {
+            tokio::time::sleep(Duration::from_secs(wait)).await;
+            assert_eq!(get(&kept, &made, Duration::from_secs(3)).await, Some(want), "{wait}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_old_value_is_not_used() {
+        let (kept, made) = (Kept::new(Duration::from_secs(10)), Arc::new(AtomicU32::new(0)));
+        assert_eq!(get(&kept, &made, Duration::ZERO).await, Some(1));
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        assert_eq!(get(&kept, &made, Duration::from_secs(5)).await, None);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(get(&kept, &made, Duration::ZERO).await, Some(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_panic_another_is_made() {
+        let (kept, made) = (Kept::<u32>::new(Duration::from_secs(10)), Arc::new(AtomicU32::new(0)));
+        assert_eq!(kept.get(|| async { panic!("on purpose") }).await, None);
+        assert_eq!(get(&kept, &made, Duration::ZERO).await, Some(1));
+    }
+}

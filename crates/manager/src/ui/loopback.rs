@@ -1,0 +1,33 @@
+//! The page on loopback, for `--embedded`: there are no users whom an API server could tell apart.
+
+use std::sync::Arc;
+
+use kube_endpoint_core_model::Timestamp;
+use kube_endpoint_serving::{BrowserServer, Limits, ServingError};
+
+use crate::manager::Manager;
+use crate::options::UiAddress;
+use crate::settings::Settings;
+
+impl Manager {
+    /// Opens the port of the page, and serves it as long as [`Manager::run`] runs. `clock` reads the current time. Returns the
+    /// address to open in a browser, which contains a secret; none if the page is turned off.
+    ///
+    /// # Errors
+    ///
+    /// If the port is not available, or the system has no randomness.
+    pub async fn serve_on_loopback(
+        &mut self,
+        address: UiAddress,
+        settings: &Settings,
+        version: &str,
+        clock: impl Fn() -> Timestamp + Send + Sync + 'static,
+    ) -> Result<Option<String>, ServingError> {
+        let UiAddress::At(address) = address else { return Ok(None) };
+        let ui = self.ui(settings, version, Arc::new(clock));
+        let server = BrowserServer::bind(address, ui.pages(), Limits::default()).await?;
+        let url = server.url();
+        self.add_task("status page", server.run());
+        Ok(Some(url))
+    }
+}

@@ -1,0 +1,192 @@
+//! The status page `/ui`: what the controllers do, and what is wrong with the Services.
+//!
+//! - `routes.rs` answers requests: the page, its data, a stream of its data, and the explanation of a Service.
+//! - `status.rs`, `zones.rs` and `history.rs` are pure: they make the data from what the others found.
+//! - `survey.rs` counts slices and endpoints, and `problems.rs` looks for problems. Both read all caches, so they run on a
+//!   thread for blocking work, while somebody watches, and for all who do (`kept.rs`).
+//! - `namespaces.rs` finds out what a reader may see. What they may not see is neither counted nor named.
+//!
+//! The explanations are those of `crates/explain`, made from the caches of the controllers (`objects.rs`).
+
+mod history;
+mod kept;
+#[cfg(feature = "embedded")]
+mod loopback;
+mod namespaces;
+mod objects;
+mod page;
+mod problems;
+mod routes;
+mod status;
+mod survey;
+mod zones;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube_endpoint_core_model::Timestamp;
+use kube_endpoint_explain::Options;
+use kube_endpoint_serving::MountedPages;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio::time::MissedTickBehavior;
+
+use crate::manager::{Manager, ManagerHandle};
+use crate::settings::Settings;
+use history::{History, Sample};
+use kept::Kept;
+use namespaces::Readers;
+use page::Document;
+use problems::Problems;
+use survey::Survey;
+
+/// The path of the page.
+const PREFIX: &str = "/ui";
+
+/// How often the queues are sampled.
+const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
+
+/// How often slices and endpoints are counted at most.
+const SURVEY_PERIOD: Duration = Duration::from_secs(2);
+
+/// How often problems are looked for at most.
+const PROBLEMS_PERIOD: Duration = Duration::from_secs(10);
+
+/// Explanations that are made at the same time.
+const EXPLANATIONS_AT_ONCE: usize = 2;
+
+/// The pages at `/ui` of a manager. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Ui {
+    shared: Arc<Shared>,
+}
+
+/// What all requests share.
+struct Shared {
+    manager: ManagerHandle,
+    identity: Identity,
+    /// How the controllers write.
+    options: Options,
+    clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    document: Document,
+    history: Mutex<History>,
+    survey: Arc<Kept<Survey>>,
+    problems: Arc<Kept<Problems>>,
+    readers: Readers,
+    explaining: Arc<Semaphore>,
+}
+
+/// Who this process is.
+#[derive(Clone, Debug, Default)]
+struct Identity {
+    version: String,
+    /// The Lease, as `namespace/name`; none without leader election.
+    lease: Option<String>,
+    /// The identity of this process in the Lease.
+    holder: Option<String>,
+}
+
+impl Ui {
+    /// The pages of a manager. `clock` reads the current time.
+    pub(crate) fn new(
+        manager: ManagerHandle,
+        settings: &Settings,
+        version: String,
+        clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    ) -> Self {
+        let election = settings.leader_election.as_ref();
+        let identity = Identity {
+            version,
+            lease: election.map(|election| format!("{}/{}", election.namespace, election.name)),
+            holder: election.and_then(|election| election.identity.clone()),
+        };
+        let names = manager.ui_samples().into_iter().map(|(name, _)| name).collect();
+        Self {
+            shared: Arc::new(Shared {
+                history: Mutex::new(History::new(names)),
+                manager,
+                identity,
+                options: objects::options(settings),
+                clock,
+                document: Document::new(),
+                survey: Kept::new(SURVEY_PERIOD),
+                problems: Kept::new(PROBLEMS_PERIOD),
+                readers: Readers::default(),
+                explaining: Arc::new(Semaphore::new(EXPLANATIONS_AT_ONCE)),
+            }),
+        }
+    }
+
+    /// The pages for a server.
+    pub(crate) fn pages(&self) -> MountedPages {
+        MountedPages::new(PREFIX, Arc::new(self.clone()))
+    }
+
+    /// Samples the queues and counts, forever.
+    pub(crate) async fn sample(self) {
+        // The wall clock may be set back, and buckets may not.
+        let clock = kube_endpoint_api_writer::Clock::starting_at((self.shared.clock)());
+        let mut ticks = tokio::time::interval(SAMPLE_PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            ticks.tick().await;
+            let samples: Vec<Sample> =
+                self.shared.manager.ui_samples().into_iter().map(|(_, sample)| sample).collect();
+            self.shared.history.lock().add(clock.now(), &samples);
+        }
+    }
+}
+
+impl Manager {
+    /// The pages of this manager. They are made once; both ports show the same.
+    pub(crate) fn ui(
+        &mut self,
+        settings: &Settings,
+        version: &str,
+        clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    ) -> Ui {
+        if let Some(ui) = &self.ui {
+            return ui.clone();
+        }
+        let ui = Ui::new(self.handle(), settings, version.to_owned(), clock);
+        self.add_task("status page samples", ui.clone().sample());
+        self.ui.insert(ui).clone()
+    }
+}
+
+impl ManagerHandle {
+    /// The queues and counts of the controllers, by name.
+    #[cfg_attr(
+        not(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring")),
+        expect(unused_mut, reason = "unchanged in a build without controllers")
+    )]
+    fn ui_samples(&self) -> Vec<(&'static str, Sample)> {
+        let mut samples = Vec::new();
+        #[cfg(feature = "endpoints")]
+        if let Some(controller) = &self.controllers().endpoints {
+            samples.push((crate::ControllerName::Endpoints.as_str(), sample_of(controller)));
+        }
+        #[cfg(feature = "endpointslice")]
+        if let Some(controller) = &self.controllers().endpoint_slice {
+            samples.push((crate::ControllerName::EndpointSlice.as_str(), sample_of(controller)));
+        }
+        #[cfg(feature = "mirroring")]
+        if let Some(controller) = &self.controllers().mirroring {
+            samples.push((crate::ControllerName::EndpointSliceMirroring.as_str(), sample_of(controller)));
+        }
+        samples
+    }
+}
+
+#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+fn sample_of<R: kube_endpoint_controller_runtime::Reconciler>(
+    controller: &kube_endpoint_controller_runtime::Controller<R>,
+) -> Sample {
+    let (failed, slow) = controller.failing_counts();
+    Sample {
+        queue_depth: controller.queue_depth(),
+        retrying: failed.saturating_sub(slow),
+        failing: slow,
+        activity: controller.activity(),
+    }
+}

@@ -1,0 +1,127 @@
+//! What a reader may see: the namespaces in which they may list EndpointSlices.
+
+use std::collections::BTreeSet;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use kube_endpoint_core_model::Text;
+use kube_endpoint_serving::{Access, Unanswered};
+use kube_endpoint_workqueue::TokenBucket;
+use lru::LruCache;
+use parking_lot::Mutex;
+
+use super::kept::Kept;
+
+const GROUP: &str = "discovery.k8s.io";
+const RESOURCE: &str = "endpointslices";
+
+/// Readers whose namespaces are remembered.
+const READERS: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
+
+/// How often the API server is asked for a reader.
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// Questions that are asked at once for a reader.
+const AT_ONCE: usize = 8;
+
+/// Questions per second for all readers, and at once. The limit of all reviews is four times as high, so that this page leaves
+/// room for others.
+const PER_SECOND: NonZeroU32 = NonZeroU32::new(50).expect("not zero");
+const BURST: NonZeroU32 = NonZeroU32::new(100).expect("not zero");
+
+/// What a reader may see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Visible {
+    /// All namespaces.
+    All,
+    /// Some.
+    Some {
+        /// Those that they may see.
+        shown: BTreeSet<Text>,
+        /// Those that they may not see.
+        hidden: BTreeSet<Text>,
+    },
+}
+
+impl Visible {
+    /// Whether a namespace may be shown.
+    pub(super) fn shows(&self, namespace: &Text) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some { shown, .. } => shown.contains(namespace),
+        }
+    }
+
+    /// Whether a namespace may not be shown. One that nobody was asked about is neither shown nor hidden.
+    pub(super) fn hides(&self, namespace: &Text) -> bool {
+        match self {
+            Self::All => false,
+            Self::Some { hidden, .. } => hidden.contains(namespace),
+        }
+    }
+}
+
+/// What readers may see, as the API server answered lately.
+pub(super) struct Readers {
+    readers: Mutex<LruCache<[u8; 32], Arc<Kept<Visible>>>>,
+    limit: Arc<TokenBucket>,
+}
+
+impl Default for Readers {
+    fn default() -> Self {
+        Self {
+            readers: Mutex::new(LruCache::new(READERS)),
+            limit: Arc::new(TokenBucket::per_second(PER_SECOND, BURST)),
+        }
+    }
+}
+
+impl Readers {
+    /// What a reader may see of these namespaces. None if that is not known yet.
+    pub(super) async fn visible(
+        &self,
+        access: &Access,
+        namespaces: impl FnOnce() -> Vec<Text>,
+    ) -> Option<Arc<Visible>> {
+        let kept = {
+            let mut readers = self.readers.lock();
+            Arc::clone(readers.get_or_insert(access.reader(), || Kept::new(PERIOD)))
+        };
+        kept.get(|| {
+            let (access, limit, namespaces) = (access.clone(), Arc::clone(&self.limit), namespaces());
+            async move { Some(ask(&access, &limit, namespaces).await) }
+        })
+        .await
+    }
+}
+
+/// Whether a reader may see a namespace.
+///
+/// # Errors
+///
+/// If the API server gives no answer.
+pub(super) async fn may_see(access: &Access, namespace: &str) -> Result<bool, Unanswered> {
+    access.may_list(GROUP, RESOURCE, Some(namespace)).await
+}
+
+/// Asks whether a reader may see all namespaces, and if not, asks about each. Those about which there is no answer are left
+/// out.
+async fn ask(access: &Access, limit: &TokenBucket, namespaces: Vec<Text>) -> Visible {
+    if access.may_list(GROUP, RESOURCE, None).await == Ok(true) {
+        return Visible::All;
+    }
+    let one = |namespace: Text| async move {
+        tokio::time::sleep(limit.reserve()).await;
+        let answer = may_see(access, &namespace).await;
+        (namespace, answer)
+    };
+    let answers: Vec<(Text, Result<bool, Unanswered>)> =
+        stream::iter(namespaces).map(one).buffered(AT_ONCE).collect().await;
+    let of = |wanted: bool| {
+        let matching = answers.iter().filter(|(_, answer)| *answer == Ok(wanted));
+        matching.map(|(namespace, _)| namespace.clone()).collect()
+    };
+    Visible::Some { shown: of(true), hidden: of(false) }
+}

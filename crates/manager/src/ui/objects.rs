@@ -1,0 +1,120 @@
+//! What explanations read, from the caches of the controllers.
+
+use std::collections::BTreeSet;
+
+use kube_endpoint_core_model::{ObjectKey, StringMap, Text};
+use kube_endpoint_explain::{Known, Objects, Options};
+use kube_endpoint_informer::{Cluster, Kind};
+
+use crate::plan_options;
+use crate::settings::Settings;
+
+/// Objects that are read under one lock.
+const STEP: usize = 500;
+
+/// The options of the plans of these settings.
+pub(super) fn options(settings: &Settings) -> Options {
+    let mut options = Options::default();
+    options.slices = plan_options::slices(settings);
+    options.endpoints = plan_options::endpoints(settings);
+    options.mirroring = plan_options::mirroring(settings);
+    options
+}
+
+/// The kinds that the caches hold. Which these are depends on the controllers that run.
+pub(super) fn known(cluster: &Cluster) -> Known {
+    let is_known = |kind| cluster.has_synced_kinds([kind]);
+    Known {
+        pods: is_known(Kind::Pods),
+        nodes: is_known(Kind::Nodes),
+        slices: is_known(Kind::EndpointSlices),
+        endpoints: is_known(Kind::Endpoints),
+    }
+}
+
+/// What an explanation from the caches lacks, as sentences.
+pub(super) fn notes(known: Known) -> Vec<String> {
+    let mut notes = vec![
+        "Events, container states, conditions other than Ready, and who wrote an object last are not in the manager's caches; \
+         kubectl endpoints explain reads them."
+            .to_owned(),
+    ];
+    let kinds = [
+        (known.pods, "pods", "What Services with a selector should have is not known."),
+        (
+            known.nodes,
+            "nodes",
+            "Nodes are taken to be ready, and slices are not compared with what they should be.",
+        ),
+        (known.slices, "EndpointSlices", "Slices are not checked."),
+        (known.endpoints, "Endpoints", "Endpoints are not checked."),
+    ];
+    let unknown = kinds.into_iter().filter(|(is_known, ..)| !is_known);
+    notes.extend(unknown.map(|(_, kind, consequence)| {
+        format!("The {kind} are not in the caches, or have not been listed yet. {consequence}")
+    }));
+    notes
+}
+
+/// What the explanation of a Service reads, and the labels of the pods that may nearly match its selector. None if there is no
+/// such Service.
+pub(super) fn of_service(
+    cluster: &Cluster,
+    key: &ObjectKey,
+    known: Known,
+) -> Option<(Objects, Vec<(Text, StringMap)>)> {
+    let mut objects = Objects::new();
+    let service = cluster.service(key)?;
+    let pods = cluster.pods_of(key);
+    let mut nearby = Vec::new();
+    if pods.is_empty() && service.selector.is_some() {
+        for_each_pod(cluster, &key.namespace, |pod| {
+            nearby.push((pod.key.name.clone(), pod.labels.clone()));
+        });
+    }
+    if known.nodes && service.topology_hints_enabled() {
+        add_nodes(cluster, &mut objects);
+    }
+    let bound: BTreeSet<&Text> = pods.iter().filter_map(|pod| pod.node_name.as_ref()).collect();
+    for name in bound {
+        if known.nodes {
+            cluster.node(name).into_iter().for_each(|node| objects.add_node(node));
+        } else {
+            assume_ready(&mut objects, name);
+        }
+    }
+    objects.add_service(service);
+    pods.into_iter().for_each(|pod| objects.add_pod(pod, None));
+    cluster.slices_of(key).into_iter().for_each(|slice| objects.add_slice(slice, None));
+    cluster.endpoints(key).into_iter().for_each(|endpoints| objects.add_endpoints(endpoints, None));
+    Some((objects, nearby))
+}
+
+/// Adds all nodes.
+pub(super) fn add_nodes(cluster: &Cluster, objects: &mut Objects) {
+    cluster.nodes().into_iter().for_each(|node| objects.add_node(node));
+}
+
+/// Adds a node of which nothing but the name is known.
+pub(super) fn assume_ready(objects: &mut Objects, name: &Text) {
+    let node = kube_endpoint_core_model::Node { name: name.clone(), ready: true, ..Default::default() };
+    objects.add_node(node.into());
+}
+
+/// Calls `each` with the pods of a namespace, sorted by name.
+pub(super) fn for_each_pod(
+    cluster: &Cluster,
+    namespace: &Text,
+    mut each: impl FnMut(&std::sync::Arc<kube_endpoint_core_model::Pod>),
+) {
+    let mut after = ObjectKey { namespace: namespace.clone(), name: Text::default() };
+    loop {
+        let pods = cluster.pods_after(&after, STEP);
+        let of_namespace = pods.iter().take_while(|pod| pod.key.namespace == *namespace);
+        let read = of_namespace.map(&mut each).count();
+        match pods.get(read.wrapping_sub(1)) {
+            Some(last) if read == STEP => after = last.key.clone(),
+            _ => return,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The document of the page, and the policy that lets a browser run nothing else.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY};
+use http::{HeaderName, HeaderValue};
+use kube_endpoint_serving::{PageAnswer, page};
+
+/// One document with one `<style>` and one `<script>` element. It contains no data.
+const HTML: &str = include_str!("page.html");
+
+/// The document and its headers.
+pub(super) struct Document {
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Document {
+    /// Computes the hashes of the script and the style that the policy allows.
+    pub(super) fn new() -> Self {
+        let policy = policy(HTML);
+        let mut headers = vec![(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))];
+        // The policy consists of letters, digits and punctuation.
+        headers.extend(HeaderValue::from_str(&policy).ok().map(|value| (CONTENT_SECURITY_POLICY, value)));
+        Self { headers }
+    }
+
+    /// The answer to a request for the page.
+    pub(super) fn answer(&self) -> PageAnswer {
+        let mut answer = page("text/html; charset=utf-8", HTML);
+        answer.headers_mut().extend(self.headers.iter().cloned());
+        answer
+    }
+}
+
+/// The Content-Security-Policy of a document: only its own script and style, and requests to its own server.
+fn policy(html: &str) -> String {
+    format!(
+        "default-src 'none'; script-src {}; style-src {}; connect-src 'self'; img-src data:; base-uri 'none'; \
+         form-action 'none'; frame-ancestors 'none'",
+        hashes(html, "script"),
+        hashes(html, "style"),
+    )
+}
+
+/// The sources of the elements with this name; `'none'` if there is none.
+fn hashes(html: &str, element: &str) -> String {
+    let sources: Vec<String> = contents(html, element)
+        .map(|content| {
+            let hash = ring::digest::digest(&ring::digest::SHA256, content.as_bytes());
+            format!("'sha256-{}'", BASE64_STANDARD.encode(hash))
+        })
+        .collect();
+    if sources.is_empty() { "'none'".to_owned() } else { sources.join(" ") }
+}
+
+/// The texts in the elements with this name. They have no attributes.
+fn contents<'h>(html: &'h str, element: &str) -> impl Iterator<Item = &'h str> {
+    let (open, close) = (format!("<{element}>"), format!("</{element}>"));
+    let mut rest = html;
+    std::iter::from_fn(move || {
+        let (_, after) = rest.split_once(&open)?;
+        let (content, after) = after.split_once(&close)?;
+        rest = after;
+        Some(content)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_allows_the_documents_own_script_and_style() {
+        // The hash of the empty text is known.
+        let empty = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='";
+        let check = |html: &str, script: &str, style: &str| {
+            let policy = policy(html);
+            let of = |name: &str| {
+                let sources = policy.split("; ").find_map(|part| part.strip_prefix(name));
+                sources.map(|sources| sources.trim_start().to_owned())
+            };
+            assert_eq!(of("script-src").as_deref(), Some(script), "{html}");
+            assert_eq!(of("style-src").as_deref(), Some(style), "{html}");
+            assert_eq!(of("default-src").as_deref(), Some("'none'"));
+        };
+        check("<script></script><style></style>", empty, empty);
+        check("<p>", "'none'", "'none'");
+        check("<style>a</style>", "'none'", "'sha256-ypeBEsobvcr6wjGzmiPcTaeG7/gUfE5yuYB3ha/uSLs='");
+        check("<script></script><script></script>", &format!("{empty} {empty}"), "'none'");
+    }
+
+    #[test]
+    fn the_document_has_one_script_and_one_style_and_nothing_from_outside() {
+        for element in ["script", "style"] {
+            assert_eq!(contents(HTML, element).count(), 1, "{element}");
+            assert_eq!(HTML.matches(&format!("<{element}")).count(), 1, "an attribute of {element}");
+        }
+        for outside in [" src=\"http", " href=\"http", "@import", "url(http", " style=\"", " onclick="] {
+            assert!(!HTML.contains(outside), "{outside}");
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! What is wrong with the Services in the caches.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
+use kube_endpoint_explain::{Code, Known, Lint, LintOptions, Objects, Options, Severity, lint};
+use kube_endpoint_informer::Cluster;
+
+use super::objects;
+
+/// Keys that are read under one lock.
+const STEP: usize = 500;
+
+/// Namespaces are checked together until they have so many objects, which bounds the memory that this takes.
+const BATCH: usize = 10_000;
+
+/// Problems that are kept, the worst ones. All are counted.
+const KEPT: usize = 20_000;
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Problems {
+    /// When the caches were read.
+    pub(super) as_of: Timestamp,
+    /// The worst first.
+    pub(super) items: Vec<Problem>,
+    /// Numbers of problems of each namespace that has any.
+    pub(super) by_namespace: BTreeMap<Text, usize>,
+    /// Outputs that differ from what they should be. A write may be under way, so these are problems only if they were found
+    /// before.
+    pub(super) behind: BTreeSet<(ObjectKey, Code)>,
+}
+
+/// One problem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    pub(super) kind: &'static str,
+    pub(super) object: ObjectKey,
+    pub(super) code: String,
+    pub(super) code_name: &'static str,
+    pub(super) severity: Severity,
+    pub(super) message: String,
+}
+
+impl From<Lint> for Problem {
+    fn from(lint: Lint) -> Self {
+        Self {
+            kind: lint.kind,
+            object: lint.object,
+            code: lint.code.to_string(),
+            code_name: lint.name,
+            severity: lint.severity,
+            message: lint.message,
+        }
+    }
+}
+
+impl Problems {
+    /// Reads the caches and looks for problems. `before` is what was found before. This takes long if there are many Services: call it on a thread for blocking
+    /// work.
+    pub(super) fn of(
+        cluster: &Cluster,
+        options: &Options,
+        known: Known,
+        now: Timestamp,
+        before: Option<&Self>,
+    ) -> Self {
+        let options = options.clone().with_known(known);
+        let mut found = Self { as_of: now, ..Self::default() };
+        let mut batch = Batch::new(cluster, known);
+        let mut namespace = next_namespace(cluster, None);
+        while let Some(name) = namespace {
+            batch.add(cluster, &name);
+            if batch.size >= BATCH {
+                found.add(&batch.objects, &options, before);
+                batch = Batch::new(cluster, known);
+            }
+            namespace = next_namespace(cluster, Some(&name));
+        }
+        found.add(&batch.objects, &options, before);
+        found.items.sort_by(worst_first);
+        found.items.truncate(KEPT);
+        found
+    }
+
+    fn add(&mut self, objects: &Objects, options: &Options, before: Option<&Self>) {
+        let report = lint(objects, self.as_of, options, &LintOptions::default());
+        for problem in report.problems {
+            if is_behind(problem.code) {
+                let key = (problem.object.clone(), problem.code);
+                let was_behind = before.is_some_and(|before| before.behind.contains(&key));
+                self.behind.insert(key);
+                if !was_behind {
+                    continue;
+                }
+            }
+            *self.by_namespace.entry(problem.object.namespace.clone()).or_default() += 1;
+            self.items.push(problem.into());
+        }
+        if self.items.len() > 2 * KEPT {
+            self.items.sort_by(worst_first);
+            self.items.truncate(KEPT);
+        }
+    }
+}
+
+/// Whether a code may only mean that a write is under way.
+pub(super) fn is_behind(code: Code) -> bool {
+    matches!(code, Code::SlicesBehind | Code::EndpointsBehind | Code::NotWritten)
+}
+
+fn worst_first(one: &Problem, two: &Problem) -> std::cmp::Ordering {
+    two.severity.cmp(&one.severity).then_with(|| (&one.object, &one.code).cmp(&(&two.object, &two.code)))
+}
+
+/// The namespace after another one that has Services, slices or Endpoints.
+fn next_namespace(cluster: &Cluster, after: Option<&Text>) -> Option<Text> {
+    let after = match after {
+        None => ObjectKey::default(),
+        // No name lies between a text and this one.
+        Some(name) => ObjectKey::new(format!("{name}\0"), ""),
+    };
+    let first = [
+        cluster.services_after(&after, 1),
+        cluster.slice_owners_after(&after, 1),
+        cluster.endpoints_after(&after, 1),
+    ];
+    first.into_iter().flatten().map(|key| key.namespace).min()
+}
+
+/// Whole namespaces that are checked together.
+struct Batch {
+    objects: Objects,
+    /// Whether nodes are in the caches.
+    knows_nodes: bool,
+    size: usize,
+}
+
+impl Batch {
+    fn new(cluster: &Cluster, known: Known) -> Self {
+        let mut objects = Objects::new();
+        if known.nodes {
+            objects::add_nodes(cluster, &mut objects);
+        }
+        Self { objects, knows_nodes: known.nodes, size: 0 }
+    }
+
+    fn add(&mut self, cluster: &Cluster, namespace: &Text) {
+        let Self { objects, knows_nodes, size } = self;
+        keys_of(
+            namespace,
+            |after| cluster.services_after(after, STEP),
+            |key| {
+                *size += 1;
+                cluster.service(key).into_iter().for_each(|service| objects.add_service(service));
+            },
+        );
+        objects::for_each_pod(cluster, namespace, |pod| {
+            *size += 1;
+            if let Some(node) = pod.node_name.as_ref().filter(|_| !*knows_nodes) {
+                objects::assume_ready(objects, node);
+            }
+            objects.add_pod(std::sync::Arc::clone(pod), None);
+        });
+        keys_of(
+            namespace,
+            |after| cluster.slice_owners_after(after, STEP),
+            |key| {
+                *size += 1;
+                cluster.slices_of(key).into_iter().for_each(|slice| objects.add_slice(slice, None));
+            },
+        );
+        keys_of(
+            namespace,
+            |after| cluster.endpoints_after(after, STEP),
+            |key| {
+                *size += 1;
+                cluster
+                    .endpoints(key)
+                    .into_iter()
+                    .for_each(|endpoints| objects.add_endpoints(endpoints, None));
+            },
+        );
+    }
+}
+
+/// Calls `each` with the keys of a namespace. `after` returns the next [`STEP`] keys after one, of all namespaces.
+fn keys_of(namespace: &Text, after: impl Fn(&ObjectKey) -> Vec<ObjectKey>, mut each: impl FnMut(&ObjectKey)) {
+    let mut last = ObjectKey { namespace: namespace.clone(), name: Text::default() };
+    loop {
+        let keys = after(&last);
+        let of_namespace = keys.iter().take_while(|key| key.namespace == *namespace);
+        let read = of_namespace.map(&mut each).count();
+        match keys.get(read.wrapping_sub(1)) {
+            Some(key) if read == STEP => last = key.clone(),
+            _ => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_endpoint_informer::{Kind, StreamEvent};
+    use serde_json::json;
+
+    use super::*;
+
+    /// A cluster with this many Services in each namespace. Those with an even number select a pod that is ready, and the others
+    /// nothing.
+    fn cluster(namespaces: usize, services: usize) -> Cluster {
+        let cluster = Cluster::new(Kind::ALL);
+        for namespace in (0..namespaces).map(|number| format!("n{number}")) {
+            for number in 0..services {
+                let name = format!("s{number}");
+                let service = json!({"metadata": {"name": name, "namespace": namespace, "resourceVersion": "1"},
+                    "spec": {"clusterIP": "10.0.0.1", "ipFamilies": ["IPv4"], "selector": {"app": name},
+                        "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}]}});
+                cluster.apply_services(StreamEvent::Applied(serde_json::from_value(service).unwrap()));
+            }
+        }
+        cluster
+    }
+
+    fn found(cluster: &Cluster) -> Problems {
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        Problems::of(cluster, &Options::default(), Known::ALL, now, None)
+    }
+
+    #[test]
+    fn every_namespace_is_checked_and_counted() {
+        let found = found(&cluster(3, 1200));
+        let counts: Vec<_> = found.by_namespace.iter().map(|(name, count)| (&**name, *count)).collect();
+        assert_eq!(counts, [("n0", 1200), ("n1", 1200), ("n2", 1200)]);
+        assert_eq!(found.items.len(), 3600);
+        assert!(found.items.is_sorted_by(|one, two| worst_first(one, two).is_le()));
+        let first = &found.items[0];
+        assert_eq!((first.kind, first.object.to_string()), ("Service", "n0/s0".to_owned()));
+    }
+
+    #[test]
+    fn only_the_worst_problems_are_kept_and_all_are_counted() {
+        let found = found(&cluster(25, 900));
+        assert_eq!(found.items.len(), KEPT);
+        assert_eq!(found.by_namespace.values().sum::<usize>(), 22_500);
+    }
+
+    #[test]
+    fn what_is_not_written_is_a_problem_if_it_was_found_before() {
+        let cluster = cluster(1, 1);
+        let behind = |found: &Problems| {
+            let codes = found.items.iter().map(|problem| &*problem.code);
+            codes.filter(|code| ["EP050", "EP057"].contains(code)).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let first = found(&cluster);
+        assert_eq!(behind(&first), [""; 0]);
+        let again = |before: &Problems| {
+            Problems::of(&cluster, &Options::default(), Known::ALL, first.as_of, Some(before))
+        };
+        assert_eq!(behind(&again(&first)), ["EP050", "EP057"]);
+        assert_eq!(behind(&again(&Problems::default())), [""; 0]);
+    }
+
+    #[test]
+    fn leftovers_of_a_namespace_without_services_are_found() {
+        let cluster = cluster(1, 1);
+        let slice = json!({"metadata": {"name": "gone-1", "namespace": "z", "labels": {
+                "kubernetes.io/service-name": "gone",
+                "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}},
+            "addressType": "IPv4", "endpoints": [], "ports": []});
+        cluster.apply_endpoint_slices(StreamEvent::Applied(serde_json::from_value(slice).unwrap()));
+        let kinds: Vec<_> = found(&cluster).items.iter().map(|it| (it.kind, it.object.to_string())).collect();
+        assert!(kinds.contains(&("EndpointSlice", "z/gone-1".to_owned())), "{kinds:?}");
+    }
+}

@@ -1,0 +1,174 @@
+//! Serves the pages of a program on loopback, for the browser of one user, over plain HTTP.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, LOCATION, SET_COOKIE};
+use http::{HeaderName, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::access::Access;
+use crate::browser_guard::{BrowserGuard, Decision, add_browser_headers};
+use crate::error::ServingError;
+use crate::event_streams::{AnswerBody, EventStreams};
+use crate::limits::Limits;
+use crate::mounted::{MountedPages, PageRequest};
+use crate::path::decode;
+use crate::respond::{self, Answer};
+use crate::timed_io::TimedIo;
+
+/// The pause before accepting again when the system has no resources for another connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A server on loopback whose port is open. Its reader may see everything, so it lets only the browser in that has the address with
+/// its token ([`BrowserGuard`]).
+pub struct BrowserServer {
+    listener: TcpListener,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    guard: BrowserGuard,
+    pages: MountedPages,
+    streams: EventStreams,
+    limits: Limits,
+}
+
+impl BrowserServer {
+    /// Opens the port. Port 0 means any free one.
+    ///
+    /// # Errors
+    ///
+    /// If the address is not one of loopback, is in use or is not available, or if the system has no randomness.
+    pub async fn bind(
+        address: SocketAddr,
+        pages: MountedPages,
+        limits: Limits,
+    ) -> Result<Self, ServingError> {
+        if !address.ip().is_loopback() {
+            return Err(ServingError::NotLoopback(address));
+        }
+        let unusable = |why| ServingError::Loopback { address, why };
+        let listener = TcpListener::bind(address).await.map_err(unusable)?;
+        let guard = BrowserGuard::new(listener.local_addr().map_err(unusable)?)?;
+        let shared = Shared { guard, pages, streams: EventStreams::new(&limits), limits };
+        Ok(Self { listener, shared: Arc::new(shared) })
+    }
+
+    /// Returns the address to open in a browser. It contains a secret: print it to the user and nowhere else.
+    pub fn url(&self) -> String {
+        self.shared.guard.url()
+    }
+
+    /// Serves until the future is dropped, which closes all connections.
+    pub async fn run(self) {
+        let Self { listener, shared } = self;
+        let places = Arc::new(Semaphore::new(shared.limits.connections));
+        let mut connections = JoinSet::new();
+        loop {
+            let place = tokio::select! {
+                biased;
+                Some(_) = connections.join_next() => continue,
+                place = Arc::clone(&places).acquire_owned() => place,
+            };
+            // The semaphore is never closed.
+            let Ok(place) = place else { return };
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    let shared = Arc::clone(&shared);
+                    connections.spawn(async move {
+                        serve(stream, &shared).await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "cannot accept connections on loopback; trying again");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, shared: &Arc<Shared>) {
+    // Small events must not be delayed; a socket without the option still works.
+    let _ = stream.set_nodelay(true);
+    let limits = &shared.limits;
+    let service = service_fn(|request| {
+        let shared = Arc::clone(shared);
+        async move { Ok::<_, Infallible>(shared.answer(&request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head)
+        .max_buf_size(limits.head_bytes.max(8192))
+        .max_headers(limits.headers)
+        .serve_connection(TokioIo::new(TimedIo::new(stream, limits.write)), service);
+    // A browser may close a connection at any time.
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "a connection ended with an error");
+    }
+}
+
+impl Shared {
+    async fn answer(&self, request: &Request<Incoming>) -> Answer {
+        let (mut parts, ()) = Request::new(()).into_parts();
+        parts.method = request.method().clone();
+        parts.uri = request.uri().clone();
+        parts.headers = request.headers().clone();
+        let mut answer = match self.guard.check(&parts) {
+            Decision::Admit => {
+                let answering = timeout(self.limits.request / 2, self.page(&parts));
+                answering.await.unwrap_or_else(|_| respond::internal_error("the answer took too long"))
+            }
+            Decision::Exchange { location, cookie } => {
+                let mut answer = text(StatusCode::SEE_OTHER, "");
+                set(&mut answer, LOCATION, &location);
+                set(&mut answer, SET_COOKIE, &cookie);
+                answer
+            }
+            Decision::Refuse { status, message } => {
+                let mut answer = text(status, message);
+                if status == StatusCode::METHOD_NOT_ALLOWED {
+                    set(&mut answer, ALLOW, Method::GET.as_str());
+                }
+                answer
+            }
+        };
+        add_browser_headers(answer.headers_mut());
+        answer
+    }
+
+    async fn page(&self, parts: &http::request::Parts) -> Answer {
+        let Some(path) = decode(parts.uri.path()) else { return respond::invalid_path() };
+        if !self.pages.contains(&path) {
+            return respond::not_found();
+        }
+        let query = parts.uri.query().unwrap_or_default().to_owned();
+        let request = PageRequest { path, query, access: Access::everything() };
+        self.streams.answer(self.pages.answer(request).await)
+    }
+}
+
+fn text(status: StatusCode, text: &'static str) -> Answer {
+    let mut answer = Response::new(AnswerBody::whole(text));
+    *answer.status_mut() = status;
+    set(&mut answer, CONTENT_TYPE, "text/plain; charset=utf-8");
+    answer
+}
+
+/// Sets a header whose value the guard has checked.
+fn set(answer: &mut Answer, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        answer.headers_mut().insert(name, value);
+    }
+}

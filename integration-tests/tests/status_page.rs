@@ -1,0 +1,213 @@
+//! The status page of a manager process, through the kubectl plugin's `ui`, with the rights of a user.
+#![allow(clippy::unwrap_used)]
+#![expect(clippy::disallowed_methods, reason = "it waits for real processes")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, PolicyRule, User};
+use kube_endpoint_integration_tests::processes::{binary, plugin};
+use serde_json::{Value, json};
+
+/// Longer than any wait here takes on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A process that is killed when this is dropped.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts a program and waits for a line of its output that begins with a text. Returns the rest of the line.
+fn start(command: &mut Command, wanted: &str) -> (Process, String) {
+    let command = command.env_remove("KUBECONFIG").env_remove("RUST_LOG").stdin(Stdio::null());
+    let mut child = Process(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let outputs: [Box<dyn Read + Send>; 2] =
+        [Box::new(child.0.stdout.take().unwrap()), Box::new(child.0.stderr.take().unwrap())];
+    let (sender, lines) = channel();
+    for output in outputs {
+        let sender = sender.clone();
+        // Reads to the end, so that the process never waits for a reader.
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+    }
+    let (deadline, mut seen) = (Instant::now() + TIMEOUT, String::new());
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let Ok(line) = lines.recv_timeout(left) else { panic!("no line has {wanted:?}:\n{seen}") };
+        if let Some((_, rest)) = line.split_once(wanted) {
+            return (child, rest.to_owned());
+        }
+        seen += &format!("{line}\n");
+    }
+}
+
+fn write_kubeconfig(folder: &Path, server: SocketAddr, token: &str) -> PathBuf {
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": format!("http://{server}")}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {"token": token}}],
+    });
+    let path = folder.join(format!("kubeconfig-{token}"));
+    std::fs::write(&path, kubeconfig.to_string()).unwrap();
+    path
+}
+
+/// A browser that has opened the printed address.
+struct Browser {
+    host: String,
+    cookie: String,
+}
+
+impl Browser {
+    fn open(url: &str) -> Self {
+        let (host, target) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+        let mut browser = Self { host: host.to_owned(), cookie: String::new() };
+        let answer = browser.get(&format!("/{target}"));
+        assert!(answer.starts_with("HTTP/1.1 303 "), "{answer}");
+        let cookie = answer.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+        browser.cookie = format!("Cookie: {}\r\n", cookie.split(';').next().unwrap());
+        browser
+    }
+
+    fn send(&self, target: &str, headers: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.host).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let head = format!("GET {target} HTTP/1.1\r\nHost: {}\r\n{}{headers}\r\n", self.host, self.cookie);
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    }
+
+    fn get(&self, target: &str) -> String {
+        let mut answer = String::new();
+        self.send(target, "Connection: close\r\n").read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// The status and the JSON of an answer. A body that is sent in chunks is one chunk here or more.
+    fn json(&self, target: &str) -> (u16, Value) {
+        let answer = self.get(target);
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let (from, to) = (body.find('{').unwrap(), body.rfind('}').unwrap());
+        let mut text = body[from..=to].to_owned();
+        // Between chunks there is a line with the length of the next one.
+        while let Some(at) = text.find("\r\n") {
+            let end = text[at + 2..].find("\r\n").unwrap() + at + 4;
+            text.replace_range(at..end, "");
+        }
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {answer}")))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_plugin_shows_the_page_of_a_manager_with_the_rights_of_its_user() {
+    let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
+    let user = |name: &str, groups: &[&str]| User { name: name.to_owned(), groups: list(groups) };
+    let shop: Value = serde_json::from_str(include_str!("../fixtures/shop-cluster.json")).unwrap();
+    let server = EmbeddedApiServer::builder()
+        .load([
+            shop,
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "secret"}}),
+            json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "secret"},
+                "spec": {"ports": [{"port": 80}]}}),
+        ])
+        .token("manager", user("manager", &["system:masters"]))
+        .token("shopkeeper", user("shopkeeper", &[]))
+        .policy_rule(PolicyRule {
+            subjects: list(&["shopkeeper"]),
+            verbs: list(&["get"]),
+            non_resource_urls: list(&["/ui", "/ui/*"]),
+            ..PolicyRule::default()
+        })
+        .policy_rule(PolicyRule {
+            subjects: list(&["shopkeeper"]),
+            verbs: list(&["list"]),
+            api_groups: list(&["discovery.k8s.io"]),
+            resources: list(&["endpointslices"]),
+            namespaces: list(&["shop"]),
+            ..PolicyRule::default()
+        })
+        .build()
+        .unwrap();
+    let listener = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    // A port that was free a moment ago.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (managers, shopkeepers) = (
+        write_kubeconfig(folder.path(), listener.address(), "manager"),
+        write_kubeconfig(folder.path(), listener.address(), "shopkeeper"),
+    );
+    let sibling = Path::new(env!("CARGO_BIN_EXE_apiserver-process"));
+    let test = move || {
+        let mut command = Command::new(binary(sibling));
+        command.arg("--kubeconfig").arg(managers).arg(format!("--secure-port={port}"));
+        let (_manager, _) = start(
+            command.args(["--bind-address=127.0.0.1", "--leader-elect=false"]),
+            "controllers are running",
+        );
+        let mut command = Command::new(plugin(sibling));
+        command
+            .arg("ui")
+            .arg(format!("--address=https://127.0.0.1:{port}"))
+            .arg("--kubeconfig")
+            .arg(shopkeepers);
+        let (_plugin, url) = start(command.arg("--insecure-skip-tls-verify"), "Open ");
+
+        let browser = Browser::open(&url);
+        let page = browser.get("/ui/");
+        assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("<!doctype html>"), "{page}");
+        assert!(page.contains("content-security-policy: default-src 'none'; script-src 'sha256-"), "{page}");
+        let redirected = browser.get("/ui");
+        assert!(
+            redirected.starts_with("HTTP/1.1 308 ") && redirected.contains("location: /ui/"),
+            "{redirected}"
+        );
+
+        // Two events: a manager that did not send, or a proxy that held back, would make this time out.
+        let (mut stream, mut text) = (browser.send("/ui/api/events", ""), String::new());
+        while text.matches("event: status\n").count() < 2 {
+            let mut bytes = [0; 4096];
+            let read = stream.read(&mut bytes).unwrap();
+            assert!(read > 0, "the stream ended: {text}");
+            text += &String::from_utf8_lossy(&bytes[..read]);
+        }
+        assert!(text.contains("content-type: text/event-stream") && text.contains("retry: 2000"), "{text}");
+        assert!(!text.contains("secret"), "{text}");
+        drop(stream);
+
+        let deadline = Instant::now() + TIMEOUT;
+        let status = loop {
+            let (code, status) = browser.json("/ui/api/status");
+            assert_eq!(code, 200, "{status}");
+            if status["namespaces"]["shown"] == 1 && !status["problems"].is_null() {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "{status:#}");
+            std::thread::sleep(Duration::from_millis(100));
+        };
+        assert_eq!(status["namespaces"], json!({"shown": 1, "hidden": 1, "notChecked": 0}));
+        let problems = status["problems"]["items"].as_array().unwrap();
+        assert!(
+            problems.iter().any(|it| it["name"] == "frontend-typo" && it["code"] == "EP012"),
+            "{status:#}"
+        );
+        let (code, explained) = browser.json("/ui/api/services/shop/frontend-typo");
+        assert_eq!((code, &explained["explanation"]["verdict"]["code"]), (200, &json!("EP012")));
+        let (code, refused) = browser.json("/ui/api/services/secret/web");
+        assert_eq!((code, &refused["reason"]), (403, &json!("Forbidden")));
+    };
+    tokio::task::spawn_blocking(test).await.unwrap();
+}
