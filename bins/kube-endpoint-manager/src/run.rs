@@ -62,6 +62,8 @@ async fn run_traced(
     if options.is_embedded() {
         return Box::pin(embedded::run(options, settings, pages, version, now, seed, shutdown)).await;
     }
+    // The pages have their own.
+    let _ = version;
     exit_on_second_signal(None).map_err(failed)?;
     let mut shutdown = std::pin::pin!(shutdown);
     let (client, lease_client) = tokio::select! {
@@ -154,7 +156,10 @@ mod embedded {
             url.map_err(invalid_input)?
         };
         #[cfg(not(feature = "ui"))]
-        let page: Option<String> = None;
+        let page: Option<String> = {
+            let _ = version;
+            None
+        };
         // Last, because until here an input can still turn out to be invalid.
         embedded.write_kubeconfig().map_err(invalid_input)?;
         let kubeconfig = embedded.kubeconfig.display();

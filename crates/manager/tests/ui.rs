@@ -186,6 +186,17 @@ async fn a_reader_sees_their_namespaces_and_nothing_of_others() {
     assert_eq!(visitor["namespaces"], json!({"shown": 0, "hidden": 2, "notChecked": 0}));
     assert_eq!((&visitor["problems"]["total"], &visitor["totals"]["services"]), (&json!(0), &json!(0)));
 
+    // Two about paths of the page, one about all namespaces, and two about one, however often somebody looks.
+    let reviews = || {
+        let log = running.server.request_log();
+        log.iter().filter(|entry| entry.request.path.ends_with("subjectaccessreviews")).count()
+    };
+    let before = reviews();
+    for _ in 0..20 {
+        running.json(SHOPKEEPER, "/ui/api/status").await;
+    }
+    assert!(reviews() - before <= 5, "{before} {}", reviews());
+
     for path in
         ["/ui", "/ui/", "/ui/api/status", "/ui/api/events", "/ui/api/services", "/ui/api/services/shop/web"]
     {

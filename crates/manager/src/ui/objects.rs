@@ -118,3 +118,39 @@ pub(super) fn for_each_pod(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kube_endpoint_informer::StreamEvent;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_pod_of_a_namespace_is_visited_once_in_order() {
+        let cluster = Cluster::new(Kind::ALL);
+        for (namespace, pods) in [("a", 3), ("b", 2 * STEP), ("c", STEP + 1)] {
+            for number in 0..pods {
+                let pod = json!({"metadata": {"name": format!("p{number:04}"), "namespace": namespace}});
+                cluster.apply_pods(StreamEvent::Applied(serde_json::from_value(pod).unwrap()));
+            }
+        }
+        let visited = |namespace: &str| {
+            let mut names = Vec::new();
+            for_each_pod(&cluster, &namespace.into(), |pod| {
+                assert_eq!(&*pod.key.namespace, namespace);
+                names.push(pod.key.name.clone());
+            });
+            assert!(names.is_sorted_by(|one, two| one < two));
+            names.len()
+        };
+        assert_eq!(["a", "b", "c", "d", ""].map(visited), [3, 2 * STEP, STEP + 1, 0, 0]);
+    }
+
+    #[test]
+    fn kinds_that_are_not_listed_are_noted() {
+        let notes = notes(known(&Cluster::new(Kind::ALL)));
+        assert_eq!(notes.len(), 5, "{notes:?}");
+        assert_eq!(super::notes(Known::ALL).len(), 1);
+    }
+}
