@@ -39,6 +39,11 @@ impl Process {
         &mut self.child
     }
 
+    /// Its process ID.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The name that was given to it.
     pub fn name(&self) -> &str {
         &self.name
