@@ -11,7 +11,7 @@ use http::Request;
 use http_body_util::BodyExt;
 use kube::Config;
 use kube::client::Body;
-use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, PolicyRule, User};
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, PolicyRule, User};
 use kube_endpoint_manager_core::{
     ApiClient, Manager, ManagerError, PageSources, ServingSettings, Settings, client_from_config,
 };
@@ -100,6 +100,9 @@ async fn start() -> Running {
     let client = ApiClient::for_tests(server.service());
     let mut serving = ServingSettings::on_port(0);
     serving.bind_address = [127, 0, 0, 1].into();
+    // However slow the machine is, no answer expires during a test.
+    (serving.authorized_cache_ttl, serving.unauthorized_cache_ttl) =
+        (Duration::from_secs(600), Duration::from_secs(600));
     let mut settings = Settings::default();
     settings.serving = Some(serving);
     settings.shutdown_timeout = Duration::from_secs(2);
@@ -207,6 +210,26 @@ async fn a_reader_sees_their_namespaces_and_nothing_of_others() {
 }
 
 #[tokio::test]
+async fn without_an_answer_of_the_api_server_nothing_of_a_namespace_is_shown() {
+    let running = start().await;
+    running.status(ADMINISTRATOR, is_complete(4)).await;
+    // That they may open the page is remembered.
+    assert_eq!(running.get(SHOPKEEPER, "/ui/").await.0, 200);
+    let denied = kube_endpoint_embedded_apiserver::Status::new(403, "Forbidden", "no reviews today");
+    running.server.add_fault(FaultRule::on(Fault::RefuseWith(denied), "create", "subjectaccessreviews"));
+    let status = running.json(SHOPKEEPER, "/ui/api/status").await;
+    for unknown in ["namespaces", "totals", "fill", "problems"] {
+        assert_eq!(status[unknown], Value::Null, "{unknown}");
+    }
+    assert!(status["controllers"][0]["syncs"].as_u64().unwrap() > 0, "{status:#}");
+    let (code, body) = running.get(SHOPKEEPER, "/ui/api/services/shop/web").await;
+    assert_eq!(code, 500, "{body}");
+    assert!(body.contains("cannot find out whether this is allowed"), "{body}");
+    assert_eq!(running.json(SHOPKEEPER, "/ui/api/services").await["services"], json!([]));
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn services_are_found_and_explained_where_the_reader_may_see_them() {
     let running = start().await;
     running.status(ADMINISTRATOR, is_complete(4)).await;
@@ -307,12 +330,20 @@ async fn a_stream_shows_changes_and_ends_with_the_shutdown() {
         }
     }
     assert_eq!(writes, 6);
-    let begun = tokio::time::Instant::now();
-    running.stop().await;
+    // A write that does not end, so the shutdown takes as long as it may.
+    running.server.add_fault(FaultRule::on(
+        Fault::NeverAnswer { applied: false },
+        "create",
+        "endpointslices",
+    ));
+    running.server.create(service("shop", "fourth", json!("http"))).await.unwrap();
+    while next_event(&mut body).await.unwrap()["totals"]["services"] != 4 {}
+    let stopped = tokio::spawn(running.stop());
     let mut last = None;
     while let Some(event) = next_event(&mut body).await {
         last = Some(event);
     }
     assert_eq!(last.map(|last| last["shuttingDown"].clone()), Some(json!(true)));
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(!stopped.is_finished(), "the stream ended with the process");
+    stopped.await.unwrap();
 }

@@ -91,7 +91,7 @@ impl Readers {
         };
         kept.get(|| {
             let (access, limit, namespaces) = (access.clone(), Arc::clone(&self.limit), namespaces());
-            async move { Some(ask(&access, &limit, namespaces).await) }
+            async move { ask(&access, &limit, namespaces).await.ok() }
         })
         .await
     }
@@ -106,22 +106,25 @@ pub(super) async fn may_see(access: &Access, namespace: &str) -> Result<bool, Un
     access.may_list(GROUP, RESOURCE, Some(namespace)).await
 }
 
-/// Asks whether a reader may see all namespaces, and if not, asks about each. Those about which there is no answer are left
-/// out.
-async fn ask(access: &Access, limit: &TokenBucket, namespaces: Vec<Text>) -> Visible {
-    if access.may_list(GROUP, RESOURCE, None).await == Ok(true) {
-        return Visible::All;
+/// Asks whether a reader may see all namespaces, and if not, asks about each. After the first question without an answer no more
+/// are asked.
+///
+/// # Errors
+///
+/// If there is no answer about all namespaces.
+async fn ask(access: &Access, limit: &TokenBucket, namespaces: Vec<Text>) -> Result<Visible, Unanswered> {
+    if access.may_list(GROUP, RESOURCE, None).await? {
+        return Ok(Visible::All);
     }
     let one = |namespace: Text| async move {
         tokio::time::sleep(limit.reserve()).await;
         let answer = may_see(access, &namespace).await;
         (namespace, answer)
     };
-    let answers: Vec<(Text, Result<bool, Unanswered>)> =
-        stream::iter(namespaces).map(one).buffered(AT_ONCE).collect().await;
-    let of = |wanted: bool| {
-        let matching = answers.iter().filter(|(_, answer)| *answer == Ok(wanted));
-        matching.map(|(namespace, _)| namespace.clone()).collect()
-    };
-    Visible::Some { shown: of(true), hidden: of(false) }
+    let mut answers = std::pin::pin!(stream::iter(namespaces).map(one).buffered(AT_ONCE));
+    let (mut shown, mut hidden) = (BTreeSet::new(), BTreeSet::new());
+    while let Some((namespace, Ok(allowed))) = answers.next().await {
+        if allowed { &mut shown } else { &mut hidden }.insert(namespace);
+    }
+    Ok(Visible::Some { shown, hidden })
 }

@@ -174,9 +174,8 @@ impl Shared {
     }
 
     async fn visible(&self, access: &Access, survey: Option<&Survey>) -> Option<Arc<Visible>> {
-        let namespaces =
-            || survey.map(|survey| survey.namespaces.keys().cloned().collect()).unwrap_or_default();
-        self.readers.visible(access, namespaces).await
+        let survey = survey?;
+        self.readers.visible(access, || survey.namespaces.keys().cloned().collect()).await
     }
 
     async fn status(self: &Arc<Self>, access: &Access) -> Status {

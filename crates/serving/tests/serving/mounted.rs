@@ -241,7 +241,7 @@ async fn head_of_a_stream_has_no_body_and_takes_no_place() {
 #[tokio::test]
 async fn a_client_that_reads_nothing_is_cut_off_and_little_is_made_for_it() {
     let server = with_limits(|limits| limits.write = 2 * SHORT).await;
-    let stream = open(&server, "/ui/events?1000000").await;
+    let stream = open(&server, "/ui/events?4000000").await;
     until("the stream", async || server.mounted.open() == 1).await;
     until("the end of the stream", async || server.mounted.open() == 0).await;
     // What fits the buffers of both sockets, a few megabytes, and not one event every 20 ms.
@@ -271,7 +271,7 @@ async fn a_client_that_pauses_reads_the_newest_state_next() {
     let made = || server.mounted.made.load(Ordering::Relaxed);
     let mut before = made();
     loop {
-        tokio::time::sleep(SHORT).await;
+        tokio::time::sleep(2 * SHORT).await;
         if std::mem::replace(&mut before, made()) == made() {
             break;
         }
