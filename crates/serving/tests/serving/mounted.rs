@@ -100,8 +100,10 @@ async fn open(server: &Running, target: &str) -> TlsStream<TcpStream> {
 
 /// Reads until a text has arrived.
 async fn read_until(stream: &mut TlsStream<TcpStream>, wanted: &str) -> String {
-    let mut text = String::new();
-    while !text.contains(wanted) {
+    let (mut text, mut seen) = (String::new(), 0);
+    // What was searched before is not searched again: it may be megabytes.
+    while !text[seen..].contains(wanted) {
+        seen = text.len().saturating_sub(wanted.len());
         let mut bytes = [0; 4096];
         let read = tokio::time::timeout(Duration::from_secs(20), stream.read(&mut bytes)).await;
         let read = read.expect("nothing arrives").unwrap();
