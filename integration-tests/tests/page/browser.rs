@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use crate::webdriver::{Key, WebDriver};
 
-/// How long a condition may take. Problems are looked for every 10 seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a condition may take on a busy machine. Problems are looked for every 10 seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often a condition is checked.
 const POLL: Duration = Duration::from_millis(50);

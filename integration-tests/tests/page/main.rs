@@ -179,6 +179,30 @@ async fn a_manager_that_is_gone_is_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_browser_without_its_cookie_is_told_what_to_do() {
+    let Some(scene) = Scene::sample().await else { return };
+    let page = &scene.page;
+    page.driver().devtools("Network.clearBrowserCookies", json!({})).await;
+    page.value("connect()").await;
+    page.wait_until(
+        "the refusal is shown",
+        "document.getElementById('state').textContent === 'Not signed in'",
+    )
+    .await;
+    let notes = page.text("document.getElementById('notes').innerText").await;
+    assert!(
+        notes.contains("Open the address that the manager or kubectl endpoints ui printed last"),
+        "{notes}"
+    );
+    assert_eq!(page.value(appearance::TOO_FAINT).await, json!([]));
+    // The address is good for the whole run.
+    page.open(scene.address()).await;
+    page.wait_until("the page is live again", "document.getElementById('state').textContent === 'Live'")
+        .await;
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_browser_that_is_dropped_leaves_no_process() {
     let Some(scene) = Scene::sample().await else { return };
     let processes = scene.page.processes();

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::browser::{Browser, installed};
 
 /// How long the process may take to print the address of the page.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A manager, its page in a browser, and a client of its API server.
 pub(crate) struct Scene {
