@@ -88,8 +88,8 @@ impl History {
         }
     }
 
-    /// The buckets up to now, the oldest first.
-    pub(super) fn view(&self, now: Timestamp) -> HistoryView {
+    /// The buckets up to now, the oldest first. `now` is of the clock that dates the samples, and `wall_clock` is shown.
+    pub(super) fn view(&self, now: Timestamp, wall_clock: Timestamp) -> HistoryView {
         let end = self.buckets.back().map_or(number_of(now), |last| last.number.max(number_of(now)));
         let by_number: BTreeMap<i64, &Bucket> =
             self.buckets.iter().map(|bucket| (bucket.number, bucket)).collect();
@@ -109,7 +109,7 @@ impl History {
         }
         HistoryView {
             bucket_seconds: BUCKET_SECONDS,
-            end: rfc3339(now),
+            end: rfc3339(wall_clock),
             queue_depth,
             writes,
             latency_millis: Quantiles { p50: quantiles(50), p99: quantiles(99) },
@@ -155,11 +155,12 @@ mod tests {
         for (second, queue, writes) in [(0, 3, 0), (1, 7, 2), (9, 1, 5), (10, 0, 6), (25, 0, 6)] {
             history.add(at(second), &[sample(queue, writes, &[]), sample(0, 0, &[])]);
         }
-        let view = history.view(at(31));
+        let view = history.view(at(31), at(0));
         assert_eq!((view.queue_depth["a"].len(), view.writes["b"].len()), (BUCKETS, BUCKETS));
         assert_eq!(last(&view.queue_depth["a"], 5), [None, Some(7), Some(0), Some(0), None]);
         assert_eq!(last(&view.writes["a"], 5), [None, Some(5), Some(1), Some(0), None]);
         assert_eq!(last(&view.writes["b"], 5), [None, Some(0), Some(0), Some(0), None]);
+        assert_eq!(view.end, rfc3339(at(0)));
     }
 
     #[test]
@@ -170,7 +171,7 @@ mod tests {
         times.extend([4000, 4000]);
         history.add(at(1), &[sample(0, 102, &times)]);
         history.add(at(10), &[sample(0, 102, &times)]);
-        let view = history.view(at(10));
+        let view = history.view(at(10), at(10));
         assert_eq!(last(&view.latency_millis.p50, 2), [Some(5), None]);
         assert_eq!(last(&view.latency_millis.p99, 2), [Some(4095), None]);
     }
@@ -182,6 +183,6 @@ mod tests {
             history.add(at(second), &[sample(1, u64::try_from(second).unwrap(), &[])]);
         }
         assert_eq!(history.buckets.len(), BUCKETS);
-        assert_eq!(history.view(at(5000)).writes["a"].iter().flatten().sum::<u64>(), 890);
+        assert_eq!(history.view(at(5000), at(5000)).writes["a"].iter().flatten().sum::<u64>(), 890);
     }
 }

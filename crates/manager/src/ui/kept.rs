@@ -13,7 +13,7 @@ const WAIT: Duration = Duration::from_secs(1);
 /// A value is made again after so many times the time that it took, so that it takes a tenth of a processor at most.
 const PAUSE: u32 = 10;
 
-/// No value is used that is older than so many periods.
+/// No value is used that is older than so many periods; one that takes long to make is used until the next one may be there.
 const OLDEST: u32 = 6;
 
 /// The longest time between two makings, however long one takes.
@@ -26,8 +26,15 @@ pub(super) struct Kept<T> {
     made: Notify,
 }
 
+struct Made<T> {
+    value: Arc<T>,
+    at: Instant,
+    /// How long it took to make.
+    took: Duration,
+}
+
 struct State<T> {
-    latest: Option<(Arc<T>, Instant)>,
+    latest: Option<Made<T>>,
     /// When the next one may be made.
     next: Option<Instant>,
     making: bool,
@@ -60,7 +67,7 @@ impl<T: Send + Sync + 'static> Kept<T> {
 
     /// Returns the latest value, however old it is.
     pub(super) fn last(&self) -> Option<Arc<T>> {
-        self.state.lock().latest.as_ref().map(|(value, _)| Arc::clone(value))
+        self.state.lock().latest.as_ref().map(|made| Arc::clone(&made.value))
     }
 
     /// Whether it is time to make a value; the caller must do so then.
@@ -76,11 +83,12 @@ impl<T: Send + Sync + 'static> Kept<T> {
         tokio::spawn(async move {
             let begun = Instant::now();
             let value = make.await;
-            let pause = (begun.elapsed() * PAUSE).min(LONGEST_PAUSE).max(this.0.period);
+            let took = begun.elapsed();
+            let pause = (took * PAUSE).min(LONGEST_PAUSE).max(this.0.period);
             let mut state = this.0.state.lock();
             state.next = Some(begun + pause);
             if let Some(value) = value {
-                state.latest = Some((Arc::new(value), begun));
+                state.latest = Some(Made { value: Arc::new(value), at: Instant::now(), took });
             }
         });
     }
@@ -88,8 +96,9 @@ impl<T: Send + Sync + 'static> Kept<T> {
     fn latest(&self) -> Option<Arc<T>> {
         let oldest = (self.period * OLDEST).max(LONGEST_PAUSE + self.period);
         let state = self.state.lock();
-        let (value, made) = state.latest.as_ref()?;
-        (made.elapsed() <= oldest).then(|| Arc::clone(value))
+        let Made { value, at, took } = state.latest.as_ref()?;
+        // The next one takes about as long, and must not be needed before it is there.
+        (at.elapsed() <= oldest + *took * 2).then(|| Arc::clone(value))
     }
 }
 
@@ -153,6 +162,19 @@ mod tests {
         assert_eq!(get(&kept, &made, Duration::from_secs(5)).await, None);
         tokio::time::sleep(Duration::from_secs(10)).await;
         assert_eq!(get(&kept, &made, Duration::ZERO).await, Some(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_value_that_takes_minutes_is_used_until_the_next_one_is_made() {
+        let (kept, made) = (Kept::new(Duration::from_secs(10)), Arc::new(AtomicU32::new(0)));
+        let cost = Duration::from_secs(180);
+        assert_eq!(get(&kept, &made, cost).await, None);
+        tokio::time::sleep(cost).await;
+        for second in (0..600).step_by(2) {
+            let got = get(&kept, &made, cost).await;
+            assert!(got.is_some_and(|value| value >= 1 + second / 190), "{second}: {got:?}");
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
     }
 
     #[tokio::test(start_paused = true)]

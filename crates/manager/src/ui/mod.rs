@@ -24,6 +24,7 @@ mod zones;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube_endpoint_api_writer::Clock;
 use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_explain::Options;
 use kube_endpoint_serving::MountedPages;
@@ -70,6 +71,8 @@ struct Shared {
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     document: Document,
     history: Mutex<History>,
+    /// Dates the samples of the history. It is never set, as the wall clock is: a step would move them out of what is shown.
+    sampling: Clock,
     survey: Arc<Kept<Survey>>,
     problems: Arc<Kept<Problems>>,
     readers: Readers,
@@ -104,6 +107,7 @@ impl Ui {
         Self {
             shared: Arc::new(Shared {
                 history: Mutex::new(History::new(names)),
+                sampling: Clock::starting_at(clock()),
                 manager,
                 identity,
                 options: objects::options(settings),
@@ -124,15 +128,13 @@ impl Ui {
 
     /// Samples the queues and counts, forever.
     pub(crate) async fn sample(self) {
-        // The wall clock may be set back, and buckets may not.
-        let clock = kube_endpoint_api_writer::Clock::starting_at((self.shared.clock)());
         let mut ticks = tokio::time::interval(SAMPLE_PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             ticks.tick().await;
             let samples: Vec<Sample> =
                 self.shared.manager.ui_samples().into_iter().map(|(_, sample)| sample).collect();
-            self.shared.history.lock().add(clock.now(), &samples);
+            self.shared.history.lock().add(self.shared.sampling.now(), &samples);
         }
     }
 }

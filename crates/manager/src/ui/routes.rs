@@ -184,7 +184,7 @@ impl Shared {
         let manager = &self.manager;
         let controllers = manager.ui_samples();
         let now = (self.clock)();
-        let history = self.history.lock().view(now);
+        let history = self.history.lock().view(self.sampling.now(), now);
         let leading = *manager.leading().borrow();
         status(Inputs {
             now,
@@ -245,18 +245,24 @@ impl Shared {
         }
         let not_made =
             || error_page(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", "the explanation was not made");
-        let Ok(place) = Arc::clone(&self.explaining).acquire_owned().await else { return not_made() };
+        // The place belongs to the work and not to the request, which may be given up before the work has ended.
         let make = async || {
+            let place = Arc::clone(&self.explaining).acquire_owned().await.ok()?;
             let (this, of) = (Arc::clone(self), key.clone());
-            on_thread(move || this.explanation(&of)).await
+            on_thread(move || {
+                let made = this.explanation(&of);
+                drop(place);
+                made
+            })
+            .await
         };
         let mut made = make().await;
-        if made.as_ref().is_some_and(|made| made.as_ref().is_some_and(Explained::is_behind)) {
-            // A write may be under way; then the caches show it soon.
+        let is_behind = made.as_ref().is_some_and(|made| made.as_ref().is_some_and(Explained::is_behind));
+        if is_behind && !self.manager.is_dry_run() {
+            // A write may be under way; then the caches show it soon. Others are explained meanwhile.
             tokio::time::sleep(UNDER_WAY).await;
             made = make().await;
         }
-        drop(place);
         match made {
             None => not_made(),
             Some(Some(explained)) => json_page(&explained),

@@ -266,7 +266,7 @@ mod tests {
             dry_run: false,
             leader: Some("other_uid".to_owned()),
             controllers: &[("endpoints-controller", sample)],
-            history: history.view(now),
+            history: history.view(now, now),
             survey,
             visible,
             problems,
