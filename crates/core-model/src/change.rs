@@ -31,24 +31,24 @@ impl PodChange {
 
     /// Compares two views of one pod.
     pub fn between(old: &Pod, new: &Pod) -> Self {
-        // Without an address there is no endpoint, whatever else changes: a scheduler binds the pod, an init container restarts.
+        // Without an address there is no endpoint. A scheduler binds such a pod, an init container restarts, a kubelet rejects it.
         let has_address = |pod: &Pod| pod.has_pod_ip || !pod.pod_ips.is_empty();
         Self {
             membership: old.labels != new.labels
                 || old.hostname != new.hostname
                 || old.subdomain != new.subdomain,
-            // Upstream does not compare phase, node, uid and ports. But a pod can reach a terminal phase without becoming
-            // unready first, a pod that is replaced under the same name between two lists has a new uid, and a sidecar
-            // can add ports. A needless sync costs little; a missed sync leaves a dead endpoint.
-            endpoint: (has_address(old) || has_address(new))
-                && (old.deletion_timestamp.is_some() != new.deletion_timestamp.is_some()
-                    || old.is_ready() != new.is_ready()
-                    || old.pod_ips != new.pod_ips
-                    || old.has_pod_ip != new.has_pod_ip
-                    || old.is_terminal() != new.is_terminal()
-                    || old.node_name != new.node_name
-                    || old.ports != new.ports
-                    || old.uid != new.uid),
+            endpoint: old.deletion_timestamp.is_some() != new.deletion_timestamp.is_some()
+                || old.is_ready() != new.is_ready()
+                || old.pod_ips != new.pod_ips
+                || old.has_pod_ip != new.has_pod_ip
+                // Upstream does not compare phase, node, uid and ports. But a pod can reach a terminal phase without becoming
+                // unready first, a pod that is replaced under the same name between two lists has a new uid, and a sidecar
+                // can add ports. A needless sync costs little; a missed sync leaves a dead endpoint.
+                || ((has_address(old) || has_address(new))
+                    && (old.is_terminal() != new.is_terminal()
+                        || old.node_name != new.node_name
+                        || old.ports != new.ports
+                        || old.uid != new.uid)),
         }
     }
 
@@ -101,7 +101,7 @@ mod tests {
         check(&bound, |pod| pod.node_name = Some("n".into()), false, false);
         check(&bound, |pod| pod.phase = PodPhase::Failed, false, false);
         check(&bound, |pod| pod.uid = "v".into(), false, false);
-        check(&bound, |pod| pod.deletion_timestamp = Some(crate::Timestamp::UNIX_EPOCH), false, false);
+        check(&bound, |pod| pod.deletion_timestamp = Some(crate::Timestamp::UNIX_EPOCH), true, false);
         check(&bound, |pod| pod.labels = [("a", "b")].into_iter().collect(), false, true);
         check(&bound, |pod| pod.pod_ips = Box::new([[10, 0, 0, 1].into()]), true, false);
         check(&bound, |pod| pod.has_pod_ip = true, true, false);
