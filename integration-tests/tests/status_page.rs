@@ -68,21 +68,27 @@ fn write_kubeconfig(folder: &Path, server: SocketAddr, token: &str) -> PathBuf {
 /// A browser that has opened the printed address.
 struct Browser {
     host: String,
+    /// The path of the pages, without a slash at its end.
+    pages: String,
     cookie: String,
 }
 
 impl Browser {
     fn open(url: &str) -> Self {
         let (host, target) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
-        let mut browser = Self { host: host.to_owned(), cookie: String::new() };
-        let answer = browser.get(&format!("/{target}"));
+        let mut browser = Self { host: host.to_owned(), pages: String::new(), cookie: String::new() };
+        let answer = browser.get(target.strip_prefix("ui").unwrap());
         assert!(answer.starts_with("HTTP/1.1 303 "), "{answer}");
         let cookie = answer.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+        let pages = answer.lines().find_map(|line| line.strip_prefix("location: ")).unwrap();
+        browser.pages = pages.strip_suffix('/').unwrap().to_owned();
         browser.cookie = format!("Cookie: {}\r\n", cookie.split(';').next().unwrap());
         browser
     }
 
-    fn send(&self, target: &str, headers: &str) -> TcpStream {
+    /// Requests what is below the path of the pages.
+    fn send(&self, below: &str, headers: &str) -> TcpStream {
+        let target = format!("{}{below}", if self.pages.is_empty() { "/ui" } else { &self.pages });
         let mut stream = TcpStream::connect(&self.host).unwrap();
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let head = format!("GET {target} HTTP/1.1\r\nHost: {}\r\n{}{headers}\r\n", self.host, self.cookie);
@@ -90,15 +96,15 @@ impl Browser {
         stream
     }
 
-    fn get(&self, target: &str) -> String {
+    fn get(&self, below: &str) -> String {
         let mut answer = String::new();
-        self.send(target, "Connection: close\r\n").read_to_string(&mut answer).unwrap();
+        self.send(below, "Connection: close\r\n").read_to_string(&mut answer).unwrap();
         answer
     }
 
     /// The status and the JSON of an answer. A body that is sent in chunks is one chunk here or more.
-    fn json(&self, target: &str) -> (u16, Value) {
-        let answer = self.get(target);
+    fn json(&self, below: &str) -> (u16, Value) {
+        let answer = self.get(below);
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         let (from, to) = (body.find('{').unwrap(), body.rfind('}').unwrap());
         let mut text = body[from..=to].to_owned();
@@ -167,17 +173,15 @@ async fn the_plugin_shows_the_page_of_a_manager_with_the_rights_of_its_user() {
         let (_plugin, url) = start(command.arg("--insecure-skip-tls-verify"), "Open ");
 
         let browser = Browser::open(&url);
-        let page = browser.get("/ui/");
+        let page = browser.get("/");
         assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("<!doctype html>"), "{page}");
         assert!(page.contains("content-security-policy: default-src 'none'; script-src 'sha256-"), "{page}");
-        let redirected = browser.get("/ui");
-        assert!(
-            redirected.starts_with("HTTP/1.1 308 ") && redirected.contains("location: /ui/"),
-            "{redirected}"
-        );
+        let redirected = browser.get("");
+        let location = format!("location: {}/\r\n", browser.pages);
+        assert!(redirected.starts_with("HTTP/1.1 303 ") && redirected.contains(&location), "{redirected}");
 
         // Two events: a manager that did not send, or a proxy that held back, would make this time out.
-        let (mut stream, mut text) = (browser.send("/ui/api/events", ""), String::new());
+        let (mut stream, mut text) = (browser.send("/api/events", ""), String::new());
         while text.matches("event: status\n").count() < 2 {
             let mut bytes = [0; 4096];
             let read = stream.read(&mut bytes).unwrap();
@@ -190,7 +194,7 @@ async fn the_plugin_shows_the_page_of_a_manager_with_the_rights_of_its_user() {
 
         let deadline = Instant::now() + TIMEOUT;
         let status = loop {
-            let (code, status) = browser.json("/ui/api/status");
+            let (code, status) = browser.json("/api/status");
             assert_eq!(code, 200, "{status}");
             if status["namespaces"]["shown"] == 1 && !status["problems"].is_null() {
                 break status;
@@ -204,9 +208,9 @@ async fn the_plugin_shows_the_page_of_a_manager_with_the_rights_of_its_user() {
             problems.iter().any(|it| it["name"] == "frontend-typo" && it["code"] == "EP012"),
             "{status:#}"
         );
-        let (code, explained) = browser.json("/ui/api/services/shop/frontend-typo");
+        let (code, explained) = browser.json("/api/services/shop/frontend-typo");
         assert_eq!((code, &explained["explanation"]["verdict"]["code"]), (200, &json!("EP012")));
-        let (code, refused) = browser.json("/ui/api/services/secret/web");
+        let (code, refused) = browser.json("/api/services/secret/web");
         assert_eq!((code, &refused["reason"]), (403, &json!("Forbidden")));
     };
     tokio::task::spawn_blocking(test).await.unwrap();

@@ -8,6 +8,8 @@
 //! - Only `GET` of paths under `/ui` is let through.
 //! - A random token is in the address that is printed. It is exchanged for a cookie that no script reads (`HttpOnly`) and that
 //!   no other site's request carries (`SameSite=Strict`); the address without the token is then loaded.
+//! - Cookies do not distinguish ports: the browser would send this one to any other server of the machine whose page is open.
+//!   So it is for a random path below `/ui` only, which no other page knows, and all pages are below that path.
 
 use std::net::SocketAddr;
 
@@ -24,7 +26,7 @@ use crate::error::ServingError;
 use crate::hash::Hasher;
 
 /// The paths that are let through: this one, and those below it.
-pub const PREFIX: &str = "/ui";
+const PREFIX: &str = "/ui";
 
 /// The query parameter that holds the token.
 const TOKEN: &str = "token";
@@ -37,6 +39,8 @@ pub struct BrowserGuard {
     address: SocketAddr,
     token: String,
     cookie: String,
+    /// `/ui/~` and a secret.
+    place: String,
     hasher: Hasher,
 }
 
@@ -49,7 +53,7 @@ impl std::fmt::Debug for BrowserGuard {
 /// What to do with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Answer it.
+    /// Answer it. Its path is now that of the page.
     Admit,
     /// Answer with `303 See Other`, this `Location` and this `Set-Cookie`.
     Exchange {
@@ -74,7 +78,8 @@ impl BrowserGuard {
     ///
     /// If the system has no randomness.
     pub fn new(address: SocketAddr) -> Result<Self, ServingError> {
-        Ok(Self { address, token: secret()?, cookie: secret()?, hasher: Hasher::new()? })
+        let place = format!("{PREFIX}/~{}", secret()?);
+        Ok(Self { address, token: secret()?, cookie: secret()?, place, hasher: Hasher::new()? })
     }
 
     /// Returns the address to open in a browser. It contains the token: print it to the user and nowhere else.
@@ -82,10 +87,10 @@ impl BrowserGuard {
         format!("http://{}{PREFIX}/?{TOKEN}={}", self.address, self.token)
     }
 
-    /// Decides about a request.
-    pub fn check(&self, parts: &Parts) -> Decision {
+    /// Decides about a request. If it is let through, the secret part of its path is removed.
+    pub fn check(&self, parts: &mut Parts) -> Decision {
         let refuse = |status, message| Decision::Refuse { status, message };
-        let Some(host) = own_host(parts) else {
+        let Some(host) = own_host(&*parts) else {
             return refuse(
                 StatusCode::FORBIDDEN,
                 "The host of the request is not this server. Open the address that was printed.\n",
@@ -116,26 +121,50 @@ impl BrowserGuard {
                 );
             }
             let rest: Vec<&str> = pairs().filter(|pair| token(pair).is_none()).collect();
-            let rest = if rest.is_empty() { String::new() } else { format!("?{}", rest.join("&")) };
-            return Decision::Exchange {
-                location: format!("{}{rest}", parts.uri.path()),
-                cookie: format!(
-                    "{}={}; Path={PREFIX}; HttpOnly; SameSite=Strict",
-                    self.cookie_name(),
-                    self.cookie
-                ),
-            };
+            let below = self.below_place(parts.uri.path());
+            return self.exchange(below.unwrap_or(&parts.uri.path()[PREFIX.len()..]), &rest.join("&"));
         }
-        match cookies(&parts.headers, &self.cookie_name()).any(|value| self.is_same(value, &self.cookie)) {
-            true => Decision::Admit,
-            false => refuse(
+        let has_cookie =
+            cookies(&parts.headers, &self.cookie_name()).any(|value| self.is_same(value, &self.cookie));
+        match self.below_place(parts.uri.path()).filter(|_| has_cookie) {
+            // The addresses in the page are relative to the path with a slash at its end.
+            Some("") => self.exchange("", query),
+            Some(below) => {
+                let separator = if query.is_empty() { "" } else { "?" };
+                match format!("{PREFIX}{below}{separator}{query}").parse() {
+                    Ok(uri) => {
+                        parts.uri = uri;
+                        Decision::Admit
+                    }
+                    Err(_) => refuse(StatusCode::BAD_REQUEST, "The path is invalid.\n"),
+                }
+            }
+            None => refuse(
                 StatusCode::UNAUTHORIZED,
                 "This browser has no cookie of this run. Open the address that was printed.\n",
             ),
         }
     }
 
-    /// Cookies do not distinguish ports, so their name does.
+    /// What follows the secret part of a path; none if that is missing or another one.
+    fn below_place<'p>(&self, path: &'p str) -> Option<&'p str> {
+        let (place, below) = path.split_at_checked(self.place.len())?;
+        ((below.is_empty() || below.starts_with('/')) && self.is_same(place, &self.place)).then_some(below)
+    }
+
+    /// Sets the cookie and leads to a page.
+    fn exchange(&self, below: &str, query: &str) -> Decision {
+        let place = &self.place;
+        let below = if below.is_empty() { "/" } else { below };
+        let separator = if query.is_empty() { "" } else { "?" };
+        let name = self.cookie_name();
+        Decision::Exchange {
+            location: format!("{place}{below}{separator}{query}"),
+            cookie: format!("{name}={}; Path={place}; HttpOnly; SameSite=Strict", self.cookie),
+        }
+    }
+
+    /// Two runs at the same time do not take each other's place.
     fn cookie_name(&self) -> String {
         format!("kube-endpoints-{}", self.address.port())
     }
@@ -236,7 +265,11 @@ mod tests {
         let guard = guard();
         let cookie = format!("theme=dark; {}={}", guard.cookie_name(), guard.cookie);
         let headers: Vec<_> = headers.iter().copied().chain([("cookie", &*cookie)]).collect();
-        let status = match guard.check(&request(method, uri, &headers)) {
+        // Pages are requested below the secret path.
+        let below =
+            uri.strip_prefix(PREFIX).filter(|below| below.is_empty() || below.starts_with(['/', '?']));
+        let uri = &below.map_or_else(|| uri.to_owned(), |below| format!("{}{below}", guard.place));
+        let status = match guard.check(&mut request(method, uri, &headers)) {
             Decision::Admit => 200,
             Decision::Exchange { .. } => 303,
             Decision::Refuse { status, message } => {
@@ -251,9 +284,10 @@ mod tests {
 
     #[test]
     fn pages_are_let_through_with_the_cookie() {
-        for uri in ["/ui", "/ui/", "/ui/events", "/ui/explain?namespace=shop&name=web%20", "/ui/a.b-c_d~e/"] {
+        for uri in ["/ui/", "/ui/events", "/ui/explain?namespace=shop&name=web%20", "/ui/a.b-c_d~e/"] {
             check("GET", uri, &[OWN], 200);
         }
+        check("GET", "/ui", &[OWN], 303);
     }
 
     #[test]
@@ -315,27 +349,46 @@ mod tests {
         let url = guard.url();
         assert!(url.starts_with("http://127.0.0.1:4711/ui/?token="), "{url}");
         let uri = url.strip_prefix("http://127.0.0.1:4711").unwrap();
-        let Decision::Exchange { location, cookie } = guard.check(&request("GET", uri, &[OWN])) else {
-            panic!("the token is refused");
+        let exchange = |uri: &str| match guard.check(&mut request("GET", uri, &[OWN])) {
+            Decision::Exchange { location, cookie } => (location, cookie),
+            decision => panic!("{decision:?}"),
         };
-        assert_eq!(location, "/ui/");
+        let place = &guard.place;
+        let (location, cookie) = exchange(uri);
+        assert_eq!(location, format!("{place}/"));
         let (pair, attributes) = cookie.split_once("; ").unwrap();
-        assert_eq!(attributes, "Path=/ui; HttpOnly; SameSite=Strict");
+        assert_eq!(attributes, format!("Path={place}; HttpOnly; SameSite=Strict"));
         assert!(!cookie.contains(&guard.token));
-        assert_eq!(guard.check(&request("GET", "/ui/", &[OWN, ("cookie", pair)])), Decision::Admit);
-        let uri = format!("/ui/explain?a=1&token={}&b=2", guard.token);
-        let Decision::Exchange { location, .. } = guard.check(&request("GET", &uri, &[OWN])) else {
-            panic!("the token is refused");
-        };
-        assert_eq!(location, "/ui/explain?a=1&b=2");
+        let mut inside = request("GET", &format!("{place}/explain?a=1"), &[OWN, ("cookie", pair)]);
+        assert_eq!(guard.check(&mut inside), Decision::Admit);
+        assert_eq!(inside.uri, "/ui/explain?a=1");
+        for uri in [
+            format!("/ui/explain?a=1&token={}&b=2", guard.token),
+            format!("{place}/explain?a=1&b=2&token={}", guard.token),
+        ] {
+            assert_eq!(exchange(&uri).0, format!("{place}/explain?a=1&b=2"));
+        }
+        assert_eq!(exchange(&format!("/ui?token={}", guard.token)).0, format!("{place}/"));
+    }
+
+    /// Otherwise the browser would send the cookie to other servers of the machine, too.
+    #[test]
+    fn pages_are_below_a_path_that_no_other_page_knows() {
+        let (guard, other) = (guard(), guard());
+        let cookie = format!("{}={}", guard.cookie_name(), guard.cookie);
+        for uri in ["/ui/", "/ui/explain", &format!("{}/", other.place), &format!("{}x/", guard.place)] {
+            let decision = guard.check(&mut request("GET", uri, &[OWN, ("cookie", &cookie)]));
+            let status = StatusCode::UNAUTHORIZED;
+            assert!(matches!(decision, Decision::Refuse { status: found, .. } if found == status), "{uri}");
+        }
     }
 
     #[test]
     fn another_token_or_cookie_is_refused() {
         let (guard, other) = (guard(), guard());
-        let status = |guard: &BrowserGuard, uri: &str, cookie: &str| match guard.check(&request(
+        let status = |guard: &BrowserGuard, uri: &str, cookie: &str| match guard.check(&mut request(
             "GET",
-            uri,
+            &uri.replacen(PREFIX, &guard.place, 1),
             &[OWN, ("cookie", cookie)],
         )) {
             Decision::Refuse { status, .. } => status.as_u16(),
@@ -359,11 +412,14 @@ mod tests {
     #[test]
     fn secrets_are_long_and_differ() {
         let (one, other) = (guard(), guard());
-        let mut all = vec![&one.token, &one.cookie, &other.token, &other.cookie];
+        let mut all: Vec<&str> = [&one, &other]
+            .iter()
+            .flat_map(|it| [&*it.token, &*it.cookie, &it.place[PREFIX.len() + 2..]])
+            .collect();
         assert!(all.iter().all(|secret| secret.len() == 64));
         all.sort();
         all.dedup();
-        assert_eq!(all.len(), 4);
+        assert_eq!(all.len(), 6);
         assert!(!format!("{one:?}").contains(&one.token));
     }
 }

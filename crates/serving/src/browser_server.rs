@@ -125,7 +125,7 @@ impl Shared {
         parts.method = request.method().clone();
         parts.uri = request.uri().clone();
         parts.headers = request.headers().clone();
-        let mut answer = match self.guard.check(&parts) {
+        let mut answer = match self.guard.check(&mut parts) {
             Decision::Admit => {
                 let answering = timeout(self.limits.request / 2, self.page(&parts));
                 answering.await.unwrap_or_else(|_| respond::internal_error("the answer took too long"))

@@ -49,7 +49,7 @@ mod tls;
 mod user;
 
 pub use access::Access;
-pub use browser_guard::{BrowserGuard, Decision, PREFIX as PAGES_PREFIX, add_browser_headers};
+pub use browser_guard::{BrowserGuard, Decision, add_browser_headers};
 pub use browser_server::BrowserServer;
 pub use certificate::CertificateSource;
 pub use error::ServingError;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{
     ACCEPT, ACCEPT_LANGUAGE, ALLOW, CONTENT_LANGUAGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
-    HeaderName, LOCATION, SET_COOKIE,
+    HeaderName, LOCATION, RETRY_AFTER, SET_COOKIE,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -18,7 +18,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_core_model::causes;
-use kube_endpoint_serving::{BrowserGuard, Decision, PAGES_PREFIX, add_browser_headers};
+use kube_endpoint_serving::{BrowserGuard, Decision, add_browser_headers};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
@@ -32,7 +32,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const REQUEST_HEADERS: [HeaderName; 3] = [ACCEPT, ACCEPT_LANGUAGE, HeaderName::from_static("last-event-id")];
 
 /// Headers that are passed on to the browser.
-const RESPONSE_HEADERS: [HeaderName; 4] = [CONTENT_TYPE, CONTENT_LANGUAGE, CONTENT_SECURITY_POLICY, ETAG];
+const RESPONSE_HEADERS: [HeaderName; 5] =
+    [CONTENT_TYPE, CONTENT_LANGUAGE, CONTENT_SECURITY_POLICY, ETAG, RETRY_AFTER];
 
 type Body = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -68,8 +69,8 @@ async fn connection(stream: TcpStream, guard: Arc<BrowserGuard>, manager: ApiCli
 }
 
 async fn answer(request: Request<Incoming>, guard: &BrowserGuard, manager: &ApiClient) -> Response<Body> {
-    let (parts, _) = request.into_parts();
-    let mut response = match guard.check(&parts) {
+    let (mut parts, _) = request.into_parts();
+    let mut response = match guard.check(&mut parts) {
         Decision::Admit => forward(&parts, manager).await,
         Decision::Exchange { location, cookie } => {
             let mut response = text(StatusCode::SEE_OTHER, String::new());
@@ -109,20 +110,12 @@ async fn forward(parts: &http::request::Parts, manager: &ApiClient) -> Response<
             let mut response = Response::new(body.map_err(Into::into).boxed_unsync());
             *response.status_mut() = head.status;
             copy(&RESPONSE_HEADERS, &head.headers, response.headers_mut());
-            if head.headers.get(LOCATION).is_some_and(is_page) {
-                copy(&[LOCATION], &head.headers, response.headers_mut());
-            }
             response
         }
         Err(error) => {
             text(StatusCode::BAD_GATEWAY, format!("The manager does not answer: {}.\n", causes(&error)))
         }
     }
-}
-
-/// Whether a redirect leads to a page of the manager, and so to this proxy.
-fn is_page(location: &HeaderValue) -> bool {
-    location.to_str().is_ok_and(|location| location.starts_with(PAGES_PREFIX))
 }
 
 fn copy(names: &[HeaderName], from: &HeaderMap, to: &mut HeaderMap) {
@@ -221,22 +214,23 @@ mod tests {
         answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 
-    /// Opens the printed address, and returns the cookie.
-    async fn log_in(url: &str) -> String {
+    /// Opens the printed address, and returns the path of the pages and the cookie.
+    async fn log_in(url: &str) -> (String, String) {
         let target = url.strip_prefix("http://").unwrap();
         let answer = get(url, &target[target.find('/').unwrap()..], "").await;
         assert!(answer.starts_with("HTTP/1.1 303 "), "{answer}");
-        assert_eq!(header(&answer, "location"), Some("/ui/"));
-        header(&answer, "set-cookie").unwrap().split(';').next().unwrap().to_owned()
+        let pages = header(&answer, "location").unwrap();
+        assert!(pages.starts_with("/ui/~") && pages.ends_with('/'), "{answer}");
+        (pages.to_owned(), header(&answer, "set-cookie").unwrap().split(';').next().unwrap().to_owned())
     }
 
     #[tokio::test]
     async fn the_users_credentials_are_added_and_the_browsers_are_not_passed_on() {
         let (client, seen, _events) = manager().await;
         let url = proxy(client).await;
-        let cookie = log_in(&url).await;
+        let (pages, cookie) = log_in(&url).await;
         let headers = format!("Cookie: {cookie}\r\nAuthorization: Bearer other\r\nAccept: text/html\r\n");
-        let answer = get(&url, "/ui/?namespace=shop", &headers).await;
+        let answer = get(&url, &format!("{pages}?namespace=shop"), &headers).await;
         assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("\r\nthe page\r\n"), "{answer}");
         assert_eq!(header(&answer, "set-cookie"), None);
         assert_eq!(header(&answer, "cache-control"), Some("no-store"));
@@ -252,11 +246,13 @@ mod tests {
     async fn what_the_guard_refuses_does_not_reach_the_manager() {
         let (client, seen, _events) = manager().await;
         let url = proxy(client).await;
-        let cookie = format!("Cookie: {}\r\n", log_in(&url).await);
+        let (pages, cookie) = log_in(&url).await;
+        let cookie = format!("Cookie: {cookie}\r\n");
         for (target, headers, want) in [
-            ("/ui/", String::new(), "401"),
+            (&*pages, String::new(), "401"),
+            ("/ui/", cookie.clone(), "401"),
             ("/metrics", cookie.clone(), "404"),
-            ("/ui/", format!("{cookie}Origin: http://evil.example\r\n"), "403"),
+            (&pages, format!("{cookie}Origin: http://evil.example\r\n"), "403"),
             ("/ui/?token=wrong", cookie, "401"),
         ] {
             let answer = get(&url, target, &headers).await;
@@ -271,8 +267,8 @@ mod tests {
     async fn events_are_passed_on_as_they_arrive() {
         let (client, _, mut events) = manager().await;
         let url = proxy(client).await;
-        let cookie = log_in(&url).await;
-        let mut stream = send(&url, "/ui/events", &format!("Cookie: {cookie}\r\n")).await;
+        let (pages, cookie) = log_in(&url).await;
+        let mut stream = send(&url, &format!("{pages}events"), &format!("Cookie: {cookie}\r\n")).await;
         let mut text = String::new();
         for event in ["data: one\n\n", "data: two\n\n"] {
             events.send(event).await.unwrap();
@@ -294,8 +290,8 @@ mod tests {
         drop(listener);
         let config = kube::Config::new(format!("http://{address}").parse().unwrap());
         let url = proxy(client_from_config(config).await.unwrap()).await;
-        let cookie = log_in(&url).await;
-        let answer = get(&url, "/ui/", &format!("Cookie: {cookie}\r\n")).await;
+        let (pages, cookie) = log_in(&url).await;
+        let answer = get(&url, &pages, &format!("Cookie: {cookie}\r\n")).await;
         assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
         assert!(answer.contains("The manager does not answer: "), "{answer}");
     }

@@ -49,20 +49,21 @@ impl Running {
         answer
     }
 
-    /// Opens the printed address, and returns the header with the cookie.
-    async fn log_in(&self) -> String {
+    /// Opens the printed address, and returns the path of the pages and the header with the cookie.
+    async fn log_in(&self) -> (String, String) {
         let target = self.url.strip_prefix("http://").unwrap().strip_prefix(self.host()).unwrap();
         let answer = self.answer("GET", target, "").await;
-        assert!(answer.starts_with("HTTP/1.1 303 ") && answer.contains("\r\nlocation: /ui/\r\n"), "{answer}");
+        assert!(answer.starts_with("HTTP/1.1 303 "), "{answer}");
+        let pages = answer.lines().find_map(|line| line.strip_prefix("location: ")).unwrap();
         let cookie = answer.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
-        format!("Cookie: {}\r\n", cookie.split(';').next().unwrap())
+        (pages.to_owned(), format!("Cookie: {}\r\n", cookie.split(';').next().unwrap()))
     }
 }
 
 #[tokio::test]
 async fn only_the_browser_with_the_printed_address_is_let_in_and_sees_everything() {
     let server = start(|_| {}).await;
-    let cookie = server.log_in().await;
+    let (pages, cookie) = server.log_in().await;
     let check = async |method: &str, target: &str, headers: &str, want: &str| {
         let answer = server.answer(method, target, headers).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {want} ")), "{method} {target}: {answer}");
@@ -72,22 +73,23 @@ async fn only_the_browser_with_the_printed_address_is_let_in_and_sees_everything
         }
         answer
     };
-    check("GET", "/ui/", "", "401").await;
+    check("GET", &pages, "", "401").await;
+    check("GET", "/ui/", &cookie, "401").await;
     check("GET", "/ui/?token=wrong", "", "401").await;
-    check("GET", "/ui/", &format!("{cookie}Origin: http://evil.example\r\n"), "403").await;
+    check("GET", &pages, &format!("{cookie}Origin: http://evil.example\r\n"), "403").await;
     check("GET", "/metrics", &cookie, "404").await;
-    check("POST", "/ui/", &cookie, "405").await;
-    let page = check("GET", "/ui/a", &cookie, "200").await;
+    check("POST", &pages, &cookie, "405").await;
+    let page = check("GET", &format!("{pages}a"), &cookie, "200").await;
     assert!(page.ends_with("\r\n/ui/a"), "{page}");
-    let may = check("GET", "/ui/may?any-namespace", &cookie, "200").await;
+    let may = check("GET", &format!("{pages}may?any-namespace"), &cookie, "200").await;
     assert!(may.ends_with("Ok(true)"), "{may}");
 }
 
 #[tokio::test]
 async fn events_arrive_and_their_number_is_limited() {
     let server = start(|limits| limits.event_streams = 1).await;
-    let cookie = server.log_in().await;
-    let mut stream = server.send("GET", "/ui/events", &cookie).await;
+    let (pages, cookie) = server.log_in().await;
+    let mut stream = server.send("GET", &format!("{pages}events"), &cookie).await;
     let mut text = String::new();
     while text.matches("data: 0\n\n").count() < 3 {
         let mut bytes = [0; 1024];
@@ -96,11 +98,11 @@ async fn events_arrive_and_their_number_is_limited() {
         text.push_str(std::str::from_utf8(&bytes[..read]).unwrap());
     }
     assert!(text.contains("content-type: text/event-stream"), "{text}");
-    let refused = server.answer("GET", "/ui/events", &cookie).await;
+    let refused = server.answer("GET", &format!("{pages}events"), &cookie).await;
     assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
     drop(stream);
     until("the end of the stream", async || {
-        server.answer("GET", "/ui/a", &cookie).await;
+        server.answer("GET", &format!("{pages}a"), &cookie).await;
         server.mounted.open() == 0
     })
     .await;
@@ -109,8 +111,8 @@ async fn events_arrive_and_their_number_is_limited() {
 #[tokio::test]
 async fn a_browser_that_reads_nothing_is_cut_off() {
     let server = start(|limits| limits.write = Duration::from_millis(300)).await;
-    let cookie = server.log_in().await;
-    let _stream = server.send("GET", "/ui/events?1000000", &cookie).await;
+    let (pages, cookie) = server.log_in().await;
+    let _stream = server.send("GET", &format!("{pages}events?1000000"), &cookie).await;
     until("the stream", async || server.mounted.open() == 1).await;
     until("the end of the stream", async || server.mounted.open() == 0).await;
 }
