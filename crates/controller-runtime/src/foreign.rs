@@ -48,6 +48,8 @@ pub(crate) struct Undone {
     count: u8,
     /// How often before the current sync.
     before: u8,
+    /// When the next repetition is due.
+    due: Option<Instant>,
 }
 
 impl Undone {
@@ -64,10 +66,18 @@ impl Undone {
         self.before = 0;
     }
 
-    /// The delay of the next sync after an update that was undone.
-    fn again(&mut self) -> Duration {
+    /// The delay of the next sync after an update that was undone. A sync that something else has caused before the repetition was
+    /// due, and a second update of the same sync, leave the delay as it is.
+    fn again(&mut self, now: Instant) -> Duration {
+        let is_counted = self.count > 0 || self.before > 0;
+        if let Some(due) = self.due.filter(|due| is_counted && now < *due) {
+            self.count = self.count.max(self.before);
+            return due - now;
+        }
         self.count = (self.before + 1).min(Self::MOST + 1);
-        FIRST_DELAY * 2_u32.pow((self.count - 1).into())
+        let delay = FIRST_DELAY * 2_u32.pow((self.count - 1).into());
+        self.due = Some(now + delay);
+        delay
     }
 }
 
@@ -185,7 +195,7 @@ impl<R: Reconciler> Runtime<R> {
             sent.any(|sent| sent.content_hash() != cached.content_hash())
         };
         let Some(undone) = outputs.iter().find(is_undone) else { return };
-        let delay = self.keys.with(key, |state| state.undone.again());
+        let delay = self.keys.with(key, |state| state.undone.again(Instant::now()));
         let (object, queue) = (undone.metadata().key(), self.queue.name());
         tracing::info!(queue, %key, %object, ?delay, "the server accepted an update and kept what it had");
         self.recent_foreign_writes.seen(object, self.clock().now());
@@ -234,6 +244,33 @@ mod tests {
         assert_eq!(reports, 1);
         assert_eq!(changes.seen(8, now).delay, secs(1), "another change");
         assert_eq!(changes.seen(7, now + secs(600)).delay, secs(1), "after ten minutes without it");
+    }
+
+    #[test]
+    fn only_repetitions_that_were_due_lengthen_the_delay() {
+        let mut undone = Undone::default();
+        let mut now = Instant::now();
+        let mut sync = |seconds: u64, is_undone: bool| {
+            now += secs(seconds);
+            undone.begin();
+            let delays =
+                [undone_again(&mut undone, now, is_undone), undone_again(&mut undone, now, is_undone)];
+            undone.end();
+            assert_eq!(delays[0], delays[1], "a second update of the same sync");
+            delays[0]
+        };
+        assert_eq!(sync(0, true), Some(1));
+        assert_eq!(sync(1, true), Some(2));
+        assert_eq!(sync(2, true), Some(4));
+        assert_eq!(sync(1, true), Some(3), "something else has caused this sync");
+        assert_eq!(sync(1, true), Some(2));
+        assert_eq!(sync(2, true), Some(8));
+        assert_eq!(sync(1, false), None);
+        assert_eq!(sync(1, true), Some(1), "the update before it stayed");
+    }
+
+    fn undone_again(undone: &mut Undone, now: Instant, is_undone: bool) -> Option<u64> {
+        is_undone.then(|| undone.again(now).as_secs())
     }
 
     #[test]

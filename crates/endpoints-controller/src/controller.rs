@@ -9,7 +9,9 @@ use std::time::Duration;
 use kube_endpoint_controller_runtime::{
     Cause, Config, Controller, ForeignWrite, KeptPlan, Outcome, Reconciler, Runtime, SyncError,
 };
-use kube_endpoint_core_model::well_known::ANNOTATION_LEADER;
+use kube_endpoint_core_model::well_known::{
+    ANNOTATION_LEADER, ENDPOINT_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY,
+};
 use kube_endpoint_core_model::{Endpoints, ObjectKey, Service};
 use kube_endpoint_informer::{Change, Kind, Kinds, PodEvent};
 use kube_endpoint_workqueue::default_controller_rate_limiter;
@@ -96,6 +98,19 @@ impl Reconciler for EndpointsReconciler {
     fn on_endpoints(&self, runtime: &Runtime<Self>, change: &Change<Endpoints>) {
         let Some(endpoints) = &change.new else { return };
         let key = endpoints.key();
+        // A sync on an older cache makes them anew after the Service was deleted, and the cache may show that the Service is deleted
+        // before it shows them.
+        let labels = &endpoints.metadata.labels;
+        let is_made = labels.get(LABEL_ENDPOINTS_MANAGED_BY).is_some_and(|by| **by == *ENDPOINT_CONTROLLER);
+        if is_made
+            && runtime.has_synced()
+            && runtime.cluster().service(&key).is_none()
+            && runtime.owns_leftover(&key, labels)
+        {
+            runtime.with_state(&key, |state| state.deleted = true);
+            runtime.add(key, Cause::Leftover);
+            return;
+        }
         // Compared without a lock. A sync that takes the state meanwhile finds none, and plans from all pods.
         let Some(mut kept) = runtime.with_state(&key, |state| state.kept.take()) else { return };
         kept.state.settle(endpoints);

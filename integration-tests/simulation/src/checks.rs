@@ -28,6 +28,11 @@ pub(crate) fn is_idle(handle: &ManagerHandle, last_slice: u64) -> bool {
         && controllers(handle).iter().all(|(_, pending, counts)| *pending == 0 && is_quiet(counts))
 }
 
+/// Whether a manager has read all changes of Services.
+pub(crate) fn has_read_services(handle: &ManagerHandle, last_service: u64) -> bool {
+    handle.cluster().position(Kind::Services).0 >= last_service
+}
+
 /// That all caches have read up to a version, which bookmarks tell where nothing changes.
 ///
 /// # Errors

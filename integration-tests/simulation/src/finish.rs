@@ -1,7 +1,7 @@
 //! What must hold once nothing changes any more: nothing is written, the outputs are those of new controllers, nothing waits,
 //! nothing is remembered of what is gone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kube_endpoint_integration_tests::conformance::{Compare, Snapshot, normal::normal_form, unified_diff};
@@ -13,7 +13,7 @@ use crate::checks;
 use crate::cluster::{Cluster, text};
 use crate::history::{Manager, Setup};
 use crate::objects;
-use crate::watcher::{FROM_PODS, MIRRORED, SharedWatcher, managed_by, service_of};
+use crate::watcher::{Endpoints, FROM_PODS, MIRRORED, SharedWatcher, managed_by, service_of};
 
 /// How long nothing may be written.
 const QUIET: Duration = Duration::from_secs(300);
@@ -25,10 +25,25 @@ const MOST_NODES: u8 = 6;
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const NAMESPACES: [&str; 2] = ["default", "team"];
 
-/// Whether the garbage collector knows whose slice it is. A user may remove the reference when no controller writes the slice any
-/// more: the Service has lost its selector. Then it stays, as upstream.
+/// Whether the garbage collector knows whose slice it is. A user may remove the reference from a slice that no controller writes any
+/// more, because its Service has lost its selector, and from a placeholder, which is kept whoever owns it. Both stay, as upstream.
 fn has_owner(slice: &Value) -> bool {
     slice["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty())
+}
+
+/// Whether a slice made from pods has nothing in it.
+fn is_placeholder(slice: &Value) -> bool {
+    let is_empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
+    managed_by(slice) == FROM_PODS && is_empty(&slice["endpoints"]) && is_empty(&slice["ports"])
+}
+
+/// Leaves of hints only that there are some: which zone an endpoint is hinted for depends on those that it was hinted for before.
+fn blur_hints(slice: &mut Value) {
+    for endpoint in slice["endpoints"].as_array_mut().into_iter().flatten() {
+        if !endpoint["hints"]["forZones"].is_null() {
+            endpoint["hints"] = json!({"forZones": [{"name": "some"}]});
+        }
+    }
 }
 
 type Checked = Result<(), (&'static str, String)>;
@@ -70,9 +85,29 @@ impl Cluster {
         };
         snapshot.endpoints.retain(|it| selecting.contains_key(&name_of(it)));
         snapshot.slices.retain(|it| match managed_by(it) {
-            FROM_PODS => selecting.get(&service_of(it)) != Some(&false),
+            FROM_PODS => match selecting.get(&service_of(it)) {
+                Some(has_selector) => *has_selector,
+                None => has_owner(it),
+            },
             manager => manager == MIRRORED,
         });
+        // Beside other slices, a placeholder depends on history: it stays where exactly full slices are added to it, as upstream.
+        let place = |it: &Value| (managed_by(it).to_owned(), service_of(it), it["addressType"].to_string());
+        let filled = snapshot.slices.iter().filter(|it| !is_placeholder(it)).map(place);
+        let filled: BTreeSet<_> = filled.collect();
+        snapshot.slices.retain(|it| !is_placeholder(it) || !filled.contains(&place(it)));
+        // A placeholder is kept whoever owns it, as upstream.
+        let placeholders = snapshot.slices.iter_mut().filter(|it| is_placeholder(it));
+        placeholders.for_each(|slice| slice["metadata"]["ownerReferences"] = json!([]));
+        let asks_for_hints = |slice: &Value| {
+            let service = snapshot.services.iter().find(|it| name_of(it) == service_of(slice));
+            service.is_some_and(|it| {
+                it["metadata"]["annotations"]["service.kubernetes.io/topology-mode"] == "Auto"
+            })
+        };
+        for slice in snapshot.slices.iter_mut().filter(|slice| asks_for_hints(slice)) {
+            blur_hints(slice);
+        }
         let compare = json!({"trigger": "ignore", "sizes": "ignore"});
         let compare: Compare = match serde_json::from_value(compare) {
             Ok(compare) => compare,
@@ -127,6 +162,44 @@ impl Cluster {
         Err(("outputs equal those of new controllers", unified_diff(&want, &got)))
     }
 
+    /// Endpoints that the controller has written belong to a Service.
+    fn has_no_endpoints_without_service(&self) -> Checked {
+        let services = self.selecting();
+        let left = self.server.list("endpoints");
+        let is_left = |it: &&Value| {
+            it["metadata"]["labels"][MANAGED_BY] == "endpoint-controller"
+                && !services.contains_key(&name_of(it))
+        };
+        match left.iter().find(is_left) {
+            Some(left) => Err(("no Endpoints are left of deleted Services", format!("{left:#}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// The addresses in mirrored slices are those of the Endpoints of Services without a selector, unless these are not to be
+    /// mirrored. This does not compare with what a controller does.
+    fn mirrors_what_is_to_be_mirrored(&self) -> Checked {
+        let mut want = BTreeSet::new();
+        let services = self.selecting();
+        for object in self.server.list("endpoints") {
+            let endpoints = Endpoints::of(&object);
+            if services.get(&name_of(&object)) == Some(&false) && endpoints.is_mirrorable {
+                want.extend(endpoints.addresses.into_iter().map(|address| (name_of(&object), address)));
+            }
+        }
+        let mut got = BTreeSet::new();
+        for slice in self.server.list("endpointslices").iter().filter(|it| managed_by(it) == MIRRORED) {
+            for endpoint in slice["endpoints"].as_array().into_iter().flatten() {
+                got.insert((service_of(slice), text(endpoint, "/addresses/0").to_owned()));
+            }
+        }
+        if want == got {
+            return Ok(());
+        }
+        let differ: Vec<_> = want.symmetric_difference(&got).take(5).collect();
+        Err(("what is to be mirrored is mirrored", format!("{differ:?}")))
+    }
+
     /// A Service with both mirrored slices and slices made from pods of one address type has an event that says why the latter
     /// are kept.
     fn has_no_slices_from_pods_beside_mirrored_ones(&self) -> Checked {
@@ -143,7 +216,7 @@ impl Cluster {
         let by = |manager: &'static str| slices.iter().filter(move |it| managed_by(it) == manager);
         let place = |it: &Value| (service_of(it), it["addressType"].clone());
         for mirrored in by(MIRRORED) {
-            let beside = by(FROM_PODS).find(|it| place(it) == place(mirrored));
+            let beside = by(FROM_PODS).find(|it| has_owner(it) && place(it) == place(mirrored));
             if let Some(beside) = beside.filter(|_| !is_reported(&service_of(mirrored))) {
                 let rule = "slices made from pods exist beside mirrored ones for a reported reason only";
                 return Err((rule, format!("{beside:#} exists beside {mirrored:#}")));
@@ -185,6 +258,8 @@ impl Cluster {
         }
         self.equals_output_of_new_controllers(setup).await?;
         self.has_no_slices_from_pods_beside_mirrored_ones()?;
+        self.has_no_endpoints_without_service()?;
+        self.mirrors_what_is_to_be_mirrored()?;
         self.watcher.lock().take_writes();
         self.managers.start(Manager::C);
         sleep(QUIET).await;
@@ -195,11 +270,7 @@ impl Cluster {
         }
         self.delete_all(&["services", "pods"]).await;
         sleep(QUIET).await;
-        let left = self.server.list("endpoints");
-        let left = left.iter().find(|it| it["metadata"]["labels"][MANAGED_BY] == "endpoint-controller");
-        if let Some(left) = left {
-            return Err(("no Endpoints are left of deleted Services", format!("{left:#}")));
-        }
+        self.has_no_endpoints_without_service()?;
         self.delete_all(&["endpoints"]).await;
         sleep(FORGETTING).await;
         self.on_all_managers("caches keep up", |handle| checks::has_read(handle, version))?;

@@ -74,8 +74,8 @@ pub(crate) struct Pod {
 }
 
 impl Pod {
-    /// A pod with a number. `life` distinguishes pods of the same name. Pods with an odd number lack named ports; of
-    /// the others, every second one has the numbers the other way around.
+    /// A pod with a number. `life` distinguishes pods of the same name. Pods with an odd number lack named ports;
+    /// the others have four pairs of numbers for two names.
     pub(crate) fn numbered(pod: u8, app: u8, ready: bool, node: u8, life: u8, terminating: bool) -> Self {
         Self {
             name: format!("p{pod}"),
@@ -85,9 +85,11 @@ impl Pod {
             ready,
             node,
             terminating,
-            ports: match pod % 4 {
+            ports: match pod % 8 {
                 0 => Some([8080, 9090]),
                 2 => Some([9090, 8080]),
+                4 => Some([8080, 8080]),
+                6 => Some([9090, 9090]),
                 _ => None,
             },
         }

@@ -29,6 +29,29 @@ async fn endpoints_are_deleted_with_their_service_in_either_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn endpoints_that_an_old_cache_made_anew_are_deleted() {
+    let harness = started([pod("a", 1, true), service("web")]).await;
+    harness.requests();
+    // The cache shows neither that the Service and its Endpoints were deleted, nor, later, the new Endpoints.
+    for plural in ["services", "endpoints"] {
+        harness.hold_up(plural, Duration::from_secs(10)).await;
+    }
+    harness.delete("services", "web").await;
+    harness.moment().await;
+    assert_eq!(harness.server.count("endpoints"), 0);
+    let mut again = endpoints("web", "192.0.2.1");
+    again["metadata"]["labels"] = json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"});
+    let mut of_user = endpoints("mine", "192.0.2.2");
+    of_user["metadata"]["labels"] = json!({"endpoints.kubernetes.io/managed-by": "me"});
+    harness.load([again, of_user]);
+    harness.pass(Duration::from_secs(60)).await;
+    let left = harness.server.list("endpoints");
+    let names: Vec<&Value> = left.iter().map(|it| &it["metadata"]["name"]).collect();
+    assert_eq!(names, ["mine"]);
+    harness.nothing_is_remembered().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failed_deletion_is_retried() {
     let harness = started([]).await;
     let server = harness.crash().await;

@@ -67,6 +67,27 @@ async fn a_sync_waits_until_the_cache_shows_our_deletion() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_service_that_loses_its_selector_does_not_stay_deferred() {
+    let harness = Harness::with([pod("a", 1, true), service("web")]).await;
+    harness.requests();
+    harness.hold_up("endpointslices", seconds(10)).await;
+    harness.load([pod("b", 2, true)]);
+    harness.pass(seconds(1)).await;
+    harness.load([pod("c", 3, true)]);
+    harness.pass(seconds(1)).await;
+    assert_eq!(harness.controller.state_counts().deferred, 1);
+    harness.patch("services", "web", json!({"spec": {"selector": null}})).await;
+    harness.pass(seconds(30)).await;
+    let counts = harness.controller.state_counts();
+    assert_eq!((counts.outstanding_writes, counts.deferred), (0, 0));
+    assert_eq!(harness.requests(), ["update endpointslices 200"], "that of the time with a selector");
+    let syncs = harness.syncs();
+    harness.pass(seconds(600)).await;
+    assert_eq!(harness.syncs(), syncs);
+    harness.nothing_is_remembered().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stale_service_delays_no_other() {
     let harness = Harness::with([pod("a", 1, true)]).await;
     harness.hold_up("endpointslices", seconds(10)).await;

@@ -3,12 +3,13 @@
 
 use std::fs;
 use std::io::{Read, Seek};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use clap::Parser;
 use kube_endpoint_simulation::mutants::{Mutant, mutants, repository};
 use tokio::time::Instant;
@@ -21,17 +22,24 @@ struct Options {
     /// So many seeds have to catch a mutant.
     #[arg(long, default_value_t = 300)]
     seeds: u64,
-    /// A mutant whose seeds have not all been played after this time does not end. In seconds.
-    #[arg(long, default_value_t = 900)]
+    /// Ten seeds that have not been played after this time are taken not to end. In seconds.
+    #[arg(long, default_value_t = 600)]
     limit: u64,
+    /// Skip the mutants that were caught before, by this program or an interrupted run of it; print what caught them.
+    #[arg(long)]
+    resume: bool,
 }
+
+/// So many seeds are played by one process.
+const SEEDS_AT_ONCE: usize = 10;
+
+/// So many seeds are played before the named histories, which are few; the other seeds after them.
+const FEW_SEEDS: u64 = 30;
 
 /// What became of a mutant.
 enum Fate {
     /// A seed or a named history failed: which, and the rule.
     Caught(String, String),
-    /// The runs did not end.
-    Endless,
     /// Nothing failed.
     Survived,
 }
@@ -141,16 +149,46 @@ impl Workshop {
 
     fn play(&self, program: &Path, original: &Path, options: &Options) -> anyhow::Result<Fate> {
         let limit = Duration::from_secs(options.limit);
-        let seeds = options.seeds.to_string();
-        let Some((_, text)) = self.run(program, &[&seeds, "--failures", "1", "--no-shrink"], limit)? else {
-            return Ok(Fate::Endless);
-        };
-        let failure = text.lines().find_map(|line| line.strip_prefix("seed ")?.split_once(": "));
-        if let Some((seed, violation)) = failure {
-            let unbroken = self.run(original, &["--seed", seed], limit)?;
-            ensure!(unbroken.is_some_and(|(succeeds, _)| succeeds), "seed {seed} fails without a mutant too");
-            return Ok(Fate::Caught(seed.to_owned(), rule(violation)));
+        let few = options.seeds.min(FEW_SEEDS);
+        for seeds in [0..few, few..options.seeds] {
+            if let Some(caught) = self.play_seeds(program, original, seeds.clone(), limit)? {
+                return Ok(caught);
+            }
+            if seeds.start == 0
+                && let Some(caught) = self.play_histories(program, limit)?
+            {
+                return Ok(caught);
+            }
         }
+        Ok(Fate::Survived)
+    }
+
+    fn play_seeds(
+        &self,
+        program: &Path,
+        original: &Path,
+        seeds: Range<u64>,
+        limit: Duration,
+    ) -> anyhow::Result<Option<Fate>> {
+        for first in seeds.clone().step_by(SEEDS_AT_ONCE) {
+            let count = (SEEDS_AT_ONCE as u64).min(seeds.end - first).to_string();
+            let arguments = [&count, "--from", &first.to_string(), "--failures", "1", "--no-shrink"];
+            let Some((succeeds, text)) = self.run(program, &arguments, limit)? else {
+                return Ok(Some(Fate::Caught(first.to_string(), "runs end".to_owned())));
+            };
+            let failure = text.lines().find_map(|line| line.strip_prefix("seed ")?.split_once(": "));
+            if let Some((seed, violation)) = failure {
+                let unbroken = self.run(original, &["--seed", seed], limit)?;
+                let succeeds = unbroken.is_some_and(|(succeeds, _)| succeeds);
+                ensure!(succeeds, "seed {seed} fails without {} too", program.display());
+                return Ok(Some(Fate::Caught(seed.to_owned(), rule(violation))));
+            }
+            ensure!(succeeds, "the program fails without a failing seed: {text}");
+        }
+        Ok(None)
+    }
+
+    fn play_histories(&self, program: &Path, limit: Duration) -> anyhow::Result<Option<Fate>> {
         let histories = self.sources.join("integration-tests/simulation/tests/histories");
         let mut files: Vec<PathBuf> =
             fs::read_dir(histories)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
@@ -158,14 +196,36 @@ impl Workshop {
         for file in files {
             let (path, name) = (file.to_string_lossy(), file.file_stem().unwrap_or_default());
             let Some((succeeds, text)) = self.run(program, &["--no-shrink", "--file", &path], limit)? else {
-                return Ok(Fate::Endless);
+                return Ok(Some(Fate::Caught(
+                    format!("`{}`", name.to_string_lossy()),
+                    "runs end".to_owned(),
+                )));
             };
             if !succeeds {
                 let violation = text.lines().next().unwrap_or_default();
-                return Ok(Fate::Caught(format!("`{}`", name.to_string_lossy()), rule(violation)));
+                return Ok(Some(Fate::Caught(format!("`{}`", name.to_string_lossy()), rule(violation))));
             }
         }
-        Ok(Fate::Survived)
+        Ok(None)
+    }
+}
+
+/// The file with the rows of the mutants that were caught.
+struct Results(PathBuf);
+
+impl Results {
+    fn read(&self) -> String {
+        fs::read_to_string(&self.0).unwrap_or_default()
+    }
+
+    fn clear(&self) -> anyhow::Result<String> {
+        fs::write(&self.0, "").with_context(|| format!("writing {}", self.0.display()))?;
+        Ok(String::new())
+    }
+
+    fn add(&self, row: &str) -> anyhow::Result<()> {
+        let rows = self.read() + row + "\n";
+        fs::write(&self.0, rows).with_context(|| format!("writing {}", self.0.display()))
     }
 }
 
@@ -183,24 +243,32 @@ fn main() -> anyhow::Result<()> {
     }
     chosen.retain(|mutant| options.names.is_empty() || options.names.contains(&mutant.name));
     let root = repository().canonicalize()?;
+    let workshop = Workshop::new(&root)?;
+    let results = Results(root.join("target/mutants/results.md"));
+    let known = if options.resume { results.read() } else { results.clear()? };
+    chosen.retain(|mutant| {
+        let row = known.lines().find(|row| row.starts_with(&format!("| `{}` |", mutant.name)));
+        row.inspect(|row| println!("{row}")).is_none()
+    });
     for mutant in &chosen {
         mutant.apply(&root, &["--check"])?;
     }
-    let workshop = Workshop::new(&root)?;
     println!("building without a mutant");
     let original = workshop.build("original")?;
     let (workshop, original, options) = (&workshop, &original, &options);
-    let mut survivors = Vec::new();
-    let mut report = |mutant: &Mutant, fate: Fate| {
-        let (seed, rule) = match fate {
-            Fate::Caught(seed, rule) => (seed, rule),
-            Fate::Endless => ("any".to_owned(), "a run ends".to_owned()),
-            Fate::Survived => {
-                survivors.push(mutant.name.clone());
-                ("none".to_owned(), String::new())
+    let mut failures = Vec::new();
+    let mut report = |mutant: &Mutant, fate: anyhow::Result<Fate>| -> anyhow::Result<()> {
+        match fate {
+            Ok(Fate::Caught(seed, rule)) => {
+                let row = format!("| `{}` | {} | {seed} | {rule} |", mutant.name, mutant.sentence);
+                println!("{row}");
+                return results.add(&row);
             }
-        };
-        println!("| `{}` | {} | {seed} | {rule} |", mutant.name, mutant.sentence);
+            Ok(Fate::Survived) => println!("| `{}` | {} | none | |", mutant.name, mutant.sentence),
+            Err(error) => println!("{}: {error:#}", mutant.name),
+        }
+        failures.push(mutant.name.clone());
+        Ok(())
     };
     thread::scope(|scope| -> anyhow::Result<()> {
         // One mutant is played while the next one is built.
@@ -208,9 +276,7 @@ fn main() -> anyhow::Result<()> {
         for mutant in chosen.iter().map(Some).chain([None]) {
             let program = mutant.map(|mutant| workshop.build_mutant(mutant)).transpose()?;
             if let Some((played, task)) = playing.take() {
-                let fate =
-                    task.join().map_err(|_| anyhow::anyhow!("the thread of {} panicked", played.name))??;
-                report(played, fate);
+                report(played, task.join().unwrap_or_else(|_| Err(anyhow!("its thread panicked"))))?;
             }
             playing = mutant.zip(program).map(|(mutant, program)| {
                 (mutant, scope.spawn(move || workshop.play(&program, original, options)))
@@ -218,8 +284,8 @@ fn main() -> anyhow::Result<()> {
         }
         Ok(())
     })?;
-    if !survivors.is_empty() {
-        bail!("mutants that nothing caught: {}", survivors.join(", "));
+    if !failures.is_empty() {
+        bail!("mutants that nothing caught: {}", failures.join(", "));
     }
     Ok(())
 }

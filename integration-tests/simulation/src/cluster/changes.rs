@@ -200,6 +200,14 @@ impl Cluster {
             Change::DeletePod { pod } => {
                 Self::delete(&self.server, &format!("{}/p{pod}", collection("pods", namespace(pod)))).await;
             }
+            Change::ReplacePod { pod } => {
+                let name = format!("p{pod}");
+                let Some(mut object) = self.server.get("pods", namespace(pod), &name) else { return };
+                Self::delete(&self.server, &format!("{}/{name}", collection("pods", namespace(pod)))).await;
+                let uid = format!("{}-again", text(&object, "/metadata/uid"));
+                object["metadata"]["uid"] = uid.into();
+                self.load([object]);
+            }
             Change::ShareAddresses { pod, with } => {
                 let Some(other) = self.server.get("pods", namespace(with), &format!("p{with}")) else {
                     return;
@@ -251,6 +259,12 @@ impl Cluster {
             Change::SkipMirror { service, skip } => {
                 let label = json!({"endpointslice.kubernetes.io/skip-mirror": skip.then_some("true")});
                 self.patch(&service_path("endpoints", service), labels(label)).await;
+            }
+            Change::LeftoverEndpoints { service } => {
+                let mut endpoints = objects::endpoints(service, &[1], 0);
+                endpoints["metadata"]["labels"] =
+                    json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"});
+                self.load([endpoints]);
             }
             Change::DeleteEndpoints { service } => {
                 Self::delete(&self.server, &service_path("endpoints", service)).await;

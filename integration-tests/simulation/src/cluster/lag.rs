@@ -100,6 +100,12 @@ impl http_body::Body for LaggingBody {
         while !this.ended {
             let Poll::Ready(frame) = Pin::new(&mut this.inner).poll_frame(context) else { break };
             this.ended = !matches!(frame, Some(Ok(_)));
+            if matches!(frame, Some(Err(_))) {
+                // A connection that is reset loses what was not read.
+                this.held.clear();
+                this.timer = None;
+                return Poll::Ready(frame);
+            }
             let arrival = this.lags.arrival(this.manager, this.kind, this.opened);
             let last = this.held.back().map_or(arrival, |(last, _)| *last);
             this.held.push_back((arrival.max(last), frame));

@@ -42,6 +42,8 @@ text_enum! {
         /// Ends a pod as a kubelet does that shuts down: its phase is `Failed`, and its condition `Ready` stays as it was.
         "evict-pod" EvictPod { pod: u8 }
         "delete-pod" DeletePod { pod: u8 }
+        /// Replaces a pod by one that differs in its uid only.
+        "replace-pod" ReplacePod { pod: u8 }
         /// Gives a pod the addresses of another one.
         "share-addresses" ShareAddresses { pod: u8, with: u8 }
         /// A pod that is not running, or whose kubelet is not heard of.
@@ -58,6 +60,8 @@ text_enum! {
         "remove-node" RemoveNode { node: u8 }
         "endpoints" Endpoints { service: u8, addresses: Vec<u8>, families: u8 }
         "skip-mirror" SkipMirror { service: u8, skip: bool }
+        /// Endpoints as the endpoints controller writes them, of a Service that was deleted before the managers started.
+        "leftover-endpoints" LeftoverEndpoints { service: u8 }
         "delete-endpoints" DeleteEndpoints { service: u8 }
         "edit-endpoints" EditEndpoints { service: u8 }
         "delete-slice" DeleteSlice { nth: u8 }
@@ -75,6 +79,17 @@ text_enum! {
 }
 
 impl Change {
+    /// Whether it writes Endpoints.
+    pub fn writes_endpoints(&self) -> bool {
+        matches!(
+            self,
+            Self::Endpoints { .. }
+                | Self::SkipMirror { .. }
+                | Self::DeleteEndpoints { .. }
+                | Self::EditEndpoints { .. }
+        )
+    }
+
     /// Whether it edits outputs by hand.
     pub fn is_hand_edit(&self) -> bool {
         matches!(

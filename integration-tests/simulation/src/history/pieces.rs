@@ -10,6 +10,8 @@ const OUTPUTS: [Kind; 2] = [Kind::Endpoints, Kind::EndpointSlices];
 const WRITES: [Verb; 3] = [Verb::Create, Verb::Update, Verb::Delete];
 /// The Services without a selector at the beginning.
 const WITHOUT_SELECTOR: [u8; 3] = [5, 6, 7];
+/// A Service that does not exist.
+const LEFT_OVER: u8 = 20;
 
 /// A history in the making.
 pub(super) struct Pieces {
@@ -66,6 +68,9 @@ impl Pieces {
                 let addresses = (1..2 + self.random.below(6) as u8).collect();
                 self.change_at(Duration::ZERO, Change::Endpoints { service, addresses, families });
             }
+        }
+        if self.random.chance(20) {
+            self.change_at(Duration::ZERO, Change::LeftoverEndpoints { service: LEFT_OVER });
         }
         let first = self.random.between(u64::from(self.pods) / 2, u64::from(self.pods)) as u8;
         for pod in 0..first {
@@ -133,12 +138,14 @@ impl Pieces {
             55 => Change::LabelSlice { nth },
             56 => Change::TakeSlice { nth },
             57 => Change::ForeignSlice { service, number: small },
-            58..=62 => Change::TargetPort { service, port: self.random.pick(TargetPort::ALL) },
+            58..=61 => Change::TargetPort { service, port: self.random.pick(TargetPort::ALL) },
+            62 => Change::Topology { service, auto: self.random.chance(70) },
             63 => Change::ShareAddresses { pod, with: self.random.below(self.pods.into()) as u8 },
             64 => Change::PodPhase { pod, unknown: flag },
             65 => Change::PodOnNode { pod, node: self.random.below(u64::from(self.nodes) + 2) as u8 },
             66 => Change::RemoveNode { node },
-            67 | 68 => Change::LabelSlice { nth },
+            67 => Change::DisownSlice { nth },
+            68 => Change::ReplacePod { pod },
             _ => self.random.pick(&[
                 Change::Scale { app: 0, pods: 0 },
                 Change::Scale { app: 1, pods: 12 },

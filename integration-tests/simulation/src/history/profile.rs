@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::pieces::{Pieces, milliseconds, seconds};
-use super::{Change, Fault, History, Kind, Manager, Process, Setup, TargetPort, Verb};
+use kube_endpoint_manager_core::Gate;
+
+use super::{Action, Change, Fault, History, Kind, Manager, Process, Setup, Step, TargetPort, Verb};
 use crate::random::Random;
 use crate::text::word_enum;
 
@@ -38,16 +40,18 @@ word_enum! {
         "refusals" Refusals
         /// The pods of a Service move between its slices, because its ports lead elsewhere.
         "moves" Moves
+        /// Changes are undone before the cache shows what was written in between, and answers are lost.
+        "lagging" Lagging
     }
 }
 
 /// The profiles of 50 seeds in a row.
-const SHARES: [(Profile, u64); 14] = [
-    (Profile::Churn, 9),
+const SHARES: [(Profile, u64); 15] = [
+    (Profile::Churn, 7),
     (Profile::Rollout, 4),
     (Profile::Scale, 1),
     (Profile::Outages, 4),
-    (Profile::Leaders, 6),
+    (Profile::Leaders, 5),
     (Profile::Namespaces, 3),
     (Profile::DualStack, 3),
     (Profile::Foreign, 3),
@@ -57,6 +61,7 @@ const SHARES: [(Profile, u64); 14] = [
     (Profile::Restores, 2),
     (Profile::Refusals, 2),
     (Profile::Moves, 3),
+    (Profile::Lagging, 3),
 ];
 
 const TWO_DAYS: Duration = Duration::from_secs(48 * 3600);
@@ -110,7 +115,12 @@ fn setup(profile: Profile, seed: u64, random: &mut Random) -> Setup {
         resync: long && random.chance(25),
         compaction: random.chance(50),
         latency: if long { 0 } else { random.pick(&[0, 3, 20]) },
-        without: Vec::new(),
+        // Then nothing but the answer of the server shows that an update was carried out.
+        without: if profile == Profile::Lagging && random.chance(50) {
+            vec![Gate::EndpointsRepair]
+        } else {
+            Vec::new()
+        },
         collected_after: 100,
         most_refused: None,
     }
@@ -145,6 +155,7 @@ pub(super) fn history(profile: Profile, seed: u64) -> History {
         Profile::Restores => pieces.restores(),
         Profile::Refusals => pieces.refusals(),
         Profile::Moves => pieces.moves(),
+        Profile::Lagging => pieces.lagging(&setup),
     }
     let mut steps = pieces.steps;
     steps.sort_by_key(|step| step.at);
@@ -413,12 +424,14 @@ impl Pieces {
                 self.random.pick(&[None, Some(Kind::Pods), Some(Kind::Services), Some(Kind::EndpointSlices)]);
             self.fault_at(at, lasts, Fault::WatchesExpire { kind, by });
             self.fault_at(at, lasts, Fault::RequestsLost { verb: None, kind, by });
+            self.coalesced(at + lasts + seconds(20));
             for _ in 0..self.random.between(1, 4) {
                 let within = at + self.moment(lasts);
                 let pod = self.random.below(self.pods.into()) as u8;
                 let service = self.random.below(self.services.into()) as u8;
-                match self.random.below(4) {
+                match self.random.below(5) {
                     0 => self.change_at(within, Change::Flap { pod }),
+                    4 => self.change_at(within, Change::ReplacePod { pod }),
                     1 => {
                         let app = Some(self.random.below(2) as u8);
                         self.change_at(within, Change::ReplaceService { service, app, families: 0 });
@@ -491,7 +504,11 @@ impl Pieces {
         let span = seconds(self.random.between(30, 120));
         for _ in 0..self.random.between(4, 16) {
             let (at, service) = (self.moment(span), self.random.below(self.services.into()) as u8);
-            let port = self.random.pick(TargetPort::ALL);
+            let port = if self.random.chance(30) {
+                self.random.pick(TargetPort::ALL)
+            } else {
+                self.random.pick(&[TargetPort::Web, TargetPort::Alt])
+            };
             self.change_at(at, Change::TargetPort { service, port });
             if self.random.chance(30) {
                 self.burst(at + milliseconds(20), 50, 3);
@@ -501,6 +518,63 @@ impl Pieces {
         self.short_faults(span, number);
     }
 
+    /// Watches of outputs are away while they are written, by a manager and by a user, so that the next list shows both at once.
+    fn coalesced(&mut self, at: Duration) {
+        let kind = Some(self.random.pick(&[Kind::EndpointSlices, Kind::EndpointSlices, Kind::Endpoints]));
+        let lasts = seconds(self.random.between(5, 20));
+        self.fault_at(at, lasts, Fault::WatchesExpire { kind, by: None });
+        for verb in [Verb::List, Verb::Watch] {
+            self.fault_at(at, lasts, Fault::RequestsLost { verb: Some(verb), kind, by: None });
+        }
+        for number in 0..self.random.between(1, 4) {
+            let at = at + milliseconds(500 + 1200 * number);
+            let (pod, life) = (self.random.below(self.pods.into()) as u8, 3);
+            let app = self.random.below(2) as u8;
+            let pod = Change::Pod { pod, app, ready: true, node: 0, life, terminating: false };
+            self.change_at(at, pod);
+            for _ in 0..3 {
+                let nth = self.random.below(256) as u8;
+                let service = nth % self.services;
+                let edits = [
+                    Change::EmptySlice { nth },
+                    Change::DeleteSlice { nth },
+                    Change::EditEndpoints { service },
+                ];
+                let edit = self.random.pick(&edits);
+                self.change_at(at + milliseconds(1100), edit);
+            }
+        }
+    }
+
+    /// Watches of outputs lag behind the manager's own writes.
+    fn lagging(&mut self, setup: &Setup) {
+        let mut at = seconds(3);
+        for _ in 0..self.random.between(2, 5) {
+            let lasts = seconds(self.random.between(10, 40));
+            let kind = Some(self.random.pick(&[Kind::EndpointSlices, Kind::EndpointSlices, Kind::Endpoints]));
+            let milliseconds = self.random.between(4000, 20_000) as u32;
+            let lag = Fault::WatchesLag { kind, by: None, milliseconds, bunched: self.random.chance(30) };
+            self.fault_at(at, lasts, lag);
+            if self.random.chance(60) {
+                let verb = Some(self.random.pick(&[Verb::Create, Verb::Update]));
+                self.fault_at(at, lasts / 4, Fault::AnswersLost { verb, kind, by: None });
+            }
+            self.burst(at + Duration::from_millis(50), 300, 6);
+            for _ in 0..3 {
+                let within = at + self.moment(lasts / 2);
+                self.back_and_forth(within, 2500);
+            }
+            at += lasts + seconds(self.random.between(1, 60));
+        }
+        if setup.without.contains(&Gate::EndpointsRepair) {
+            let edits_endpoints = |step: &Step| match &step.action {
+                Action::Change(change) => change.writes_endpoints() && !step.at.is_zero(),
+                Action::Fault(..) | Action::Process(_) => false,
+            };
+            self.steps.retain(|step| !edits_endpoints(step));
+        }
+    }
+
     fn restores(&mut self) {
         let span = seconds(self.random.between(60, 600));
         let number = self.random.between(4, 10);
@@ -508,6 +582,14 @@ impl Pieces {
         for _ in 0..self.random.between(1, 3) {
             let at = seconds(2) + self.moment(span);
             let age = self.random.logarithmic(at.as_secs()) as u32;
+            if self.random.chance(60) {
+                // What was written last is not seen before it is lost.
+                let kind = Some(self.random.pick(&[Kind::EndpointSlices, Kind::Endpoints]));
+                let milliseconds = self.random.between(2000, 20_000) as u32;
+                let lag = Fault::WatchesLag { kind, by: None, milliseconds, bunched: false };
+                self.fault_at(at.saturating_sub(seconds(2)), seconds(4), lag);
+            }
+            self.burst(at.saturating_sub(seconds(1)), 200, 6);
             self.process_at(at, Process::Restore { seconds: age });
             self.burst(at + milliseconds(50), 500, 3);
         }

@@ -129,6 +129,31 @@ pub(crate) fn no_address_leaves_mirrored_slices(
     Ok(())
 }
 
+/// Endpoints that have been mirrored since before `time` keep some mirrored slice.
+pub(crate) fn not_all_mirrored_slices_deleted(
+    world: &World,
+    before: &Slice,
+    time: std::time::Duration,
+) -> Result<(), String> {
+    let (Some((service, since)), Some((endpoints, endpoints_since))) =
+        (world.services.get(&before.service), world.endpoints.get(&before.service))
+    else {
+        return Ok(());
+    };
+    let is_mirrored = before.managed_by == MIRRORED
+        && service.app.is_none()
+        && !service.is_deleting
+        && since.at < time
+        && endpoints.is_mirrorable
+        && endpoints_since.at < time;
+    let is_left = |address: &String| before.endpoints.iter().any(|it| it.address == *address);
+    let has_slices = world.slices_of(&before.service).any(|it| it.managed_by == MIRRORED);
+    if is_mirrored && !has_slices && endpoints.addresses.iter().any(is_left) {
+        return Err(format!("the Endpoints of {} have no slice any more", before.service));
+    }
+    Ok(())
+}
+
 /// A slice that a process created before, and that has a ready endpoint of a new one with the same ports.
 pub(crate) fn twin<'a>(
     world: &'a World,

@@ -26,7 +26,7 @@ use rates::Rates;
 use rules::Write;
 use transcript::Transcript;
 pub use transcript::{Line, LineKind};
-pub(crate) use world::{FROM_PODS, MIRRORED, managed_by, service_of};
+pub(crate) use world::{Endpoints, FROM_PODS, MIRRORED, managed_by, service_of};
 use world::{Since, Slice, World};
 
 /// How long after the server was set back rules may be broken that hold only for one order of versions.
@@ -100,13 +100,25 @@ pub(crate) struct Watcher {
     refusing: usize,
     hindering: usize,
     aging: usize,
+    /// Faults that undo updates, and when the last one ended. What a plan has moved to another slice may be gone then.
+    undoing: usize,
+    undone: Option<Duration>,
+    /// Faults with `Retry-After`, and whether there was one since the last check of the requests.
+    pausing: usize,
+    was_pausing: bool,
+    /// Whether the server was set back while faults were active, which may keep processes from noticing.
+    is_restore_hidden: bool,
     /// When something last kept controllers from removing endpoints.
     hindered: Duration,
     /// The holder of the Lease; empty if there is none.
     holder: String,
     has_lease: bool,
-    /// The processes that created slices, by slice.
-    creators: BTreeMap<String, String>,
+    /// Since when it has been the holder.
+    held_since: Duration,
+    /// When the server was last set back.
+    restored: Option<Duration>,
+    /// The processes that created slices, and when, by slice.
+    creators: BTreeMap<String, (String, Duration)>,
     /// When the last one of those ended. Requests that were late meanwhile are refused after it.
     refused_until: Option<Duration>,
     /// Requests of managers, without those for Leases.
@@ -143,8 +155,15 @@ impl SharedWatcher {
             refusing: 0,
             hindering: 0,
             aging: 0,
+            undoing: 0,
+            undone: None,
+            pausing: 0,
+            was_pausing: false,
+            is_restore_hidden: false,
             hindered: Duration::ZERO,
             holder: String::new(),
+            held_since: Duration::ZERO,
+            restored: None,
             has_lease: setup.lease.is_some(),
             creators: BTreeMap::new(),
             refused_until: None,
@@ -202,6 +221,9 @@ impl Watcher {
         self.refusing += usize::from(refuses(fault));
         self.hindering += usize::from(hinders(fault));
         self.aging += usize::from(ages(fault));
+        self.undoing += usize::from(undoes(fault));
+        self.pausing += usize::from(names_pause(fault));
+        self.was_pausing |= names_pause(fault);
         self.rates.change();
     }
 
@@ -218,6 +240,15 @@ impl Watcher {
         if ages(fault) {
             self.aging -= 1;
             self.set_back = Some(at);
+        }
+        if self.is_restore_hidden {
+            (self.set_back, self.restored) = (Some(at), Some(at));
+            self.is_restore_hidden = self.active > 0;
+        }
+        self.pausing -= usize::from(names_pause(fault));
+        if undoes(fault) {
+            self.undoing -= 1;
+            self.undone = Some(at);
         }
         if refuses(fault) {
             self.refusing -= 1;
@@ -240,6 +271,11 @@ impl Watcher {
     /// Whether the versions that processes read may be those of another history.
     fn is_set_back(&self, at: Duration) -> bool {
         self.aging > 0 || self.set_back.is_some_and(|time| at < time + CALM)
+    }
+
+    /// Whether versions may have started over.
+    fn was_restored(&self, at: Duration) -> bool {
+        self.restored.is_some_and(|time| at < time + CALM)
     }
 
     /// A process begins a write of an output.
@@ -278,6 +314,8 @@ impl Watcher {
     pub(crate) fn restored(&mut self, server: &EmbeddedApiServer) {
         self.pending = None;
         self.set_back = Some(self.now());
+        self.restored = Some(self.now());
+        self.is_restore_hidden = self.active > 0;
         self.hinder();
         self.world = World::default();
         self.creators.clear();
@@ -296,10 +334,14 @@ impl Watcher {
         self.settle_pending(None);
         let plural = change.resource().plural;
         if plural == "leases" {
-            self.holder = match change.kind() {
+            let holder = match change.kind() {
                 ChangeKind::Deleted => String::new(),
                 _ => holder_of(&change.object()),
             };
+            if holder != self.holder {
+                self.held_since = self.now();
+                self.holder = holder;
+            }
         }
         if matches!(plural, "leases" | "events") {
             return;
@@ -400,7 +442,11 @@ impl Watcher {
         }
         let write = Write { plural, user_agent: author, previous: previous.as_ref(), object: after };
         self.check("managers write outputs only", &key, rules::only_outputs(&write));
-        self.check("each controller writes its own slices only", &key, rules::own_slices_only(&write));
+        // A delete names the uid and no version: what was written by hand since the cache read the slice goes too, as upstream.
+        let service = previous.as_ref().map(service_of).unwrap_or_default();
+        if after.is_some() || !self.edited.contains_key(&service) {
+            self.check("each controller writes its own slices only", &key, rules::own_slices_only(&write));
+        }
         self.check("no slice is over its limit", &key, rules::within_limit(&write, self.slice_limit));
         if plural == "endpoints" {
             self.check_endpoints(at, manager, &key, &write);
@@ -424,18 +470,28 @@ impl Watcher {
         match kind {
             ChangeKind::Deleted => drop(self.creators.remove(key)),
             ChangeKind::Added => {
-                let creators = &self.creators;
-                let is_own = |other: &str| creators.get(other).is_some_and(|creator| creator == process);
-                let twin = kept::twin(&self.world, key, is_own).cloned();
-                if let Some(twin) = twin.filter(|_| !self.is_disturbed(at) && !self.is_edited(key)) {
+                // A leader knows what the one before has created, too.
+                let leads_since = (self.has_lease && self.holder == process).then_some(self.held_since);
+                let is_set_back = self.is_set_back(at);
+                let is_known = |other: &str| {
+                    self.creators.get(other).is_some_and(|(creator, created)| {
+                        (creator == process && !is_set_back)
+                            || leads_since.is_some_and(|since| *created < since)
+                    })
+                };
+                let twin = kept::twin(&self.world, key, is_known).cloned();
+                let is_exempt = self.disturbed.is_some() || self.was_restored(at) || self.is_edited(key);
+                if let Some(twin) = twin.filter(|_| !is_exempt) {
                     self.fails(
                         "no endpoint is created twice",
                         key,
                         format!("{twin} has one of its endpoints"),
                     );
                 }
-                self.creators.insert(key.to_owned(), process.to_owned());
+                self.creators.insert(key.to_owned(), (process.to_owned(), at));
             }
+            // Its process may not know of the update.
+            ChangeKind::Modified if self.active > 0 => drop(self.creators.remove(key)),
             ChangeKind::Modified => {}
         }
     }
@@ -455,7 +511,15 @@ impl Watcher {
     }
 
     fn check_disappearance(&mut self, at: Duration, manager: Manager, key: &str, before: &Slice) {
-        if self.edited.contains_key(&before.service) || self.is_disturbed(at) {
+        if !self.edited.contains_key(&before.service) && self.disturbed.is_none() && !self.was_restored(at) {
+            // The server is asked before all mirrored slices are deleted, so it does not matter what was read.
+            let long_ago = at.saturating_sub(positions::LONGEST_PLAN);
+            let outcome = kept::not_all_mirrored_slices_deleted(&self.world, before, long_ago);
+            self.check("mirrored slices are deleted for a reason", key, outcome);
+        }
+        let is_undone =
+            self.undoing > 0 || self.undone.is_some_and(|time| at < time + positions::LONGEST_PLAN);
+        if self.edited.contains_key(&before.service) || self.is_disturbed(at) || is_undone {
             return;
         }
         let Some(read) = self.surely_read(at, manager) else { return };
@@ -493,6 +557,13 @@ impl Watcher {
                 return;
             }
             self.statistics.idle_checks += 1;
+            let last_service = self.world.last_service;
+            let has_read = |it: &ManagerHandle| crate::checks::has_read_services(it, last_service);
+            if leaders.iter().filter(|it| crate::checks::is_idle(it, last_slice)).any(has_read)
+                && let Some(slice) = self.world.foreign_owner()
+            {
+                self.fails("after a sync, slices belong to their Services", "", slice);
+            }
             if let Some(duplicate) = self.world.duplicates().into_iter().next() {
                 self.fails("after a sync, an endpoint is in one slice of a group", "", duplicate);
             }
@@ -537,6 +608,10 @@ impl Watcher {
     pub(crate) fn check_requests(&mut self, requests: usize, is_idle: bool, limit: usize) {
         let most = &mut self.statistics.most_requests[usize::from(!is_idle)];
         *most = (*most).max(requests);
+        // The server may ask for a retry of the slices and of the Endpoints of a Service each second.
+        let asked_for = if self.was_pausing { 2 * 3600 * self.world.services.len() } else { 0 };
+        self.was_pausing = self.pausing > 0;
+        let limit = limit + asked_for;
         if requests > limit {
             let detail = format!("{requests} requests of each manager in an hour, more than {limit}");
             self.fails("requests are bounded", "", detail);
@@ -576,6 +651,16 @@ fn hinders(fault: &Fault) -> bool {
 /// Whether processes read older states.
 fn ages(fault: &Fault) -> bool {
     matches!(fault, Fault::OlderLists { .. })
+}
+
+/// Whether updates are accepted and undone.
+fn undoes(fault: &Fault) -> bool {
+    matches!(fault, Fault::UpdatesUndone { .. })
+}
+
+/// Whether answers name the pause before a retry.
+fn names_pause(fault: &Fault) -> bool {
+    matches!(fault, Fault::Refused { retry_after: Some(_), .. })
 }
 
 /// Who holds a Lease.

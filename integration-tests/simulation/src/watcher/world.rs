@@ -1,6 +1,7 @@
 //! The objects of the server as the rules need them, kept up to date from the store's changes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -128,6 +129,11 @@ fn target_ports(service: &Value) -> Vec<Option<String>> {
     ports.map(|port| port["targetPort"].as_str().map(str::to_owned)).collect()
 }
 
+/// An address as slices have it. Users write others: `2001:db8::0`.
+fn canonical(address: &str) -> String {
+    address.parse().map_or_else(|_| address.to_owned(), |address: IpAddr| address.to_string())
+}
+
 impl Endpoints {
     pub(crate) fn of(endpoints: &Value) -> Self {
         let subsets = endpoints["subsets"].as_array().into_iter().flatten();
@@ -135,7 +141,7 @@ impl Endpoints {
         let addresses = lists.flat_map(|list| list.as_array().into_iter().flatten());
         let metadata = &endpoints["metadata"];
         Self {
-            addresses: addresses.map(|it| text(it, "/ip").to_owned()).collect(),
+            addresses: addresses.map(|it| canonical(text(it, "/ip"))).collect(),
             is_mirrorable: metadata["labels"]["endpointslice.kubernetes.io/skip-mirror"] != "true"
                 && metadata["deletionTimestamp"].is_null(),
             is_managed: metadata["labels"]["endpoints.kubernetes.io/managed-by"] == "endpoint-controller",
@@ -178,8 +184,9 @@ pub(crate) struct World {
     pub(crate) services: BTreeMap<String, (Service, Since)>,
     pub(crate) nodes: BTreeMap<String, Since>,
     pub(crate) slices: BTreeMap<String, Slice>,
-    /// The version of the last change of a slice.
+    /// The versions of the last changes of a slice and of a Service.
     pub(crate) last_slice: u64,
+    pub(crate) last_service: u64,
     pub(crate) endpoints: BTreeMap<String, (Endpoints, Since)>,
     /// The target ports of each Service: those of [`target_ports`].
     pub(crate) target_ports: BTreeMap<String, (Vec<Option<String>>, Since)>,
@@ -210,11 +217,13 @@ impl World {
                 self.gone_pods.insert(key.to_owned(), since);
             }
             ("services", Some(object)) => {
+                self.last_service = since.version;
                 self.gone_services.remove(key);
                 put(&mut self.target_ports, key, target_ports(object), since);
                 put(&mut self.services, key, Service::of(object), since);
             }
             ("services", None) => {
+                self.last_service = since.version;
                 self.services.remove(key);
                 self.target_ports.remove(key);
                 self.gone_services.insert(key.to_owned(), since);
@@ -282,12 +291,30 @@ impl World {
         found
     }
 
-    /// The endpoints that occur twice among the slices of a group that a controller of ours manages.
+    /// A slice made from pods whose owner is not its Service of now. A placeholder, which has no endpoints, is kept whoever owns
+    /// it, as upstream.
+    pub(crate) fn foreign_owner(&self) -> Option<String> {
+        let wrong = |(key, slice): (&String, &Slice)| {
+            let (service, _) = self.services.get(&slice.service)?;
+            let is_wrong = slice.managed_by == FROM_PODS
+                && !slice.endpoints.is_empty()
+                && service.app.is_some()
+                && !service.is_deleting
+                && slice.owner != service.uid;
+            is_wrong.then(|| format!("{key} is owned by {:?} and not by {}", slice.owner, service.uid))
+        };
+        self.slices.iter().find_map(wrong)
+    }
+
+    /// The endpoints that occur twice among the slices of a group that a controller of ours manages. What was made from pods for a
+    /// Service that has lost its selector is exempt: no controller writes it any more.
     pub(crate) fn duplicates(&self) -> Vec<String> {
         let mut seen = BTreeMap::new();
         let mut found = Vec::new();
         for (key, slice) in &self.slices {
-            if !matches!(slice.managed_by.as_str(), FROM_PODS | MIRRORED) {
+            let has_selector =
+                || self.services.get(&slice.service).is_none_or(|(service, _)| service.app.is_some());
+            if slice.managed_by != MIRRORED && !(slice.managed_by == FROM_PODS && has_selector()) {
                 continue;
             }
             for endpoint in &slice.endpoints {
