@@ -155,7 +155,7 @@ impl Shared {
         }
         let query = parts.uri.query().unwrap_or_default().to_owned();
         let request = PageRequest { path, query, access: Access::everything() };
-        self.streams.answer(self.pages.answer(request).await)
+        self.streams.answer(self.pages.answer(request).await, None)
     }
 }
 

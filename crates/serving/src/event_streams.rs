@@ -1,5 +1,6 @@
 //! Streams of server-sent events: how many there are, how long each lasts, and what ends it.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -96,7 +97,7 @@ pub(crate) struct EventBody {
     end: Pin<Box<Sleep>>,
     begun: bool,
     progress: Progress,
-    _place: OwnedSemaphorePermit,
+    _place: StreamPlace,
 }
 
 impl EventBody {
@@ -116,19 +117,66 @@ impl EventBody {
     }
 }
 
-/// The streams of a server, of which there are at most as many as the limit says.
+/// A reader, as [`Access::reader`](crate::Access::reader) tells them apart.
+pub(crate) type Reader = [u8; 32];
+
+/// The number of streams of each reader that has some.
+type OfReaders = Arc<Mutex<BTreeMap<Reader, usize>>>;
+
+/// The streams of a server, of which there are at most as many as the limits say.
 pub(crate) struct EventStreams {
     places: Arc<Semaphore>,
+    of_readers: OfReaders,
+    most_of_reader: usize,
     duration: Duration,
+}
+
+/// The place of a stream. Dropping it frees it.
+struct StreamPlace {
+    _place: OwnedSemaphorePermit,
+    of_readers: OfReaders,
+    reader: Option<Reader>,
+}
+
+impl Drop for StreamPlace {
+    fn drop(&mut self) {
+        let Some(reader) = self.reader else { return };
+        let mut of_readers = self.of_readers.lock();
+        if let Some(streams) = of_readers.get_mut(&reader) {
+            *streams -= 1;
+            if *streams == 0 {
+                of_readers.remove(&reader);
+            }
+        }
+    }
 }
 
 impl EventStreams {
     pub(crate) fn new(limits: &Limits) -> Self {
-        Self { places: Arc::new(Semaphore::new(limits.event_streams)), duration: limits.event_stream }
+        Self {
+            places: Arc::new(Semaphore::new(limits.event_streams)),
+            of_readers: OfReaders::default(),
+            most_of_reader: limits.event_streams_of_reader,
+            duration: limits.event_stream,
+        }
+    }
+
+    /// Takes a place; none if there are too many streams. Without a reader only the limit for all counts.
+    fn place(&self, reader: Option<Reader>) -> Option<StreamPlace> {
+        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        if let Some(reader) = reader {
+            let mut of_readers = self.of_readers.lock();
+            let streams = of_readers.get(&reader).copied().unwrap_or_default();
+            if streams >= self.most_of_reader {
+                return None;
+            }
+            of_readers.insert(reader, streams + 1);
+        }
+        Some(StreamPlace { _place: place, of_readers: Arc::clone(&self.of_readers), reader })
     }
 
     /// Makes the answer that is sent for a page. If it is a stream and there are too many, that is an error to the client.
-    pub(crate) fn answer(&self, page: PageAnswer) -> Answer {
+    pub(crate) fn answer(&self, page: PageAnswer, reader: Option<Reader>) -> Answer {
         let (mut head, body) = page.into_parts();
         let nosniff = HeaderValue::from_static("nosniff");
         head.headers.insert(X_CONTENT_TYPE_OPTIONS, nosniff);
@@ -136,7 +184,7 @@ impl EventStreams {
         let body = match body {
             PageBody::Whole(body) => AnswerBody::whole(body),
             PageBody::Events(events) => {
-                let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+                let Some(place) = self.place(reader) else {
                     return respond::too_many_streams();
                 };
                 AnswerBody::Events(Box::new(EventBody {
@@ -175,7 +223,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn events_are_framed_and_end_after_the_limit() {
         let begun = Instant::now();
-        let text = streams(1).answer(numbers()).into_body().collect().await.unwrap().to_bytes();
+        let text = streams(1).answer(numbers(), None).into_body().collect().await.unwrap().to_bytes();
         let text = String::from_utf8(text.to_vec()).unwrap();
         assert!(
             text.starts_with("retry: 2000\n\nevent: status\ndata: 0\n\nevent: status\ndata: 1\n\n"),
@@ -188,17 +236,33 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_stream_too_many_is_refused_until_one_ends() {
         let streams = streams(2);
-        let first = streams.answer(numbers());
-        let _second = streams.answer(numbers());
-        let third = streams.answer(numbers());
+        let first = streams.answer(numbers(), None);
+        let _second = streams.answer(numbers(), Some([7; 32]));
+        let third = streams.answer(numbers(), None);
         assert_eq!((third.status().as_u16(), &third.headers()["retry-after"]), (503, &"10".parse().unwrap()));
         drop(first);
-        assert_eq!(streams.answer(numbers()).status(), 200);
+        assert_eq!(streams.answer(numbers(), None).status(), 200);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_leaves_places_for_others() {
+        let streams = streams(20);
+        let most = Limits::default().event_streams_of_reader;
+        let (one, other) = (Some([1; 32]), Some([2; 32]));
+        let mut of_one: Vec<Answer> = (0..most).map(|_| streams.answer(numbers(), one)).collect();
+        assert!(of_one.iter().all(|answer| answer.status() == 200));
+        assert_eq!(streams.answer(numbers(), one).status(), 503);
+        assert_eq!(streams.answer(numbers(), other).status(), 200);
+        of_one.pop();
+        assert_eq!(streams.answer(numbers(), one).status(), 200);
+        drop(of_one);
+        assert!(streams.of_readers.lock().is_empty());
+        assert_eq!(streams.places.available_permits(), 20);
     }
 
     #[tokio::test(start_paused = true)]
     async fn only_an_event_that_was_taken_has_a_deadline() {
-        let mut body = streams(1).answer(numbers()).into_body();
+        let mut body = streams(1).answer(numbers(), None).into_body();
         let progress = body.progress().unwrap();
         let limit = Duration::from_secs(30);
         assert_eq!(progress.deadline(limit), None);

@@ -32,6 +32,8 @@ pub struct Limits {
     pub review: Duration,
     /// Streams of server-sent events at the same time. More are refused.
     pub event_streams: usize,
+    /// Those of one reader. Whoever holds streams without reading them leaves places for others.
+    pub event_streams_of_reader: usize,
     /// Time after which a stream of events ends.
     pub event_stream: Duration,
     /// How often files with certificates are read again, and the ConfigMap with the client CA.
@@ -53,6 +55,7 @@ impl Default for Limits {
             pending_resets: 20,
             review: Duration::from_secs(10),
             event_streams: 20,
+            event_streams_of_reader: 5,
             event_stream: Duration::from_secs(600),
             reload: Duration::from_secs(30),
         }

@@ -115,8 +115,9 @@ impl Service {
             return respond::text(health.status, health.text);
         }
         if let Some(mounted) = self.pages.mounted_at(path) {
+            let reader = access.reader();
             let request = PageRequest { path: path.to_owned(), query: query.to_owned(), access };
-            return self.streams.answer(mounted.answer(request).await);
+            return self.streams.answer(mounted.answer(request).await, Some(reader));
         }
         let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
         let pages = &self.pages;

@@ -106,6 +106,15 @@ pub(super) async fn may_see(access: &Access, namespace: &str) -> Result<bool, Un
     access.may_list(GROUP, RESOURCE, Some(namespace)).await
 }
 
+/// Whether a reader may see all namespaces.
+///
+/// # Errors
+///
+/// If the API server gives no answer.
+pub(super) async fn may_see_all(access: &Access) -> Result<bool, Unanswered> {
+    access.may_list(GROUP, RESOURCE, None).await
+}
+
 /// Asks whether a reader may see all namespaces, and if not, asks about each. After the first question without an answer no more
 /// are asked.
 ///
@@ -113,7 +122,7 @@ pub(super) async fn may_see(access: &Access, namespace: &str) -> Result<bool, Un
 ///
 /// If there is no answer about all namespaces.
 async fn ask(access: &Access, limit: &TokenBucket, namespaces: Vec<Text>) -> Result<Visible, Unanswered> {
-    if access.may_list(GROUP, RESOURCE, None).await? {
+    if may_see_all(access).await? {
         return Ok(Visible::All);
     }
     let one = |namespace: Text| async move {

@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::namespaces::{Visible, may_see};
+use super::namespaces::{Visible, may_see, may_see_all};
 use super::problems::{Problems, is_behind};
 use super::status::{Inputs, Status, status};
 use super::survey::Survey;
@@ -206,12 +206,15 @@ impl Shared {
     /// The Services whose `namespace/name` contains a text, as far as the reader may see them.
     async fn services(self: &Arc<Self>, access: &Access, filter: &str) -> PageAnswer {
         let survey = self.survey().await;
-        let visible = self.visible(access, survey.as_deref()).await;
+        let Some(visible) = self.visible(access, survey.as_deref()).await else {
+            let message = "which namespaces you may see is not known yet; try again in some seconds";
+            return error_page(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message);
+        };
         let cluster = self.manager.cluster();
         let filter = filter.to_lowercase();
         let (mut found, mut truncated) = (Vec::new(), false);
         let mut after = ObjectKey::default();
-        'all: while let Some(visible) = &visible {
+        'all: loop {
             let keys = cluster.services_after(&after, STEP);
             let Some(last) = keys.last() else { break };
             after = last.clone();
@@ -231,11 +234,21 @@ impl Shared {
 
     /// The explanation of a Service.
     async fn explain(self: &Arc<Self>, access: &Access, key: ObjectKey) -> PageAnswer {
-        match may_see(access, &key.namespace).await {
+        // The API server is not asked about names that a reader makes up.
+        let survey = self.survey().await;
+        let is_known = survey.as_deref().is_none_or(|survey| survey.namespaces.contains_key(&key.namespace));
+        let allowed = match is_known {
+            true => may_see(access, &key.namespace).await,
+            false => may_see_all(access).await,
+        };
+        match allowed {
             Ok(true) => {}
             Ok(false) => {
-                let message =
-                    format!("you may not list EndpointSlices in the namespace {:?}", &*key.namespace);
+                // The same for a namespace that is not known: whether it exists is not told.
+                let message = format!(
+                    "you may not list EndpointSlices in the namespace {:?}, or it has no Service",
+                    &*key.namespace
+                );
                 return error_page(StatusCode::FORBIDDEN, "Forbidden", &message);
             }
             Err(unanswered) => {
