@@ -1,5 +1,6 @@
 //! The options of the plans, from the settings: for the controllers, and for explanations of what they write.
 
+#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "ui"))]
 use crate::gates::Gate;
 use crate::settings::Settings;
 
