@@ -19,7 +19,9 @@ pub trait Output: Writable + Clone + 'static {
     fn content_hash(&self) -> u64 {
         let mut content = self.clone();
         let metadata = content.metadata_mut();
-        *metadata = ObjectMeta { labels: std::mem::take(&mut metadata.labels), ..ObjectMeta::default() };
+        let (labels, owner_references) =
+            (std::mem::take(&mut metadata.labels), std::mem::take(&mut metadata.owner_references));
+        *metadata = ObjectMeta { labels, owner_references, ..ObjectMeta::default() };
         let mut hasher = DefaultHasher::new();
         // An object that cannot be serialized could not be written either.
         serde_json::to_vec(&content).unwrap_or_default().hash(&mut hasher);
