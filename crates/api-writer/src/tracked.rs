@@ -272,8 +272,10 @@ impl TrackedWriter {
     ) -> Result<(Written, bool), FailedWrite> {
         let key = object.metadata().key();
         self.tracker.begin(&key);
+        let before = position();
         let mut error = match self.writer.create(object).await {
             Ok(written) => {
+                self.tracker.check_answer(before, written.version(), position());
                 let foreign = self.tracker.created(owner, &key, written.version(), position());
                 return Ok((written, foreign));
             }
@@ -311,11 +313,13 @@ impl TrackedWriter {
         let key = object.metadata().key();
         let sent = object.metadata().resource_version;
         self.tracker.begin(&key);
+        let before = position();
         let mut error = match self.writer.update(object).await {
             Ok(written) => {
                 let foreign = if written.version() == sent {
                     self.tracker.unchanged(owner, &key)
                 } else {
+                    self.tracker.check_answer(before, written.version(), position());
                     self.tracker.wrote(owner, &key, written.version(), position())
                 };
                 return Ok((written, foreign));

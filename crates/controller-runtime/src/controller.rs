@@ -105,6 +105,7 @@ impl<R: Reconciler> Controller<R> {
             () = runtime.reconciler.background(&runtime) => {}
             () = runtime.wake_after_outages() => {}
             () = runtime.resync_periodically() => {}
+            () = runtime.check_overdue_writes() => {}
             () = runtime.finish_take_over() => {}
         }
     }

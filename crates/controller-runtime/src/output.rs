@@ -4,7 +4,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use kube_endpoint_api_writer::Writable;
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, ObjectMeta, Writes, writes_without};
+use kube_endpoint_core_model::{
+    EndpointSlice, Endpoints, ObjectKey, ObjectMeta, ResourceVersion, Writes, writes_without,
+};
 use kube_endpoint_informer::{Cluster, Kind};
 
 /// A kind of object that a controller writes, and whose changes it therefore observes.
@@ -34,6 +36,9 @@ pub trait Output: Writable + Clone + 'static {
     /// The cached objects of an owner, of all managers.
     fn of_owner(cluster: &Cluster, owner: &ObjectKey) -> Vec<Arc<Self>>;
 
+    /// The version of an object in the cache.
+    fn cached_version(cluster: &Cluster, object: &ObjectKey) -> Option<ResourceVersion>;
+
     /// The selector of [`ApiWriter::list_metadata`](kube_endpoint_api_writer::ApiWriter::list_metadata) that selects the
     /// objects of an owner.
     fn selector(owner: &ObjectKey) -> String;
@@ -55,6 +60,10 @@ impl Output for EndpointSlice {
         cluster.slices_of(owner)
     }
 
+    fn cached_version(cluster: &Cluster, object: &ObjectKey) -> Option<ResourceVersion> {
+        cluster.endpoint_slice(object).map(|slice| slice.metadata.resource_version)
+    }
+
     fn selector(owner: &ObjectKey) -> String {
         format!("labelSelector=kubernetes.io%2Fservice-name%3D{}", owner.name)
     }
@@ -74,6 +83,10 @@ impl Output for Endpoints {
 
     fn of_owner(cluster: &Cluster, owner: &ObjectKey) -> Vec<Arc<Self>> {
         cluster.endpoints(owner).into_iter().collect()
+    }
+
+    fn cached_version(cluster: &Cluster, object: &ObjectKey) -> Option<ResourceVersion> {
+        cluster.endpoints(object).map(|endpoints| endpoints.metadata.resource_version)
     }
 
     fn selector(owner: &ObjectKey) -> String {

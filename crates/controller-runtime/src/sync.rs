@@ -56,7 +56,7 @@ impl<R: Reconciler> Runtime<R> {
         }
         if !error.writes().is_empty() && error.writes().iter().all(waits_for_cache::<R::Output>) {
             tracing::info!(queue = self.queue.name(), %key, %error, "the cache is behind");
-            return Ok(self.defer(key));
+            return Ok(self.keep_deferred(key));
         }
         // The Service of a create no longer exists. Nobody needs an event about that.
         if error.writes().iter().any(|failed| matches!(failed.error, WriteError::CacheBehind(_))) {

@@ -7,7 +7,7 @@
 //! are compared with the API server's before the first write for this key, until the cache has read as far as the server
 //! was when the lease was taken.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -20,6 +20,7 @@ use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use crate::all_keys::AllKeys;
+use crate::waiting::{LONGEST_WAIT, STALE_RETRY};
 use crate::{Cause, Output, Reconciler, Runtime};
 
 /// Objects of one page when all keys are queued.
@@ -42,6 +43,8 @@ struct Unread {
     epochs: BTreeMap<Text, u64>,
     /// Keys whose outputs were the same in the cache and on the server. The cache has shown the leader's writes since.
     compared: HashSet<ObjectKey>,
+    /// Keys whose outputs differed, each with the time until they are compared again.
+    differed: HashMap<ObjectKey, Duration>,
 }
 
 impl Unread {
@@ -71,7 +74,8 @@ impl<R: Reconciler> Runtime<R> {
         if epochs.is_empty() {
             epochs.extend([epoch(&Text::default())]);
         }
-        *self.take_over.unread.lock() = Some(Unread { until, epochs, compared: HashSet::new() });
+        *self.take_over.unread.lock() =
+            Some(Unread { until, epochs, compared: HashSet::new(), differed: HashMap::new() });
     }
 
     /// Ends the standby; returns whether it was one. Changes are looked at from now on.
@@ -108,12 +112,23 @@ impl<R: Reconciler> Runtime<R> {
         if is_same(&cached, &listed) {
             tracing::debug!(queue = self.queue.name(), %key, ?position, "the cache shows what the server has");
             if let Some(unread) = &mut *self.take_over.unread.lock() {
+                unread.differed.remove(key);
                 unread.compared.insert(key.clone());
             }
         } else {
-            self.defer(key);
+            self.defer_for(key, self.next_comparison(key));
         }
         Ok(false)
+    }
+
+    /// How long to wait before the outputs of a key are compared once more. Each time is twice as long, so that a watch that
+    /// cannot be opened for hours does not cost a list of each key every second.
+    fn next_comparison(&self, key: &ObjectKey) -> Duration {
+        let mut unread = self.take_over.unread.lock();
+        let Some(unread) = &mut *unread else { return STALE_RETRY };
+        let delay = unread.differed.entry(key.clone()).or_default();
+        *delay = (*delay * 2).clamp(STALE_RETRY, LONGEST_WAIT);
+        *delay
     }
 
     /// Whether the outputs of a key were compared with the server, and were the same.

@@ -2,20 +2,74 @@
 
 use std::time::Duration;
 
+use kube_endpoint_api_writer::WriteError;
 use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_tracker::CachePosition;
 use rand::RngExt;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::{Cause, Outcome, Output, Reconciler, Runtime, SyncError};
 
 /// How long a sync waits for the cache at most: the event that it waits for may have come already, or may never come.
-const STALE_RETRY: Duration = Duration::from_secs(1);
+pub(crate) const STALE_RETRY: Duration = Duration::from_secs(1);
 /// How long a key waits for the cache to show a deletion before it asks the server again.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How long a pause lasts at most, whatever the API server asks for; up to a tenth of it is added.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 impl<R: Reconciler> Runtime<R> {
+    /// Looks after writes that the cache never shows: an event was lost, or the server's storage was set back to a state from
+    /// before the write and has passed its version since. No event may ever come that starts a sync then.
+    pub(crate) async fn check_overdue_writes(&self) {
+        let mut missed = Vec::new();
+        loop {
+            sleep(LONGEST_WAIT).await;
+            for key in self.writer.tracker().overdue() {
+                tracing::warn!(
+                    queue = self.queue.name(), %key,
+                    "the cache does not show a write of this key, so it is synced again"
+                );
+                self.add(key, Cause::StaleCache);
+            }
+            missed.extend(self.writer.tracker().take_missed());
+            self.ask_about(&mut missed).await;
+        }
+    }
+
+    /// Asks the server about objects whose last write the cache has read past without showing it. If one exists as written, the
+    /// cache is that of another state of the server's storage, and everything is listed again. Objects that cannot be judged
+    /// yet stay in `missed`.
+    async fn ask_about(&self, missed: &mut Vec<(ObjectKey, CachePosition)>) {
+        let is_current = |object: &ObjectKey, written: CachePosition| {
+            written.epoch == self.position(&object.namespace).epoch
+        };
+        missed.retain(|(object, written)| is_current(object, *written));
+        for (object, written) in std::mem::take(missed) {
+            // The position is read first: the cache is then at least as new.
+            let position = self.position(&object.namespace);
+            let cached = R::Output::cached_version(self.cluster(), &object);
+            let version = match self.writer.writer().get::<R::Output>(&object).await {
+                Ok(found) => found.version(),
+                Err(WriteError::NotFound(_)) => continue,
+                Err(_) => {
+                    missed.push((object, written));
+                    continue;
+                }
+            };
+            if version > position.version || cached == Some(version) {
+                continue;
+            }
+            if self.cluster().report_set_back() {
+                tracing::warn!(
+                    queue = self.queue.name(), %object, %version, position = %position.version,
+                    "the API server has an object in a version that the watch should have shown: its storage was set \
+                     back, so all kinds are listed again"
+                );
+            }
+            missed.push((object, written));
+        }
+    }
+
     /// If a key has waited for the cache for too long, logs that and waits no longer for deletions: should the server have
     /// been wrong about an object that no longer exists, the next sync asks it again.
     pub(crate) fn check_long_wait(&self, key: &ObjectKey) {
@@ -61,9 +115,22 @@ impl<R: Reconciler> Runtime<R> {
 
     /// Repeats the sync when the cache shows a change of the key's outputs, after a second at the latest.
     pub fn defer(&self, key: &ObjectKey) -> Outcome {
+        self.defer_for(key, STALE_RETRY)
+    }
+
+    /// As [`Self::defer`], with another time.
+    pub(crate) fn defer_for(&self, key: &ObjectKey, longest: Duration) -> Outcome {
         self.keys.with(key, |state| state.deferred = true);
-        self.add_after(key.clone(), STALE_RETRY, Cause::StaleCache);
+        self.add_after(key.clone(), longest, Cause::StaleCache);
         Outcome::Stale
+    }
+
+    /// As [`Self::defer`], unless the sync has been deferred already.
+    pub(crate) fn keep_deferred(&self, key: &ObjectKey) -> Outcome {
+        if self.keys.with(key, |state| state.deferred) {
+            return Outcome::Stale;
+        }
+        self.defer(key)
     }
 
     /// Starts a sync that was deferred: the cache shows a change of the key's outputs.

@@ -345,6 +345,25 @@ impl Cluster {
         self.inner.progress.request_version_check(kind, namespace);
     }
 
+    /// Has all kinds listed again. Call it when the server has given an object of this kind in this namespace a version that it
+    /// had given to another before: its storage was set back, as by a restore.
+    pub fn versions_went_back(&self, kind: Kind, namespace: &str) {
+        self.inner.progress.versions_went_back(kind, namespace);
+    }
+
+    /// Has all kinds listed again, in a new epoch. Call it when something else than a list or watch has shown that the server's
+    /// storage was set back.
+    pub fn list_again(&self) {
+        self.inner.progress.require_lists();
+    }
+
+    /// Has all kinds listed again. Call it when the server holds an object in a version up to which a store has read, and
+    /// the store does not show it: the server's storage was set back, as by a restore, and has passed the position of the store
+    /// since. Returns false, and does nothing, if that was done less than ten minutes ago.
+    pub fn report_set_back(&self) -> bool {
+        self.inner.progress.report_set_back()
+    }
+
     /// Applies an event of a list and watch of all namespaces. On return, the stores show it and handlers have been called;
     /// unless another thread is applying an event of this kind, which then applies this one too, later.
     pub fn apply<T: Object>(&self, event: StreamEvent<T>) {

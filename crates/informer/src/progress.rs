@@ -227,16 +227,32 @@ impl Progress {
 
     /// Has all kinds listed, except one that has just been, unless that was done within the last ten minutes.
     fn list_others(&self, listed: &StreamProgress) -> bool {
-        let now = Instant::now();
-        let mut last = self.contradicted.lock();
-        if last.is_some_and(|last| now - last < CONTRADICTED) {
+        if !self.may_list_all() {
             return false;
         }
-        *last = Some(now);
-        drop(last);
         let streams = self.kinds.iter().flat_map(KindProgress::streams);
         streams.filter(|stream| !std::ptr::eq(*stream, listed)).for_each(StreamProgress::require_list);
         true
+    }
+
+    /// Whether everything may be listed because a store was found to be wrong. At most once in ten minutes.
+    fn may_list_all(&self) -> bool {
+        let now = Instant::now();
+        let mut last = self.contradicted.lock();
+        let is_recent = last.is_some_and(|last| now - last < CONTRADICTED);
+        if !is_recent {
+            *last = Some(now);
+        }
+        !is_recent
+    }
+
+    /// Has all kinds listed in a new epoch, unless that was done within the last ten minutes. Returns whether it is done.
+    pub(crate) fn report_set_back(&self) -> bool {
+        let may_list = self.may_list_all();
+        if may_list {
+            self.require_lists();
+        }
+        may_list
     }
 
     /// Records that writers have found that a store differs from the server.
@@ -253,6 +269,20 @@ impl Progress {
         if self.must_list(kind, scope) {
             return;
         }
+        self.require_lists();
+    }
+
+    /// As [`Self::went_back`], for the list and watch that covers a namespace.
+    pub(crate) fn versions_went_back(&self, kind: Kind, namespace: &str) {
+        let must_list = |stream: &StreamProgress| stream.state.lock().must_list;
+        // Otherwise it is known already.
+        if !self.of(kind).covering(namespace).is_some_and(must_list) {
+            self.require_lists();
+        }
+    }
+
+    /// Has everything listed in a new epoch.
+    pub(crate) fn require_lists(&self) {
         self.kinds.iter().flat_map(KindProgress::streams).for_each(StreamProgress::require_list);
     }
 

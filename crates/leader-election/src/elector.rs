@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{Clock, EventRecorder};
-use kube_endpoint_core_model::{EventType, PlannedEvent};
+use kube_endpoint_core_model::{EventType, PlannedEvent, ResourceVersion};
 use kube_endpoint_watch_channel as watch;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -33,6 +33,9 @@ pub struct Elector {
     health: LeaseHealth,
     metrics: LeaseMetrics,
     events: Option<EventRecorder>,
+    /// The version of the Lease in the last answer that had one.
+    version: ResourceVersion,
+    on_set_back: Option<Box<dyn Fn() + Send + Sync>>,
     reported_error: Option<RequestError>,
     /// Until when a deleted Lease is left to its last holder, as last logged.
     reported_deletion: Option<Instant>,
@@ -66,6 +69,8 @@ impl Elector {
             health: LeaseHealth::new(&options.name),
             metrics: LeaseMetrics::register(&options.name),
             events: None,
+            version: ResourceVersion::default(),
+            on_set_back: None,
             reported_error: None,
             reported_deletion: None,
             options,
@@ -78,6 +83,14 @@ impl Elector {
     #[must_use]
     pub fn with_event_recorder(mut self, events: EventRecorder) -> Self {
         self.events = Some(events);
+        self
+    }
+
+    /// Calls `observer` when an answer has a lower version of the Lease than the answer before: the API server's storage was
+    /// set back, as by a restore. Nothing else of this process asks the server as regularly.
+    #[must_use]
+    pub fn with_set_back_observer(mut self, observer: impl Fn() + Send + Sync + 'static) -> Self {
+        self.on_set_back = Some(Box::new(observer));
         self
     }
 
@@ -137,6 +150,7 @@ impl Elector {
                 // limited in rate, so answers do not hold up the stop.
                 answer = answer_to(&mut request) => {
                     request = None;
+                    self.compare_versions(&answer);
                     self.election.answered(answer, Instant::now());
                     self.report_error();
                 }
@@ -150,6 +164,24 @@ impl Elector {
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
             }
         }
+    }
+
+    /// Compares the version of the Lease with that of the answer before. Requests are sent one after the other, so it cannot be
+    /// lower, also not after the Lease was deleted and made anew.
+    fn compare_versions(&mut self, answer: &Answer) {
+        let Answer::Lease(lease) = answer else { return };
+        let version = lease.version();
+        if version.is_none() {
+            return;
+        }
+        if version < self.version {
+            tracing::warn!(
+                lease = self.options.lease(), %version, before = %self.version,
+                "the version of the Lease went back: the API server's storage was set back"
+            );
+            self.on_set_back.iter().for_each(|observer| observer());
+        }
+        self.version = version;
     }
 
     /// Publishes the state if it has changed.

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 mod state;
 mod updates;
 
-use state::{Object, Seen, State};
+use state::{Object, Owner, Seen, State};
 
 /// The position of a cache in the event stream of one kind, or of one kind in one namespace. If the server's versions go back, as after a restore from a
 /// backup, a new epoch begins. Versions of different epochs cannot be compared.
@@ -68,7 +68,7 @@ impl WriteTracker {
     ) -> bool {
         let mut state = self.state.lock();
         state.enter(&owner.namespace, position.epoch);
-        let State { owners, objects, .. } = &mut *state;
+        let State { owners, objects, missed, .. } = &mut *state;
         let Some(entry) = owners.get_mut(owner) else { return false };
         entry.written = entry.written.filter(|written| written.is_ahead_of(position));
         if !entry.deleted.is_empty() {
@@ -86,8 +86,11 @@ impl WriteTracker {
                 let gone = object.deleted.as_ref().is_none_or(|uid| !entry.deleted.contains_key(uid));
                 !object.in_flight && echoed && gone
             });
-            if settled {
-                objects.remove(key);
+            if settled
+                && let Some(Object { written: Some(version), deleted: None, epoch, .. }) = objects.remove(key)
+                && epoch == position.epoch
+            {
+                missed.insert(key.clone(), CachePosition { epoch, version });
             }
             !settled
         });
@@ -163,6 +166,7 @@ impl WriteTracker {
         let mut state = self.state.lock();
         state.enter(&object.namespace, position.epoch);
         let epoch = state.epoch(&object.namespace);
+        state.answered(owner);
         let State { owners, objects, .. } = &mut *state;
         let entry = owners.entry(owner.clone()).or_default();
         entry.unresolved.remove(&object.name);
@@ -217,7 +221,7 @@ impl WriteTracker {
         }
         tracked.deleted = Some(uid.clone());
         let epoch = tracked.epoch;
-        let entry = state.owners.entry(owner.clone()).or_default();
+        let entry = state.answered(owner);
         entry.updates.remove(object);
         entry.deleted.insert(uid.clone(), epoch);
         entry.objects.insert(object.clone());
@@ -282,6 +286,44 @@ impl WriteTracker {
         let observed = state.observe_deleted(object, uid);
         state.drop_observed(owner, object);
         observed
+    }
+
+    /// Compares the version in the answer to a write with the position of the cache before the write was sent. A write makes a
+    /// version that is higher than all before, unless the server's storage was set back. `now` is the position at the answer.
+    pub fn check_answer(&self, before: CachePosition, version: ResourceVersion, now: CachePosition) {
+        let is_old = !version.is_none() && before.epoch == now.epoch && version <= before.version;
+        if is_old {
+            self.state.lock().set_back = true;
+        }
+    }
+
+    /// Returns whether an answer since the last call has shown that the server's storage was set back.
+    pub fn take_set_back(&self) -> bool {
+        std::mem::take(&mut self.state.lock().set_back)
+    }
+
+    /// Removes and returns the objects of which [`Self::is_stale`] found that the cache has read past a write without showing it,
+    /// each with the position of that write. Either another client deleted the object between two lists, or the server's
+    /// storage was set back and has passed the version of the write since. Only the server can tell.
+    pub fn take_missed(&self) -> Vec<(ObjectKey, CachePosition)> {
+        std::mem::take(&mut self.state.lock().missed).into_iter().collect()
+    }
+
+    /// Owners of writes that were answered before the last call already and that the cache has not shown since, sorted. A cache
+    /// shows a write within moments. If it does not, an event was lost or the server's storage was set back, and no event may
+    /// ever come that starts a sync. So the owners must be synced. Call this at intervals.
+    #[expect(clippy::disallowed_methods, reason = "the owners are sorted")]
+    pub fn overdue(&self) -> Vec<ObjectKey> {
+        let mut state = self.state.lock();
+        let answers = state.answers;
+        let before = std::mem::replace(&mut state.answers_before, answers);
+        let is_overdue = |(_, entry): &(&ObjectKey, &Owner)| {
+            entry.answer <= before && !(entry.objects.is_empty() && entry.deleted.is_empty())
+        };
+        let overdue = state.owners.iter().filter(is_overdue).map(|(owner, _)| owner.clone());
+        let mut overdue: Vec<ObjectKey> = overdue.collect();
+        overdue.sort();
+        overdue
     }
 
     /// Stops waiting for the cache to show that objects of an owner were deleted.

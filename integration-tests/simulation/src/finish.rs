@@ -96,9 +96,14 @@ impl Cluster {
         let filled = snapshot.slices.iter().filter(|it| !is_placeholder(it)).map(place);
         let filled: BTreeSet<_> = filled.collect();
         snapshot.slices.retain(|it| !is_placeholder(it) || !filled.contains(&place(it)));
-        // A placeholder is kept whoever owns it, as upstream.
-        let placeholders = snapshot.slices.iter_mut().filter(|it| is_placeholder(it));
-        placeholders.for_each(|slice| slice["metadata"]["ownerReferences"] = json!([]));
+        // A placeholder is kept whoever owns it, and with labels that have no value or lack, as upstream.
+        for placeholder in snapshot.slices.iter_mut().filter(|it| is_placeholder(it)) {
+            let metadata = &mut placeholder["metadata"];
+            metadata["ownerReferences"] = json!([]);
+            if let Some(labels) = metadata["labels"].as_object_mut() {
+                labels.retain(|_, value| value != "");
+            }
+        }
         let asks_for_hints = |slice: &Value| {
             let service = snapshot.services.iter().find(|it| name_of(it) == service_of(slice));
             service.is_some_and(|it| {
@@ -203,21 +208,13 @@ impl Cluster {
     /// A Service with both mirrored slices and slices made from pods of one address type has an event that says why the latter
     /// are kept.
     fn has_no_slices_from_pods_beside_mirrored_ones(&self) -> Checked {
-        let events = self.server.list("events");
-        let is_reported = |service: &str| {
-            let tells = |event: &&Value| event["reason"] == "OrphanedEndpointSlicesKept";
-            let object = |event: &Value| {
-                let text = |field: &str| text(event, &format!("/involvedObject/{field}")).to_owned();
-                format!("{}/{}", text("namespace"), text("name"))
-            };
-            events.iter().filter(tells).any(|event| object(event) == service)
-        };
         let slices = self.server.list("endpointslices");
         let by = |manager: &'static str| slices.iter().filter(move |it| managed_by(it) == manager);
         let place = |it: &Value| (service_of(it), it["addressType"].clone());
         for mirrored in by(MIRRORED) {
             let beside = by(FROM_PODS).find(|it| has_owner(it) && place(it) == place(mirrored));
-            if let Some(beside) = beside.filter(|_| !is_reported(&service_of(mirrored))) {
+            if let Some(beside) = beside.filter(|_| !self.watcher.lock().was_reported(&service_of(mirrored)))
+            {
                 let rule = "slices made from pods exist beside mirrored ones for a reported reason only";
                 return Err((rule, format!("{beside:#} exists beside {mirrored:#}")));
             }

@@ -54,6 +54,21 @@ async fn a_deferred_sync_is_resumed_by_the_cache_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_is_synced_again_when_the_cache_does_not_show_its_write_for_a_minute_or_two() {
+    let bed = TestBed::new();
+    bed.fill();
+    bed.pass(59).await;
+    assert_eq!(bed.syncs(), [at(0, "0 slices found")]);
+    bed.pass(62).await;
+    assert_eq!(bed.syncs(), [at(120, "Stale"), at(121, "Stale")]);
+    bed.show_slices();
+    bed.pass(400).await;
+    let rest = bed.syncs();
+    assert!(rest.iter().all(|(second, how)| *second <= 122 && how == "1 slices found"), "{rest:?}");
+    assert_eq!(bed.controller.state_counts().outstanding_writes, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pause_holds_every_sync_and_is_a_minute_and_a_tenth_at_most() {
     for (asked, kept) in [(7, 7..8), (86_400, 60..67)] {
         let bed = TestBed::new();
@@ -61,7 +76,9 @@ async fn a_pause_holds_every_sync_and_is_a_minute_and_a_tenth_at_most() {
         bed.fill();
         bed.pass(1).await;
         bed.touch_service(2);
-        bed.pass(400).await;
+        bed.pass(70).await;
+        bed.show_slices();
+        bed.pass(330).await;
         let syncs = bed.syncs();
         assert_eq!(syncs[..2], [at(0, "failed"), at(1, "Paused")]);
         assert!(kept.contains(&syncs[2].0) && syncs[2].1 == "0 slices found", "{syncs:?}");

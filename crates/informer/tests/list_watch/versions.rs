@@ -1,5 +1,6 @@
 //! Servers whose versions go back, as after a restore of their storage from a backup.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use kube_endpoint_informer::{Cluster, Kind, ReflectorOptions};
@@ -251,4 +252,39 @@ async fn requested_checks_that_explain_nothing_list_the_kind_once_in_ten_minutes
     ");
     let checks = transcript.lines().filter(|line| line.ends_with("?limit=1")).count();
     assert!((115..=120).contains(&checks), "{checks} checks, one each 10 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_knows_that_the_storage_was_set_back_has_the_kind_listed_in_a_new_epoch() {
+    // The server has passed the version of the watch, so that no check would show it.
+    let mut script = vec![listed(), busy_watch()];
+    for version in [500, 900, 1300] {
+        script.extend([page(version, "", &[]), busy_watch()]);
+    }
+    let epochs = Mutex::new(Vec::new());
+    let transcript = play_with(200, in_pages(), script, async |cluster: Cluster| {
+        let mut is_first = true;
+        for _ in 0..2 {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            cluster.versions_went_back(Kind::Endpoints, "n");
+            cluster.versions_went_back(Kind::Endpoints, "n");
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            epochs.lock().unwrap().push(cluster.position_in(Kind::Endpoints, "n").epoch);
+            assert_eq!(cluster.report_set_back(), std::mem::take(&mut is_first), "once in ten minutes");
+            tokio::time::sleep(Duration::from_secs(30)).await;
+        }
+    })
+    .await;
+    let requests: Vec<&str> = transcript.lines().filter(|line| line.contains('?')).collect();
+    insta::assert_snapshot!(requests.join("\n"), @"
+      0.000 ?limit=2
+      0.000 ?watch... resourceVersion=9&timeoutSeconds=556
+     30.000 ?limit=2
+     30.000 ?watch... resourceVersion=500&timeoutSeconds=335
+     60.000 ?limit=2
+     60.000 ?watch... resourceVersion=900&timeoutSeconds=382
+    120.000 ?limit=2
+    120.000 ?watch... resourceVersion=1300&timeoutSeconds=334
+    ");
+    assert_eq!(*epochs.lock().unwrap(), [1, 3]);
 }

@@ -1,5 +1,7 @@
 //! The API server fails, and answers and events get lost.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, RequestInfo};
@@ -160,4 +162,27 @@ async fn a_lease_in_a_namespace_that_does_not_exist_is_created_when_it_does() {
     assert!((10..=60).contains(&tried), "{tried}");
     server.remove_fault(absent);
     assert!(a.until_it_leads().await.0 < Duration::from_millis(4500));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_of_the_lease_that_went_back_shows_that_the_storage_was_set_back() {
+    let server = server();
+    let count = Arc::new(AtomicUsize::new(0));
+    let (elector, _leadership) = elector(&server, "a");
+    let counted = Arc::clone(&count);
+    let elector = elector.with_set_back_observer(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    tokio::spawn(elector.run(std::future::pending()));
+    pass(10).await;
+    let backup = server.checkpoint();
+    pass(60).await;
+    delete(&server).await;
+    pass(60).await;
+    assert_eq!(count.load(Ordering::Relaxed), 0, "a Lease that is made anew has a higher version");
+    server.restore(&backup);
+    pass(10).await;
+    assert_eq!(count.load(Ordering::Relaxed), 1);
+    pass(60).await;
+    assert_eq!(count.load(Ordering::Relaxed), 1);
 }

@@ -126,6 +126,8 @@ impl Election {
         let Candidate { elector, leadership, events, send_events } = candidate;
         let (stop, mut stopped) = oneshot::channel();
         let cluster = take_over.cluster.clone();
+        let listed = cluster.clone();
+        let elector = elector.with_set_back_observer(move || listed.list_again());
         let elector = tokio::spawn(async move {
             tokio::select! {
                 biased;

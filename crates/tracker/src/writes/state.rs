@@ -12,6 +12,14 @@ pub(super) struct State {
     pub(super) objects: HashMap<ObjectKey, Object>,
     /// The latest epoch that was passed in for a namespace, without those that are 0. Namespaces may be listed one by one.
     epochs: HashMap<Text, u64>,
+    /// Objects that were written at a position that the cache has read past without showing the write.
+    pub(super) missed: BTreeMap<ObjectKey, CachePosition>,
+    /// Whether a write was answered with a version that the cache had read past before the write was sent.
+    pub(super) set_back: bool,
+    /// How many writes were answered.
+    pub(super) answers: u64,
+    /// [`Self::answers`] at the last call of [`WriteTracker::overdue`](super::WriteTracker::overdue).
+    pub(super) answers_before: u64,
 }
 
 #[derive(Debug, Default)]
@@ -27,6 +35,8 @@ pub(super) struct Owner {
     pub(super) updates: BTreeMap<ObjectKey, ResourceVersion>,
     /// The objects whose echo is outstanding.
     pub(super) objects: BTreeSet<ObjectKey>,
+    /// The number of the last answer to a write.
+    pub(super) answer: u64,
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +73,14 @@ impl State {
         if epoch > self.epoch(namespace) {
             self.epochs.insert(namespace.clone(), epoch);
         }
+    }
+
+    /// The owner of a write that was answered.
+    pub(super) fn answered(&mut self, owner: &ObjectKey) -> &mut Owner {
+        self.answers += 1;
+        let entry = self.owners.entry(owner.clone()).or_default();
+        entry.answer = self.answers;
+        entry
     }
 
     /// The latest epoch of a namespace.

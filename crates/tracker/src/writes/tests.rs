@@ -300,3 +300,56 @@ fn creates_that_a_list_does_not_show_are_reported() {
     assert_eq!(fixture.sees("e", 40), InFlight);
     assert!(!fixture.0.created(&owner(), &slice("e"), ResourceVersion(40), at(40)), "its echo was");
 }
+
+#[test]
+fn a_write_that_is_not_shown_between_two_calls_is_overdue() {
+    let fixture = Fixture::new();
+    fixture.write("a", 10);
+    fixture.delete("b");
+    assert_eq!(fixture.0.overdue(), [], "it has just been answered");
+    assert_eq!(fixture.0.overdue(), [owner()]);
+    assert_eq!(fixture.sees("a", 10), Own);
+    assert_eq!(fixture.0.overdue(), [owner()], "the delete is not shown");
+    assert_eq!(fixture.sees_deleted("b"), Own);
+    assert_eq!(fixture.0.overdue(), []);
+    fixture.write("a", 12);
+    fixture.0.overdue();
+    fixture.write("a", 13);
+    assert_eq!(fixture.0.overdue(), [], "it was written again");
+    fixture.0.begin(&slice("c"));
+    fixture.0.forget(&owner());
+    fixture.0.overdue();
+    assert_eq!(fixture.0.overdue(), [], "nothing has been answered");
+}
+
+#[test]
+fn a_write_that_the_cache_has_read_past_is_missed() {
+    let fixture = Fixture::new();
+    fixture.write("seen", 10);
+    fixture.sees("seen", 10);
+    fixture.write("at-the-position", 20);
+    fixture.write("missed", 15);
+    fixture.delete("deleted");
+    assert!(fixture.stale(20, &["deleted"]));
+    assert_eq!(fixture.0.take_missed(), [(slice("missed"), at(15))]);
+    assert_eq!(fixture.0.take_missed(), []);
+    assert!(fixture.stale(30, &["deleted"]));
+    assert_eq!(fixture.0.take_missed(), [(slice("at-the-position"), at(20))]);
+}
+
+#[test]
+fn an_answer_with_a_version_that_the_cache_had_read_past_shows_that_the_server_was_set_back() {
+    let check = |before: u64, version: u64, now: CachePosition, want: bool| {
+        let fixture = Fixture::new();
+        fixture.0.check_answer(at(before), ResourceVersion(version), now);
+        assert_eq!(fixture.0.take_set_back(), want, "{before} {version} {now:?}");
+        assert!(!fixture.0.take_set_back());
+    };
+    check(10, 11, at(10), false);
+    check(10, 11, at(30), false);
+    check(10, 10, at(10), true);
+    check(10, 9, at(12), true);
+    check(10, 9, CachePosition { epoch: 1, version: ResourceVersion(8) }, false);
+    // An answer without a version.
+    check(10, 0, at(10), false);
+}

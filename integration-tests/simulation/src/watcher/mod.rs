@@ -8,7 +8,7 @@ mod rules;
 mod transcript;
 mod world;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::cluster::text;
 use crate::history::{Action, Change, Fault, Manager, Setup, Step, sender};
 use crate::statistics::Statistics;
 use positions::{Position, Positions, Recorder};
@@ -127,6 +128,9 @@ pub(crate) struct Watcher {
     last_writes: Vec<String>,
     /// How many Services and Endpoints there were at most.
     owners: usize,
+    /// The Services with an event that says why slices made from pods are kept beside mirrored ones. An event stays one
+    /// that was sent, though a restore of the server undoes it.
+    reported: BTreeSet<String>,
 }
 
 /// A watcher that the server, the managers and the run share.
@@ -170,6 +174,7 @@ impl SharedWatcher {
             requests: 0,
             last_writes: Vec::new(),
             owners: 0,
+            reported: BTreeSet::new(),
         })))
     }
 
@@ -188,6 +193,11 @@ impl Watcher {
         if self.violation.is_none() {
             self.violation = Some(Violation { at: self.now(), rule, object: object.to_owned(), detail });
         }
+    }
+
+    /// Whether an event about a Service has said why slices made from pods are kept beside mirrored ones.
+    pub(crate) fn was_reported(&self, service: &str) -> bool {
+        self.reported.contains(service)
     }
 
     /// The first rule that did not hold.
@@ -343,6 +353,13 @@ impl Watcher {
                 self.holder = holder;
             }
         }
+        if plural == "events" && change.kind() != ChangeKind::Deleted {
+            let event = change.object();
+            if event["reason"] == "OrphanedEndpointSlicesKept" {
+                let field = |field: &str| text(&event, &format!("/involvedObject/{field}")).to_owned();
+                self.reported.insert(key(&field("namespace"), &field("name")));
+            }
+        }
         if matches!(plural, "leases" | "events") {
             return;
         }
@@ -475,8 +492,8 @@ impl Watcher {
                 let is_set_back = self.is_set_back(at);
                 let is_known = |other: &str| {
                     self.creators.get(other).is_some_and(|(creator, created)| {
-                        (creator == process && !is_set_back)
-                            || leads_since.is_some_and(|since| *created < since)
+                        !is_set_back
+                            && (creator == process || leads_since.is_some_and(|since| *created < since))
                     })
                 };
                 let twin = kept::twin(&self.world, key, is_known).cloned();

@@ -99,3 +99,12 @@ fn a_create_that_a_restore_has_undone_is_reported() {
     assert!(!fixture.0.is_stale(&owner(), restored(5), []));
     assert!(fixture.0.is_empty());
 }
+
+#[test]
+fn writes_of_an_earlier_epoch_are_not_missed() {
+    let fixture = Fixture::new();
+    fixture.write("a", 10);
+    assert!(!fixture.0.is_stale(&owner(), restored(50), []));
+    assert_eq!(fixture.0.take_missed(), []);
+    assert!(fixture.0.is_empty());
+}
