@@ -65,14 +65,15 @@ mutants *ARGS:
 bench *ARGS:
     cargo bench --package kube-endpoint-benches {{ ARGS }}
 
-# Fuzz each target for some seconds: `just fuzz 180`, or one of them: `just fuzz 60 requests`. It needs cargo-fuzz and nightly
-fuzz SECONDS="60" *TARGETS="":
+# Fuzz each target for a minute, or one target, or all, for some seconds: `just fuzz requests 600`, `just fuzz all 180`. It needs cargo-fuzz and nightly
+fuzz TARGET="all" SECONDS="60":
     #!/usr/bin/env bash
     set -euo pipefail
-    targets="{{ TARGETS }}"
-    for target in ${targets:-$(cargo +nightly fuzz list)}; do
+    targets="{{ TARGET }}"
+    if [[ $targets == all ]]; then targets=$(cargo +nightly fuzz list); fi
+    for target in $targets; do
         echo "--- $target"
         mkdir -p "fuzz/corpus/$target"
         cargo +nightly fuzz run "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
-            -max_total_time={{ SECONDS }} -max_len=16384 -timeout=20 -rss_limit_mb=2048 -print_final_stats=1
+            -max_total_time={{ SECONDS }} -max_len=16384 -timeout=20 -rss_limit_mb=2048 -malloc_limit_mb=512 -print_final_stats=1
     done

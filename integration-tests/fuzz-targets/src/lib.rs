@@ -5,6 +5,7 @@ mod files;
 mod lists_and_watches;
 mod patches;
 mod plans;
+mod protobuf;
 mod requests;
 mod selectors;
 mod subsets;
@@ -13,7 +14,10 @@ mod views;
 pub use files::{config_file, kubeconfig};
 pub use lists_and_watches::list_and_watch;
 pub use patches::patches;
-pub use plans::plan_slices;
+pub use plans::{plan_endpoints, plan_slices};
+pub use protobuf::{
+    protobuf_endpoint_slice, protobuf_endpoints, protobuf_node, protobuf_pod, protobuf_service,
+};
 pub use requests::requests;
 pub use selectors::selectors;
 pub use subsets::mirror_endpoints;
@@ -23,17 +27,23 @@ pub use views::{decode_endpoint_slice, decode_endpoints, decode_node, decode_pod
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 19] = [
     ("decode_pod", decode_pod),
     ("decode_service", decode_service),
     ("decode_node", decode_node),
     ("decode_endpoints", decode_endpoints),
     ("decode_endpoint_slice", decode_endpoint_slice),
+    ("protobuf_pod", protobuf_pod),
+    ("protobuf_service", protobuf_service),
+    ("protobuf_node", protobuf_node),
+    ("protobuf_endpoints", protobuf_endpoints),
+    ("protobuf_endpoint_slice", protobuf_endpoint_slice),
     ("list_and_watch", list_and_watch),
     ("kubeconfig", kubeconfig),
     ("config_file", config_file),
     ("selectors", selectors),
     ("plan_slices", plan_slices),
+    ("plan_endpoints", plan_endpoints),
     ("mirror_endpoints", mirror_endpoints),
     ("requests", requests),
     ("patches", patches),

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
+use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use kube::client::Body;
 use kube_endpoint_api_client::ApiClient;
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, Pod, Service};
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, Pod, Service, protobuf};
 use kube_endpoint_informer::{Cluster, Object, ReflectorOptions, run};
 use tokio::time::Instant;
 
@@ -24,19 +25,23 @@ const RIGHT: Duration = Duration::from_secs(600);
 const VERSION: u64 = 1_000;
 
 /// What a kind's server sends. Between the first line and a line `===` is the body of lists, after it that of watches. The first
-/// line has the plural of the kind; with `!` in front of it, the list is requested as the initial events of a watch.
+/// line has the plural of the kind; with `!` in front of it, the list is requested as the initial events of a watch. With `@` in
+/// front of the plural, the bodies are protobuf.
 pub fn list_and_watch(bytes: &[u8]) {
     let mut parts = bytes.splitn(2, |byte| *byte == b'\n');
     let (Some(kind), Some(bodies)) = (parts.next(), parts.next()) else { return };
     let streaming = kind.starts_with(b"!");
+    let kind = kind.strip_prefix(b"!").unwrap_or(kind);
+    let protobuf = kind.starts_with(b"@");
     let separator = b"\n===\n";
     let at = bodies.windows(separator.len()).position(|window| window == separator);
     let (list, watch) = match at {
         Some(at) => (&bodies[..at], &bodies[at + separator.len()..]),
         None => (bodies, &bodies[bodies.len()..]),
     };
-    let answers = Answers { list: Bytes::copy_from_slice(list), watch: Bytes::copy_from_slice(watch) };
-    match kind.strip_prefix(b"!").unwrap_or(kind) {
+    let answers =
+        Answers { protobuf, list: Bytes::copy_from_slice(list), watch: Bytes::copy_from_slice(watch) };
+    match kind.strip_prefix(b"@").unwrap_or(kind) {
         b"pods" => check::<Pod>(answers, streaming),
         b"services" => check::<Service>(answers, streaming),
         b"nodes" => check::<Node>(answers, streaming),
@@ -48,6 +53,8 @@ pub fn list_and_watch(bytes: &[u8]) {
 
 #[derive(Clone)]
 struct Answers {
+    /// The encoding of the bodies.
+    protobuf: bool,
     list: Bytes,
     watch: Bytes,
 }
@@ -61,8 +68,13 @@ fn check<T: Object>(answers: Answers, streaming: bool) {
         let start = Instant::now();
         let answers = Arc::new(answers);
         let client = ApiClient::for_tests(tower::service_fn(move |request: Request<Body>| {
-            let answer = answer::<T>(&answers, &request, start.elapsed() < ODD);
-            async move { Ok::<_, Infallible>(Response::new(answer)) }
+            let odd = start.elapsed() < ODD;
+            let mut answer = Response::new(answer::<T>(&answers, &request, odd));
+            if odd && answers.protobuf {
+                let protobuf = HeaderValue::from_static(protobuf::CONTENT_TYPE);
+                answer.headers_mut().insert(CONTENT_TYPE, protobuf);
+            }
+            async move { Ok::<_, Infallible>(answer) }
         }));
         let options = ReflectorOptions::new(1).streaming_list(streaming);
         run::<T>(client, cluster.clone(), options, tokio::time::sleep(RIGHT)).await;

@@ -1,5 +1,6 @@
 //! The plan of slices: histories of a Service, whose pods change and whose slices other clients edit.
 
+mod endpoints;
 mod history;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,6 +10,7 @@ use arbitrary::{Arbitrary, Unstructured};
 use kube_endpoint_core_model::{AddressType, EndpointSlice, Node, Pod, Service, Text, Verdict};
 use kube_endpoint_endpointslice_controller::{HintedState, Plan, PlanInputs, TopologyState, plan};
 
+pub use endpoints::plan_endpoints;
 use history::{History, Step};
 
 /// A history of up to four steps. After each step, the laws of plans hold.

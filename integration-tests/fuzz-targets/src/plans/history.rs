@@ -7,7 +7,7 @@ use kube_endpoint_core_model::pod::{ContainerPort, PodPhase, ReadyCondition};
 use kube_endpoint_core_model::service::{ServicePort, TargetPort};
 use kube_endpoint_core_model::slice::{EndpointHints, Hint};
 use kube_endpoint_core_model::{
-    EndpointSlice, IpFamily, Node, ObjectKey, Pod, ResourceVersion, Service, Timestamp,
+    EndpointSlice, Endpoints, IpFamily, Node, ObjectKey, Pod, ResourceVersion, Service, Timestamp,
 };
 use kube_endpoint_endpointslice_controller::PlanOptions;
 
@@ -81,6 +81,11 @@ impl History {
             .with_slice_compaction(self.compaction)
             .with_topology_node_tolerance(if self.tolerance { 0.5 } else { 0.0 })
     }
+
+    /// The capacity of an Endpoints object, so low that many are truncated.
+    pub(super) fn endpoints_capacity(&self) -> usize {
+        usize::from(self.capacity % 32) + 1
+    }
 }
 
 /// A step with the slices that the step before has left, as other clients have edited them.
@@ -118,6 +123,21 @@ fn one_of<T: Copy>(choices: &[T], number: u8) -> T {
 }
 
 impl StepInput {
+    /// An Endpoints object as other clients have edited it; none if one of them has deleted it.
+    pub(super) fn edit_endpoints(&self, endpoints: Arc<Endpoints>) -> Option<Arc<Endpoints>> {
+        if self.edits.is_empty() {
+            return Some(endpoints);
+        }
+        let mut edited = Arc::unwrap_or_clone(endpoints);
+        edited.metadata.resource_version.0 += 1;
+        for edit in self.edits.iter().take(MOST) {
+            if !edit.apply_to_endpoints(&mut edited) {
+                return None;
+            }
+        }
+        Some(Arc::new(edited))
+    }
+
     fn service(&self) -> Service {
         let families: &[IpFamily] = match self.families % 5 {
             0 => &[],
@@ -162,6 +182,7 @@ impl PodInput {
             1 => &addresses[1..],
             _ => &addresses[..],
         };
+        let has_pod_ip = self.phase % 16 != 1;
         let port = one_of(&[0, 8080, 8080, 9090], self.port);
         let port = (port != 0).then(|| ContainerPort {
             name: "http".into(),
@@ -178,8 +199,9 @@ impl PodInput {
             subdomain: (self.hostname % 8 == 1).then(|| "web".into()),
             ports: port.into_iter().collect(),
             phase: if self.phase.is_multiple_of(16) { PodPhase::Failed } else { PodPhase::Running },
+            pod_ip: pod_ips.first().copied().filter(|_| has_pod_ip),
             pod_ips: pod_ips.into(),
-            has_pod_ip: self.phase % 16 != 1,
+            has_pod_ip,
             ready: Some(ReadyCondition { is_true: self.ready, last_transition: None }),
             ..Pod::default()
         }
@@ -200,6 +222,33 @@ impl NodeInput {
 }
 
 impl EditInput {
+    /// Returns false if the object is deleted.
+    fn apply_to_endpoints(&self, endpoints: &mut Endpoints) -> bool {
+        let count = endpoints.subsets.len().max(1);
+        let at = usize::from(self.slice) % count;
+        match self.what % 10 {
+            0 => return false,
+            1 => endpoints.metadata.labels = endpoints.metadata.labels.with("extra", "label"),
+            2 => {
+                let key = "endpoints.kubernetes.io/over-capacity";
+                endpoints.metadata.annotations = endpoints.metadata.annotations.with(key, "truncated");
+            }
+            3 => endpoints.subsets.reverse(),
+            4 => endpoints.subsets.clear(),
+            _ => {}
+        }
+        let Some(subset) = endpoints.subsets.get_mut(at) else { return true };
+        match self.what % 10 {
+            5 => subset.ports.clear(),
+            6 => std::mem::swap(&mut subset.addresses, &mut subset.not_ready_addresses),
+            7 => subset.addresses.reverse(),
+            8 => subset.addresses.truncate(usize::from(self.other)),
+            9 => subset.addresses.iter_mut().for_each(|address| address.target_ref = None),
+            _ => {}
+        }
+        true
+    }
+
     fn apply(&self, slices: &mut Vec<EndpointSlice>, capacity: usize) {
         if slices.is_empty() {
             return;

@@ -1,0 +1,3 @@
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kube_endpoint_fuzz_targets::protobuf_node(bytes));
