@@ -135,6 +135,8 @@ impl StepInput {
                 return None;
             }
         }
+        // The server refuses a subset without addresses.
+        edited.subsets.retain(|it| !it.addresses.is_empty() || !it.not_ready_addresses.is_empty());
         Some(Arc::new(edited))
     }
 
