@@ -20,10 +20,7 @@ pub trait Output: Writable + Clone + 'static {
     /// A hash of what a controller writes into the object: all but its name, its annotations, and what the server adds.
     fn content_hash(&self) -> u64 {
         let mut content = self.clone();
-        let metadata = content.metadata_mut();
-        let (labels, owner_references) =
-            (std::mem::take(&mut metadata.labels), std::mem::take(&mut metadata.owner_references));
-        *metadata = ObjectMeta { labels, owner_references, ..ObjectMeta::default() };
+        *content.metadata_mut() = metadata_with_content(self.metadata());
         let mut hasher = DefaultHasher::new();
         // An object that cannot be serialized could not be written either.
         serde_json::to_vec(&content).unwrap_or_default().hash(&mut hasher);
@@ -46,6 +43,12 @@ pub trait Output: Writable + Clone + 'static {
     /// The updates and deletes of a plan that are safe when `missing`, objects that the plan creates, do not exist.
     /// `existing` are the cached objects of the owner.
     fn writes_without(existing: &[Arc<Self>], rest: Writes<Self>, missing: &[Self]) -> Writes<Self>;
+}
+
+/// The metadata that a controller writes, apart from names and annotations.
+fn metadata_with_content(metadata: &ObjectMeta) -> ObjectMeta {
+    let ObjectMeta { labels, owner_references, .. } = metadata;
+    ObjectMeta { labels: labels.clone(), owner_references: owner_references.clone(), ..ObjectMeta::default() }
 }
 
 impl Output for EndpointSlice {
@@ -76,6 +79,14 @@ impl Output for EndpointSlice {
 impl Output for Endpoints {
     const INFORMER_KIND: Kind = Kind::Endpoints;
     const GENERATES_NAMES: bool = false;
+
+    /// The same whether the addresses are known or a summary of them.
+    fn content_hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let metadata = serde_json::to_vec(&metadata_with_content(&self.metadata));
+        (metadata.unwrap_or_default(), self.subsets.summary().digest).hash(&mut hasher);
+        hasher.finish()
+    }
 
     fn owner(&self) -> Option<ObjectKey> {
         Some(self.key())

@@ -112,7 +112,9 @@ impl PlannedObject for Endpoints {
     fn fmt_body(&self, f: &mut Formatter<'_>) -> fmt::Result {
         pairs(f, "label", &self.metadata.labels)?;
         pairs(f, "annotation", &self.metadata.annotations)?;
-        for EndpointSubset { addresses, not_ready_addresses, ports } in &self.subsets {
+        for EndpointSubset { addresses, not_ready_addresses, ports } in
+            self.subsets.listed().unwrap_or_default()
+        {
             writeln!(f, "  {}", Ports(ports))?;
             fmt_lines(f, "    ready: ", addresses)?;
             fmt_lines(f, "    not ready: ", not_ready_addresses)?;

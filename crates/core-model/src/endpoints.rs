@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::address_list::AddressList;
 use crate::meta::{is_default, or_default};
+pub use crate::subsets::{Subsets, SubsetsSummary};
+use crate::well_known::{ENDPOINT_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY};
 use crate::{Intern, Interner, ObjectKey, ObjectMeta, ObjectReference, Text, text};
 
 /// A v1 Endpoints object.
@@ -11,14 +14,23 @@ pub struct Endpoints {
     /// Metadata.
     pub metadata: ObjectMeta,
     /// The addresses, grouped by their ports.
-    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
-    pub subsets: Vec<EndpointSubset>,
+    #[serde(default, skip_serializing_if = "Subsets::is_empty")]
+    pub subsets: Subsets,
 }
 
 impl Endpoints {
     /// Namespace and name.
     pub fn key(&self) -> ObjectKey {
         self.metadata.key()
+    }
+
+    /// Drops the addresses of an object that the endpoints controller has written, and keeps a summary of them. What other
+    /// clients write into Endpoints is mirrored, and stays.
+    pub fn summarize(&mut self) {
+        let manager = self.metadata.labels.get(LABEL_ENDPOINTS_MANAGED_BY);
+        if manager.is_some_and(|manager| **manager == *ENDPOINT_CONTROLLER) {
+            self.subsets = Subsets::Summarized(self.subsets.summary());
+        }
     }
 }
 
@@ -27,11 +39,11 @@ impl Endpoints {
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointSubset {
     /// Addresses that are ready.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
-    pub addresses: Vec<EndpointAddress>,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "AddressList::is_empty")]
+    pub addresses: AddressList,
     /// Addresses that are not ready.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
-    pub not_ready_addresses: Vec<EndpointAddress>,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "AddressList::is_empty")]
+    pub not_ready_addresses: AddressList,
     /// The ports that each address serves.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<EndpointsPort>,
@@ -77,13 +89,15 @@ impl Intern for Endpoints {
     fn intern(&mut self, interner: &mut Interner) {
         interner.text(&mut self.metadata.namespace);
         interner.map(&mut self.metadata.labels);
-        for subset in &mut self.subsets {
-            for address in subset.addresses.iter_mut().chain(&mut subset.not_ready_addresses) {
-                interner.optional(&mut address.node_name);
-                if let Some(target) = &mut address.target_ref {
-                    interner.text(&mut target.kind);
-                    interner.text(&mut target.namespace);
-                }
+        for subset in self.subsets.listed_mut().into_iter().flatten() {
+            for list in [&mut subset.addresses, &mut subset.not_ready_addresses] {
+                list.for_each_mut(|address| {
+                    interner.optional(&mut address.node_name);
+                    if let Some(target) = &mut address.target_ref {
+                        interner.text(&mut target.kind);
+                        interner.text(&mut target.namespace);
+                    }
+                });
             }
         }
     }
@@ -113,6 +127,27 @@ mod tests {
             json!({"metadata": {"name": "a"}, "subsets": [{"addresses": null, "notReadyAddresses": null, "ports": null}]}),
         )
         .unwrap();
-        assert_eq!(endpoints.subsets, [EndpointSubset::default()]);
+        assert_eq!(endpoints.subsets, vec![EndpointSubset::default()].into());
+        let endpoints: Endpoints =
+            serde_json::from_value(json!({"metadata": {"name": "a"}, "subsets": null})).unwrap();
+        assert!(endpoints.subsets.is_empty());
+    }
+
+    #[test]
+    fn only_what_the_endpoints_controller_wrote_is_summarized() {
+        let check = |labels: serde_json::Value, summarized: bool| {
+            let mut endpoints: Endpoints = serde_json::from_value(
+                json!({"metadata": {"name": "a", "labels": labels}, "subsets": [{"addresses": [{"ip": "10.0.0.1"}]}]}),
+            )
+            .unwrap();
+            let before = endpoints.clone();
+            endpoints.summarize();
+            assert_eq!(endpoints.subsets.listed().is_none(), summarized, "{labels}");
+            assert_eq!(endpoints.subsets.summary(), before.subsets.summary());
+            assert!(endpoints.metadata == before.metadata && (summarized || endpoints == before));
+        };
+        check(json!({}), false);
+        check(json!({"endpoints.kubernetes.io/managed-by": "someone"}), false);
+        check(json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"}), true);
     }
 }

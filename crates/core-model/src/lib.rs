@@ -8,6 +8,7 @@
 //! `..Default::default()`, or deserialise or convert them.
 
 pub mod address;
+mod address_list;
 mod causes;
 pub mod change;
 pub mod display;
@@ -31,6 +32,7 @@ pub mod service;
 pub mod slice;
 pub mod slice_labels;
 pub mod string_map;
+mod subsets;
 mod text;
 pub mod time;
 pub mod verdict;

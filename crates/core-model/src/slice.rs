@@ -100,9 +100,9 @@ pub struct Endpoint {
     /// Zone that it runs in.
     #[serde(deserialize_with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub zone: Option<Text>,
-    /// Which clients should use it.
+    /// Which clients should use it. Boxed, because most endpoints have none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hints: Option<EndpointHints>,
+    pub hints: Option<Box<EndpointHints>>,
 }
 
 /// Conditions of an endpoint.
@@ -295,7 +295,7 @@ mod tests {
         };
         check(&base.clone(), true);
         check(&Endpoint { target_ref: reference("u", "2"), ..base.clone() }, true);
-        check(&Endpoint { hints: Some(EndpointHints::default()), ..base.clone() }, true);
+        check(&Endpoint { hints: Some(Box::default()), ..base.clone() }, true);
         check(&Endpoint { target_ref: reference("v", "1"), ..base.clone() }, false);
         check(&Endpoint { target_ref: None, ..base.clone() }, false);
         check(&Endpoint { node_name: Some("".into()), ..base.clone() }, false);

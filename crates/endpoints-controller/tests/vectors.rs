@@ -50,12 +50,16 @@ fn planned(line: &Line, options: &PlanOptions) -> (&'static str, Option<Endpoint
 fn comparable(mut endpoints: Endpoints) -> Endpoints {
     endpoints.metadata.annotations = endpoints.metadata.annotations.without(ANNOTATION_TRIGGER_TIME);
     endpoints.metadata.namespace = "ns".into();
-    for subset in &mut endpoints.subsets {
-        subset.addresses.sort();
-        subset.not_ready_addresses.sort();
+    let subsets = endpoints.subsets.listed_mut().unwrap();
+    for subset in &mut *subsets {
+        for list in [&mut subset.addresses, &mut subset.not_ready_addresses] {
+            let mut sorted: Vec<_> = list.iter().cloned().collect();
+            sorted.sort();
+            *list = sorted.into();
+        }
         subset.ports.sort();
     }
-    endpoints.subsets.sort();
+    subsets.sort();
     endpoints
 }
 

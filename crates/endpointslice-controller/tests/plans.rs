@@ -97,10 +97,10 @@ fn traffic_distribution() {
     let back = three().traffic("PreferClose").synced();
     shows!("hints_are_removed_with_the_field", back.service(|service| service.traffic_distribution = None));
     let wrong = six_hinted().slice(1, |slice| {
-        slice.endpoints[0].hints = Some(EndpointHints {
+        slice.endpoints[0].hints = Some(Box::new(EndpointHints {
             for_zones: vec![Hint { name: "elsewhere".into() }],
             ..EndpointHints::default()
-        });
+        }));
     });
     shows!("only_the_slice_with_the_wrong_hint_is_written", wrong);
 }

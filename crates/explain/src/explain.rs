@@ -212,9 +212,10 @@ fn summary(objects: &Objects, slice: &EndpointSlice, options: &Options) -> Slice
 fn endpoints_summary(objects: &Objects, key: &ObjectKey) -> Option<EndpointsSummary> {
     let endpoints = objects.endpoints_of(key)?;
     let last_write: Option<LastWrite> = objects.endpoints_writes.get(key).cloned();
+    let (ready, not_ready) = endpoints.subsets.counts();
     Some(EndpointsSummary {
-        ready: endpoints.subsets.iter().map(|subset| subset.addresses.len()).sum(),
-        not_ready: endpoints.subsets.iter().map(|subset| subset.not_ready_addresses.len()).sum(),
+        ready,
+        not_ready,
         truncated: endpoints.metadata.annotations.contains_key(ANNOTATION_OVER_CAPACITY),
         last_write,
     })

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kube_endpoint_core_model::endpoints::EndpointSubset;
 use kube_endpoint_core_model::well_known::{
     ANNOTATION_TOLERATE_UNREADY, ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY,
     LABEL_MANAGED_BY, MIRRORING_CONTROLLER,
@@ -184,8 +183,7 @@ impl Looked<'_> {
             let addresses = skipped.into_iter().map(|(address, _)| address).collect();
             faults.push(Fault::AddressNotMirrored { addresses, cause });
         }
-        let is_ready = |subset: &EndpointSubset| !subset.addresses.is_empty();
-        let written_ready = endpoints.is_some_and(|endpoints| endpoints.subsets.iter().any(is_ready));
+        let written_ready = endpoints.is_some_and(|endpoints| endpoints.subsets.counts().0 > 0);
         if self.counts.ready == 0 && !written_ready {
             faults.push(Fault::NoAddressesWritten);
         }
@@ -240,9 +238,8 @@ impl Looked<'_> {
             faults.push(Fault::EndpointsBehind(self.aged(due)));
         }
         if plan.truncated {
-            let held = existing.map_or(0, |existing| {
-                existing.subsets.iter().map(|it| it.addresses.len() + it.not_ready_addresses.len()).sum()
-            });
+            let (ready, not_ready) = existing.map_or((0, 0), |existing| existing.subsets.counts());
+            let held = ready + not_ready;
             let over = |pod: &&kube_endpoint_core_model::PodVerdict| {
                 use kube_endpoint_core_model::{LeftOut, Verdict};
                 matches!(pod.verdict, Verdict::LeftOut(LeftOut::OverCapacity))

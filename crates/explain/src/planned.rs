@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use kube_endpoint_core_model::repack::{repack, same_but_versions};
 use kube_endpoint_core_model::well_known::{ANNOTATION_TRIGGER_TIME, MIRRORING_CONTROLLER};
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Pod, Service, Timestamp, Writes};
 use kube_endpoint_endpoints_controller as endpoints;
@@ -152,12 +151,13 @@ impl Planned {
             }),
             mirroring: (known.slices && known.endpoints && (existing.is_some() || !mirrored.is_empty()))
                 .then(|| {
-                    mirroring::plan(
-                        &mirroring::PlanInputs::new(service, existing)
-                            .with_existing_slices(&mirrored)
-                            .with_options(&options.mirroring),
-                    )
-                }),
+                    mirroring::PlanInputs::new(service, existing)
+                        .with_existing_slices(&mirrored)
+                        .with_options(&options.mirroring)
+                })
+                // A cache may hold a summary of what another controller has written.
+                .filter(|inputs| !mirroring::plan::lacks_content(inputs))
+                .map(|inputs| mirroring::plan(&inputs)),
         }
     }
 
@@ -178,7 +178,7 @@ fn differ(old: &Endpoints, new: &Endpoints) -> bool {
     let annotations = |endpoints: &Endpoints| endpoints.metadata.annotations.without(ANNOTATION_TRIGGER_TIME);
     old.metadata.labels != new.metadata.labels
         || annotations(old) != annotations(new)
-        || !same_but_versions(&repack(&old.subsets), &repack(&new.subsets))
+        || new.subsets.listed().is_some_and(|wanted| !old.subsets.mean(wanted))
 }
 
 /// Returns the pods that a Service selects, sorted by name; none if it makes no endpoints from pods.

@@ -11,7 +11,7 @@ use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, Resour
 use crate::cluster::Store;
 use crate::doubts::Contradiction;
 use crate::table::{Indexed, Table};
-use crate::{Change, Cluster, Handler, Object, Scope, StreamEvent};
+use crate::{Change, Cluster, Handler, Kind, Object, Scope, StreamEvent};
 
 /// A received view, compared with the one in the store.
 pub(crate) enum Update<T> {
@@ -25,6 +25,9 @@ pub(crate) enum Update<T> {
 
 impl<T: Object> Update<T> {
     pub(crate) fn of(mut new: T, old: Option<&Arc<T>>) -> Self {
+        if let Some(old) = old {
+            new.keep_strings(old);
+        }
         match old {
             Some(old) if new.same_but_version(old) => {
                 if new.resource_version() == old.resource_version() {
@@ -81,6 +84,9 @@ impl Cluster {
                     call(&**handler, &change);
                 }
             });
+            if is_relist && T::KIND == Kind::EndpointSlices {
+                self.share_all_with_pods();
+            }
             for handler in handlers.iter().filter(|_| is_relist) {
                 handler.on_relisted(T::KIND, &scope);
             }

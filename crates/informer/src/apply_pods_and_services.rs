@@ -105,6 +105,7 @@ impl Cluster {
             (now, changes, contradicts)
         };
         let before = index.write().replace(scope, now);
+        self.share_all_with_pods();
         self.metrics(Pod::KIND).restarted.increment(1);
         self.restart::<Pod>(scope, version, contradicts, &changes);
         for change in changes {
@@ -150,6 +151,11 @@ impl Cluster {
     fn put_service(&self, scope: &Scope, new: Service) {
         let index = &self.inner.index;
         let version = new.resource_version;
+        let regrouped = index.read().regrouped(&new);
+        if let Some((scope, part)) = regrouped {
+            let before = index.write().replace(&scope, part);
+            drop(before);
+        }
         let (old, selector_change) = {
             let index = index.read();
             (index.service(&new.key).cloned(), index.selector_change(&new.key, Some(&new)))

@@ -1,7 +1,7 @@
 //! The stores and indexes of all kinds.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::{
@@ -39,6 +39,8 @@ pub(crate) struct Inner {
     pub(crate) view: View,
     /// Whether it was logged that the server does not select shards.
     pub(crate) shard_warned: AtomicBool,
+    /// Whether reflectors summarize Endpoints.
+    summarizes_endpoints: AtomicBool,
     pub(crate) turns: Turns,
     sent_endpoint_slices: Arc<SentObjects>,
     sent_endpoints: Arc<SentObjects>,
@@ -93,6 +95,7 @@ impl Cluster {
                 progress: Progress::new(kinds.into(), &view),
                 view,
                 shard_warned: AtomicBool::new(false),
+                summarizes_endpoints: AtomicBool::new(false),
                 turns: Turns::default(),
                 sent_endpoint_slices: Arc::default(),
                 sent_endpoints: Arc::default(),
@@ -100,6 +103,16 @@ impl Cluster {
                 metrics: Kind::ALL.map(KindMetrics::new),
             }),
         }
+    }
+
+    /// Lets reflectors keep a summary of the addresses of Endpoints that the endpoints controller has written. Call it before
+    /// they start, unless something needs the addresses.
+    pub fn summarize_endpoints(&self) {
+        self.inner.summarizes_endpoints.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn summarizes_endpoints(&self) -> bool {
+        self.inner.summarizes_endpoints.load(Ordering::Relaxed)
     }
 
     /// Adds a handler, which is called for every later change. Add all handlers before the first event.

@@ -257,3 +257,28 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn labels_that_no_selector_has_make_no_label_sets() {
+    let cluster = Cluster::new([Kind::Pods, Kind::Services]);
+    let map = |pairs: &[(&str, &str)]| pairs.iter().copied().collect::<StringMap>();
+    let pod = |number: usize| Pod {
+        key: ObjectKey::new("n", format!("p{number}")),
+        labels: map(&[("app", "web"), ("name", &format!("p{number}")), ("zone", ["a", "b"][number % 2])]),
+        ..Pod::default()
+    };
+    (0..20).for_each(|number| cluster.apply_pods(StreamEvent::Applied(pod(number))));
+    let check = |name: &str, selector: &[(&str, &str)], selected: usize, sets: usize| {
+        let key = ObjectKey::new("n", name);
+        let service = Service { key: key.clone(), selector: Some(map(selector)), ..Service::default() };
+        cluster.apply_services(StreamEvent::Applied(service));
+        let got = (cluster.pods_of(&key).len(), cluster.inner.index.read().set_count());
+        assert_eq!(got, (selected, sets), "{name}");
+    };
+    check("none", &[("other", "x")], 0, 1);
+    check("web", &[("app", "web")], 20, 1);
+    check("zone", &[("app", "web"), ("zone", "a")], 10, 2);
+    check("one", &[("name", "p3")], 1, 20);
+    assert_eq!(cluster.pods_of(&ObjectKey::new("n", "web")).len(), 20);
+    assert!(cluster.inner.index.read().is_clean());
+}

@@ -2,8 +2,11 @@
 //!
 //! Pods are grouped by label set; the pods of one workload usually share one. So an event about a pod with a known label set
 //! evaluates no selector. The list of pods that a Service selects is kept up to date and ready to be read.
+//!
+//! A label set has only the keys that some selector has: no Service can tell apart pods that differ in other labels, such as
+//! the name of the pod that StatefulSets and Jobs add to each. When a selector with a new key comes, the pods are grouped anew.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -20,6 +23,8 @@ pub(crate) struct Namespace {
     sets: HashMap<SetId, LabelSet>,
     by_labels: HashMap<StringMap, SetId>,
     selector_index: SelectorIndex,
+    /// The keys of label sets: those of all selectors, and of selectors that there were since the pods were grouped.
+    keys: BTreeSet<Text>,
     next_set: SetId,
 }
 
@@ -64,6 +69,12 @@ fn selector_of(service: &Service) -> Option<&StringMap> {
 impl Namespace {
     pub(crate) fn is_empty(&self) -> bool {
         self.pods.is_empty() && self.services.is_empty()
+    }
+
+    /// Packs the pods, after many were added one by one.
+    pub(crate) fn compact(&mut self) {
+        // A map that is built at once has full nodes, and one that grew at its end has half empty ones.
+        self.pods = std::mem::take(&mut self.pods).into_iter().collect();
     }
 
     /// The numbers of pods and of Services.
@@ -162,8 +173,32 @@ impl Namespace {
         }
     }
 
-    /// The label set of these labels. Creates it if there is none.
+    /// The keys of a Service's selector that pods have, and that label sets lack. The work grows with the number of pods, so it
+    /// is done under a read lock.
+    pub(crate) fn missing_keys(&self, service: &Service) -> Vec<Text> {
+        let keys = selector_of(service).into_iter().flat_map(StringMap::iter).map(|(key, _)| key);
+        let divides =
+            |key: &&Text| !self.keys.contains(*key) && self.pods().any(|pod| pod.labels.contains_key(key));
+        keys.filter(divides).cloned().collect()
+    }
+
+    /// Adds keys to label sets, before there are any.
+    pub(crate) fn add_keys(&mut self, keys: impl IntoIterator<Item = Text>) {
+        self.keys.extend(keys);
+    }
+
+    /// The labels that a selector can refer to.
+    fn distinctive(&self, labels: &StringMap) -> StringMap {
+        let known = |(key, _): &(&Text, &Text)| self.keys.contains(*key);
+        if labels.iter().all(|label| known(&label)) {
+            return labels.clone();
+        }
+        labels.iter().filter(known).map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    /// The label set of a pod with these labels. Creates it if there is none.
     fn set_of(&mut self, labels: &StringMap) -> SetId {
+        let labels = &self.distinctive(labels);
         if let Some(id) = self.by_labels.get(labels) {
             return *id;
         }
@@ -205,7 +240,8 @@ impl Namespace {
         self.selector_index.candidate_sets(selector).filter(selected).collect()
     }
 
-    /// Adds or replaces a Service, with the result of [`selector_change`](Self::selector_change). Returns the list of pods that
+    /// Adds or replaces a Service, with the result of [`selector_change`](Self::selector_change). Label sets must have the
+    /// [`missing_keys`](Self::missing_keys) already. Returns the list of pods that
     /// it selected before, for the caller to drop after releasing the lock.
     pub(crate) fn put_service(&mut self, service: Arc<Service>, change: Option<SelectorChange>) -> PodList {
         let name = service.key.name.clone();
@@ -216,6 +252,7 @@ impl Namespace {
             Some(change) => {
                 dropped = self.unselect(&name, &change.left);
                 if let Some(selector) = selector_of(&service) {
+                    self.keys.extend(selector.iter().map(|(key, _)| key.clone()));
                     index_pair = self.selector_index.add_selector(&name, selector);
                 }
                 for id in change.joined {
@@ -257,6 +294,12 @@ impl Namespace {
             self.selector_index.remove_selector(name, entry.index_pair.as_ref());
         }
         std::mem::take(&mut entry.pods).into_pods()
+    }
+
+    /// The number of label sets.
+    #[cfg(test)]
+    pub(crate) fn set_count(&self) -> usize {
+        self.sets.len()
     }
 
     /// Whether nothing is left of deleted pods and Services.

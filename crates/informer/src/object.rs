@@ -8,7 +8,7 @@ use kube_endpoint_core_model::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::{Cluster, Scope, StreamEvent};
+use crate::{Cluster, Scope, StreamEvent, shared_strings};
 
 /// A kind that the informer layer watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -156,6 +156,15 @@ pub trait Object:
         None
     }
 
+    /// Takes over strings of the view before that others hold too.
+    fn keep_strings(&mut self, _before: &Self) {}
+
+    /// Takes over strings that the stores hold.
+    fn share_strings(&mut self, _cluster: &Cluster) {}
+
+    /// Drops what a controller can make again, before it is stored; see [`Cluster::summarize_endpoints`].
+    fn summarize(&mut self) {}
+
     /// Whether it has a name. Every object of an API server has one.
     fn has_name(&self) -> bool {
         !self.key().name.is_empty()
@@ -174,7 +183,7 @@ pub trait Object:
 /// Implements [`Object`]: the five implementations differ in names only.
 macro_rules! object {
     ($view:ty, $kind:ident, $path:literal, $list_kind:literal, $every_version:literal, $apply:ident,
-     |$view_of:ident| $key:expr, $($version:ident).+ $(, $written:ident)?) => {
+     |$view_of:ident| $key:expr, $($version:ident).+ $(, $methods:ident)*) => {
         impl Object for $view {
             const KIND: Kind = Kind::$kind;
             const RESOURCE: Resource = Resource { path: $path, list_kind: $list_kind };
@@ -197,7 +206,7 @@ macro_rules! object {
                 cluster.$apply(scope, event);
             }
 
-            $($written!();)?
+            $($methods!();)*
         }
     };
 }
@@ -216,7 +225,44 @@ macro_rules! written {
     };
 }
 
-object!(Pod, Pods, "/api/v1/pods", "PodList", false, pod_event, |pod| pod.key.clone(), resource_version);
+/// The method of the kind that stores do not hold as a whole.
+macro_rules! summarized {
+    () => {
+        fn summarize(&mut self) {
+            Endpoints::summarize(self);
+        }
+    };
+}
+
+/// The method of the kind whose strings other kinds share.
+macro_rules! keeps_strings {
+    () => {
+        fn keep_strings(&mut self, before: &Self) {
+            shared_strings::keep(self, before);
+        }
+    };
+}
+
+/// The method of the kind that shares strings with pods.
+macro_rules! shares_strings {
+    () => {
+        fn share_strings(&mut self, cluster: &Cluster) {
+            cluster.share_with_pods(self);
+        }
+    };
+}
+
+object!(
+    Pod,
+    Pods,
+    "/api/v1/pods",
+    "PodList",
+    false,
+    pod_event,
+    |pod| pod.key.clone(),
+    resource_version,
+    keeps_strings
+);
 object!(
     Service,
     Services,
@@ -246,7 +292,8 @@ object!(
     endpoint_slice_event,
     |slice| slice.metadata.key(),
     metadata.resource_version,
-    written
+    written,
+    shares_strings
 );
 object!(
     Endpoints,
@@ -257,5 +304,6 @@ object!(
     endpoints_event,
     |endpoints| endpoints.metadata.key(),
     metadata.resource_version,
-    written
+    written,
+    summarized
 );

@@ -28,7 +28,32 @@ impl PodServiceIndex {
         services: impl Iterator<Item = Arc<Service>>,
         pods: impl Iterator<Item = Arc<Pod>>,
     ) -> Self {
+        self.part_from(Self::default(), scope, services, pods)
+    }
+
+    /// Groups the pods of a Service's namespace anew, as [`Self::part`], if its selector distinguishes pods that no other selector
+    /// does.
+    pub(crate) fn regrouped(&self, service: &Service) -> Option<(Scope, Self)> {
+        let name = &service.key.namespace;
+        let missing = self.namespaces.get(name)?.missing_keys(service);
+        if missing.is_empty() {
+            return None;
+        }
+        let scope = Scope::Namespace(name.clone());
         let mut new = Self::default();
+        new.namespaces.entry(name.clone()).or_default().add_keys(missing);
+        let (services, pods) = (self.services_in(&scope).cloned(), self.pods_in(&scope).cloned());
+        let part = self.part_from(new, &scope, services, pods);
+        Some((scope, part))
+    }
+
+    fn part_from(
+        &self,
+        mut new: Self,
+        scope: &Scope,
+        services: impl Iterator<Item = Arc<Service>>,
+        pods: impl Iterator<Item = Arc<Pod>>,
+    ) -> Self {
         if let Scope::Namespace(namespace) = scope {
             new.nodes = self.nodes.clone();
             // Placements on nodes are replaced with the namespace, so that no lock is held while this is computed.
@@ -44,6 +69,7 @@ impl PodServiceIndex {
         for pod in pods {
             new.put_pod(&pod);
         }
+        new.namespaces.values_mut().for_each(Namespace::compact);
         new
     }
 
@@ -64,6 +90,10 @@ impl PodServiceIndex {
 
     pub(crate) fn pod(&self, key: &ObjectKey) -> Option<&Arc<Pod>> {
         self.namespaces.get(&key.namespace)?.pod(&key.name)
+    }
+
+    pub(crate) fn pod_named(&self, namespace: &str, name: &str) -> Option<&Arc<Pod>> {
+        self.namespaces.get(namespace)?.pod(name)
     }
 
     fn namespaces_in(&self, scope: &Scope) -> impl Iterator<Item = &Namespace> {
@@ -207,6 +237,12 @@ impl PodServiceIndex {
             self.namespaces.remove(&key.namespace);
         }
         pods
+    }
+
+    /// The number of label sets.
+    #[cfg(test)]
+    pub(crate) fn set_count(&self) -> usize {
+        self.namespaces.values().map(Namespace::set_count).sum()
     }
 
     /// Whether nothing is left of deleted objects.

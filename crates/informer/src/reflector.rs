@@ -6,6 +6,7 @@ use kube_endpoint_api_client::ContentType;
 use kube_endpoint_core_model::{Interner, ResourceVersion};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
 use crate::backoff::Failures;
@@ -14,7 +15,6 @@ use crate::echo;
 use crate::error::ListWatchError;
 use crate::list_builder::ListBuilder;
 use crate::list_parts::{ListParts, WatchParts};
-use crate::long_work::long_work;
 use crate::metrics::KindMetrics;
 use crate::request::{Target, get, list_path, next_chunk, next_chunk_since, watch_path};
 use crate::state::{Connection, Listing, ShortWatches, State, WatchEnd};
@@ -322,7 +322,14 @@ impl<'a, T: Object> Reflector<'a, T> {
         tracing::debug!(resource = T::KIND.name(), namespace = self.scope.namespace(), %version, "listed all objects");
         self.undecodable.retain(list.undecodable());
         let event = list.finish(version);
-        long_work(|| self.cluster.apply_in(&self.scope, event));
+        // Comparing and indexing hundreds of thousands of objects takes long enough to delay the other tasks of this
+        // thread, such as a lease renewal.
+        match Handle::current().runtime_flavor() {
+            RuntimeFlavor::MultiThread => {
+                tokio::task::block_in_place(|| self.cluster.apply_in(&self.scope, event));
+            }
+            _ => self.cluster.apply_in(&self.scope, event),
+        }
     }
 
     /// Records a failure, or that there is none any more.
@@ -365,7 +372,11 @@ impl<'a, T: Object> Reflector<'a, T> {
                 self.metrics().out_of_view.increment(1);
                 Decoded::OutOfView(item.resource_version())
             }
-            Ok(item) => {
+            Ok(mut item) => {
+                item.share_strings(self.cluster);
+                if self.cluster.summarizes_endpoints() {
+                    item.summarize();
+                }
                 if !self.undecodable.is_empty() {
                     self.undecodable.remove(&item.key());
                 }

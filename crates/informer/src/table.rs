@@ -43,8 +43,8 @@ pub(crate) struct Table<T> {
 #[derive(Debug)]
 struct Namespace<T> {
     items: BTreeMap<Text, Arc<T>>,
-    /// By the name of the Service, then by name.
-    by_service: BTreeMap<Text, BTreeMap<Text, Arc<T>>>,
+    /// By the name of the Service; those of one Service are sorted by name.
+    by_service: BTreeMap<Text, Vec<Arc<T>>>,
 }
 
 impl<T> Default for Table<T> {
@@ -125,7 +125,7 @@ impl<T: Indexed> Table<T> {
     pub(crate) fn by_service(&self, service: &ObjectKey) -> impl Iterator<Item = &Arc<T>> {
         let namespace = self.namespaces.get(&service.namespace);
         let items = namespace.and_then(|namespace| namespace.by_service.get(&service.name));
-        items.into_iter().flat_map(BTreeMap::values)
+        items.into_iter().flatten()
     }
 
     pub(crate) fn put(&mut self, key: ObjectKey, item: Arc<T>) {
@@ -140,7 +140,15 @@ impl<T: Indexed> Table<T> {
             Some(_) => {}
         }
         if let Some(service) = service {
-            namespace.by_service.entry(service.name).or_default().insert(key.name, item);
+            let items = namespace.by_service.entry(service.name).or_default();
+            match place(items, &key.name) {
+                Ok(at) => items.get_mut(at).into_iter().for_each(|slot| *slot = Arc::clone(&item)),
+                Err(at) => {
+                    // Most Services have one or two.
+                    items.reserve_exact(1);
+                    items.insert(at, item);
+                }
+            }
         }
     }
 
@@ -169,12 +177,19 @@ impl<T: Indexed> Table<T> {
     }
 }
 
+/// Where an object is among others that are sorted by name, or where it belongs.
+fn place<T: Indexed>(items: &[Arc<T>], name: &str) -> Result<usize, usize> {
+    items.binary_search_by(|item| (*item.key().name).cmp(name))
+}
+
 impl<T: Indexed> Namespace<T> {
     fn remove_from_service(&mut self, item: &T, name: &str) {
         let Some(service) = item.index_key() else { return };
-        if let Some(names) = self.by_service.get_mut(&service.name) {
-            names.remove(name);
-            if names.is_empty() {
+        if let Some(items) = self.by_service.get_mut(&service.name) {
+            if let Ok(at) = place(items, name) {
+                items.remove(at);
+            }
+            if items.is_empty() {
                 self.by_service.remove(&service.name);
             }
         }

@@ -113,7 +113,7 @@ fn a_new_version_alone_is_reported_for_services_slices_and_endpoints_only() {
         cluster.apply_endpoint_slices(StreamEvent::Applied(slice("l", version, "s")));
         cluster.apply_endpoints(StreamEvent::Applied(Endpoints {
             metadata: meta("s", version),
-            subsets: vec![],
+            subsets: vec![].into(),
         }));
     };
     apply(1);

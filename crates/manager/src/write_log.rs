@@ -78,10 +78,8 @@ fn endpoints_line(change: &Change<Endpoints>) -> String {
     if change.new.is_none() {
         return format!("Endpoints {key} {verb}");
     }
-    let ready: usize = endpoints.subsets.iter().map(|subset| subset.addresses.len()).sum();
-    let all: usize =
-        ready + endpoints.subsets.iter().map(|subset| subset.not_ready_addresses.len()).sum::<usize>();
-    format!("Endpoints {key} {verb}: {}", endpoint_counts(all, ready))
+    let (ready, not_ready) = endpoints.subsets.counts();
+    format!("Endpoints {key} {verb}: {}", endpoint_counts(ready + not_ready, ready))
 }
 
 fn endpoint_counts(all: usize, ready: usize) -> String {

@@ -3,10 +3,11 @@
 //! Upstream: `pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go`.
 
 mod confirm;
+mod content;
 mod orphans;
 mod sync;
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use kube_endpoint_controller_runtime::{
@@ -42,6 +43,8 @@ pub struct MirroringReconciler {
 pub struct EndpointsState {
     /// What it adds to the gauges.
     share: Option<Share>,
+    /// The Endpoints, if the cache holds only a summary of their addresses.
+    content: Option<Arc<Endpoints>>,
     /// Who wrote the addresses of a version of the Endpoints.
     written_by: Option<(ResourceVersion, SubsetsWriter)>,
     /// Slices made from pods that are kept, as they were reported.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use common::apply;
 use insta::assert_snapshot;
+use kube_endpoint_core_model::endpoints::Subsets;
 use kube_endpoint_core_model::well_known::{
     ANNOTATION_LAST_APPLIED, ANNOTATION_LEADER, ANNOTATION_TRIGGER_TIME, LABEL_MANAGED_BY, LABEL_SKIP_MIRROR,
 };
@@ -15,7 +16,7 @@ use kube_endpoint_core_model::{
     Timestamp,
 };
 use kube_endpoint_mirroring::plan::{
-    NotMirrored, Plan, PlanInputs, PlanOptions, PlanStats, mirrorable, plan,
+    NotMirrored, Plan, PlanInputs, PlanOptions, PlanStats, lacks_content, mirrorable, plan,
 };
 use serde_json::{Value, json};
 
@@ -153,10 +154,26 @@ fn of_several_slices_the_one_with_the_fewest_changes_is_kept() {
 }
 
 #[test]
+fn of_a_summary_of_addresses_nothing_is_planned() {
+    let given = one_address();
+    let there = synced(&given);
+    let mut summarized = given.clone();
+    summarized.subsets = Subsets::Summarized(given.subsets.summary());
+    assert_eq!(run(&summarized, &there), Plan::default());
+    let service = Service { key: ObjectKey::new("n", "db"), ..Service::default() };
+    assert!(lacks_content(&PlanInputs::new(&service, &summarized)));
+    assert!(!lacks_content(&PlanInputs::new(&service, &given)));
+    // The addresses do not decide whether Endpoints are mirrored at all.
+    summarized.metadata.labels = pairs(&[(LABEL_SKIP_MIRROR, "true")]);
+    assert!(!lacks_content(&PlanInputs::new(&service, &summarized)));
+    assert_eq!(run(&summarized, &there).writes.delete, there);
+}
+
+#[test]
 fn endpoints_without_addresses_have_no_slices() {
     let mut given = one_address();
     let before = synced(&given);
-    given.subsets.clear();
+    given.subsets = Vec::new().into();
     assert_snapshot!(run(&given, &before));
 }
 

@@ -85,7 +85,7 @@ fn check_mirroring(
 ) -> Vec<Arc<EndpointSlice>> {
     let metadata =
         ObjectMeta { name: "db".into(), namespace: "n".into(), uid: "uid".into(), ..Default::default() };
-    let endpoints = Endpoints { metadata, subsets };
+    let endpoints = Endpoints { metadata, subsets: subsets.into() };
     let (service, options) =
         (Service::default(), PlanOptions::default().with_max_endpoints_per_subset(capacity));
     let plan_of = |slices: &[Arc<EndpointSlice>]| {

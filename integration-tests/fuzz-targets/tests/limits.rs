@@ -67,7 +67,8 @@ fn endpoints_of_a_megabyte_and_a_half() {
     assert!((1_400_000..1_600_000).contains(&text.len()), "{}", text.len());
     let endpoints: Endpoints = decode(&text, 4).unwrap();
     assert_eq!(endpoints.subsets[0].addresses.len(), 12_500);
-    let (packed, bytes) = peak(|| kube_endpoint_core_model::repack::repack(&endpoints.subsets));
+    let (packed, bytes) =
+        peak(|| kube_endpoint_core_model::repack::repack(endpoints.subsets.listed().unwrap()));
     assert_eq!(packed[0].addresses.len(), 12_500);
     assert!(bytes < 4 * text.len(), "{bytes}");
     assert_eq!(
@@ -91,7 +92,10 @@ fn a_thousand_ports() {
     let subsets = json!([{"addresses": [{"ip": "10.0.0.1"}], "ports": ports}]);
     let text = json!({"metadata": metadata("web"), "subsets": subsets}).to_string();
     let endpoints = decode::<Endpoints>(&text, 4).unwrap();
-    assert_eq!(kube_endpoint_core_model::repack::repack(&endpoints.subsets)[0].ports.len(), 1000);
+    assert_eq!(
+        kube_endpoint_core_model::repack::repack(endpoints.subsets.listed().unwrap())[0].ports.len(),
+        1000
+    );
     let containers: Vec<Value> = ports
         .iter()
         .map(|port| json!({"ports": [{"name": port["name"], "containerPort": port["port"]}]}))

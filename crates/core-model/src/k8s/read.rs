@@ -220,7 +220,7 @@ fn endpoint(endpoint: &discoveryv1::Endpoint) -> Endpoint {
         deprecated_topology: optional_map(&endpoint.deprecated_topology),
         node_name: optional(&endpoint.node_name),
         zone: optional(&endpoint.zone),
-        hints,
+        hints: hints.map(Box::new),
     }
 }
 
@@ -230,7 +230,7 @@ impl TryFrom<&corev1::Endpoints> for Endpoints {
     fn try_from(object: &corev1::Endpoints) -> Result<Self, ConversionError> {
         Ok(Self {
             metadata: object_meta("Endpoints", &object.metadata)?,
-            subsets: object.subsets.iter().flatten().map(subset).collect(),
+            subsets: object.subsets.iter().flatten().map(subset).collect::<Vec<_>>().into(),
         })
     }
 }

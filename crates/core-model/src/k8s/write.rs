@@ -37,7 +37,7 @@ fn endpoint(endpoint: &Endpoint) -> discoveryv1::Endpoint {
             terminating: endpoint.conditions.terminating,
         }),
         deprecated_topology: string_map(&endpoint.deprecated_topology),
-        hints: endpoint.hints.as_ref().map(hints),
+        hints: endpoint.hints.as_deref().map(hints),
         hostname: optional(&endpoint.hostname),
         node_name: optional(&endpoint.node_name),
         target_ref: endpoint.target_ref.as_ref().map(object_reference),
@@ -58,7 +58,7 @@ impl From<&Endpoints> for corev1::Endpoints {
     fn from(endpoints: &Endpoints) -> Self {
         Self {
             metadata: object_meta(&endpoints.metadata),
-            subsets: non_empty_list(endpoints.subsets.iter().map(subset).collect()),
+            subsets: non_empty_list(endpoints.subsets.listed().into_iter().flatten().map(subset).collect()),
         }
     }
 }

@@ -3,8 +3,11 @@
 //!
 //! Messages are written from the end to the front, as in Go: the length of a message is then known when it is needed.
 
+use std::sync::Arc;
+
 use super::envelope::MAGIC;
-use crate::endpoints::{EndpointAddress, EndpointSubset, EndpointsPort};
+use crate::address_list::Chunk;
+use crate::endpoints::{AddressList, EndpointAddress, EndpointSubset, EndpointsPort};
 use crate::{
     Endpoint, EndpointPort, EndpointSlice, Endpoints, ObjectMeta, ObjectReference, OwnerReference, StringMap,
     Timestamp,
@@ -51,19 +54,34 @@ pub struct EventToWrite<'a> {
 }
 
 /// A buffer that is filled from its end to its front.
-struct Backward {
+struct Backward<'a> {
     bytes: Vec<u8>,
     /// Everything from here on is filled.
     start: usize,
+    /// What is encoded already: each with the number of `bytes` that follow it, from the end to the front.
+    pieces: Vec<(usize, &'a [u8])>,
+    /// The length of all pieces.
+    in_pieces: usize,
 }
 
-impl Backward {
+impl<'a> Backward<'a> {
     fn new(capacity: usize) -> Self {
-        Self { bytes: vec![0; capacity], start: capacity }
+        Self { bytes: vec![0; capacity], start: capacity, pieces: Vec::new(), in_pieces: 0 }
     }
 
     fn len(&self) -> usize {
+        self.filled() + self.in_pieces
+    }
+
+    /// The length of what is not in pieces.
+    fn filled(&self) -> usize {
         self.bytes.len() - self.start
+    }
+
+    /// Prepends bytes, which are copied once the length of everything is known.
+    fn piece(&mut self, bytes: &'a [u8]) {
+        self.pieces.push((self.filled(), bytes));
+        self.in_pieces += bytes.len();
     }
 
     /// Prepends bytes.
@@ -77,7 +95,7 @@ impl Backward {
 
     #[cold]
     fn grow(&mut self, needed: usize) {
-        let filled = self.len();
+        let filled = self.filled();
         let mut bytes = vec![0; 2 * (self.bytes.len() + needed)];
         let start = bytes.len() - filled;
         bytes[start..].copy_from_slice(&self.bytes[self.start..]);
@@ -85,6 +103,9 @@ impl Backward {
     }
 
     fn varint(&mut self, mut number: u64) {
+        if number < 0x80 {
+            return self.push(&[number as u8]);
+        }
         let mut encoded = [0; 10];
         let mut length = 0;
         while number >= 0x80 {
@@ -113,9 +134,23 @@ impl Backward {
     }
 
     fn text(&mut self, field: u64, text: &str) {
+        let (tag, length) = (field << 3 | 2, text.len());
+        // Nearly all texts are short: tag and length are a byte each.
+        if tag < 0x80 && length < 0x80 {
+            if length + 2 > self.start {
+                self.grow(length + 2);
+            }
+            let end = self.start;
+            self.start -= length + 2;
+            if let Some([tag_byte, length_byte, rest @ ..]) = self.bytes.get_mut(self.start..end) {
+                (*tag_byte, *length_byte) = (tag as u8, length as u8);
+                rest.copy_from_slice(text.as_bytes());
+            }
+            return;
+        }
         self.push(text.as_bytes());
-        self.varint(text.len() as u64);
-        self.varint(field << 3 | 2);
+        self.varint(length as u64);
+        self.varint(tag);
     }
 
     fn optional(&mut self, field: u64, text: &Option<crate::Text>) {
@@ -225,8 +260,25 @@ impl Backward {
         });
         self.push(MAGIC);
         let length = self.len();
-        let body = if self.start == 0 { self.bytes } else { self.bytes.split_off(self.start) };
-        Encoded { body, content: length - before_content..length - after_content }
+        Encoded { body: self.into_bytes(), content: length - before_content..length - after_content }
+    }
+
+    fn into_bytes(mut self) -> Vec<u8> {
+        self.bytes.drain(..self.start);
+        self.start = 0;
+        if self.pieces.is_empty() {
+            return self.bytes;
+        }
+        let mut all = Vec::with_capacity(self.len());
+        let mut rest = self.bytes.as_slice();
+        for (follow, piece) in self.pieces.iter().rev() {
+            let (before, after) = rest.split_at(rest.len() - follow);
+            all.extend_from_slice(before);
+            all.extend_from_slice(piece);
+            rest = after;
+        }
+        all.extend_from_slice(rest);
+        all
     }
 }
 
@@ -251,7 +303,7 @@ impl ObjectToWrite for EndpointSlice {
     }
 }
 
-fn endpoint(out: &mut Backward, endpoint: &Endpoint) {
+fn endpoint(out: &mut Backward<'_>, endpoint: &Endpoint) {
     if let Some(hints) = &endpoint.hints {
         out.message(8, |out| {
             out.list(2, &hints.for_nodes, |out, hint| out.text(1, &hint.name));
@@ -277,28 +329,52 @@ fn endpoint(out: &mut Backward, endpoint: &Endpoint) {
 
 impl ObjectToWrite for Endpoints {
     fn to_protobuf(&self) -> Encoded {
-        let addresses =
-            self.subsets.iter().map(|subset| subset.addresses.len() + subset.not_ready_addresses.len());
-        Backward::new(1024 + 160 * addresses.sum::<usize>()).enveloped(
+        // No plan writes an object whose addresses were not kept.
+        debug_assert!(self.subsets.listed().is_some(), "{} has no content", self.key());
+        let subsets = self.subsets.listed().unwrap_or_default();
+        let lists = subsets.iter().flat_map(|subset| [&subset.addresses, &subset.not_ready_addresses]);
+        let chunks = lists.flat_map(AddressList::chunks).filter(|chunk| !is_kept(chunk));
+        let addresses: usize = chunks.map(|chunk| chunk.addresses().len()).sum();
+        Backward::new(1024 + 160 * addresses).enveloped(
             ("v1", "Endpoints"),
-            |out| out.list(2, &self.subsets, subset),
+            |out| subsets.iter().rev().for_each(|one| out.message(2, |out| subset(out, one))),
             |out| out.object_meta(1, &self.metadata),
         )
     }
 }
 
-fn subset(out: &mut Backward, subset: &EndpointSubset) {
+fn subset<'a>(out: &mut Backward<'a>, subset: &'a EndpointSubset) {
     out.list(3, &subset.ports, |out, port: &EndpointsPort| {
         out.optional(4, &port.app_protocol);
         out.text(3, &port.protocol);
         out.int32(2, port.port);
         out.text(1, &port.name);
     });
-    out.list(2, &subset.not_ready_addresses, address);
-    out.list(1, &subset.addresses, address);
+    addresses(out, 2, &subset.not_ready_addresses);
+    addresses(out, 1, &subset.addresses);
 }
 
-fn address(out: &mut Backward, address: &EndpointAddress) {
+/// Whether the encoding of a chunk is kept. A chunk that is shared will be encoded again: what its other holder writes next has most
+/// of them too.
+fn is_kept(chunk: &Arc<Chunk>) -> bool {
+    Arc::strong_count(chunk) > 1
+}
+
+fn addresses<'a>(out: &mut Backward<'a>, field: u64, list: &'a AddressList) {
+    for chunk in list.chunks().iter().rev() {
+        let kept = || {
+            let mut encoded = Backward::new(160 * chunk.addresses().len());
+            encoded.list(field, chunk.addresses(), address);
+            encoded.into_bytes().into()
+        };
+        match is_kept(chunk).then(|| chunk.kept(field, kept)).flatten() {
+            Some(encoded) => out.piece(encoded),
+            None => out.list(field, chunk.addresses(), address),
+        }
+    }
+}
+
+fn address(out: &mut Backward<'_>, address: &EndpointAddress) {
     out.optional(4, &address.node_name);
     out.text(3, &address.hostname);
     if let Some(reference) = &address.target_ref {
@@ -312,7 +388,7 @@ impl EventToWrite<'_> {
     pub fn to_protobuf(&self) -> Vec<u8> {
         let metadata =
             ObjectMeta { name: self.name.into(), namespace: self.namespace.into(), ..ObjectMeta::default() };
-        let content = |out: &mut Backward| {
+        let content = |out: &mut Backward<'_>| {
             out.text(15, "");
             out.text(14, self.component);
             out.text(12, "");

@@ -9,15 +9,17 @@ use crate::{Endpoints, Interner};
 impl FromProtobuf for Endpoints {
     fn from_protobuf(bytes: &[u8], interner: &mut Interner) -> Result<Self, DecodeError> {
         let mut endpoints = Self::default();
+        let mut subsets = Vec::new();
         let mut fields = Fields::new(bytes, "the Endpoints");
         while let Some((number, payload)) = fields.next()? {
             match number {
                 1 => object_meta(payload, &mut endpoints.metadata, interner)?,
-                2 => endpoints.subsets.push(subset(payload, interner)?),
+                2 => subsets.push(subset(payload, interner)?),
                 _ => {}
             }
         }
-        endpoints.subsets.shrink_to_fit();
+        subsets.shrink_to_fit();
+        endpoints.subsets = subsets.into();
         Ok(endpoints)
     }
 }
@@ -34,9 +36,9 @@ fn subset(payload: Payload<'_>, interner: &mut Interner) -> Result<EndpointSubse
         }
     }
     // A store holds them for long.
+    subset.ports.shrink_to_fit();
     subset.addresses.shrink_to_fit();
     subset.not_ready_addresses.shrink_to_fit();
-    subset.ports.shrink_to_fit();
     Ok(subset)
 }
 

@@ -44,7 +44,10 @@ impl<'a> CommonMeta<'a> {
     }
 
     pub(super) fn key(&self, interner: &mut Interner) -> ObjectKey {
-        ObjectKey { namespace: interner.shared(self.namespace), name: owned(self.name) }
+        // StatefulSets put the name of a pod into its labels.
+        let name =
+            if self.labels.contains_value(self.name) { interner.shared(self.name) } else { owned(self.name) };
+        ObjectKey { namespace: interner.shared(self.namespace), name }
     }
 }
 
@@ -194,6 +197,10 @@ impl<'a> Pairs<'a> {
     /// The value of a key.
     pub(super) fn get(&self, wanted: &str) -> Option<&'a str> {
         self.0.iter().rev().find(|(key, _)| *key == wanted).map(|(_, value)| *value)
+    }
+
+    fn contains_value(&self, value: &str) -> bool {
+        self.0.iter().any(|(_, other)| *other == value)
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -51,7 +51,7 @@ mod tests {
 
     /// Subsets with the given numbers of ready and not ready addresses.
     fn subsets(sizes: &[(usize, usize)]) -> Vec<EndpointSubset> {
-        let list = |count: usize| vec![EndpointAddress::default(); count];
+        let list = |count: usize| vec![EndpointAddress::default(); count].into();
         let subset = |&(ready, not_ready): &(usize, usize)| EndpointSubset {
             addresses: list(ready),
             not_ready_addresses: list(not_ready),

@@ -1,14 +1,13 @@
 //! Whether the Endpoints object has to be written, and its new content.
 
 use kube_endpoint_core_model::endpoints::EndpointSubset;
-use kube_endpoint_core_model::repack::{repack, same_but_versions};
 use kube_endpoint_core_model::well_known::{
     ANNOTATION_OVER_CAPACITY, ANNOTATION_TRIGGER_TIME, ENDPOINT_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY,
     LABEL_HEADLESS, TRUNCATED,
 };
 use kube_endpoint_core_model::{Endpoints, ObjectMeta, Service, StringMap, Timestamp, time};
 
-use super::{PlanOptions, capacity};
+use super::PlanOptions;
 
 /// The content that a Service's Endpoints should have.
 pub(super) struct Desired<'a> {
@@ -29,16 +28,14 @@ impl Desired<'_> {
                 (truncated, annotated.is_some_and(|value| **value == *TRUNCATED))
             }
             _ => {
-                let fits = capacity::count(&existing.subsets) <= options.capacity;
+                let (ready, not_ready) = existing.subsets.counts();
+                let fits = ready + not_ready <= options.capacity;
                 (self.full, fits && annotated.is_none())
             }
         };
         annotation_is_right
             && labels_are_right(self.service, &existing.metadata.labels, options)
-            && (same_but_versions(&existing.subsets, wanted)
-                // Another writer may have used another form. The wanted subsets need not be canonical either: after
-                // truncation two of them may have the same addresses.
-                || same_but_versions(&repack(&existing.subsets), &repack(wanted)))
+            && existing.subsets.mean(wanted)
     }
 
     /// Returns the object to write.
@@ -86,7 +83,7 @@ pub(super) fn object(
     } else {
         metadata.annotations.without(ANNOTATION_OVER_CAPACITY)
     };
-    Endpoints { metadata, subsets }
+    Endpoints { metadata, subsets: subsets.into() }
 }
 
 /// Returns the Service's labels and those that the controller sets, which take precedence.

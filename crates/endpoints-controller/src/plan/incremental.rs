@@ -1,18 +1,16 @@
 //! A plan from the pods that have changed since the last one. It equals the plan from all pods, except that it has no
-//! verdicts. Nothing is sorted: addresses are taken out of sorted sets and put into them, and the object is merged from its
-//! predecessor and what is new.
+//! verdicts. Nothing is sorted: addresses are taken out of sorted lists and put into them, and what does not change is shared with
+//! the object before.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::change::ChangedPod;
-use kube_endpoint_core_model::endpoints::{EndpointAddress, EndpointSubset};
 use kube_endpoint_core_model::publish::publish_not_ready;
 use kube_endpoint_core_model::{Endpoints, Pod, Service, Text, Writes};
 
 use super::address::{address_of, publish};
 use super::change::object;
-use super::state::{Address, Found, PlanState};
+use super::state::{Address, PlanState};
 use super::{Plan, PlanInputs};
 
 impl PlanState {
@@ -36,6 +34,7 @@ impl PlanState {
             return None;
         }
         let was_truncated = self.is_truncated();
+        let before = [self.ready.published.clone(), self.not_ready.published.clone()];
         let (publish_not_ready, _) = publish_not_ready(service, inputs.options.tolerate_unready_annotation);
         for ChangedPod { replaced, now, .. } in changed {
             for before in replaced.iter().chain(now) {
@@ -47,47 +46,36 @@ impl PlanState {
                 return None;
             }
             let place = Address::of(&published.address)?;
-            let ready = publish_not_ready || now.is_ready();
             if self.ready.contains(&place) || self.not_ready.contains(&place) {
                 return None;
             }
-            let list = if ready { &mut self.ready } else { &mut self.not_ready };
-            list.insert(place.clone());
-            self.refresh(place, published.address);
+            let ready = publish_not_ready || now.is_ready();
+            let addresses = if ready { &mut self.ready } else { &mut self.not_ready };
+            addresses.insert(place, published.address);
         }
-        if was_truncated {
-            let make =
-                |name: &Text| publish(&*pod(name)?, service, publish_not_ready).ok().map(|one| one.address);
-            self.complete(make)?;
-        }
-
-        let (ready, not_ready) = self.found();
-        let [before] = existing.subsets.as_slice() else { return None };
-        let mut plan = Plan {
-            ready: ready.len(),
-            not_ready: not_ready.len(),
-            truncated: self.is_truncated(),
-            warning: self.warning.clone(),
-            ..Plan::default()
-        };
-        if plan.ready + plan.not_ready == 0 {
+        let (ready, not_ready) = self.counts();
+        if ready + not_ready == 0 {
             return None;
         }
-        let ready_change = compare(&ready, &before.addresses)?;
-        let changes = compare(&not_ready, &before.not_ready_addresses)?
-            | ready_change
-            // The annotation tells it.
-            | (was_truncated != plan.truncated);
-        if changes {
-            let subset = EndpointSubset {
-                addresses: made(ready)?,
-                not_ready_addresses: made(not_ready)?,
-                ports: self.ports.clone(),
-            };
-            let written = object(service, vec![subset], plan.truncated, Some(existing), inputs.trigger_time);
-            plan.writes = Writes { update: vec![written], ..Writes::default() };
+        let make =
+            |name: &Text| publish(&*pod(name)?, service, publish_not_ready).ok().map(|one| one.address);
+        self.ready.publish(ready, make)?;
+        self.not_ready.publish(not_ready, make)?;
+
+        let truncated = self.is_truncated();
+        let mut plan = Plan { ready, not_ready, truncated, warning: self.warning.clone(), ..Plan::default() };
+        let [ready_before, not_ready_before] = before;
+        if self.ready.published == ready_before && self.not_ready.published == not_ready_before {
+            // What was replaced by its equal is shared with the store again.
+            (self.ready.published, self.not_ready.published) = (ready_before, not_ready_before);
+            // The annotation tells whether the object is truncated.
+            if was_truncated == truncated {
+                return Some((plan, self));
+            }
         }
-        self.planned(changes);
+        let written = object(service, vec![self.subset()], truncated, Some(existing), inputs.trigger_time);
+        plan.writes = Writes { update: vec![written], ..Writes::default() };
+        self.planned();
         Some((plan, self))
     }
 
@@ -95,43 +83,7 @@ impl PlanState {
     fn remove(&mut self, pod: &Pod, service: &Service) -> Option<()> {
         let Some(ip) = address_of(pod, service) else { return Some(()) };
         let place = Address::new(&ip.to_string().into(), &pod.uid, &pod.key.name);
-        let removed = self.ready.take(&place).or_else(|| self.not_ready.take(&place));
-        removed.is_none_or(|removed| removed.name == pod.key.name).then_some(())
+        let removed = self.ready.remove(&place).or_else(|| self.not_ready.remove(&place));
+        removed.is_none_or(|removed| removed == pod.key.name).then_some(())
     }
-
-    /// Makes those addresses that the object, which was truncated, did not hold so far, with `make`, by name of the pod.
-    fn complete(&mut self, make: impl Fn(&Text) -> Option<EndpointAddress>) -> Option<()> {
-        let (ready, not_ready) = self.found();
-        let missing: BTreeSet<Address> = ready.into_iter().chain(not_ready).filter_map(Result::err).collect();
-        for place in missing {
-            // The pod may have changed since.
-            let made = make(&place.name).filter(|made| Address::of(made).as_ref() == Some(&place))?;
-            self.refresh(place, made);
-        }
-        Some(())
-    }
-}
-
-/// Whether a list of addresses differs from the one that the object has. None if it differs in something that is not worth a
-/// write, but would be written with one.
-fn compare(found: &Found<'_>, list: &[EndpointAddress]) -> Option<bool> {
-    if found.len() != list.len() {
-        return Some(true);
-    }
-    let mut equal = true;
-    for (found, one) in found.iter().zip(list) {
-        let Ok(found) = found else { return Some(true) };
-        if std::ptr::eq(*found, one) || *found == one {
-            continue;
-        }
-        if !found.same_but_version(one) {
-            return Some(true);
-        }
-        equal = false;
-    }
-    equal.then_some(false)
-}
-
-fn made(found: Found<'_>) -> Option<Vec<EndpointAddress>> {
-    found.into_iter().map(|found| found.ok().cloned()).collect()
 }

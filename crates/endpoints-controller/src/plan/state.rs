@@ -1,10 +1,12 @@
 //! What a plan keeps for the next one.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::endpoints::{EndpointAddress, EndpointSubset, EndpointsPort};
+use kube_endpoint_core_model::endpoints::{
+    AddressList, EndpointAddress, EndpointSubset, EndpointsPort, Subsets,
+};
 use kube_endpoint_core_model::publish::UnreadableAnnotation;
 use kube_endpoint_core_model::well_known::{ANNOTATION_OVER_CAPACITY, TRUNCATED};
 use kube_endpoint_core_model::{Endpoints, Service, Text};
@@ -13,12 +15,12 @@ use super::change::labels_are_right;
 use super::{Made, Plan, PlanInputs, PlanOptions};
 
 /// The addresses of a Service after a plan was carried out, from which [`PlanState::plan`] plans the next sync by the pods that
-/// have changed since. The object is shared with the store. Of each pod it holds address, uid and name, some 60 bytes: more
-/// pods may be selected than one object holds, and each of them may have to replace another one.
+/// have changed since. A store that summarizes Endpoints does not hold the addresses as well. Of each pod beyond the capacity it holds address, uid
+/// and name, some 60 bytes: each of them may have to replace another one.
 ///
 /// There is no state if the next plan may depend on more than changed pods: the pods have several sets of ports, or two of
 /// them have the same address and uid; the options are those of upstream, which writes without a change; the object was
-/// created, or is not as this controller would write it, although it need not be written.
+/// created.
 #[derive(Clone)]
 pub struct PlanState {
     pub(super) service: Service,
@@ -28,37 +30,79 @@ pub struct PlanState {
     pub(super) pod_ports: Vec<EndpointsPort>,
     /// The ports of the subset.
     pub(super) ports: Vec<EndpointsPort>,
-    /// The addresses of pods that are published as ready, also those beyond the capacity.
-    pub(super) ready: BTreeSet<Address>,
-    /// The addresses of pods that are published as not ready, also those beyond the capacity.
-    pub(super) not_ready: BTreeSet<Address>,
-    object: Object,
-}
-
-/// The object as it should be in the store.
-#[derive(Clone)]
-struct Object {
-    base: Base,
-    /// Addresses that differ from `base`.
-    fresh: BTreeMap<Address, EndpointAddress>,
-    /// Whether the object was written since it was compared with the store.
+    pub(super) ready: Addresses,
+    pub(super) not_ready: Addresses,
+    /// The object in the store that was compared with the addresses last.
+    stored: Option<Arc<Endpoints>>,
+    /// Whether the object was written since then.
     written: bool,
 }
 
-#[derive(Clone)]
-enum Base {
-    /// An object that the store had.
-    Stored(Arc<Endpoints>),
-    /// The subsets of an object that was written.
-    Planned(Vec<EndpointSubset>),
+/// The addresses of pods that are ready, or of those that are not.
+#[derive(Clone, Default)]
+pub(super) struct Addresses {
+    /// Those in the object, sorted.
+    pub(super) published: AddressList,
+    /// Those beyond the capacity. They come after all that are published.
+    beyond: BTreeSet<Address>,
 }
 
-impl Base {
-    fn subset(&self) -> Option<&EndpointSubset> {
-        match self {
-            Self::Stored(endpoints) => endpoints.subsets.first(),
-            Self::Planned(subsets) => subsets.first(),
+impl Addresses {
+    /// Sorted addresses, of which the first ones are published. None if the target of another one is not known.
+    fn of(mut all: AddressList, published: usize) -> Option<Self> {
+        let beyond = all.iter().skip(published).map(Address::of).collect::<Option<_>>()?;
+        all.truncate(published);
+        Some(Self { published: all, beyond })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.published.len() + self.beyond.len()
+    }
+
+    fn find(&self, place: &Address) -> Result<usize, usize> {
+        self.published.binary_search_by(|one| place.compare(one).reverse())
+    }
+
+    pub(super) fn contains(&self, place: &Address) -> bool {
+        self.find(place).is_ok() || self.beyond.contains(place)
+    }
+
+    /// Adds an address that there is not yet.
+    pub(super) fn insert(&mut self, place: Address, address: EndpointAddress) {
+        let index = self.find(&place).unwrap_or_else(|index| index);
+        if index < self.published.len() || self.beyond.is_empty() {
+            self.published.insert(index, address);
+        } else {
+            self.beyond.insert(place);
         }
+    }
+
+    /// Removes an address. Returns the name of its pod.
+    pub(super) fn remove(&mut self, place: &Address) -> Option<Text> {
+        match self.find(place) {
+            Ok(index) => self.published.remove(index)?.target_ref.map(|target| target.name),
+            Err(_) => self.beyond.take(place).map(|removed| removed.name),
+        }
+    }
+
+    /// Publishes this number of addresses, or all if there are fewer. `make` makes one, by name of the pod. None if it makes
+    /// another one than is known.
+    pub(super) fn publish(
+        &mut self,
+        count: usize,
+        make: impl Fn(&Text) -> Option<EndpointAddress>,
+    ) -> Option<()> {
+        while self.published.len() > count {
+            self.beyond.insert(Address::of(&self.published.pop()?)?);
+        }
+        while self.published.len() < count
+            && let Some(place) = self.beyond.pop_first()
+        {
+            // The pod may have changed since.
+            let made = make(&place.name).filter(|made| Address::of(made).as_ref() == Some(&place))?;
+            self.published.push(made);
+        }
+        Some(())
     }
 }
 
@@ -149,9 +193,6 @@ impl PartialEq for Address {
 
 impl Eq for Address {}
 
-/// Of the addresses of one list of the object, those that are known; the others have to be made.
-pub(super) type Found<'s> = Vec<Result<&'s EndpointAddress, Address>>;
-
 impl std::fmt::Debug for PlanState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PlanState")
@@ -171,35 +212,30 @@ impl PlanState {
         plan: &Plan,
     ) -> Option<Self> {
         let Made { full, pod_ports, pods } = made;
-        let ([all], Some(pod_ports)) = (full.as_slice(), pod_ports) else { return None };
+        let (Ok([all]), Some(pod_ports)) = (<[EndpointSubset; 1]>::try_from(full), pod_ports) else {
+            return None;
+        };
         let options = inputs.options;
         let writes_changes_only = options.keep_equal_truncated && options.ignore_reserved_labels;
-        let has_all = all.addresses.len() + all.not_ready_addresses.len() == pods;
-        if !writes_changes_only || !has_all {
+        let EndpointSubset { addresses, not_ready_addresses, ports } = all;
+        let (ready, not_ready) = (addresses.len(), not_ready_addresses.len());
+        if !writes_changes_only || ready + not_ready != pods {
             return None;
         }
-        let places = |list: &[EndpointAddress]| list.iter().map(Address::of).collect::<Option<BTreeSet<_>>>();
+        let (ready, not_ready) = within(options.capacity, ready, not_ready);
         let mut state = Self {
             service: inputs.service.clone(),
             options: options.clone(),
             warning: plan.warning.clone(),
             pod_ports,
-            ports: all.ports.clone(),
-            ready: places(&all.addresses)?,
-            not_ready: places(&all.not_ready_addresses)?,
-            object: Object { base: Base::Planned(full), fresh: BTreeMap::new(), written: true },
+            ports,
+            ready: Addresses::of(addresses, ready)?,
+            not_ready: Addresses::of(not_ready_addresses, not_ready)?,
+            stored: None,
+            written: !plan.writes.update.is_empty(),
         };
         let existing = existing.filter(|existing| !existing.metadata.resource_version.is_none())?;
-        match plan.writes.update.first() {
-            Some(written) => state.object.base = Base::Planned(written.subsets.clone()),
-            None => {
-                // Compared address by address: what is written later copies from it.
-                let same = state.is_met_by(existing);
-                state.object = Object::stored(existing);
-                return same.then_some(state);
-            }
-        }
-        Some(state)
+        (state.written || state.takes_over(existing)).then_some(state)
     }
 
     /// Takes over the object as the store has it now. Returns false if it, the Service or the options are not what the state
@@ -213,42 +249,42 @@ impl PlanState {
         {
             return false;
         }
-        if let Base::Stored(stored) = &self.object.base
-            && Arc::ptr_eq(stored, existing)
-        {
-            return !self.object.written;
+        if self.stored.as_ref().is_some_and(|stored| Arc::ptr_eq(stored, existing)) {
+            return !self.written;
         }
-        let same = self.is_met_by(existing);
-        self.object = Object::stored(existing);
-        same
+        self.takes_over(existing)
     }
 
     /// Takes over an object that the store shows now, if it is the one that was planned, so that what it was before is not held
     /// until the next plan, which would do the same.
     pub fn settle(&mut self, existing: &Arc<Endpoints>) {
-        if self.object.written && self.is_met_by(existing) {
-            self.object = Object::stored(existing);
+        if self.written {
+            self.takes_over(existing);
         }
     }
 
-    /// Whether an object is exactly the one that was planned.
-    fn is_met_by(&self, existing: &Endpoints) -> bool {
-        let [EndpointSubset { addresses, not_ready_addresses, ports }] = existing.subsets.as_slice() else {
-            return false;
-        };
-        let (ready, not_ready) = self.found();
-        let same = |found: Found<'_>, list: &[EndpointAddress]| {
-            found.len() == list.len()
-                && found.iter().zip(list).all(|(found, one)| found.as_ref().is_ok_and(|it| *it == one))
-        };
+    /// The subset that the object should have.
+    pub(super) fn subset(&self) -> EndpointSubset {
+        EndpointSubset {
+            addresses: self.ready.published.clone(),
+            not_ready_addresses: self.not_ready.published.clone(),
+            ports: self.ports.clone(),
+        }
+    }
+
+    /// Takes over an object that the store has. Returns false if it need be written.
+    fn takes_over(&mut self, existing: &Arc<Endpoints>) -> bool {
         let metadata = &existing.metadata;
         let annotated = metadata.annotations.get(ANNOTATION_OVER_CAPACITY).map(|value| &**value);
-        !metadata.resource_version.is_none()
-            && *ports == self.ports
+        let same = !metadata.resource_version.is_none()
             && annotated == self.is_truncated().then_some(TRUNCATED)
             && labels_are_right(&self.service, &metadata.labels, &self.options)
-            && same(ready, addresses)
-            && same(not_ready, not_ready_addresses)
+            && existing.subsets.summary().digest == Subsets::Listed(vec![self.subset()]).summary().digest;
+        if same {
+            self.stored = Some(Arc::clone(existing));
+            self.written = false;
+        }
+        same
     }
 
     /// Whether there are more addresses than an object may hold.
@@ -256,58 +292,22 @@ impl PlanState {
         self.ready.len() + self.not_ready.len() > self.options.capacity
     }
 
-    /// The addresses that the object should have, ready and not ready, as [`truncate`](super::capacity::truncate) selects them
-    /// of one subset.
-    pub(super) fn found(&self) -> (Found<'_>, Found<'_>) {
-        let ready = self.ready.len().min(self.options.capacity);
-        let not_ready = self.not_ready.len().min(self.options.capacity - ready);
-        (self.find(&self.ready, ready), self.find(&self.not_ready, not_ready))
+    /// The numbers of addresses that the object should have, ready and not ready.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        within(self.options.capacity, self.ready.len(), self.not_ready.len())
     }
 
-    /// The first addresses of a set, from `fresh` or else from the base, whose lists are sorted as the set is.
-    fn find(&self, set: &BTreeSet<Address>, count: usize) -> Found<'_> {
-        let subset = self.object.base.subset();
-        let lists =
-            subset.map_or([&[][..], &[][..]], |one| [&one.addresses[..], &one.not_ready_addresses[..]]);
-        let mut lists = lists.map(|list| list.iter().peekable());
-        let find = |address: &Address| {
-            if !self.object.fresh.is_empty()
-                && let Some(fresh) = self.object.fresh.get(address)
-            {
-                return Ok(fresh);
-            }
-            for list in &mut lists {
-                while let Some(one) = list.peek() {
-                    match address.compare(one) {
-                        Ordering::Less => break,
-                        Ordering::Equal => return Ok(*one),
-                        Ordering::Greater => list.next(),
-                    };
-                }
-            }
-            Err(address.clone())
-        };
-        set.iter().take(count).map(find).collect()
-    }
-
-    /// Sets an address that differs from that of the object in the store.
-    pub(super) fn refresh(&mut self, address: Address, fresh: EndpointAddress) {
-        self.object.fresh.insert(address, fresh);
-    }
-
-    /// Records that the object was planned as [`Self::found`] says, or that it stays as it is.
-    pub(super) fn planned(&mut self, written: bool) {
-        self.object.written = written;
-        if !written {
-            self.object.fresh.clear();
-        }
+    /// Records that the object was planned anew.
+    pub(super) fn planned(&mut self) {
+        self.written = true;
     }
 }
 
-impl Object {
-    fn stored(endpoints: &Arc<Endpoints>) -> Self {
-        Self { base: Base::Stored(Arc::clone(endpoints)), fresh: BTreeMap::new(), written: false }
-    }
+/// The numbers of ready and not ready addresses that fit, as [`truncate`](super::capacity::truncate) computes them for one
+/// subset.
+fn within(capacity: usize, ready: usize, not_ready: usize) -> (usize, usize) {
+    let ready = ready.min(capacity);
+    (ready, not_ready.min(capacity - ready))
 }
 
 #[cfg(test)]

@@ -55,14 +55,13 @@ impl fmt::Display for Subset<'_> {
 }
 
 /// Prints a list. In upstream's canonical form an empty list is nil.
-fn list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, items: impl ExactSizeIterator<Item = T>) -> fmt::Result {
-    if items.len() == 0 {
-        return write!(f, "<nil>");
+fn list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, items: impl Iterator<Item = T>) -> fmt::Result {
+    let mut is_empty = true;
+    for item in items {
+        write!(f, "{}{item}", if is_empty { "[" } else { " " })?;
+        is_empty = false;
     }
-    for (place, item) in items.enumerate() {
-        write!(f, "{}{item}", if place == 0 { "[" } else { " " })?;
-    }
-    write!(f, "]")
+    write!(f, "{}", if is_empty { "<nil>" } else { "]" })
 }
 
 struct Address<'a>(&'a EndpointAddress);
@@ -130,7 +129,7 @@ mod tests {
         };
         let plain = EndpointsPort { name: "".into(), app_protocol: None, ..port.clone() };
         let subset = EndpointSubset {
-            addresses: vec![address, bare],
+            addresses: vec![address, bare].into(),
             ports: vec![port, plain],
             ..EndpointSubset::default()
         };

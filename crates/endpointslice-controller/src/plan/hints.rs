@@ -107,16 +107,16 @@ pub(super) fn is_ready(endpoint: &Endpoint) -> bool {
 }
 
 /// Returns hints for one zone.
-pub(super) fn for_zone(zone: &Text) -> EndpointHints {
-    EndpointHints { for_zones: vec![Hint { name: zone.clone() }], for_nodes: Vec::new() }
+pub(super) fn for_zone(zone: &Text) -> Box<EndpointHints> {
+    Box::new(EndpointHints { for_zones: vec![Hint { name: zone.clone() }], for_nodes: Vec::new() })
 }
 
 /// Returns hints for the zone of an endpoint, and with `same_node` for its node.
-fn own_hints(endpoint: &Endpoint, same_node: bool) -> Option<EndpointHints> {
+fn own_hints(endpoint: &Endpoint, same_node: bool) -> Option<Box<EndpointHints>> {
     let hint = |name: &Option<Text>| name.iter().map(|name| Hint { name: name.clone() }).collect();
     let for_zones: Vec<Hint> = hint(&endpoint.zone);
     let for_nodes: Vec<Hint> = if same_node { hint(&endpoint.node_name) } else { Vec::new() };
-    (!for_zones.is_empty() || !for_nodes.is_empty()).then_some(EndpointHints { for_zones, for_nodes })
+    (!for_zones.is_empty() || !for_nodes.is_empty()).then(|| Box::new(EndpointHints { for_zones, for_nodes }))
 }
 
 /// Returns true if an endpoint has the hints of [`own_hints`]. Empty hints equal none.

@@ -233,7 +233,8 @@ impl Edit {
             7 => {
                 let zone = ["zone-a", "zone-b", "elsewhere"][self.other % 3];
                 let hint = Hint { name: zone.into() };
-                endpoint.hints = Some(EndpointHints { for_zones: vec![hint], ..EndpointHints::default() });
+                endpoint.hints =
+                    Some(EndpointHints { for_zones: vec![hint], ..EndpointHints::default() }.into());
             }
             8 => endpoint.hints = None,
             _ => {}

@@ -144,9 +144,7 @@ pub fn rendered(all: &[Rendered]) -> Document {
             ]);
         }
         for endpoints in &one.endpoints {
-            let ready: usize = endpoints.subsets.iter().map(|subset| subset.addresses.len()).sum();
-            let not_ready: usize =
-                endpoints.subsets.iter().map(|subset| subset.not_ready_addresses.len()).sum();
+            let (ready, not_ready) = endpoints.subsets.counts();
             table.row([
                 plain(namespace),
                 plain(name),

@@ -16,6 +16,7 @@ pub(super) struct Informers {
     pub(super) client: ApiClient,
     pub(super) cluster: Cluster,
     pub(super) kinds: Kinds,
+    pub(super) dry_run: bool,
     pub(super) controllers: Vec<ControllerName>,
     pub(super) options: ReflectorOptions,
     pub(super) seeds: Seeds,
@@ -27,6 +28,10 @@ impl Informers {
     /// Starts an informer for each kind, once the API server was asked whether it serves what the controllers need. They end
     /// when something is sent.
     pub(super) fn start(mut self) -> (NamedTasks, watch::Sender<()>) {
+        // A dry run prints what it would change.
+        if !self.dry_run {
+            self.cluster.summarize_endpoints();
+        }
         let mut tasks = NamedTasks::default();
         let stop = watch::Sender::new(());
         self.start_one::<Pod>(&mut tasks, &stop);

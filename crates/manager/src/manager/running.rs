@@ -37,6 +37,7 @@ impl Running {
         let inputs =
             Kind::ALL.into_iter().filter(|kind| kinds.contains(*kind) && !outputs.contains(kind)).collect();
         let listed = watch::Sender::new(Kinds::default());
+        let dry_run = manager.handle.is_dry_run();
         let take_over = TakeOver {
             client: client.clone(),
             cluster: cluster.clone(),
@@ -46,7 +47,7 @@ impl Running {
         };
         let election = manager.election.map(|elector| Election::start(elector, fence, take_over));
         let (informers, stop_informers) =
-            Informers { client, cluster, kinds, controllers: names, options, seeds, listed }.start();
+            Informers { client, cluster, kinds, dry_run, controllers: names, options, seeds, listed }.start();
         let mut workers = NamedTasks::default();
         if election.is_none() {
             manager.controllers.start(&mut workers, Unread::default());

@@ -6,8 +6,8 @@ use kube_endpoint_controller_runtime::{Completion, Outcome, Progress, Runtime, S
 use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_core_model::well_known::MIRRORING_CONTROLLER;
 
-use super::{MirroringReconciler, confirm};
-use crate::plan::{OrphanInputs, PlanInputs, plan};
+use super::{MirroringReconciler, confirm, content};
+use crate::plan::{OrphanInputs, PlanInputs, lacks_content, plan};
 
 impl MirroringReconciler {
     pub(super) async fn sync_key(
@@ -23,7 +23,16 @@ impl MirroringReconciler {
         let (mut mirrored, others): (Vec<_>, Vec<_>) =
             slices.into_iter().partition(|slice| slice.is_managed_by(MIRRORING_CONTROLLER));
         let service = runtime.cluster().service(key);
-        let endpoints = runtime.cluster().endpoints(key);
+        let mut endpoints = runtime.cluster().endpoints(key);
+        let inputs = PlanInputs::new(service.as_deref(), endpoints.as_deref());
+        if let Some(cached) = endpoints.as_deref().filter(|_| lacks_content(&inputs)) {
+            let found = content::read(runtime, key, cached).await;
+            // If the Endpoints have changed, the cache will show it and start a sync.
+            let Some(found) = found.map_err(|error| SyncError::from(vec![error]))? else {
+                return Ok(Outcome::Done);
+            };
+            endpoints = Some(found);
+        }
         if service.is_none() {
             // What is left of a deleted Service may be for another process to clean up.
             let labels = endpoints.as_ref().map(|endpoints| &endpoints.metadata.labels);

@@ -7,9 +7,7 @@ use kube_endpoint_core_model::endpoints::{EndpointAddress, EndpointSubset, Endpo
 use kube_endpoint_core_model::port::PortSet;
 use kube_endpoint_core_model::repack::repack_by_place;
 use kube_endpoint_core_model::slice::{EndpointConditions, EndpointIdentity};
-use kube_endpoint_core_model::{
-    AddressType, Endpoint, EndpointPort, Endpoints, IpFamily, PlannedEvent, Text, address,
-};
+use kube_endpoint_core_model::{AddressType, Endpoint, EndpointPort, IpFamily, PlannedEvent, Text, address};
 
 use super::Group;
 use super::verdict::{AddressVerdict, MirrorVerdict, SkipReason};
@@ -42,12 +40,10 @@ type Placed = Result<(AddressType, EndpointIdentity), SkipReason>;
 
 impl Desired {
     /// Computes the endpoints: of each subset in canonical form, at most `max` addresses.
-    pub(super) fn of(endpoints: &Endpoints, max: usize) -> Self {
+    pub(super) fn of(subsets: &[EndpointSubset], max: usize) -> Self {
         let mut desired = Self::default();
-        let subsets: Vec<JudgedSubset> = repack_by_place(&endpoints.subsets)
-            .into_iter()
-            .map(|subset| desired.add_subset(subset, max))
-            .collect();
+        let subsets: Vec<JudgedSubset> =
+            repack_by_place(subsets).into_iter().map(|subset| desired.add_subset(subset, max)).collect();
         for wanted in desired.groups.values_mut() {
             desired.skipped += remove_surplus(wanted, max);
         }

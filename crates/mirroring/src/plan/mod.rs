@@ -13,6 +13,7 @@ mod verdict;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kube_endpoint_core_model::endpoints::EndpointSubset;
 use kube_endpoint_core_model::port::PortSet;
 use kube_endpoint_core_model::well_known::{ANNOTATION_LEADER, LABEL_SKIP_MIRROR};
 use kube_endpoint_core_model::{AddressType, EndpointSlice, Endpoints, Writes};
@@ -28,12 +29,16 @@ pub use verdict::{AddressVerdict, MirrorVerdict, NotMirrored, SkipReason};
 /// Slices with the same address type and the same ports form a group.
 type Group = (AddressType, PortSet);
 
-/// Plans one sync (upstream `syncEndpoints` and `reconcile`).
+/// Plans one sync (upstream `syncEndpoints` and `reconcile`). Nothing is planned if the Endpoints [lack](lacks_content) what is to be
+/// mirrored.
 pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
     let mut existing: Vec<&Arc<EndpointSlice>> = inputs.existing_slices.iter().collect();
     existing.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     match source(inputs) {
-        Ok(endpoints) => mirror(endpoints, &existing, inputs.options.max_endpoints_per_subset),
+        Ok(endpoints) => match endpoints.subsets.listed() {
+            Some(subsets) => mirror(endpoints, subsets, &existing, inputs.options.max_endpoints_per_subset),
+            None => Plan::default(),
+        },
         Err(reason) => Plan {
             writes: Writes { delete: existing.into_iter().cloned().collect(), ..Writes::default() },
             verdicts: inputs
@@ -44,6 +49,12 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
             ..Plan::default()
         },
     }
+}
+
+/// Returns true if the Endpoints have to be mirrored, but only a summary of their addresses is known. That is so if the
+/// endpoints controller has written them, before the Service lost its selector.
+pub fn lacks_content(inputs: &PlanInputs<'_>) -> bool {
+    source(inputs).is_ok_and(|endpoints| endpoints.subsets.listed().is_none())
 }
 
 /// Checks whether Endpoints are mirrored as far as this depends on them alone (upstream `shouldMirror`). The controller also
@@ -72,8 +83,13 @@ fn source<'a>(inputs: &PlanInputs<'a>) -> Result<&'a Endpoints, NotMirrored> {
     Ok(endpoints)
 }
 
-fn mirror(endpoints: &Endpoints, existing: &[&Arc<EndpointSlice>], max: usize) -> Plan {
-    let Desired { groups, events, skipped, verdicts } = Desired::of(endpoints, max);
+fn mirror(
+    endpoints: &Endpoints,
+    subsets: &[EndpointSubset],
+    existing: &[&Arc<EndpointSlice>],
+    max: usize,
+) -> Plan {
+    let Desired { groups, events, skipped, verdicts } = Desired::of(subsets, max);
     let stats = PlanStats { skipped, ..PlanStats::default() };
     let mut plan = Plan { events, verdicts, stats, ..Plan::default() };
     let mut existing_groups: BTreeMap<Group, Vec<&Arc<EndpointSlice>>> = BTreeMap::new();

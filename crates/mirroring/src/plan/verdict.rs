@@ -108,7 +108,7 @@ pub(super) fn not_mirrored(endpoints: &Endpoints, cause: NotMirrored) -> Vec<Add
         };
         addresses.map(|address| verdict(&address.ip)).collect::<Vec<_>>()
     };
-    endpoints.subsets.iter().flat_map(of_subset).collect()
+    endpoints.subsets.listed().into_iter().flatten().flat_map(of_subset).collect()
 }
 
 impl fmt::Display for AddressVerdict {

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use kube_endpoint_embedded_apiserver::Fault;
 use kube_endpoint_mirroring::{ControllerOptions, PlanOptions};
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, changed, endpoints, server, service};
+use crate::harness::{Harness, changed, endpoints, of_the_endpoints_controller, server, service};
 
 async fn started(objects: impl IntoIterator<Item = Value>) -> Harness {
     Harness::start(&server(objects), ControllerOptions::default()).await
@@ -102,6 +103,41 @@ async fn slices_follow_the_service_and_its_selector() {
     harness.delete("services", "web").await;
     harness.moment().await;
     assert_eq!(harness.slices(), NOTHING);
+    harness.nothing_is_remembered().await;
+}
+
+/// The cache holds no more than a summary of them.
+#[tokio::test(start_paused = true)]
+async fn what_the_endpoints_controller_wrote_is_read_once_if_it_has_to_be_mirrored() {
+    let mut selecting = service("web");
+    selecting["spec"]["selector"] = json!({"app": "web"});
+    let left = of_the_endpoints_controller(endpoints("web", &["192.0.2.1"]));
+    let harness = started([selecting, left]).await;
+    assert_eq!((harness.slices(), harness.requests()), (Vec::<String>::new(), Vec::<String>::new()));
+    let reads = || harness.requests().iter().filter(|it| *it == "get endpoints 200").count();
+    harness.patch("services", "web", json!({"spec": {"selector": null}})).await;
+    harness.moment().await;
+    assert_eq!(harness.slices(), mirrored("192.0.2.1"));
+    assert_eq!(reads(), 1);
+    // Another sync of the same version.
+    harness.delete("endpointslices", &harness.slice()).await;
+    harness.pass(Duration::from_secs(10)).await;
+    assert_eq!(harness.slices(), mirrored("192.0.2.1"));
+    assert_eq!(reads(), 0);
+    // Another version.
+    let subsets = json!([{"addresses": [{"ip": "192.0.2.7"}], "ports": [{"port": 9376, "protocol": "TCP"}]}]);
+    harness.patch("endpoints", "web", json!({"subsets": subsets})).await;
+    harness.moment().await;
+    assert_eq!(harness.slices(), mirrored("192.0.2.7"));
+    assert_eq!(reads(), 1);
+    // A read that fails is repeated.
+    harness.fault(Fault::Refuse { status: 503, retry_after: None }, "get", 1);
+    let subsets = json!([{"addresses": [{"ip": "192.0.2.8"}], "ports": [{"port": 9376, "protocol": "TCP"}]}]);
+    harness.patch("endpoints", "web", json!({"subsets": subsets})).await;
+    harness.pass(Duration::from_secs(10)).await;
+    assert_eq!(harness.slices(), mirrored("192.0.2.8"));
+    let gets: Vec<String> = harness.requests().into_iter().filter(|it| it.starts_with("get ")).collect();
+    assert_eq!(gets, ["get endpoints 503", "get endpoints 200"]);
     harness.nothing_is_remembered().await;
 }
 

@@ -69,6 +69,7 @@ impl Deref for Harness {
 fn controller(environment: &mut Environment, options: ControllerOptions) -> MirroringController {
     let client = ApiClient::for_tests(environment.service());
     let cluster = Cluster::new([Kind::Services, Kind::EndpointSlices, Kind::Endpoints]);
+    cluster.summarize_endpoints();
     let writer = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), USER_AGENT);
     let clock = Clock::starting_at(environment.now());
     let (events, sending) = EventRecorder::new(EVENT_COMPONENT, writer.clone(), clock, 1);
@@ -101,6 +102,12 @@ pub(crate) fn endpoints(name: &str, addresses: &[&str]) -> Value {
     let subset = json!({"addresses": addresses, "ports": [{"port": 9376, "protocol": "TCP"}]});
     let subsets = if addresses.is_empty() { json!([]) } else { json!([subset]) };
     json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": name}, "subsets": subsets})
+}
+
+/// Endpoints as the endpoints controller writes them.
+pub(crate) fn of_the_endpoints_controller(mut endpoints: Value) -> Value {
+    endpoints["metadata"]["labels"]["endpoints.kubernetes.io/managed-by"] = "endpoint-controller".into();
+    endpoints
 }
 
 /// Endpoints whose addresses were last written by this field manager.

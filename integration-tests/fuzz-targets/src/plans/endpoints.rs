@@ -86,7 +86,7 @@ fn carried_out(existing: Option<Arc<Endpoints>>, plan: &Plan) -> Option<Arc<Endp
 
 /// The object has no more addresses than the capacity, and each pod that is to be published is in it, ready or not.
 fn check(plan: &Plan, object: Option<&Endpoints>, options: &PlanOptions) {
-    let subsets = object.map_or(&[][..], |object| &object.subsets);
+    let subsets = object.and_then(|object| object.subsets.listed()).unwrap_or_default();
     let count = |subset: &EndpointSubset| subset.addresses.len() + subset.not_ready_addresses.len();
     assert!(subsets.iter().map(count).sum::<usize>() <= options.capacity, "{plan}");
     let mut got = BTreeSet::new();

@@ -136,7 +136,9 @@ impl StepInput {
             }
         }
         // The server refuses a subset without addresses.
-        edited.subsets.retain(|it| !it.addresses.is_empty() || !it.not_ready_addresses.is_empty());
+        if let Some(subsets) = edited.subsets.listed_mut() {
+            subsets.retain(|it| !it.addresses.is_empty() || !it.not_ready_addresses.is_empty());
+        }
         Some(Arc::new(edited))
     }
 
@@ -226,8 +228,8 @@ impl NodeInput {
 impl EditInput {
     /// Returns false if the object is deleted.
     fn apply_to_endpoints(&self, endpoints: &mut Endpoints) -> bool {
-        let count = endpoints.subsets.len().max(1);
-        let at = usize::from(self.slice) % count;
+        let Some(subsets) = endpoints.subsets.listed_mut() else { return true };
+        let at = usize::from(self.slice) % subsets.len().max(1);
         match self.what % 10 {
             0 => return false,
             1 => endpoints.metadata.labels = endpoints.metadata.labels.with("extra", "label"),
@@ -235,17 +237,17 @@ impl EditInput {
                 let key = "endpoints.kubernetes.io/over-capacity";
                 endpoints.metadata.annotations = endpoints.metadata.annotations.with(key, "truncated");
             }
-            3 => endpoints.subsets.reverse(),
-            4 => endpoints.subsets.clear(),
+            3 => subsets.reverse(),
+            4 => subsets.clear(),
             _ => {}
         }
-        let Some(subset) = endpoints.subsets.get_mut(at) else { return true };
+        let Some(subset) = subsets.get_mut(at) else { return true };
         match self.what % 10 {
             5 => subset.ports.clear(),
             6 => std::mem::swap(&mut subset.addresses, &mut subset.not_ready_addresses),
-            7 => subset.addresses.reverse(),
+            7 => subset.addresses = subset.addresses.iter().rev().cloned().collect(),
             8 => subset.addresses.truncate(usize::from(self.other)),
-            9 => subset.addresses.iter_mut().for_each(|address| address.target_ref = None),
+            9 => subset.addresses.for_each_mut(|address| address.target_ref = None),
             _ => {}
         }
         true
@@ -284,7 +286,8 @@ impl EditInput {
             7 => endpoint.addresses = vec!["10.9.9.9".into()],
             8 => {
                 let hint = Hint { name: one_of(&ZONES, self.other).into() };
-                endpoint.hints = Some(EndpointHints { for_zones: vec![hint], ..EndpointHints::default() });
+                endpoint.hints =
+                    Some(EndpointHints { for_zones: vec![hint], ..EndpointHints::default() }.into());
             }
             9 => endpoint.target_ref = None,
             _ => {}
