@@ -1,0 +1,44 @@
+//! What the stores hold for each pod. Fails if that is more than 110 % of the figure that was measured when it changed last.
+//!
+//! The figures are bytes that were asked for, without what an allocator adds. The example `store_memory` prints them by kind of
+//! object, for any size of cluster; docs/performance.md has those of the largest.
+#![allow(clippy::print_stdout, reason = "a test that passes shows its figure when asked to")]
+
+#[path = "../examples/store_memory/fill.rs"]
+mod fill;
+
+use fill::{Size, fill};
+use peak_alloc::PeakAlloc;
+
+#[global_allocator]
+static ALLOCATED: PeakAlloc = PeakAlloc;
+
+/// What 15,000 pods of 1,000 Services on 500 nodes take, at most and in the end, each in bytes for each pod.
+#[test]
+fn the_stores_hold_no_more_for_each_pod_than_before() {
+    // One test, because the allocations of another one would count.
+    for (unique_labels, at_most, in_the_end) in [(false, 1128, 1022), (true, 1313, 1220)] {
+        let size = Size { pods: 15_000, services: 1_000, nodes: 500, namespaces: 50, unique_labels };
+        ALLOCATED.reset_peak_usage();
+        let before = ALLOCATED.current_usage();
+        let filled = fill(size, |_| ());
+        let each = |now: usize| now.saturating_sub(before) / size.pods;
+        let (peak, held) = (each(ALLOCATED.peak_usage()), each(ALLOCATED.current_usage()));
+        let what = if unique_labels { "unique label sets" } else { "shared label sets" };
+        println!("{what}: at most {peak}, in the end {held} bytes for each pod; {}", filled.describe());
+        let counts = "15000 pods, 1000 services, 500 nodes, 1000 endpointslices, 1000 endpoints";
+        assert!(filled.describe().starts_with(counts), "{}", filled.describe());
+        for (when, now, figure) in [("at most", peak, at_most), ("in the end", held, in_the_end)] {
+            assert!(
+                now * 100 <= figure * 110,
+                "{what}: {when} {now} bytes for each pod, which is more than 110 % of {figure}: make it less, or say \
+                 in docs/performance.md why not, and change the figure"
+            );
+            // A figure that is far too high would let later changes pass.
+            assert!(
+                now * 110 >= figure * 100,
+                "{what}: {when} {now} bytes for each pod, which is much less than {figure}: lower the figure"
+            );
+        }
+    }
+}
