@@ -9,9 +9,12 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::{Pod, Service, Timestamp};
-use kube_endpoint_informer::PodCursor;
+use kube_endpoint_informer::{PodCursor, long_work};
 
 use crate::{Reconciler, Runtime};
+
+/// A plan from this many pods or more takes milliseconds.
+const MANY_PODS: usize = 1000;
 
 /// What the plan of a sync left for the next sync of its key.
 pub struct KeptPlan<P> {
@@ -69,7 +72,8 @@ impl<R: Reconciler> Runtime<R> {
         }
         let (pods, cursor) = self.cluster().pods_and_cursor(key);
         let trigger_time = self.trigger_time(service, &pods);
-        let (plan, state) = from_all(&pods, trigger_time, cursor.is_some());
+        let make = || from_all(&pods, trigger_time, cursor.is_some());
+        let (plan, state) = if pods.len() < MANY_PODS { make() } else { long_work(make) };
         let kept = cursor.zip(state).map(|(cursor, state)| KeptPlan { cursor, state });
         Planned { plan, trigger_time, kept }
     }

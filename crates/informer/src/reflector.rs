@@ -6,7 +6,6 @@ use kube_endpoint_api_client::ContentType;
 use kube_endpoint_core_model::{Interner, ResourceVersion};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
 use crate::backoff::Failures;
@@ -15,6 +14,7 @@ use crate::echo;
 use crate::error::ListWatchError;
 use crate::list_builder::ListBuilder;
 use crate::list_parts::{ListParts, WatchParts};
+use crate::long_work::long_work;
 use crate::metrics::KindMetrics;
 use crate::request::{Target, get, list_path, next_chunk, next_chunk_since, watch_path};
 use crate::state::{Connection, Listing, ShortWatches, State, WatchEnd};
@@ -322,14 +322,7 @@ impl<'a, T: Object> Reflector<'a, T> {
         tracing::debug!(resource = T::KIND.name(), namespace = self.scope.namespace(), %version, "listed all objects");
         self.undecodable.retain(list.undecodable());
         let event = list.finish(version);
-        // Comparing and indexing hundreds of thousands of objects takes long enough to delay the other tasks of this
-        // thread, such as a lease renewal.
-        match Handle::current().runtime_flavor() {
-            RuntimeFlavor::MultiThread => {
-                tokio::task::block_in_place(|| self.cluster.apply_in(&self.scope, event));
-            }
-            _ => self.cluster.apply_in(&self.scope, event),
-        }
+        long_work(|| self.cluster.apply_in(&self.scope, event));
     }
 
     /// Records a failure, or that there is none any more.
