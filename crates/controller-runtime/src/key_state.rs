@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::time::Duration;
 
 use kube_endpoint_core_model::{ObjectKey, PlannedEvent, ResourceVersion};
 use kube_endpoint_tracker::TriggerTime;
@@ -27,6 +28,8 @@ pub(crate) struct KeyState<S> {
     pub(crate) deferred: bool,
     /// Since when the cache has not shown all of our own writes.
     pub(crate) stale_since: Option<Instant>,
+    /// The time between the last two comparisons of the outputs with the server's, which differed; none otherwise.
+    pub(crate) comparison_delay: Duration,
     /// Conflicts in a row.
     pub(crate) conflicts: Conflicts,
     /// Until when the API server asked to be left alone.

@@ -243,13 +243,14 @@ impl<R: Reconciler> Runtime<R> {
             };
             let Carried { changed_meanwhile, cache_behind, unchanged, failed } =
                 self.writer.carry_out(key, writes, || self.position(&key.namespace), wrote, without).await;
-            if self.writer.tracker().take_set_back() {
+            if self.writer.tracker().take_set_back()
+                && self.cluster.versions_went_back(R::Output::INFORMER_KIND, &key.namespace)
+            {
                 tracing::warn!(
                     queue = self.queue.name(), %key,
                     "the API server answered a write with a version that the watch had reached before: its storage was set \
                      back, so all kinds are listed again"
                 );
-                self.cluster.versions_went_back(R::Output::INFORMER_KIND, &key.namespace);
             }
             if failed.is_empty() {
                 progress(Progress::SubPlan(index));

@@ -5,9 +5,9 @@
 //!
 //! Its cache may not show the last writes of the previous leader. If the version of these is not known, the outputs of a key
 //! are compared with the API server's before the first write for this key, until the cache has read as far as the server
-//! was when the lease was taken.
+//! was when the lease was taken. So are those of a key with writes that were outstanding when the cache began a new epoch.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -43,8 +43,6 @@ struct Unread {
     epochs: BTreeMap<Text, u64>,
     /// Keys whose outputs were the same in the cache and on the server. The cache has shown the leader's writes since.
     compared: HashSet<ObjectKey>,
-    /// Keys whose outputs differed, each with the time until they are compared again.
-    differed: HashMap<ObjectKey, Duration>,
 }
 
 impl Unread {
@@ -74,8 +72,7 @@ impl<R: Reconciler> Runtime<R> {
         if epochs.is_empty() {
             epochs.extend([epoch(&Text::default())]);
         }
-        *self.take_over.unread.lock() =
-            Some(Unread { until, epochs, compared: HashSet::new(), differed: HashMap::new() });
+        *self.take_over.unread.lock() = Some(Unread { until, epochs, compared: HashSet::new() });
     }
 
     /// Ends the standby; returns whether it was one. Changes are looked at from now on.
@@ -94,8 +91,8 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
-    /// Whether the cache shows what the previous leader wrote for a key. If this is not known, the cache is compared with the
-    /// server. This sync must not write then, because its plan may be older than the cache is now. The key is synced again:
+    /// Whether the cache shows what was written for a key by the previous leader, or by this process before a new epoch of the
+    /// cache. If this is not known, the cache is compared with the server. This sync must not write then, because its plan may be older than the cache is now. The key is synced again:
     /// at once if the cache and the server agree, otherwise when the cache shows a change.
     ///
     /// # Errors
@@ -111,8 +108,9 @@ impl<R: Reconciler> Runtime<R> {
         let cached = R::Output::of_owner(self.cluster(), key);
         if is_same(&cached, &listed) {
             tracing::debug!(queue = self.queue.name(), %key, ?position, "the cache shows what the server has");
+            self.writer.tracker().confirmed(key);
+            self.keys.with(key, |state| state.comparison_delay = Duration::ZERO);
             if let Some(unread) = &mut *self.take_over.unread.lock() {
-                unread.differed.remove(key);
                 unread.compared.insert(key.clone());
             }
         } else {
@@ -124,11 +122,10 @@ impl<R: Reconciler> Runtime<R> {
     /// How long to wait before the outputs of a key are compared once more. Each time is twice as long, so that a watch that
     /// cannot be opened for hours does not cost a list of each key every second.
     fn next_comparison(&self, key: &ObjectKey) -> Duration {
-        let mut unread = self.take_over.unread.lock();
-        let Some(unread) = &mut *unread else { return STALE_RETRY };
-        let delay = unread.differed.entry(key.clone()).or_default();
-        *delay = (*delay * 2).clamp(STALE_RETRY, LONGEST_WAIT);
-        *delay
+        self.keys.with(key, |state| {
+            state.comparison_delay = (state.comparison_delay * 2).clamp(STALE_RETRY, LONGEST_WAIT);
+            state.comparison_delay
+        })
     }
 
     /// Whether the outputs of a key were compared with the server, and were the same.
@@ -137,6 +134,9 @@ impl<R: Reconciler> Runtime<R> {
     }
 
     fn must_compare(&self, key: &ObjectKey) -> bool {
+        if self.writer.tracker().is_uncertain(key) {
+            return true;
+        }
         let position = self.position(&key.namespace);
         let unread = self.take_over.unread.lock();
         unread
@@ -162,7 +162,7 @@ impl<R: Reconciler> Runtime<R> {
     /// The error of a sync that must not write: [`Self::outputs_are_current`] is false or failed.
     pub(crate) fn not_current(key: &ObjectKey, error: Option<WriteError>) -> FailedWrite {
         let behind = || {
-            let why = "the cache may not show what the previous leader has written".to_owned();
+            let why = "the cache may not show what was written before a take-over or a restore".to_owned();
             WriteError::CacheBehind(why)
         };
         let error = error.unwrap_or_else(behind);

@@ -9,6 +9,7 @@ use kube_endpoint_core_model::{
 };
 use kube_endpoint_tracker::SentObjects;
 use parking_lot::RwLock;
+use tokio::time::Instant;
 
 use crate::metrics::{KindMetrics, describe};
 use crate::pod_log::{Members, PodCursor};
@@ -359,15 +360,17 @@ impl Cluster {
     }
 
     /// Has all kinds listed again. Call it when the server has given an object of this kind in this namespace a version that it
-    /// had given to another before: its storage was set back, as by a restore.
-    pub fn versions_went_back(&self, kind: Kind, namespace: &str) {
-        self.inner.progress.versions_went_back(kind, namespace);
+    /// had given to another before: its storage was set back, as by a restore. Returns false, and does nothing, if that was
+    /// done less than half a minute ago.
+    pub fn versions_went_back(&self, kind: Kind, namespace: &str) -> bool {
+        self.inner.progress.versions_went_back(kind, namespace)
     }
 
-    /// Has all kinds listed again, in a new epoch. Call it when something else than a list or watch has shown that the server's
-    /// storage was set back.
-    pub fn list_again(&self) {
-        self.inner.progress.require_lists();
+    /// Has everything listed again that was not listed in a new epoch since. Call it when something else than a list or watch has
+    /// shown that the server's storage was set back after `since`. Returns false, and does nothing, if that was done
+    /// less than half a minute ago.
+    pub fn list_again(&self, since: Instant) -> bool {
+        self.inner.progress.list_again(since)
     }
 
     /// Has all kinds listed again. Call it when the server holds an object in a version up to which a store has read, and

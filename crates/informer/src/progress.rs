@@ -29,12 +29,17 @@ pub struct Position {
 
 /// The shortest time between two relists of all kinds because a list contradicted its store.
 const CONTRADICTED: Duration = Duration::from_secs(600);
+/// The shortest time between two relists of all kinds for which versions are the reason that other requests than lists and watches
+/// were answered with. If the API servers of a cluster disagree, there is such a reason all the time.
+const SET_BACK: Duration = Duration::from_secs(30);
 
 /// The progress of all kinds.
 #[derive(Debug)]
 pub(crate) struct Progress {
     /// When all kinds were last listed because a list contradicted its store.
     contradicted: Mutex<Option<Instant>>,
+    /// When all kinds were last listed because something else than a list or watch had shown that the server was set back.
+    set_back: Mutex<Option<Instant>>,
     kinds: [KindProgress; Kind::ALL.len()],
     /// The kinds that [`Cluster::synced`](crate::Cluster::synced) waits for.
     awaited: watch::Sender<Kinds>,
@@ -73,9 +78,28 @@ struct StreamState {
     must_list: bool,
     /// The list under way began after the server's versions went back.
     begins_epoch: bool,
+    /// When a list last began because the server's versions went back.
+    began_epoch: Option<Instant>,
+}
+
+/// Whether something that may happen once in a period was not done for so long; if so, it counts as done now.
+fn is_due(last: &Mutex<Option<Instant>>, period: Duration) -> bool {
+    let now = Instant::now();
+    let mut last = last.lock();
+    let is_due = last.is_none_or(|last| now - last >= period);
+    if is_due {
+        *last = Some(now);
+    }
+    is_due
 }
 
 impl StreamProgress {
+    /// Whether it is known that the server's versions went back, and no list since then is complete.
+    fn awaits_list(&self) -> bool {
+        let state = self.state.lock();
+        state.must_list || state.begins_epoch
+    }
+
     /// Has everything listed that it covers.
     fn require_list(&self) {
         self.state.lock().must_list = true;
@@ -124,6 +148,7 @@ impl Progress {
         let kinds = Kind::ALL.map(|kind| KindProgress::new(view.scopes(kind)));
         Self {
             contradicted: Mutex::default(),
+            set_back: Mutex::default(),
             kinds,
             awaited: watch::Sender::new(awaited),
             synced: watch::Sender::new(Kinds::default()),
@@ -227,7 +252,7 @@ impl Progress {
 
     /// Has all kinds listed, except one that has just been, unless that was done within the last ten minutes.
     fn list_others(&self, listed: &StreamProgress) -> bool {
-        if !self.may_list_all() {
+        if !is_due(&self.contradicted, CONTRADICTED) {
             return false;
         }
         let streams = self.kinds.iter().flat_map(KindProgress::streams);
@@ -235,22 +260,11 @@ impl Progress {
         true
     }
 
-    /// Whether everything may be listed because a store was found to be wrong. At most once in ten minutes.
-    fn may_list_all(&self) -> bool {
-        let now = Instant::now();
-        let mut last = self.contradicted.lock();
-        let is_recent = last.is_some_and(|last| now - last < CONTRADICTED);
-        if !is_recent {
-            *last = Some(now);
-        }
-        !is_recent
-    }
-
     /// Has all kinds listed in a new epoch, unless that was done within the last ten minutes. Returns whether it is done.
     pub(crate) fn report_set_back(&self) -> bool {
-        let may_list = self.may_list_all();
+        let may_list = is_due(&self.contradicted, CONTRADICTED);
         if may_list {
-            self.require_lists();
+            self.kinds.iter().flat_map(KindProgress::streams).for_each(StreamProgress::require_list);
         }
         may_list
     }
@@ -266,24 +280,41 @@ impl Progress {
     /// other positions may be so low that the server has passed them again, although their stores show what was lost.
     pub(crate) fn went_back(&self, kind: Kind, scope: &Scope) {
         // Another one has found out before.
-        if self.must_list(kind, scope) {
+        if self.stream(kind, scope).is_some_and(StreamProgress::awaits_list) {
             return;
         }
-        self.require_lists();
-    }
-
-    /// As [`Self::went_back`], for the list and watch that covers a namespace.
-    pub(crate) fn versions_went_back(&self, kind: Kind, namespace: &str) {
-        let must_list = |stream: &StreamProgress| stream.state.lock().must_list;
-        // Otherwise it is known already.
-        if !self.of(kind).covering(namespace).is_some_and(must_list) {
-            self.require_lists();
-        }
-    }
-
-    /// Has everything listed in a new epoch.
-    pub(crate) fn require_lists(&self) {
         self.kinds.iter().flat_map(KindProgress::streams).for_each(StreamProgress::require_list);
+    }
+
+    /// Has everything listed because an object got a version that the list and watch which covers its namespace had read past.
+    /// Returns false if it was not done because of [`SET_BACK`].
+    pub(crate) fn versions_went_back(&self, kind: Kind, namespace: &str) -> bool {
+        if self.of(kind).covering(namespace).is_some_and(StreamProgress::awaits_list) {
+            return true;
+        }
+        let may_list = is_due(&self.set_back, SET_BACK);
+        if may_list {
+            self.kinds.iter().flat_map(KindProgress::streams).for_each(StreamProgress::require_list);
+        }
+        may_list
+    }
+
+    /// Has everything listed that was not listed since the server was set back, which was after `since`. Returns false if it was
+    /// not done because of [`SET_BACK`].
+    pub(crate) fn list_again(&self, since: Instant) -> bool {
+        let is_listed = |stream: &StreamProgress| {
+            stream.awaits_list() || stream.state.lock().began_epoch.is_some_and(|began| began >= since)
+        };
+        let streams = self.kinds.iter().flat_map(KindProgress::streams);
+        let mut streams = streams.filter(|stream| !is_listed(stream)).peekable();
+        if streams.peek().is_none() {
+            return true;
+        }
+        let may_list = is_due(&self.set_back, SET_BACK);
+        if may_list {
+            streams.for_each(StreamProgress::require_list);
+        }
+        may_list
     }
 
     /// Whether a list is needed because the server's versions went back.
@@ -297,6 +328,7 @@ impl Progress {
         let mut state = stream.state.lock();
         if std::mem::take(&mut state.must_list) {
             state.begins_epoch = true;
+            state.began_epoch = Some(Instant::now());
             // A list answers a request for a check.
             let _ = stream.version_check.notified().now_or_never();
         }

@@ -22,6 +22,9 @@ use crate::state::{Election, RequestError};
 /// Events of the watch that wait while the election is busy. The election never is for long.
 const EVENTS: usize = 16;
 
+/// See [`Elector::with_set_back_observer`].
+type SetBackObserver = Box<dyn Fn(Instant) -> bool + Send + Sync>;
+
 /// Acquires, renews and releases one Lease.
 pub struct Elector {
     client: LeaseClient,
@@ -33,9 +36,11 @@ pub struct Elector {
     health: LeaseHealth,
     metrics: LeaseMetrics,
     events: Option<EventRecorder>,
-    /// The version of the Lease in the last answer that had one.
-    version: ResourceVersion,
-    on_set_back: Option<Box<dyn Fn() + Send + Sync>>,
+    /// The version of the Lease in the last answer that had one, and when its request was sent.
+    version: (ResourceVersion, Instant),
+    on_set_back: Option<SetBackObserver>,
+    /// When the last request was sent.
+    sent: Instant,
     reported_error: Option<RequestError>,
     /// Until when a deleted Lease is left to its last holder, as last logged.
     reported_deletion: Option<Instant>,
@@ -69,8 +74,9 @@ impl Elector {
             health: LeaseHealth::new(&options.name),
             metrics: LeaseMetrics::register(&options.name),
             events: None,
-            version: ResourceVersion::default(),
+            version: (ResourceVersion::default(), Instant::now()),
             on_set_back: None,
+            sent: Instant::now(),
             reported_error: None,
             reported_deletion: None,
             options,
@@ -87,9 +93,13 @@ impl Elector {
     }
 
     /// Calls `observer` when an answer has a lower version of the Lease than the answer before: the API server's storage was
-    /// set back, as by a restore. Nothing else of this process asks the server as regularly.
+    /// set back, as by a restore. Nothing else of this process asks the server as regularly. The observer gets the time
+    /// after which that was; if it returns false, it is called again at the next answer with a lower version.
     #[must_use]
-    pub fn with_set_back_observer(mut self, observer: impl Fn() + Send + Sync + 'static) -> Self {
+    pub fn with_set_back_observer(
+        mut self,
+        observer: impl Fn(Instant) -> bool + Send + Sync + 'static,
+    ) -> Self {
         self.on_set_back = Some(Box::new(observer));
         self
     }
@@ -132,6 +142,7 @@ impl Elector {
             let wake = match action {
                 Action::Send { request: next, timeout, slow_path } => {
                     self.metrics.slow_paths.increment(u64::from(slow_path));
+                    self.sent = Instant::now();
                     request = Some(Box::pin(client.send(next, timeout)));
                     continue;
                 }
@@ -174,14 +185,17 @@ impl Elector {
         if version.is_none() {
             return;
         }
-        if version < self.version {
+        let (before, since) = self.version;
+        if version < before {
             tracing::warn!(
-                lease = self.options.lease(), %version, before = %self.version,
+                lease = self.options.lease(), %version, %before,
                 "the version of the Lease went back: the API server's storage was set back"
             );
-            self.on_set_back.iter().for_each(|observer| observer());
+            if self.on_set_back.as_ref().is_some_and(|observer| !observer(since)) {
+                return;
+            }
         }
-        self.version = version;
+        self.version = (version, self.sent);
     }
 
     /// Publishes the state if it has changed.

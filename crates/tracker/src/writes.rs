@@ -68,8 +68,11 @@ impl WriteTracker {
     ) -> bool {
         let mut state = self.state.lock();
         state.enter(&owner.namespace, position.epoch);
-        let State { owners, objects, missed, .. } = &mut *state;
+        let State { owners, objects, missed, uncertain, .. } = &mut *state;
         let Some(entry) = owners.get_mut(owner) else { return false };
+        if entry.is_of_other_epoch(position.epoch) {
+            uncertain.insert(owner.clone());
+        }
         entry.written = entry.written.filter(|written| written.is_ahead_of(position));
         if !entry.deleted.is_empty() {
             let cached: BTreeSet<&Text> = cached_uids.into_iter().collect();
@@ -167,7 +170,7 @@ impl WriteTracker {
         state.enter(&object.namespace, position.epoch);
         let epoch = state.epoch(&object.namespace);
         state.answered(owner);
-        let State { owners, objects, .. } = &mut *state;
+        let State { owners, objects, uncertain, .. } = &mut *state;
         let entry = owners.entry(owner.clone()).or_default();
         entry.unresolved.remove(&object.name);
         entry.updates.remove(object);
@@ -189,6 +192,7 @@ impl WriteTracker {
             _ if written.epoch != epoch => {
                 objects.remove(object);
                 entry.objects.remove(object);
+                uncertain.insert(owner.clone());
                 true
             }
             // The echo may come before the answer.
@@ -262,9 +266,13 @@ impl WriteTracker {
     ) -> Observation {
         let mut state = self.state.lock();
         state.enter(&object.namespace, seen.epoch);
+        let State { owners, uncertain, .. } = &mut *state;
         if let Some(owner) = owner
-            && let Some(entry) = state.owners.get_mut(owner)
+            && let Some(entry) = owners.get_mut(owner)
         {
+            if entry.is_of_other_epoch(seen.epoch) {
+                uncertain.insert(owner.clone());
+            }
             // It exists, so a create of that name need not be tried again.
             entry.unresolved.remove(&object.name);
             // An event comes when the cache has read up to it.
@@ -286,6 +294,17 @@ impl WriteTracker {
         let observed = state.observe_deleted(object, uid);
         state.drop_observed(owner, object);
         observed
+    }
+
+    /// Whether a new epoch began while writes for an owner were outstanding. The cache may have been listed before these writes, and
+    /// their versions do not tell, so what it shows must be compared with the server before anything is created.
+    pub fn is_uncertain(&self, owner: &ObjectKey) -> bool {
+        self.state.lock().uncertain.contains(owner)
+    }
+
+    /// Records that the cache shows what the server has for an owner.
+    pub fn confirmed(&self, owner: &ObjectKey) {
+        self.state.lock().uncertain.remove(owner);
     }
 
     /// Compares the version in the answer to a write with the position of the cache before the write was sent. A write makes a
@@ -347,6 +366,7 @@ impl WriteTracker {
     /// writes.
     pub fn forget(&self, owner: &ObjectKey) {
         let mut state = self.state.lock();
+        state.uncertain.remove(owner);
         if let Some(entry) = state.owners.remove(owner) {
             for object in &entry.objects {
                 state.objects.remove(object);
@@ -357,7 +377,7 @@ impl WriteTracker {
     /// The numbers of owners and of objects with state.
     pub fn len(&self) -> (usize, usize) {
         let state = self.state.lock();
-        (state.owners.len(), state.objects.len())
+        (state.owners.len(), state.objects.len() + state.missed.len())
     }
 
     /// Whether nothing is outstanding.

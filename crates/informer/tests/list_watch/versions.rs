@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use kube_endpoint_informer::{Cluster, Kind, ReflectorOptions};
+use tokio::time::Instant;
 
 use crate::script::*;
 
@@ -266,9 +267,11 @@ async fn a_writer_that_knows_that_the_storage_was_set_back_has_the_kind_listed_i
         let mut is_first = true;
         for _ in 0..2 {
             tokio::time::sleep(Duration::from_secs(30)).await;
-            cluster.versions_went_back(Kind::Endpoints, "n");
-            cluster.versions_went_back(Kind::Endpoints, "n");
+            let since = Instant::now();
+            assert!(cluster.versions_went_back(Kind::Endpoints, "n"));
+            assert!(cluster.versions_went_back(Kind::Endpoints, "n"), "a list is under way");
             tokio::time::sleep(Duration::from_secs(30)).await;
+            assert!(cluster.list_again(since), "everything has been listed since");
             epochs.lock().unwrap().push(cluster.position_in(Kind::Endpoints, "n").epoch);
             assert_eq!(cluster.report_set_back(), std::mem::take(&mut is_first), "once in ten minutes");
             tokio::time::sleep(Duration::from_secs(30)).await;

@@ -127,7 +127,7 @@ impl Election {
         let (stop, mut stopped) = oneshot::channel();
         let cluster = take_over.cluster.clone();
         let listed = cluster.clone();
-        let elector = elector.with_set_back_observer(move || listed.list_again());
+        let elector = elector.with_set_back_observer(move |since| listed.list_again(since));
         let elector = tokio::spawn(async move {
             tokio::select! {
                 biased;

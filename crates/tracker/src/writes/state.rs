@@ -1,6 +1,6 @@
 //! What is tracked, and how events change it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use kube_endpoint_core_model::{ObjectKey, ResourceVersion, Text};
 
@@ -14,6 +14,8 @@ pub(super) struct State {
     epochs: HashMap<Text, u64>,
     /// Objects that were written at a position that the cache has read past without showing the write.
     pub(super) missed: BTreeMap<ObjectKey, CachePosition>,
+    /// Owners with writes that were outstanding when a new epoch began. Whether the cache shows them is not known.
+    pub(super) uncertain: HashSet<ObjectKey>,
     /// Whether a write was answered with a version that the cache had read past before the write was sent.
     pub(super) set_back: bool,
     /// How many writes were answered.
@@ -37,6 +39,13 @@ pub(super) struct Owner {
     pub(super) objects: BTreeSet<ObjectKey>,
     /// The number of the last answer to a write.
     pub(super) answer: u64,
+}
+
+impl Owner {
+    /// Whether a write of another epoch is outstanding.
+    pub(super) fn is_of_other_epoch(&self, epoch: u64) -> bool {
+        self.written.is_some_and(|written| written.epoch != epoch)
+    }
 }
 
 #[derive(Debug, Default)]

@@ -32,6 +32,8 @@ use world::{Since, Slice, World};
 
 /// How long after the server was set back rules may be broken that hold only for one order of versions.
 const CALM: Duration = Duration::from_secs(20 * 60);
+/// The same, after lists showed an older state: watches have brought the caches up to date.
+const AGED: Duration = Duration::from_secs(2 * 60);
 /// How long writes may be under way that were planned before a process has read everything.
 const MARGIN: Duration = Duration::from_secs(60);
 
@@ -93,8 +95,10 @@ pub(crate) struct Watcher {
     edited: BTreeMap<String, Duration>,
     /// When writes of two processes may last have overlapped, or the server was set back.
     disturbed: Option<Duration>,
-    /// When the server was last set back, or a list last showed an older state.
+    /// When the server was last set back.
     set_back: Option<Duration>,
+    /// When lists last showed an older state.
+    aged: Option<Duration>,
     /// Faults that are active, of them those that refuse requests as invalid, those that keep controllers from removing
     /// endpoints, and those that show older states.
     active: usize,
@@ -155,6 +159,7 @@ impl SharedWatcher {
             edited: BTreeMap::new(),
             disturbed: None,
             set_back: None,
+            aged: None,
             active: 0,
             refusing: 0,
             hindering: 0,
@@ -249,7 +254,7 @@ impl Watcher {
         }
         if ages(fault) {
             self.aging -= 1;
-            self.set_back = Some(at);
+            self.aged = Some(at);
         }
         if self.is_restore_hidden {
             (self.set_back, self.restored) = (Some(at), Some(at));
@@ -280,7 +285,8 @@ impl Watcher {
 
     /// Whether the versions that processes read may be those of another history.
     fn is_set_back(&self, at: Duration) -> bool {
-        self.aging > 0 || self.set_back.is_some_and(|time| at < time + CALM)
+        let is_within = |last: Option<Duration>, time| last.is_some_and(|last| at < last + time);
+        self.aging > 0 || is_within(self.aged, AGED) || is_within(self.set_back, CALM)
     }
 
     /// Whether versions may have started over.
@@ -291,7 +297,7 @@ impl Watcher {
     /// A process begins a write of an output.
     pub(crate) fn begins_write(&mut self, manager: Manager, process: &str) {
         let is_free = self.holder.is_empty() || self.holder == process;
-        if is_free || !self.has_lease || manager == Manager::C || self.is_set_back(self.now()) {
+        if is_free || !self.has_lease || manager == Manager::C || self.was_restored(self.now()) {
             return;
         }
         let detail = format!("{process} begins a write while {} holds the Lease", self.holder);
@@ -359,6 +365,9 @@ impl Watcher {
                 let field = |field: &str| text(&event, &format!("/involvedObject/{field}")).to_owned();
                 self.reported.insert(key(&field("namespace"), &field("name")));
             }
+        }
+        if plural == "services" && change.kind() == ChangeKind::Deleted {
+            self.reported.remove(&key(change.namespace(), change.name()));
         }
         if matches!(plural, "leases" | "events") {
             return;

@@ -108,3 +108,41 @@ fn writes_of_an_earlier_epoch_are_not_missed() {
     assert_eq!(fixture.0.take_missed(), []);
     assert!(fixture.0.is_empty());
 }
+
+#[test]
+fn an_owner_with_writes_outstanding_when_an_epoch_begins_is_uncertain() {
+    let check = |how: &str, begins_epoch: &dyn Fn(&Fixture), want: bool| {
+        let fixture = Fixture::new();
+        begins_epoch(&fixture);
+        assert_eq!(fixture.0.is_uncertain(&owner()), want, "{how}");
+        fixture.0.confirmed(&owner());
+        assert!(!fixture.0.is_uncertain(&owner()), "{how}");
+    };
+    let a_sync = |it: &Fixture| {
+        it.write("a", 10);
+        it.0.is_stale(&owner(), restored(5), []);
+    };
+    check("a sync finds it", &a_sync, true);
+    let an_event = |it: &Fixture| {
+        it.write("a", 10);
+        sees_restored(it, "b", 5);
+    };
+    check("an event shows it", &an_event, true);
+    let in_flight = |it: &Fixture| {
+        it.0.begin(&slice("a"));
+        sees_restored(it, "b", 5);
+        it.0.wrote(&owner(), &slice("a"), ResourceVersion(6), restored(5));
+    };
+    check("a write is in flight", &in_flight, true);
+    let shown = |it: &Fixture| {
+        it.write("a", 10);
+        it.sees("a", 10);
+        sees_restored(it, "a", 5);
+    };
+    check("the cache has shown the write", &shown, false);
+    let deleted = |it: &Fixture| {
+        an_event(it);
+        it.0.forget(&owner());
+    };
+    check("the owner is deleted", &deleted, false);
+}
