@@ -3,7 +3,7 @@
 use anyhow::Context;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
-use kube_endpoint_api_client::{ApiClient, client_from_config, watch_files};
+use kube_endpoint_api_client::{ApiClient, client_from_config, read_kubeconfig, watch_files};
 
 use crate::args::Global;
 
@@ -33,10 +33,7 @@ pub(crate) async fn connect(global: &Global) -> anyhow::Result<Connection> {
 ///
 /// If there is none, or it cannot be read.
 pub(crate) fn kubeconfig(global: &Global) -> Result<Kubeconfig, KubeconfigError> {
-    match &global.kubeconfig {
-        Some(path) => Kubeconfig::read_from(path),
-        None => Kubeconfig::read(),
-    }
+    read_kubeconfig(global.kubeconfig.as_deref())
 }
 
 /// Returns the configuration of the client, and the name of the context.

@@ -1,10 +1,43 @@
 //! What kube's [`Config`] leaves out of a kubeconfig.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use hyper_util::client::proxy::matcher::Matcher;
 use kube::Config;
-use kube::config::{Cluster, Kubeconfig};
+use kube::config::{Cluster, Kubeconfig, KubeconfigError};
+
+/// Reads a kubeconfig, or, without a path, those of `KUBECONFIG` or `~/.kube/config`, as kubectl does.
+///
+/// # Errors
+///
+/// If a file cannot be read, or is no kubeconfig.
+pub fn read_kubeconfig(path: Option<&Path>) -> Result<Kubeconfig, KubeconfigError> {
+    check_kubeconfig_encoding(path)?;
+    path.map_or_else(Kubeconfig::read, Kubeconfig::read_from)
+}
+
+/// Finds a file on which [`Kubeconfig::read_from`] panics: one that begins with the byte order mark of UTF-16 and has an odd number of
+/// bytes. Call it before kube reads kubeconfigs by itself. Files that cannot be read are left to kube.
+///
+/// # Errors
+///
+/// If there is such a file. The paths are those of [`read_kubeconfig`].
+pub fn check_kubeconfig_encoding(path: Option<&Path>) -> Result<(), KubeconfigError> {
+    let paths = match (path, std::env::var_os("KUBECONFIG")) {
+        (Some(path), _) => vec![path.to_owned()],
+        (None, Some(paths)) => std::env::split_paths(&paths).collect(),
+        (None, None) => std::env::home_dir().map(|home| home.join(".kube/config")).into_iter().collect(),
+    };
+    for path in paths {
+        let Ok(bytes) = std::fs::read(&path) else { continue };
+        if matches!(bytes.as_slice(), [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..]) && bytes.len() % 2 == 1 {
+            let why = "it begins as UTF-16 and has an odd number of bytes; save it as UTF-8";
+            return Err(KubeconfigError::ReadConfig(io::Error::new(io::ErrorKind::InvalidData, why), path));
+        }
+    }
+    Ok(())
+}
 
 /// Completes a configuration that was made of the current context of `kubeconfig`:
 ///
@@ -43,6 +76,22 @@ fn without_exceptions(config: &mut Config, exceptions: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn utf_16_with_an_odd_number_of_bytes_is_an_error() {
+        let check = |bytes: &[u8], want: &str| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), bytes).unwrap();
+            let error = read_kubeconfig(Some(file.path()))
+                .err()
+                .map(|error| kube_endpoint_core_model::causes(&error));
+            assert!(error.clone().unwrap_or_default().contains(want), "{bytes:?}: {error:?}");
+        };
+        check(&[0xFE, 0xFF, 0x3F], "odd number of bytes");
+        check(&[0xFF, 0xFE, 0x3F, 0, 1], "odd number of bytes");
+        check(&[0xFF, 0xFE, 0, 0xD8], "UTF-16");
+        check(b"\xEF\xBB\xBF{}", "");
+    }
 
     fn kubeconfig(cluster: &str) -> Kubeconfig {
         Kubeconfig::from_yaml(&format!(

@@ -34,6 +34,6 @@ mod tests;
 pub use client::{ApiClient, client_from_config, client_with_silence_limit, without_credentials};
 pub use content_type::ContentType;
 pub use error::ClientError;
-pub use kubeconfig::watch_files;
+pub use kubeconfig::{check_kubeconfig_encoding, read_kubeconfig, watch_files};
 pub use metrics::{CountRequests, Counted, CountedBody, buckets};
 pub use plugin::PluginError;

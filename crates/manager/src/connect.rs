@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use kube::config::{Config, InferConfigError, KubeConfigOptions, Kubeconfig};
+use kube::config::{Config, InferConfigError, KubeConfigOptions, KubeconfigError};
 use kube_endpoint_api_client::{
-    ApiClient, ClientError, client_from_config, watch_files, without_credentials,
+    ApiClient, ClientError, check_kubeconfig_encoding, client_from_config, read_kubeconfig, watch_files,
+    without_credentials,
 };
 use kube_endpoint_core_model::causes;
 
@@ -19,6 +20,9 @@ pub enum ConnectError {
         /// What is wrong, and what to do.
         why: String,
     },
+    /// A kubeconfig at one of the default locations is no text.
+    #[error(transparent)]
+    Encoding(KubeconfigError),
     /// No file was given, and the default locations have no configuration.
     #[error(
         "no API server is configured: give --kubeconfig FILE, set KUBECONFIG, or try it out with --embedded"
@@ -58,7 +62,10 @@ pub(crate) async fn config(kubeconfig: Option<&Path>, master: Option<&str>) -> R
     let master = master.map(url_of).transpose()?;
     let found = match kubeconfig {
         Some(path) => Ok(read(path).await?),
-        None => infer().await,
+        None => {
+            check_kubeconfig_encoding(None).map_err(ConnectError::Encoding)?;
+            infer().await
+        }
     };
     let config = match (found, master) {
         (Ok(config), None) => config,
@@ -89,7 +96,7 @@ async fn infer() -> Result<Config, InferConfigError> {
     let mut config = Config::infer().await?;
     // A service account's configuration already names the file of its CA bundle.
     if config.root_cert_file.is_none()
-        && let Ok(kubeconfig) = Kubeconfig::read()
+        && let Ok(kubeconfig) = read_kubeconfig(None)
     {
         watch_files(&mut config, &kubeconfig);
     }
@@ -101,7 +108,7 @@ async fn read(path: &Path) -> Result<Config, ConnectError> {
     if let Err(error) = std::fs::metadata(path) {
         return Err(failed(format!("{error}; give the path of an existing, readable file")));
     }
-    let kubeconfig = Kubeconfig::read_from(path).map_err(|error| {
+    let kubeconfig = read_kubeconfig(Some(path)).map_err(|error| {
         // The parser appends an excerpt of the file. The line and column before it suffice.
         let why = causes(&error);
         failed(why.split_once(" --> ").map_or(&*why, |(why, _)| why).to_owned())

@@ -114,7 +114,8 @@ async fn writes_that_a_relist_skipped_are_not_waited_for() {
     harness.server.close_watches();
     harness.pass(seconds(2)).await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
-    harness.pass(seconds(10)).await;
+    // After a minute the server was asked about the slice that the list did not show.
+    harness.pass(seconds(60)).await;
     let counts = harness.controller.state_counts();
     assert_eq!((counts.outstanding_writes, counts.deferred), (0, 0));
     let syncs = harness.metrics().value("endpoint_slice_controller_syncs", &[("result", "success")]);
