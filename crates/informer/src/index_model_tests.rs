@@ -282,3 +282,25 @@ fn labels_that_no_selector_has_make_no_label_sets() {
     assert_eq!(cluster.pods_of(&ObjectKey::new("n", "web")).len(), 20);
     assert!(cluster.inner.index.read().is_clean());
 }
+
+#[test]
+fn a_selector_keeps_keys_that_a_selector_before_it_had() {
+    let cluster = Cluster::new([Kind::Pods, Kind::Services]);
+    let map = |pairs: &[(&str, &str)]| pairs.iter().copied().collect::<StringMap>();
+    let key = ObjectKey::new("n", "web");
+    let labels = map(&[("app", "web"), ("zone", "a")]);
+    cluster.apply_pods(StreamEvent::Applied(Pod { key: key.clone(), labels, ..Pod::default() }));
+    let put = |selector: Option<&[(&str, &str)]>| {
+        let selector = selector.map(map);
+        cluster.apply_services(StreamEvent::Applied(Service {
+            key: key.clone(),
+            selector,
+            ..Service::default()
+        }));
+        cluster.pods_of(&key).len()
+    };
+    assert_eq!(put(Some(&[("app", "web")])), 1);
+    assert_eq!(put(None), 0);
+    // The pods are grouped anew because of the zone.
+    assert_eq!(put(Some(&[("app", "web"), ("zone", "a")])), 1);
+}

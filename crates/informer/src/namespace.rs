@@ -173,18 +173,17 @@ impl Namespace {
         }
     }
 
-    /// The keys of a Service's selector that pods have, and that label sets lack. The work grows with the number of pods, so it
-    /// is done under a read lock.
-    pub(crate) fn missing_keys(&self, service: &Service) -> Vec<Text> {
-        let keys = selector_of(service).into_iter().flat_map(StringMap::iter).map(|(key, _)| key);
-        let divides =
-            |key: &&Text| !self.keys.contains(*key) && self.pods().any(|pod| pod.labels.contains_key(key));
-        keys.filter(divides).cloned().collect()
+    /// Whether a Service's selector has a key that pods have, and that label sets lack. The work grows with the number of pods,
+    /// so it is done under a read lock.
+    pub(crate) fn lacks_keys_of(&self, service: &Service) -> bool {
+        let mut keys = selector_of(service).into_iter().flat_map(StringMap::iter).map(|(key, _)| key);
+        keys.any(|key| !self.keys.contains(key) && self.pods().any(|pod| pod.labels.contains_key(key)))
     }
 
-    /// Adds keys to label sets, before there are any.
-    pub(crate) fn add_keys(&mut self, keys: impl IntoIterator<Item = Text>) {
-        self.keys.extend(keys);
+    /// Adds the keys of a Service's selector to label sets, before there are any.
+    pub(crate) fn add_keys_of(&mut self, service: &Service) {
+        let keys = selector_of(service).into_iter().flat_map(StringMap::iter).map(|(key, _)| key);
+        self.keys.extend(keys.cloned());
     }
 
     /// The labels that a selector can refer to.
@@ -241,7 +240,7 @@ impl Namespace {
     }
 
     /// Adds or replaces a Service, with the result of [`selector_change`](Self::selector_change). Label sets must have the
-    /// [`missing_keys`](Self::missing_keys) already. Returns the list of pods that
+    /// keys of its selector already, unless no pod has them ([`lacks_keys_of`](Self::lacks_keys_of)). Returns the list of pods that
     /// it selected before, for the caller to drop after releasing the lock.
     pub(crate) fn put_service(&mut self, service: Arc<Service>, change: Option<SelectorChange>) -> PodList {
         let name = service.key.name.clone();

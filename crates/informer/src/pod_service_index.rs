@@ -35,13 +35,13 @@ impl PodServiceIndex {
     /// does.
     pub(crate) fn regrouped(&self, service: &Service) -> Option<(Scope, Self)> {
         let name = &service.key.namespace;
-        let missing = self.namespaces.get(name)?.missing_keys(service);
-        if missing.is_empty() {
+        if !self.namespaces.get(name)?.lacks_keys_of(service) {
             return None;
         }
         let scope = Scope::Namespace(name.clone());
         let mut new = Self::default();
-        new.namespaces.entry(name.clone()).or_default().add_keys(missing);
+        // All of them: the other Services may have none of these keys any more.
+        new.namespaces.entry(name.clone()).or_default().add_keys_of(service);
         let (services, pods) = (self.services_in(&scope).cloned(), self.pods_in(&scope).cloned());
         let part = self.part_from(new, &scope, services, pods);
         Some((scope, part))
