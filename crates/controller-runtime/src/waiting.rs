@@ -42,12 +42,11 @@ impl<R: Reconciler> Runtime<R> {
         let namespaces = overdue.iter().map(|key| &key.namespace);
         let now: BTreeMap<Text, CachePosition> =
             namespaces.map(|namespace| (namespace.clone(), self.position(namespace))).collect();
-        let before = std::mem::replace(before, now);
         let has_read_on = |key: &&ObjectKey| {
-            let position = before.get(&key.namespace);
-            position.is_some_and(|position| *position != self.position(&key.namespace))
+            before.get(&key.namespace).is_some_and(|position| now.get(&key.namespace) != Some(position))
         };
         let keys: Vec<&ObjectKey> = overdue.iter().filter(has_read_on).collect();
+        *before = now;
         if let Some(first) = keys.first() {
             tracing::warn!(
                 queue = self.queue.name(), keys = keys.len(), %first,

@@ -260,11 +260,16 @@ impl Progress {
         true
     }
 
+    /// Has everything listed in a new epoch.
+    fn require_lists(&self) {
+        self.kinds.iter().flat_map(KindProgress::streams).for_each(StreamProgress::require_list);
+    }
+
     /// Has all kinds listed in a new epoch, unless that was done within the last ten minutes. Returns whether it is done.
     pub(crate) fn report_set_back(&self) -> bool {
         let may_list = is_due(&self.contradicted, CONTRADICTED);
         if may_list {
-            self.kinds.iter().flat_map(KindProgress::streams).for_each(StreamProgress::require_list);
+            self.require_lists();
         }
         may_list
     }
@@ -283,7 +288,7 @@ impl Progress {
         if self.stream(kind, scope).is_some_and(StreamProgress::awaits_list) {
             return;
         }
-        self.kinds.iter().flat_map(KindProgress::streams).for_each(StreamProgress::require_list);
+        self.require_lists();
     }
 
     /// Has everything listed because an object got a version that the list and watch which covers its namespace had read past.
@@ -294,7 +299,7 @@ impl Progress {
         }
         let may_list = is_due(&self.set_back, SET_BACK);
         if may_list {
-            self.kinds.iter().flat_map(KindProgress::streams).for_each(StreamProgress::require_list);
+            self.require_lists();
         }
         may_list
     }

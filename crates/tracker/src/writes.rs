@@ -9,6 +9,8 @@
 //! Versions are compared within an epoch only. Epochs are counted for each namespace: the cache may list them one by one.
 //! When a new epoch begins, writes of earlier ones are no longer waited for, and an event of an object that was written in
 //! an earlier one counts as foreign. Names of unresolved creates are kept.
+//! The cache may have been listed before the last of these writes, so their owners count as uncertain until what the cache shows
+//! was compared with the server.
 //!
 //! Only outstanding writes are held, so nothing is left of objects that no longer exist.
 
