@@ -65,6 +65,11 @@ mutants *ARGS:
 bench *ARGS:
     cargo bench --package kube-endpoint-benches {{ ARGS }}
 
+# Measure the controllers as a process: `just scale --preset a`, `just scale --against 'COMMAND'`, `just scale growth -o plots`
+scale *ARGS:
+    cargo build --release --package {{ binary }}
+    cargo run --release --package kube-endpoint-scale -- {{ ARGS }}
+
 # Fuzz each target for a minute, or one target, or all, for some seconds: `just fuzz requests 600`, `just fuzz all 180`. It needs cargo-fuzz and nightly
 fuzz TARGET="all" SECONDS="60":
     #!/usr/bin/env bash

@@ -2,6 +2,8 @@
 //!
 //! Pods are copies of one from a real cluster, so that their size and fields are realistic.
 
+pub mod sync;
+
 use std::path::Path;
 use std::sync::Arc;
 

@@ -1,0 +1,214 @@
+//! A program that runs beside this one, with its output in a file. It is stopped when this is dropped.
+
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::NamedTempFile;
+
+use crate::procfs::{self, Memory};
+
+/// How long a program has to end after SIGTERM.
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How often the end of a program is looked for.
+const POLL: Duration = Duration::from_millis(20);
+
+/// How many lines of the output are shown when a program ends by itself.
+const LAST_LINES: usize = 12;
+
+/// A running program.
+pub(crate) struct Child {
+    name: String,
+    process: std::process::Child,
+    output: NamedTempFile,
+}
+
+/// The words of a command, with the path of the kubeconfig in them.
+pub(crate) fn words(command: &str, kubeconfig: &Path) -> anyhow::Result<Vec<String>> {
+    let words = shlex::split(command)
+        .with_context(|| format!("the command `{command}` has a quotation mark without its counterpart"))?;
+    if words.is_empty() {
+        bail!(
+            "the command is empty; write the program and its flags, with {{kubeconfig}} for the path of the kubeconfig"
+        );
+    }
+    let path =
+        kubeconfig.to_str().with_context(|| format!("the path {} is not UTF-8", kubeconfig.display()))?;
+    Ok(words.iter().map(|word| word.replace("{kubeconfig}", path)).collect())
+}
+
+/// The name of the program of a command, for people.
+pub(crate) fn program_name(command: &str) -> String {
+    let words = shlex::split(command).unwrap_or_default();
+    let program = words.iter().find(|word| *word != "env" && !word.contains('='));
+    let name = program.and_then(|word| Path::new(word).file_name()).and_then(|name| name.to_str());
+    name.unwrap_or(command).to_owned()
+}
+
+impl Child {
+    /// Starts a program. Its process group is its own, so that Ctrl-C on the terminal reaches only this program, which stops it.
+    pub(crate) fn start(words: &[String]) -> anyhow::Result<Self> {
+        let [program, arguments @ ..] = words else { bail!("there is no program to start") };
+        let output = NamedTempFile::new().context("cannot make a file for the output of the program")?;
+        let (stdout, stderr) = (append(output.path())?, append(output.path())?);
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
+        let process = command.spawn().with_context(|| format!("cannot start {program}"))?;
+        let name = Path::new(program).file_name().map(|name| name.to_string_lossy().into_owned());
+        Ok(Self { name: name.unwrap_or_default(), process, output })
+    }
+
+    /// An error if the program has ended.
+    pub(crate) fn check(&mut self) -> anyhow::Result<()> {
+        match self.process.try_wait()? {
+            None => Ok(()),
+            Some(status) => bail!("{}", self.obituary(status)),
+        }
+    }
+
+    fn obituary(&self, status: ExitStatus) -> String {
+        let output = std::fs::read(self.output.path()).unwrap_or_default();
+        let lines = last_lines(&String::from_utf8_lossy(&output), LAST_LINES);
+        let how = format!("{} ended by itself ({status})", self.name);
+        if lines.is_empty() {
+            format!("{how}, without output")
+        } else {
+            format!("{how}. Its last output:\n{lines}")
+        }
+    }
+
+    /// CPU seconds so far.
+    pub(crate) fn cpu_seconds(&self) -> anyhow::Result<f64> {
+        procfs::cpu_seconds(self.process.id())
+    }
+
+    /// Memory now.
+    pub(crate) fn memory(&self) -> anyhow::Result<Memory> {
+        procfs::memory(self.process.id())
+    }
+
+    /// Asks the program to end and waits for it.
+    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
+        self.check()?;
+        self.terminate();
+        for _ in 0..STOP_TIMEOUT.as_millis() / POLL.as_millis() {
+            if self.process.try_wait()?.is_some() {
+                return Ok(());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        bail!("{} did not end within {} s after SIGTERM and was killed", self.name, STOP_TIMEOUT.as_secs())
+    }
+
+    fn terminate(&self) {
+        // It may have ended just now.
+        let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if !matches!(self.process.try_wait(), Ok(None)) {
+            return;
+        }
+        self.terminate();
+        for _ in 0..100 {
+            if !matches!(self.process.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(POLL);
+        }
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn append(path: &Path) -> anyhow::Result<File> {
+    Ok(File::options().append(true).open(path)?)
+}
+
+/// The last lines of a text, indented.
+fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let lines = lines[lines.len().saturating_sub(count)..].iter();
+    lines.map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Child {
+        Child::start(&["sh".into(), "-c".into(), script.into()]).unwrap()
+    }
+
+    async fn end(child: &mut Child) -> String {
+        loop {
+            match child.check() {
+                Ok(()) => tokio::time::sleep(POLL).await,
+                Err(error) => return error.to_string(),
+            }
+        }
+    }
+
+    #[test]
+    fn commands_are_split_as_a_shell_does() {
+        let check = |command: &str, want: Result<&[&str], &str>| {
+            let got = words(command, Path::new("/tmp/my config")).map_err(|error| error.to_string());
+            let want = want.map(|words| words.iter().map(|word| (*word).to_owned()).collect());
+            assert_eq!(got, want.map_err(str::to_owned), "{command}");
+        };
+        check("a --kubeconfig={kubeconfig} 'b c'", Ok(&["a", "--kubeconfig=/tmp/my config", "b c"]));
+        check("a 'b", Err("the command `a 'b` has a quotation mark without its counterpart"));
+        check(
+            " ",
+            Err(
+                "the command is empty; write the program and its flags, with {kubeconfig} for the path of the kubeconfig",
+            ),
+        );
+    }
+
+    #[test]
+    fn a_command_is_named_by_its_program() {
+        let check = |command: &str, want: &str| assert_eq!(program_name(command), want);
+        check("/a/kube-controller-manager --kubeconfig={kubeconfig}", "kube-controller-manager");
+        check("env GOGC=50 ./manager --a=b", "manager");
+        check("", "");
+    }
+
+    #[test]
+    fn the_last_lines_are_shown() {
+        assert_eq!(last_lines("one\n\ntwo\nthree\n", 2), "    two\n    three");
+        assert_eq!(last_lines("", 2), "");
+    }
+
+    #[tokio::test]
+    async fn a_program_that_ends_by_itself_is_an_error_with_its_last_output() {
+        let mut child = shell("echo starting; echo 'error: no such flag' >&2; exit 3");
+        insta::assert_snapshot!(end(&mut child).await);
+        assert_eq!(end(&mut shell("exit 0")).await, "sh ended by itself (exit status: 0), without output");
+        let missing = Child::start(&["/no/such/program".into()]).err().unwrap();
+        assert_eq!(
+            format!("{missing:#}"),
+            "cannot start /no/such/program: No such file or directory (os error 2)"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_program_is_stopped_also_when_it_is_dropped() {
+        let mut child = shell("exec sleep 600");
+        child.check().unwrap();
+        assert!(child.memory().unwrap().peak > 0.0 && child.cpu_seconds().unwrap() < 10.0);
+        child.stop().await.unwrap();
+        let child = shell("exec sleep 600");
+        let folder = format!("/proc/{}", child.process.id());
+        assert!(Path::new(&folder).exists());
+        drop(child);
+        assert!(!Path::new(&folder).exists());
+    }
+}

@@ -1,0 +1,79 @@
+//! The time of planning after one pod changed, in this process.
+
+use std::hint::black_box;
+
+use kube_endpoint_benches::sync::Bed;
+use tokio::time::Instant;
+
+use crate::plot::{Chart, Line};
+use crate::progress::Progress;
+use crate::statistics::median;
+
+const ENDPOINTS: [usize; 5] = [1_000, 3_000, 10_000, 30_000, 100_000];
+
+/// How many changes are planned at each size. From all pods, planning takes long enough that fewer give the same median.
+const CHANGES: usize = 301;
+const CHANGES_FROM_ALL: usize = 31;
+
+/// Measures at all sizes up to a limit.
+pub(super) fn time_by_endpoints(limit: usize) -> Chart {
+    let line = |name: &str| Line { name: name.to_owned(), points: Vec::new() };
+    let mut lines = [
+        line("slices, from all pods"),
+        line("slices, from the changed pod"),
+        line("Endpoints, from all pods"),
+        line("Endpoints, from the changed pod"),
+    ];
+    let sizes: Vec<usize> = ENDPOINTS.into_iter().filter(|size| *size <= limit).collect();
+    let progress = Progress::steps("planning", 2 * sizes.len());
+    for size in sizes {
+        for (at, changes) in [(0, CHANGES_FROM_ALL), (1, CHANGES)] {
+            let (slices, endpoints) = plan(size, at == 1, changes);
+            lines[at].points.push((size as f64, slices));
+            lines[at + 2].points.push((size as f64, endpoints));
+            progress.step();
+        }
+    }
+    Chart {
+        name: "planning-by-endpoints".into(),
+        title: "Planning after one pod has changed".into(),
+        x: "endpoints of the Service".into(),
+        y: "microseconds".into(),
+        y_is_logarithmic: true,
+        lines: lines.into(),
+    }
+}
+
+/// The medians of planning slices and Endpoints, in microseconds.
+fn plan(endpoints: usize, incremental: bool, changes: usize) -> (f64, f64) {
+    let mut bed = Bed::new(endpoints, incremental);
+    let (mut of_slices, mut of_endpoints) = (Vec::new(), Vec::new());
+    for change in 0..changes {
+        // Among the first addresses, so that the change is one of Endpoints, which hold a thousand at most.
+        let pods = bed.flip(change * 37 % endpoints.min(500));
+        bed.trigger_time(&pods);
+        let start = Instant::now();
+        black_box(bed.plan_slices(&pods, false));
+        let middle = Instant::now();
+        black_box(bed.plan_endpoints(&pods, false));
+        let end = Instant::now();
+        of_slices.push(1e6 * (middle - start).as_secs_f64());
+        of_endpoints.push(1e6 * (end - middle).as_secs_f64());
+    }
+    (median(&of_slices).unwrap_or_default(), median(&of_endpoints).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_size_up_to_the_limit_has_four_figures() {
+        let chart = time_by_endpoints(1_000);
+        assert_eq!(chart.lines.len(), 4);
+        for line in chart.lines {
+            assert_eq!(line.points.len(), 1, "{}", line.name);
+            assert!(line.points[0].0 == 1_000.0 && line.points[0].1 > 0.0, "{line:?}");
+        }
+    }
+}

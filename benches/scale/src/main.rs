@@ -1,0 +1,82 @@
+//! `scale`: measures endpoint controllers as whole processes, on an API server that it fills. See docs/performance.md.
+
+mod api;
+mod child;
+mod clock;
+mod fill;
+mod growth;
+mod measure;
+mod neighbours;
+mod options;
+mod plot;
+mod procfs;
+mod progress;
+mod report;
+mod rollout;
+mod run;
+mod server;
+mod statistics;
+mod watch;
+mod workload;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+use tokio::signal::unix::{SignalKind, signal};
+
+use options::{Command, Options};
+
+/// Exit code after Ctrl-C, as shells have it.
+const INTERRUPTED: u8 = 130;
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("cannot start: {error}"), ExitCode::FAILURE),
+    };
+    runtime.block_on(async {
+        let mut signals = match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
+            (Ok(interrupt), Ok(terminate)) => (interrupt, terminate),
+            (Err(error), _) | (_, Err(error)) => {
+                return fail(&format!("cannot start: {error}"), ExitCode::FAILURE);
+            }
+        };
+        // What runs is dropped, which stops the controller and the embedded server.
+        tokio::select! {
+            biased;
+            _ = signals.0.recv() => fail("interrupted", ExitCode::from(INTERRUPTED)),
+            _ = signals.1.recv() => fail("terminated", ExitCode::from(INTERRUPTED)),
+            outcome = command(options) => match outcome {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => fail(&format!("{error:#}"), ExitCode::FAILURE),
+            },
+        }
+    })
+}
+
+async fn command(options: Options) -> anyhow::Result<()> {
+    match options.command {
+        None => run::run(&options.run).await,
+        Some(Command::Clean(options)) => run::clean(&options).await,
+        Some(Command::Growth(options)) => growth::run(&options).await,
+        Some(Command::Plot(options)) => growth::plot(&options),
+        Some(Command::Serve { kubeconfig }) => server::serve(&kubeconfig).await,
+    }
+}
+
+/// Prints a text to standard output.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut output = std::io::stdout().lock();
+    writeln!(output, "{}", text.trim_end())
+        .and_then(|()| output.flush())
+        .context("cannot write to standard output")
+}
+
+fn fail(error: &str, code: ExitCode) -> ExitCode {
+    // `eprintln!` would panic if standard error cannot be written.
+    let _ = writeln!(std::io::stderr(), "error: {error}");
+    code
+}

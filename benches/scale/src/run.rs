@@ -1,0 +1,147 @@
+//! `scale` and `scale clean`.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+use crate::child::program_name;
+use crate::fill::{clean as remove_all, fill};
+use crate::measure::{Plan, Work, round};
+use crate::options::{CleanOptions, RunOptions};
+use crate::report::{Report, Subject, ratios};
+use crate::server::Server;
+use crate::workload::{Names, Workload, counted};
+use crate::{print, procfs};
+
+/// The program that is measured if no command is given.
+const DEFAULT_PROGRAM: &str = "kube-endpoint-manager";
+
+/// Its flags. The limits are those with which controllers are compared: a client limit would hide what they can do.
+const DEFAULT_FLAGS: &str = "--kubeconfig={kubeconfig} --kube-api-qps=5000 --kube-api-burst=10000 --leader-elect=false --secure-port=0";
+
+/// The command that is measured if none is given: the program beside this one.
+pub(crate) fn default_command() -> anyhow::Result<String> {
+    let program = std::env::current_exe()?.with_file_name(DEFAULT_PROGRAM);
+    if !program.is_file() {
+        bail!(
+            "there is no {}; build it with `cargo build --release -p {DEFAULT_PROGRAM}` (without --release if this program was \
+             built so), or say with --command what to measure",
+            program.display()
+        );
+    }
+    let program = program.to_str().with_context(|| format!("the path {} is not UTF-8", program.display()))?;
+    Ok(format!("{} {DEFAULT_FLAGS}", shlex::try_quote(program)?))
+}
+
+/// Measures one or two controllers.
+pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<()> {
+    let workload = options.workload().map_err(anyhow::Error::msg)?;
+    let plan = options.plan();
+    let command = options.command.clone().map_or_else(default_command, Ok)?;
+    let mut subjects: Vec<Subject> = std::iter::once(command)
+        .chain(options.against.clone())
+        .map(|command| Subject { name: program_name(&command), command, rounds: Vec::new() })
+        .collect();
+    if let [first, second] = &mut subjects[..]
+        && first.name == second.name
+    {
+        second.name += " (against)";
+    }
+    if let Some(file) = &options.json {
+        check_writable(file)?;
+    }
+    let load_average = procfs::load_average();
+    let server = match &options.kubeconfig {
+        Some(file) => Server::of_kubeconfig(file, options.server_pid).await?,
+        None => Server::embedded().await?,
+    };
+    let names = Names { prefix: options.prefix.clone() };
+    let mut filled = fill(&server.api, &workload, &names).await?;
+    for _ in 0..options.rounds {
+        for subject in &mut subjects {
+            let figures = round(&server, &mut filled, &plan, (&subject.name, &subject.command));
+            let figures = Box::pin(figures).await.with_context(|| subject.name.clone())?;
+            subject.rounds.push(figures);
+        }
+    }
+    let report = Report {
+        work: describe(&plan, &workload),
+        workload,
+        server: server.description.clone(),
+        cpus: std::thread::available_parallelism().map_or(0, usize::from),
+        load_average,
+        ratios: ratios(&subjects),
+        subjects,
+    };
+    print(&report.table())?;
+    if let Some(file) = &options.json {
+        write(file, &(serde_json::to_string_pretty(&report)? + "\n"))?;
+    }
+    Ok(())
+}
+
+/// Removes what was made with a prefix.
+pub(crate) async fn clean(options: &CleanOptions) -> anyhow::Result<()> {
+    let server = Server::of_kubeconfig(&options.kubeconfig, None).await?;
+    let names = Names { prefix: options.prefix.clone() };
+    let (namespaces, nodes) = remove_all(&server.api, &names).await?;
+    print(&format!(
+        "removed {} and {} of the prefix {}",
+        counted(namespaces, "namespace"),
+        counted(nodes, "node"),
+        options.prefix
+    ))
+}
+
+/// Writes a file.
+pub(crate) fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// An error if the file cannot be written: better before the measurement than after it.
+pub(crate) fn check_writable(file: &Path) -> anyhow::Result<()> {
+    let opened = std::fs::File::options().append(true).create(true).open(file);
+    opened.map(drop).with_context(|| format!("cannot write {}", file.display()))
+}
+
+fn describe(plan: &Plan, workload: &Workload) -> String {
+    let watchers = match plan.watchers {
+        1 => String::new(),
+        watchers => format!("; {} of slices", counted(watchers, "watcher")),
+    };
+    let flips = format!("{} of readiness, {} a second", counted(plan.flips, "change"), plan.rate);
+    let work = match plan.work {
+        Work::Churn if plan.flips == 0 => "cold start only".to_owned(),
+        Work::Churn => flips,
+        Work::Rollout => {
+            let count = if workload.big > 0 { workload.big } else { workload.pods };
+            format!("a rollout of {}, {} a second", counted(count, "pod"), plan.rate)
+        }
+        Work::Neighbours(rate) => {
+            format!("{flips}, of the small Services; beside {rate} a second of the large one")
+        }
+    };
+    work + &watchers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::tests::workload;
+
+    #[test]
+    fn the_work_is_described() {
+        let check = |work: Work, flips, watchers| {
+            let settle = std::time::Duration::from_secs(5);
+            let plan = Plan { work, flips, rate: 40.0, watchers, settle, patience: settle, seed: 7 };
+            describe(&plan, &workload())
+        };
+        let all = [
+            check(Work::Churn, 1_000, 1),
+            check(Work::Churn, 0, 1),
+            check(Work::Rollout, 0, 500),
+            check(Work::Neighbours(20.0), 200, 1),
+        ];
+        insta::assert_snapshot!(all.join("\n"));
+    }
+}

@@ -1,0 +1,115 @@
+//! The API server: one of a kubeconfig, or the embedded one in a process of its own.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+
+use crate::api::Api;
+use crate::procfs;
+
+/// What the embedded server prints when it listens and its kubeconfig is written.
+const READY: &str = "ready";
+
+/// An API server.
+pub(crate) struct Server {
+    /// Requests to it.
+    pub(crate) api: Api,
+    /// The path of a kubeconfig.
+    pub(crate) kubeconfig: PathBuf,
+    /// What it is, for people.
+    pub(crate) description: String,
+    pid: Option<u32>,
+    _embedded: Option<Embedded>,
+}
+
+impl Server {
+    /// Connects to the server of a kubeconfig.
+    pub(crate) async fn of_kubeconfig(path: &Path, pid: Option<u32>) -> anyhow::Result<Self> {
+        let kubeconfig =
+            std::path::absolute(path).with_context(|| format!("invalid path {}", path.display()))?;
+        let api = Api::new(&kubeconfig).await?;
+        let version = api.version().await?;
+        if let Some(pid) = pid {
+            procfs::cpu_seconds(pid).context("--server-pid")?;
+        }
+        let description = format!("kube-apiserver {version}");
+        Ok(Self { api, kubeconfig, description, pid, _embedded: None })
+    }
+
+    /// Starts the embedded server. It ends when this is dropped.
+    pub(crate) async fn embedded() -> anyhow::Result<Self> {
+        let embedded = Embedded::start()?;
+        let kubeconfig = embedded.kubeconfig();
+        let api = Api::new(&kubeconfig).await?;
+        api.version().await?;
+        let pid = Some(embedded.process.id());
+        let description = "embedded API server".to_owned();
+        Ok(Self { api, kubeconfig, description, pid, _embedded: Some(embedded) })
+    }
+
+    /// Its CPU seconds so far, if its process is known.
+    pub(crate) fn cpu_seconds(&self) -> anyhow::Result<Option<f64>> {
+        self.pid.map(procfs::cpu_seconds).transpose().context("the process of the API server")
+    }
+}
+
+/// The process of the embedded server. It is this program with another command.
+struct Embedded {
+    process: std::process::Child,
+    folder: tempfile::TempDir,
+}
+
+impl Embedded {
+    fn start() -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir().context("cannot make a folder for the kubeconfig")?;
+        let program = std::env::current_exe().context("cannot find this program")?;
+        let mut command = Command::new(program);
+        command.arg("serve").arg(folder.path().join("kubeconfig"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let process = command.spawn().context("cannot start the embedded API server")?;
+        let mut embedded = Self { process, folder };
+        let mut line = String::new();
+        if let Some(output) = embedded.process.stdout.take() {
+            BufReader::new(output).read_line(&mut line)?;
+        }
+        if line.trim() != READY {
+            bail!("the embedded API server did not start");
+        }
+        Ok(embedded)
+    }
+
+    fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("kubeconfig")
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        // It holds nothing that outlives it.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Runs the embedded server until standard input is closed: also if the program that started it is killed.
+pub(crate) async fn serve(kubeconfig: &Path) -> anyhow::Result<()> {
+    let server =
+        EmbeddedApiServer::builder().start_time(crate::clock::now()).request_log_bytes(1 << 20).build()?;
+    let listener = server.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+    std::fs::write(kubeconfig, server.kubeconfig(listener.address()))
+        .with_context(|| format!("cannot write {}", kubeconfig.display()))?;
+    crate::print(READY)?;
+    let (closed, wait) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let end = std::io::stdin().read_to_end(&mut Vec::new());
+        let _ = closed.send(end);
+    });
+    wait.await??;
+    drop(listener);
+    Ok(())
+}

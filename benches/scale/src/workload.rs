@@ -1,0 +1,386 @@
+//! What a cluster holds: how many Services, pods and nodes, which Service selects which pod, and the objects themselves.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Pods that have addresses of their own in one range.
+const MAX_PODS: usize = 1_000_000;
+
+/// When pods that were not flipped became ready.
+pub(crate) const LONG_AGO: &str = "2024-01-01T00:00:00Z";
+
+/// The sizes of a cluster.
+///
+/// Pods have numbers. The first [`Self::pods`] are spread over the Services. The next ones, if [`Self::own_big`], are those of the
+/// large Service only. The last [`Self::idle_pods`] belong to no Service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Workload {
+    /// Services, without the large one.
+    pub(crate) services: usize,
+    /// How many of them have pods.
+    pub(crate) services_with_pods: usize,
+    /// Pods that are spread over these.
+    pub(crate) pods: usize,
+    /// Pods of the large Service. 0: there is none.
+    pub(crate) big: usize,
+    /// Whether the pods of the large Service belong to no other. Otherwise they are the first of [`Self::pods`].
+    pub(crate) own_big: bool,
+    /// Pods that no Service selects.
+    pub(crate) idle_pods: usize,
+    /// Nodes.
+    pub(crate) nodes: usize,
+    /// Namespaces that the Services are spread over.
+    pub(crate) namespaces: usize,
+    /// Whether each pod has a label that no other pod has.
+    pub(crate) unique_labels: bool,
+}
+
+/// The Services that select a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SelectedBy {
+    /// The number of a Service.
+    pub(crate) service: Option<usize>,
+    /// The large Service.
+    pub(crate) big: bool,
+}
+
+impl Workload {
+    /// Says what is wrong with the sizes.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.services == 0 || self.pods == 0 || self.nodes == 0 || self.namespaces == 0 {
+            return Err("--services, --pods, --nodes and --namespaces must be at least 1".into());
+        }
+        if self.namespaces > self.services {
+            return Err(format!(
+                "--namespaces={} is more than --services={}; each namespace needs a Service",
+                self.namespaces, self.services
+            ));
+        }
+        if self.all_pods() > MAX_PODS {
+            return Err(format!("{} pods are too many; at most {MAX_PODS} have addresses", self.all_pods()));
+        }
+        if !self.own_big && self.big > self.pods {
+            return Err(format!(
+                "--big={} is more than --pods={}; the pods of the large Service are among them",
+                self.big, self.pods
+            ));
+        }
+        if !self.own_big && self.big > 0 && self.namespaces > 1 {
+            return Err("--big needs --namespaces=1: a Service selects pods of its own namespace only".into());
+        }
+        Ok(())
+    }
+
+    /// All pods.
+    pub(crate) fn all_pods(&self) -> usize {
+        self.pods + if self.own_big { self.big } else { 0 } + self.idle_pods
+    }
+
+    /// The endpoints that slices must hold in the end.
+    pub(crate) fn endpoints_in_slices(&self) -> usize {
+        self.pods + self.big
+    }
+
+    /// The addresses that Endpoints must hold in the end: at most 1,000 for each Service.
+    pub(crate) fn addresses_in_endpoints(&self) -> usize {
+        let (each, rest) = (self.pods / self.services_with_pods, self.pods % self.services_with_pods);
+        let limited = |count: usize| count.min(1_000);
+        rest * limited(each + 1) + (self.services_with_pods - rest) * limited(each) + limited(self.big)
+    }
+
+    /// The namespace of a Service.
+    pub(crate) fn namespace_of_service(&self, service: usize) -> usize {
+        service % self.namespaces
+    }
+
+    /// The numbers of the pods that only the large Service selects.
+    pub(crate) fn pods_of_big_only(&self) -> std::ops::Range<usize> {
+        self.pods..self.pods + if self.own_big { self.big } else { 0 }
+    }
+
+    /// Which Services select a pod.
+    pub(crate) fn selected_by(&self, pod: usize) -> SelectedBy {
+        if pod < self.pods {
+            let service = Some(pod % self.services_with_pods);
+            return SelectedBy { service, big: !self.own_big && pod < self.big };
+        }
+        SelectedBy { service: None, big: self.pods_of_big_only().contains(&pod) }
+    }
+
+    /// The namespace of a pod.
+    pub(crate) fn namespace_of_pod(&self, pod: usize) -> usize {
+        self.selected_by(pod).service.map_or(0, |service| self.namespace_of_service(service))
+    }
+
+    /// The sizes in one line. Namespaces carry it, so that objects are not used for another workload.
+    pub(crate) fn shape(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The sizes for people.
+    pub(crate) fn describe(&self) -> String {
+        let mut text = format!(
+            "{}, {}, {}, {}",
+            counted(self.namespaces, "namespace"),
+            counted(self.services, "Service"),
+            counted(self.pods, "pod"),
+            counted(self.nodes, "node")
+        );
+        if self.big > 0 {
+            let whose = if self.own_big { "of its own" } else { "of these" };
+            text += &format!(", one more Service over {} {whose}", counted(self.big, "pod"));
+        }
+        if self.idle_pods > 0 {
+            text += &format!(", {} without a Service", counted(self.idle_pods, "pod"));
+        }
+        if self.unique_labels {
+            text += ", labels of its own for each pod";
+        }
+        text
+    }
+}
+
+/// A count with separators of thousands and the noun in singular or plural.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", thousands(count))
+}
+
+/// A number with separators of thousands.
+pub(crate) fn thousands(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// The names of objects: all begin with the prefix.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    /// The value of `--prefix`.
+    pub(crate) prefix: String,
+}
+
+impl Names {
+    /// A namespace. The first one is named by the prefix alone if it is the only one.
+    pub(crate) fn namespace(&self, workload: &Workload, number: usize) -> String {
+        if workload.namespaces == 1 { self.prefix.clone() } else { format!("{}-{number}", self.prefix) }
+    }
+
+    /// A Service.
+    pub(crate) fn service(&self, number: usize) -> String {
+        format!("{}-s{number}", self.prefix)
+    }
+
+    /// The large Service.
+    pub(crate) fn big(&self) -> String {
+        format!("{}-big", self.prefix)
+    }
+
+    /// A node.
+    pub(crate) fn node(&self, number: usize) -> String {
+        format!("{}-node-{number}", self.prefix)
+    }
+
+    /// A pod. A rollout replaces each pod by its successor, whose name ends with `b`, and the next rollout replaces that one.
+    pub(crate) fn pod(&self, number: usize, successor: bool) -> String {
+        format!("{}-p{number}{}", self.prefix, if successor { "b" } else { "" })
+    }
+
+    /// The number of a pod, and whether it is a successor.
+    pub(crate) fn pod_number(&self, name: &str) -> Option<(usize, bool)> {
+        let number = name.strip_prefix(&self.prefix)?.strip_prefix("-p")?;
+        let (number, successor) = number.strip_suffix('b').map_or((number, false), |number| (number, true));
+        // `from_str` would take a sign too.
+        let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        digits.then(|| number.parse().ok()).flatten().map(|number| (number, successor))
+    }
+
+    /// Whether an object of this name is one of ours.
+    pub(crate) fn is_ours(&self, name: &str) -> bool {
+        name.strip_prefix(&self.prefix).is_some_and(|rest| rest.starts_with('-'))
+    }
+}
+
+/// The address of a pod.
+pub(crate) fn address(number: usize, successor: bool) -> String {
+    let second = if successor { 128 } else { 64 } + number / 62_500;
+    format!("10.{second}.{}.{}", number / 250 % 250, number % 250 + 1)
+}
+
+/// A Service.
+pub(crate) fn service(name: &str, selector: Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+        "spec": {"selector": selector, "clusterIP": "None", "ports": [{"name": "http", "port": 80, "targetPort": "http"}]},
+    })
+}
+
+/// The selector of a Service.
+pub(crate) fn selector_of_service(number: usize) -> Value {
+    json!({"app": format!("s{number}")})
+}
+
+/// The selector of the large Service.
+pub(crate) fn selector_of_big() -> Value {
+    json!({"tier": "all"})
+}
+
+/// A node in one of three zones.
+pub(crate) fn node(name: &str, number: usize, owner: (&str, &str)) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": format!("z{}", number % 3), owner.0: owner.1}},
+    })
+}
+
+/// The status of a node that is ready.
+pub(crate) fn node_status() -> Value {
+    json!({"status": {"allocatable": {"cpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}})
+}
+
+/// A pod of the usual size. A server stores it without status.
+pub(crate) fn pod(workload: &Workload, names: &Names, number: usize, successor: bool) -> Value {
+    let name = names.pod(number, successor);
+    let selected = workload.selected_by(number);
+    let app = selected.service.map_or_else(|| "none".to_owned(), |service| format!("s{service}"));
+    let mut labels = json!({
+        "app": app,
+        "tier": if selected.big { "all" } else { "rest" },
+        "pod-template-hash": if successor { "abd" } else { "abc" },
+        "team": format!("t{}", number % 7),
+    });
+    if workload.unique_labels {
+        labels["statefulset.kubernetes.io/pod-name"] = name.as_str().into();
+    }
+    let env: Vec<Value> =
+        (0..15).map(|at| json!({"name": format!("E{at}"), "value": "v".repeat(20)})).collect();
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "labels": labels, "annotations": {"note": "x".repeat(200)}},
+        "spec": {
+            "nodeName": names.node(number % workload.nodes),
+            "containers": [{
+                "name": "app", "image": "example.invalid/app:1", "env": env,
+                "ports": [{"name": "http", "containerPort": 8080}],
+                "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
+            }],
+        },
+    })
+}
+
+/// The status of a running pod, as a merge patch.
+pub(crate) fn pod_status(address: &str, ready: bool, since: &str) -> Value {
+    let status = if ready { "True" } else { "False" };
+    json!({"status": {
+        "phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
+        "conditions": [{"type": "Ready", "status": status, "lastTransitionTime": since}],
+    }})
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn workload() -> Workload {
+        Workload {
+            services: 3,
+            services_with_pods: 3,
+            pods: 10,
+            big: 4,
+            own_big: false,
+            idle_pods: 0,
+            nodes: 2,
+            namespaces: 1,
+            unique_labels: false,
+        }
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_are_refused() {
+        let check = |change: fn(&mut Workload)| {
+            let mut workload = workload();
+            change(&mut workload);
+            workload.check().err().unwrap_or_else(|| "fine".into())
+        };
+        let found = [
+            check(|_| {}),
+            check(|it| it.nodes = 0),
+            check(|it| it.namespaces = 4),
+            check(|it| it.big = 11),
+            check(|it| (it.big, it.own_big, it.namespaces) = (11, true, 2)),
+            check(|it| it.namespaces = 2),
+            check(|it| it.pods = 1_000_001),
+        ];
+        insta::assert_snapshot!(found.join("\n"));
+    }
+
+    #[test]
+    fn what_must_be_published_is_what_the_selectors_select() {
+        let check = |workload: &Workload| {
+            let selected: Vec<SelectedBy> =
+                (0..workload.all_pods()).map(|pod| workload.selected_by(pod)).collect();
+            let of_services = selected.iter().filter(|it| it.service.is_some()).count();
+            let of_big = selected.iter().filter(|it| it.big).count();
+            assert_eq!(of_big, workload.big);
+            assert_eq!(of_services + of_big, workload.endpoints_in_slices());
+            let mut addresses = of_big.min(1_000);
+            for service in 0..workload.services {
+                addresses += selected.iter().filter(|it| it.service == Some(service)).count().min(1_000);
+            }
+            assert_eq!(addresses, workload.addresses_in_endpoints());
+        };
+        check(&workload());
+        check(&Workload { own_big: true, idle_pods: 7, services_with_pods: 2, ..workload() });
+        check(&Workload { pods: 4_500, services_with_pods: 2, big: 1_200, ..workload() });
+        check(&Workload { pods: 2_003, services_with_pods: 2, big: 0, ..workload() });
+    }
+
+    #[test]
+    fn names_tell_what_an_object_is() {
+        let names = Names { prefix: "scale".into() };
+        let check =
+            |name: &str, want: Option<(usize, bool)>| assert_eq!(names.pod_number(name), want, "{name}");
+        check(&names.pod(12, false), Some((12, false)));
+        check(&names.pod(12, true), Some((12, true)));
+        check("scale-p", None);
+        check("scale-p+1", None);
+        check("other-p1", None);
+        assert!(names.is_ours("scale-big") && !names.is_ours("scaled") && !names.is_ours("scale"));
+    }
+
+    #[test]
+    fn no_two_pods_have_the_same_address() {
+        let mut seen = std::collections::BTreeSet::new();
+        for number in (0..200_000).chain(999_000..MAX_PODS) {
+            for successor in [false, true] {
+                let address = address(number, successor);
+                assert!(address.parse::<std::net::Ipv4Addr>().is_ok(), "{address}");
+                assert!(seen.insert(address), "pod {number}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_workload_is_described_in_a_line() {
+        let large = Workload {
+            services: 10_000,
+            pods: 1_234_567,
+            namespaces: 50,
+            big: 0,
+            unique_labels: true,
+            ..workload()
+        };
+        insta::assert_snapshot!(format!(
+            "{}\n{}\n{}",
+            workload().describe(),
+            large.describe(),
+            Workload { own_big: true, idle_pods: 1, ..workload() }.describe()
+        ));
+    }
+}

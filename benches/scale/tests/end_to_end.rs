@@ -1,0 +1,233 @@
+//! The program with the real controllers as processes, on embedded API servers.
+#![allow(clippy::unwrap_used)]
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use kube_endpoint_integration_tests::processes::binary;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// A few Services, and short pauses.
+const TINY: [&str; 7] =
+    ["--services=4", "--pods=12", "--big=6", "--nodes=2", "--flips=10", "--rate=20", "--settle=0.3"];
+
+fn scale() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_scale"))
+}
+
+/// The controllers of this project.
+fn manager() -> String {
+    let program = binary(Path::new(env!("CARGO_BIN_EXE_scale")));
+    format!("'{}' --kubeconfig={{kubeconfig}} --leader-elect=false --secure-port=0", program.display())
+}
+
+fn output_of(command: &mut Command) -> Output {
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+fn stdout_of(command: &mut Command) -> String {
+    let output = output_of(command);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty(), "no progress without a terminal: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn error_of(command: &mut Command) -> String {
+    let output = output_of(command);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// An embedded API server that outlives runs of the program.
+struct Server {
+    process: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Server {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = scale();
+        command.arg("serve").arg(folder.path().join("kubeconfig"));
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Self { process, folder }
+    }
+
+    fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("kubeconfig")
+    }
+
+    /// A run on this server.
+    fn run(&self, flags: &[&str]) -> Command {
+        let mut command = scale();
+        command
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig())
+            .arg("--command")
+            .arg(manager())
+            .args(TINY)
+            .args(flags);
+        command
+    }
+
+    fn clean(&self) -> String {
+        stdout_of(scale().arg("clean").arg("--kubeconfig").arg(self.kubeconfig()))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn two_controllers_are_measured_on_the_same_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("figures.json");
+    let mut command = scale();
+    command.args(TINY).args(["--watchers=3", "--rounds=2"]).arg("--json").arg(&json);
+    let table = stdout_of(command.arg("--command").arg(manager()).arg("--against").arg(manager()));
+    for text in
+        ["4 Services, 12 pods, 2 nodes", "cold start: CPU of the API server", "medians of 2 rounds", "ratio"]
+    {
+        assert!(table.contains(text), "{text} is missing in\n{table}");
+    }
+    let report: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    assert_eq!(report["ratios"]["cold_slice_writes"], 1.0, "{report:#}");
+    let rounds: Vec<&Value> = (0..2)
+        .flat_map(|subject| (0..2).map(move |round| (subject, round)))
+        .map(|(subject, round)| &report["subjects"][subject]["rounds"][round])
+        .collect();
+    for figures in &rounds {
+        let is = |key: &str, want: f64| assert_eq!(figures[key], want, "{key} in {figures:#}");
+        is("slices", 5.0);
+        is("cold_slice_writes", 5.0);
+        is("cold_endpoints_writes", 5.0);
+        is("flips", 10.0);
+        is("unanswered", 0.0);
+        let of = |key: &str| figures[key].as_f64().unwrap();
+        assert!(of("cold_peak_mb") > 1.0 && of("peak_mb") >= of("cold_peak_mb"), "{figures:#}");
+        assert!(of("slice_writes") >= 5.0 && of("watch_bytes") > 500.0 * of("watch_events"), "{figures:#}");
+        assert!(of("lat_p50_ms") > 0.0 && of("lat_p50_ms") <= of("lat_p99_ms"), "{figures:#}");
+        is("watch_events", of("slice_writes"));
+        assert!(of("all_watch_events") >= 2.0 * of("watch_events"), "{figures:#}");
+        assert!(of("cold_server_cpu_s") > 0.0, "{figures:#}");
+    }
+    let changes_seen = rounds[0]["lat_n"].as_f64().unwrap();
+    assert!(changes_seen >= 9.0, "{changes_seen}");
+}
+
+#[test]
+fn objects_are_used_again_and_removed_by_clean_only() {
+    let server = Server::start();
+    let cold_start = ["--flips=0"];
+    stdout_of(&mut server.run(&cold_start));
+    let mut replaced = server.run(&["--rollout"]);
+    let table = stdout_of(&mut replaced);
+    assert!(table.contains("rollout: pods replaced"), "{table}");
+    assert!(
+        stdout_of(&mut server.run(&cold_start)).contains("EndpointSlices"),
+        "pods with other names are found"
+    );
+
+    let another = error_of(&mut server.run(&["--flips=0", "--unique-labels"]));
+    assert!(
+        another.contains("the namespace scale holds another workload (1 namespace, 4 Services"),
+        "{another}"
+    );
+    let foreign = error_of(&mut server.run(&["--flips=0", "--prefix=default"]));
+    assert!(
+        foreign.contains("the namespace default is there already, and this program did not make it"),
+        "{foreign}"
+    );
+
+    assert_eq!(server.clean(), "removed 1 namespace and 2 nodes of the prefix scale\n");
+    assert_eq!(server.clean(), "removed 0 namespaces and 0 nodes of the prefix scale\n");
+    stdout_of(&mut server.run(&cold_start));
+}
+
+#[test]
+fn latencies_beside_a_large_service_are_measured() {
+    let mut command = scale();
+    command.args(TINY).args(["--neighbours", "--big=120"]).arg("--command").arg(manager());
+    let table = stdout_of(&mut command);
+    for text in
+        ["one more Service over 120 pods of its own", "small Services alone: p99", "p99 beside / alone"]
+    {
+        assert!(table.contains(text), "{text} is missing in\n{table}");
+    }
+}
+
+#[test]
+fn errors_say_what_is_wrong() {
+    let check = |command: &mut Command, want: &[&str]| {
+        let error = error_of(command);
+        want.iter().for_each(|want| assert!(error.contains(want), "{want} is missing in\n{error}"));
+    };
+    let exits = "sh -c 'echo reading {kubeconfig}; echo no such flag >&2; exit 3'";
+    check(
+        scale().args(TINY).arg("--command").arg(exits),
+        &[
+            "sh: cold start: sh ended by itself (exit status: 3). Its last output:",
+            "no such flag",
+            "/kubeconfig",
+        ],
+    );
+    check(
+        scale().args(TINY).args(["--command", "/no/such/program"]),
+        &["cannot start /no/such/program: No such file"],
+    );
+    check(scale().args(["--pods=0"]), &["--pods", "must be at least 1"]);
+    check(
+        scale().args(["--command=x", "--kubeconfig=/no/such/file"]),
+        &["kubeconfig /no/such/file", "No such file"],
+    );
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let server = Server::start();
+    let text = std::fs::read_to_string(server.kubeconfig()).unwrap();
+    let start = text.find("http://127.0.0.1:").unwrap();
+    let end = start + text[start..].find('"').unwrap();
+    let elsewhere = format!("{}http://127.0.0.1:{port}{}", &text[..start], &text[end..]);
+    std::fs::write(server.kubeconfig(), elsewhere).unwrap();
+    check(
+        &mut server.run(&[]),
+        &["the API server http://127.0.0.1:", "does not answer", "onnection refused"],
+    );
+}
+
+#[test]
+fn ctrl_c_stops_the_controller_and_leaves_the_objects() {
+    let server = Server::start();
+    let mut command = server.run(&["--flips=100000", "--rate=1"]);
+    let mut run = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let pause = || std::thread::sleep(std::time::Duration::from_millis(20));
+    let started = |run: &Child| {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", run.id())).unwrap();
+        let children = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("children")));
+        children
+            .filter_map(Result::ok)
+            .find_map(|children| Some(children.split_whitespace().next()?.to_owned()))
+    };
+    let controller = loop {
+        assert!(run.try_wait().unwrap().is_none(), "it ended");
+        match started(&run) {
+            Some(controller) => break controller,
+            None => pause(),
+        }
+    };
+    assert!(Path::new(&format!("/proc/{controller}")).exists());
+    kill_process(Pid::from_child(&run), Signal::INT).unwrap();
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "error: interrupted\n");
+    assert!(!Path::new(&format!("/proc/{controller}")).exists(), "the controller runs on");
+    assert_eq!(server.clean(), "removed 1 namespace and 2 nodes of the prefix scale\n");
+}
