@@ -34,6 +34,8 @@ pub(crate) struct KeyState<S> {
     pub(crate) conflicts: Conflicts,
     /// Until when the API server asked to be left alone.
     pub(crate) paused_until: Option<Instant>,
+    /// Until when changes of pods are collected before they are written.
+    pub(crate) spaced_until: Option<Instant>,
     /// Changes of the outputs that other clients made.
     pub(crate) foreign: ForeignChanges,
     /// Updates that the server undid.

@@ -29,6 +29,7 @@ mod reconciler;
 mod resync;
 mod runtime;
 mod selection;
+mod spacing;
 mod sync;
 mod take_over;
 mod waiting;

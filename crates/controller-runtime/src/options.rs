@@ -14,6 +14,9 @@ pub struct RuntimeOptions {
     /// Gate `ForeignWriteBackoff`: a change of an output by another client is corrected after a second at the earliest, and
     /// more slowly while the same change keeps coming back. Upstream corrects it each time after the same delay.
     pub foreign_write_backoff: bool,
+    /// Gate `WriteSpacing`: changes of the pods of a Service with 1,000 pods or more are collected for up to 150 ms after a write
+    /// for it. Upstream writes as fast as it can.
+    pub write_spacing: bool,
     /// The shortest time between two resyncs (`--min-resync-period`). Each resync waits up to twice as long. Zero turns
     /// them off.
     pub min_resync_period: Duration,
@@ -26,11 +29,12 @@ pub struct RuntimeOptions {
 }
 
 impl Default for RuntimeOptions {
-    /// Both gates on, upstream's resync period of twelve hours, no standby, and all Services.
+    /// All gates on, upstream's resync period of twelve hours, no standby, and all Services.
     fn default() -> Self {
         Self {
             slow_retries: true,
             foreign_write_backoff: true,
+            write_spacing: true,
             min_resync_period: Duration::from_secs(12 * 3600),
             standby: false,
             service_selector: None,

@@ -21,6 +21,9 @@ pub struct Config {
     /// Whether the updates and deletes that are safe are carried out after a failed create; otherwise the plan ends there, as
     /// upstream's does.
     pub writes_after_failed_create: bool,
+    /// The time between two writes for a Service that changes of its pods cause, for each of its pods, if they are many; zero for none. See
+    /// [`RuntimeOptions::write_spacing`].
+    pub spacing_per_pod: Duration,
     /// Options that all controllers share.
     pub options: RuntimeOptions,
 }
@@ -33,12 +36,25 @@ impl Config {
         workers: usize,
         options: RuntimeOptions,
     ) -> Self {
-        Self { queue_name, rate_limiter, workers, options, writes_after_failed_create: true }
+        Self {
+            queue_name,
+            rate_limiter,
+            workers,
+            options,
+            writes_after_failed_create: true,
+            spacing_per_pod: Duration::ZERO,
+        }
     }
 
     /// Sets [`Self::writes_after_failed_create`], which is true by default.
     pub fn with_writes_after_failed_create(mut self, on: bool) -> Self {
         self.writes_after_failed_create = on;
+        self
+    }
+
+    /// Sets [`Self::spacing_per_pod`], which is zero by default.
+    pub fn with_spacing_per_pod(mut self, spacing: Duration) -> Self {
+        self.spacing_per_pod = spacing;
         self
     }
 }

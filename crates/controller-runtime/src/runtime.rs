@@ -45,6 +45,7 @@ pub struct Runtime<R: Reconciler> {
     pub(crate) keys: KeyStates<R::State>,
     pub(crate) recent_foreign_writes: RecentForeignWrites,
     writes_after_failed_create: bool,
+    pub(crate) spacing_per_pod: Duration,
     pub(crate) random: Mutex<ChaCha8Rng>,
 }
 
@@ -78,6 +79,8 @@ impl<R: Reconciler> Runtime<R> {
         seed: u64,
     ) -> Self {
         let config = reconciler.config();
+        let spacing_per_pod =
+            if config.options.write_spacing { config.spacing_per_pod } else { Duration::ZERO };
         let writer = writer.with_sent_objects(cluster.sent_objects(R::Output::INFORMER_KIND).cloned());
         Self {
             queue: WorkQueue::new(config.queue_name, config.rate_limiter),
@@ -94,6 +97,7 @@ impl<R: Reconciler> Runtime<R> {
             keys: KeyStates::default(),
             recent_foreign_writes: RecentForeignWrites::default(),
             writes_after_failed_create: config.writes_after_failed_create,
+            spacing_per_pod,
             reconciler,
             cluster,
             events,
@@ -116,9 +120,11 @@ impl<R: Reconciler> Runtime<R> {
         &self.queue
     }
 
-    /// Starts syncs of the Services that a change of a pod concerns, after a delay in which more may come.
+    /// Starts syncs of the Services that a change of a pod concerns, after a delay in which more may come. That of a Service with many
+    /// pods also waits for the end of [`Config::spacing_per_pod`](crate::Config::spacing_per_pod).
     pub fn add_services_of(&self, event: &PodEvent, delay: Duration) {
         for service in event.services_to_sync() {
+            let delay = delay.max(self.left_of_spacing(service));
             self.add_after(service.clone(), delay, Cause::Pod);
         }
     }
@@ -224,6 +230,7 @@ impl<R: Reconciler> Runtime<R> {
                 }
                 // Before the first write: another client may be faster than its answer.
                 self.keys.with(key, |state| state.foreign.answered(Instant::now()));
+                self.space_writes(key);
                 answered = true;
             }
             let wrote = |operation| {

@@ -23,6 +23,9 @@ pub const EVENT_COMPONENT: &str = "endpoint-controller";
 /// Name of its queue in metrics.
 pub const QUEUE_NAME: &str = "endpoint";
 
+/// An Endpoints object is written as a whole. See [`Config::spacing_per_pod`].
+const SPACING_PER_POD: Duration = Duration::from_micros(100);
+
 /// The endpoints controller.
 pub type EndpointsController = Controller<EndpointsReconciler>;
 
@@ -62,6 +65,7 @@ impl Reconciler for EndpointsReconciler {
             self.options.workers,
             self.options.runtime.clone(),
         )
+        .with_spacing_per_pod(SPACING_PER_POD)
     }
 
     fn manages(&self, _: &Endpoints) -> bool {

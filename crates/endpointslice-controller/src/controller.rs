@@ -27,6 +27,8 @@ pub const EVENT_COMPONENT: &str = "endpoint-slice-controller";
 pub const QUEUE_NAME: &str = "endpoint_slice";
 /// A change of a slice waits at least this long for others before it starts a sync.
 pub const SLICE_CHANGE_DELAY: Duration = Duration::from_secs(1);
+/// A write is one slice, but changes of pods in the same slice are written together. See [`Config::spacing_per_pod`].
+const SPACING_PER_POD: Duration = Duration::from_micros(50);
 
 /// The endpointslice controller.
 pub type EndpointSliceController = Controller<EndpointSliceReconciler>;
@@ -89,6 +91,7 @@ impl Reconciler for EndpointSliceReconciler {
             self.options.runtime.clone(),
         )
         .with_writes_after_failed_create(self.options.writes_after_failed_create)
+        .with_spacing_per_pod(SPACING_PER_POD)
     }
 
     fn manages(&self, slice: &EndpointSlice) -> bool {

@@ -8,4 +8,5 @@ mod fights;
 mod harness;
 mod pauses;
 mod repair;
+mod spacing;
 mod syncs;

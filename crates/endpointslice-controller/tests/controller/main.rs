@@ -13,6 +13,7 @@ mod pauses;
 mod refused_creates;
 mod repair;
 mod shutdown;
+mod spacing;
 mod staleness;
 mod syncs;
 mod telemetry;

@@ -55,6 +55,8 @@ pub enum Gate {
     SlowRetries,
     /// Corrects changes by another client after a second at the earliest, and more slowly while they keep coming back.
     ForeignWriteBackoff,
+    /// Writes changes of the pods of a large Service together that come within 150 ms.
+    WriteSpacing,
     /// Keeps topology hints when a share of nodes lacks a zone (`--topology-node-tolerance`).
     TopologyNodeTolerance,
     /// Lists and watches only the objects of this manager's shard, where the API server offers that (KEP-5866).
@@ -87,7 +89,7 @@ const fn spec(gate: Gate, name: &'static str, stage: Stage, meaning: &'static st
 }
 
 /// All gates, in the order of [`Gate`].
-pub(super) const TABLE: [GateSpec; 14] = [
+pub(super) const TABLE: [GateSpec; 15] = [
     spec(
         Gate::EndpointsRepair,
         "EndpointsRepair",
@@ -159,6 +161,12 @@ pub(super) const TABLE: [GateSpec; 14] = [
         "ForeignWriteBackoff",
         Stage::Beta,
         "wait longer before each correction of a change that another client keeps repeating",
+    ),
+    spec(
+        Gate::WriteSpacing,
+        "WriteSpacing",
+        Stage::Beta,
+        "write changes of pods together that come within 150 ms, if their Service has 1,000 pods or more",
     ),
     spec(
         Gate::TopologyNodeTolerance,

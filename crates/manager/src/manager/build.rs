@@ -72,6 +72,7 @@ impl Build<'_> {
             // In a dry run, all writes are those of another client, and none is answered.
             foreign_write_backoff: self.settings.gates.is_on(Gate::ForeignWriteBackoff)
                 && !self.settings.dry_run,
+            write_spacing: self.settings.gates.is_on(Gate::WriteSpacing),
             min_resync_period: self.settings.min_resync_period,
             service_selector: self.settings.service_selector.clone(),
             standby: self.settings.leader_election.is_some(),

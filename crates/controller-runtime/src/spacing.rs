@@ -1,0 +1,78 @@
+//! The shortest time between writes for a Service with many pods.
+//!
+//! What a write of a large object costs the API server and everyone who watches it grows with the object: with managed fields, an
+//! update of Endpoints with 1,000 addresses takes a kube-apiserver tens of milliseconds of CPU time. Where many pods change one
+//! after the other, changes that come within the spacing are written together. The first change after a quiet time is written at
+//! once, as is every change that is not one of a pod.
+
+use std::time::Duration;
+
+use kube_endpoint_core_model::ObjectKey;
+use tokio::time::Instant;
+
+use crate::{Reconciler, Runtime};
+
+/// Changes of the pods of smaller Services are written at once.
+const LARGE: usize = 1000;
+
+/// No change of a pod waits longer.
+const LONGEST: Duration = Duration::from_millis(150);
+
+/// The time between two writes of a Service with so many pods.
+fn spacing(per_pod: Duration, pods: usize) -> Duration {
+    if pods < LARGE {
+        return Duration::ZERO;
+    }
+    per_pod.saturating_mul(u32::try_from(pods).unwrap_or(u32::MAX)).min(LONGEST)
+}
+
+impl<R: Reconciler> Runtime<R> {
+    /// Call this before the first write of a sync.
+    pub(crate) fn space_writes(&self, key: &ObjectKey) {
+        if self.spacing_per_pod.is_zero() {
+            return;
+        }
+        let spacing = spacing(self.spacing_per_pod, self.cluster().pod_count_of(key));
+        if !spacing.is_zero() {
+            self.keys.with(key, |state| state.spaced_until = Some(Instant::now() + spacing));
+        }
+    }
+
+    /// How long the sync that a change of a pod starts has to wait.
+    pub(crate) fn left_of_spacing(&self, key: &ObjectKey) -> Duration {
+        if self.spacing_per_pod.is_zero() {
+            return Duration::ZERO;
+        }
+        self.keys.with(key, |state| {
+            let left = state.spaced_until.map(|end| end.saturating_duration_since(Instant::now()));
+            let left = left.unwrap_or_default();
+            if left.is_zero() {
+                state.spaced_until = None;
+            }
+            left
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spacing_grows_with_the_service_up_to_a_limit() {
+        let check = |pods, micros| {
+            assert_eq!(
+                spacing(Duration::from_micros(50), pods),
+                Duration::from_micros(micros),
+                "{pods} pods"
+            );
+        };
+        check(0, 0);
+        check(999, 0);
+        check(1000, 50_000);
+        check(2000, 100_000);
+        check(3000, 150_000);
+        check(100_000, 150_000);
+        check(usize::MAX, 150_000);
+    }
+}
