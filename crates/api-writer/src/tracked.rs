@@ -148,10 +148,11 @@ impl TrackedWriter {
         let mut carried = Carried::default();
         let Writes { create, mut update, mut delete } = writes;
         let mut create = create.into_iter();
-        while let Some(mut object) = create.next() {
+        while let Some(object) = create.next() {
+            let mut object = Arc::new(object);
             match self.create_named(owner, &mut object, &position).await {
                 Ok((version, foreign)) => {
-                    carried.changed_meanwhile |= foreign | self.writer.stored(object, version);
+                    carried.changed_meanwhile |= foreign | self.writer.stored(&*object, version);
                     done(Operation::Create);
                 }
                 Err(failed) => {
@@ -160,7 +161,7 @@ impl TrackedWriter {
                     if ends {
                         return carried;
                     }
-                    let missing = std::iter::once(object).chain(create).collect();
+                    let missing = std::iter::once(Arc::unwrap_or_clone(object)).chain(create).collect();
                     Writes { update, delete, .. } =
                         without(missing, Writes { create: Vec::new(), update, delete });
                     break;
@@ -168,14 +169,15 @@ impl TrackedWriter {
             }
         }
         for object in update {
+            let object = Arc::new(object);
             match self.update(owner, &object, &position).await {
                 Ok((written, foreign)) => {
                     carried.changed_meanwhile |= foreign;
                     if written.version() == object.metadata().resource_version {
-                        self.writer.not_stored(&object);
-                        carried.unchanged.push(object);
+                        self.writer.not_stored(&*object);
+                        carried.unchanged.push(Arc::unwrap_or_clone(object));
                     } else {
-                        carried.changed_meanwhile |= self.writer.stored(object, written.version());
+                        carried.changed_meanwhile |= self.writer.stored(&*object, written.version());
                     }
                     done(Operation::Update);
                 }
@@ -208,7 +210,7 @@ impl TrackedWriter {
     async fn create_named<T: Writable>(
         &self,
         owner: &ObjectKey,
-        object: &mut T,
+        object: &mut Arc<T>,
         position: impl Fn() -> CachePosition,
     ) -> Result<(ResourceVersion, bool), FailedWrite> {
         if !object.metadata().name.is_empty() {
@@ -217,7 +219,7 @@ impl TrackedWriter {
         }
         let lost = self.tracker.take_unresolved(owner);
         let was_lost = lost.is_some();
-        let metadata = object.metadata_mut();
+        let metadata = Arc::make_mut(object).metadata_mut();
         metadata.name = lost.unwrap_or_else(|| self.names.generate_name(&metadata.generate_name));
         let key = metadata.key();
         let error = match self.create(owner, object, &position).await {
@@ -267,7 +269,7 @@ impl TrackedWriter {
     pub async fn create<T: Writable>(
         &self,
         owner: &ObjectKey,
-        object: &T,
+        object: &Arc<T>,
         position: impl Fn() -> CachePosition,
     ) -> Result<(Written, bool), FailedWrite> {
         let key = object.metadata().key();
@@ -307,7 +309,7 @@ impl TrackedWriter {
     pub async fn update<T: Writable>(
         &self,
         owner: &ObjectKey,
-        object: &T,
+        object: &Arc<T>,
         position: impl Fn() -> CachePosition,
     ) -> Result<(Written, bool), FailedWrite> {
         let key = object.metadata().key();

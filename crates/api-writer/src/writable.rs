@@ -5,7 +5,7 @@ use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectMeta};
 use serde::Serialize;
 
 /// An object that can be written.
-pub trait Writable: Serialize + ObjectToWrite + Send + Sync + 'static {
+pub trait Writable: Clone + Serialize + ObjectToWrite + Send + Sync + 'static {
     /// `v1` or `group/v1`.
     const API_VERSION: &'static str;
     /// Kind of the object.

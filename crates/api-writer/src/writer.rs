@@ -141,10 +141,8 @@ impl ApiWriter {
     }
 
     /// Records that an object was stored with this version. Returns whether the cache has seen another content in it.
-    pub(crate) fn stored<T: Writable>(&self, object: T, version: ResourceVersion) -> bool {
-        let Some(sent) = &self.sent else { return false };
-        let key = object.metadata().key();
-        sent.answered(&key, version, Box::new(object))
+    pub(crate) fn stored<T: Writable>(&self, object: &T, version: ResourceVersion) -> bool {
+        self.sent.as_ref().is_some_and(|sent| sent.answered(&object.metadata().key(), version))
     }
 
     /// Records that a write of an object stored nothing, so that no event shows its content.
@@ -164,7 +162,7 @@ impl ApiWriter {
     /// # Errors
     ///
     /// Any [`WriteError`]. Unless [`WriteError::is_refusal`], the object may exist. `NotFound` if the namespace does not.
-    pub async fn create<T: Writable>(&self, object: &T) -> Result<Written, WriteError> {
+    pub async fn create<T: Writable>(&self, object: &Arc<T>) -> Result<Written, WriteError> {
         let metadata = object.metadata();
         let answer = self.store(Method::POST, T::collection_path(&metadata.namespace), object).await;
         self.observe::<T>(Operation::Create, &metadata.key(), None, &answer);
@@ -176,7 +174,7 @@ impl ApiWriter {
     /// # Errors
     ///
     /// Any [`WriteError`]. Unless [`WriteError::is_refusal`], the object may have been replaced.
-    pub async fn update<T: Writable>(&self, object: &T) -> Result<Written, WriteError> {
+    pub async fn update<T: Writable>(&self, object: &Arc<T>) -> Result<Written, WriteError> {
         let metadata = object.metadata();
         let key = metadata.key();
         let answer = self.store(Method::PUT, object_path::<T>(&key), object).await;
@@ -359,7 +357,7 @@ impl ApiWriter {
         &self,
         method: Method,
         path: String,
-        object: &T,
+        object: &Arc<T>,
     ) -> Result<(Written, u16), WriteError> {
         let (write, waited) = self.begin(&method, Some(T::PLURAL)).await?;
         let answer = loop {
@@ -380,20 +378,20 @@ impl ApiWriter {
             Err(error) => write.failed(error),
         }
         if stored.is_err() {
-            self.not_stored(object);
+            self.not_stored(&**object);
         }
         stored
     }
 
-    /// The body that creates or replaces an object. Its content is recorded as sent.
-    fn encoded<T: Writable>(&self, object: &T, content_type: ContentType) -> Result<Bytes, WriteError> {
+    /// The body that creates or replaces an object. The object is recorded as sent.
+    fn encoded<T: Writable>(&self, object: &Arc<T>, content_type: ContentType) -> Result<Bytes, WriteError> {
         let in_protobuf = || {
             let Encoded { body, content } = object.to_protobuf();
             let body = Bytes::from(body);
             if let Some(sent) = &self.sent {
                 let metadata = object.metadata();
                 let content = Content { labels: metadata.labels.clone(), fields: body.slice(content) };
-                sent.begin(&metadata.key(), content);
+                sent.begin(&metadata.key(), content, Arc::<T>::clone(object));
             }
             body
         };
@@ -403,7 +401,11 @@ impl ApiWriter {
                 if self.sent.is_some() {
                     in_protobuf();
                 }
-                let body = serde_json::to_vec(&Typed { api_version: T::API_VERSION, kind: T::KIND, object });
+                let body = serde_json::to_vec(&Typed {
+                    api_version: T::API_VERSION,
+                    kind: T::KIND,
+                    object: &**object,
+                });
                 body.map(Bytes::from).map_err(|error| WriteError::Refused {
                     code: 0,
                     message: format!("cannot be encoded: {error}"),

@@ -36,8 +36,8 @@ fn reused<T: Object>(object: &[u8], sent: &SentObjects, interner: &mut Interner)
         content.labels == metadata.labels && *content.fields == *fields
     };
     match sent.echo(&key, resource_version, is_same) {
-        Echo::Same(Some(sent)) => T::with_content_of(metadata, sent),
-        Echo::Same(None) | Echo::Different | Echo::Unknown => None,
+        Echo::Same(sent) => T::with_content_of(metadata, sent),
+        Echo::Different | Echo::Unknown => None,
     }
 }
 
@@ -49,5 +49,57 @@ fn compare<T: Object>(view: &T, sent: &SentObjects) {
         sent.echo(&key, version, |content| {
             content.labels == metadata.labels && encoded.body.get(encoded.content) == Some(&*content.fields)
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kube_endpoint_core_model::protobuf::ObjectToWrite;
+    use kube_endpoint_core_model::{Endpoint, EndpointSlice, ObjectMeta, ResourceVersion, Text};
+    use kube_endpoint_tracker::Content;
+
+    use super::*;
+
+    fn slice(address: &str, version: u64) -> EndpointSlice {
+        let metadata = ObjectMeta {
+            name: "web-1".into(),
+            namespace: "shop".into(),
+            resource_version: ResourceVersion(version),
+            ..ObjectMeta::default()
+        };
+        let endpoint = Endpoint { addresses: vec![address.into()], ..Endpoint::default() };
+        EndpointSlice { metadata, endpoints: vec![endpoint], ..EndpointSlice::default() }
+    }
+
+    /// Sends a slice, and decodes the event of version 5 with this address, before or after the answer to the write. Returns
+    /// whether the stored object was made of the one that was sent.
+    #[track_caller]
+    fn check(address: &str, is_answered: bool, is_reused: bool) {
+        let sent = SentObjects::default();
+        let written = Arc::new(slice("192.0.2.1", 4));
+        let body = written.to_protobuf();
+        let fields = body.body[body.content].to_vec().into();
+        let content = Content { labels: written.metadata.labels.clone(), fields };
+        sent.begin(&written.metadata.key(), content, Arc::<EndpointSlice>::clone(&written));
+        if is_answered {
+            sent.answered(&written.metadata.key(), ResourceVersion(5));
+        }
+        let seen = slice(address, 5);
+        let body = seen.to_protobuf().body;
+        let raw = Raw::Protobuf(protobuf::Envelope::read(&body).unwrap().object);
+        let got: EndpointSlice = object(raw, &sent, &mut Interner::default()).unwrap();
+        assert_eq!(got, seen);
+        let address = |slice: &EndpointSlice| Text::clone(&slice.endpoints[0].addresses[0]);
+        assert_eq!(Arc::ptr_eq(&address(&got), &address(&written)), is_reused);
+    }
+
+    #[test]
+    fn an_echo_of_what_was_sent_is_not_decoded_before_or_after_the_answer() {
+        check("192.0.2.1", true, true);
+        check("192.0.2.1", false, true);
+        check("192.0.2.2", true, false);
+        check("192.0.2.2", false, false);
     }
 }

@@ -1,11 +1,12 @@
 //! The kinds that are watched, and what the informer layer needs to know about each.
 
-use std::any::Any;
+use std::sync::Arc;
 
 use kube_endpoint_core_model::protobuf::{FromProtobuf, ObjectToWrite};
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, Intern, Node, ObjectKey, ObjectMeta, Pod, ResourceVersion, Service, Text,
 };
+use kube_endpoint_tracker::View;
 use serde::de::DeserializeOwned;
 
 use crate::{Cluster, Scope, StreamEvent, shared_strings};
@@ -152,7 +153,7 @@ pub trait Object:
 
     /// An object with this metadata and otherwise the content of one that was sent; none for a kind that no controller
     /// writes, and if `sent` is of another kind.
-    fn with_content_of(_metadata: ObjectMeta, _sent: Box<dyn Any + Send>) -> Option<Self> {
+    fn with_content_of(_metadata: ObjectMeta, _sent: View) -> Option<Self> {
         None
     }
 
@@ -218,9 +219,10 @@ macro_rules! written {
             Some((&self.metadata, self))
         }
 
-        fn with_content_of(metadata: ObjectMeta, sent: Box<dyn Any + Send>) -> Option<Self> {
-            let sent: Box<Self> = sent.downcast().ok()?;
-            Some(Self { metadata, ..*sent })
+        fn with_content_of(metadata: ObjectMeta, sent: View) -> Option<Self> {
+            // It is shared until the write is answered.
+            let sent: Self = Arc::unwrap_or_clone(sent.downcast().ok()?);
+            Some(Self { metadata, ..sent })
         }
     };
 }

@@ -7,6 +7,6 @@ pub mod sent;
 pub mod trigger_time;
 pub mod writes;
 
-pub use sent::{Content, Echo, SentObjects};
+pub use sent::{Content, Echo, SentObjects, View};
 pub use trigger_time::TriggerTime;
 pub use writes::{CachePosition, Observation, WriteTracker};

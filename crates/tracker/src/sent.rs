@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use kube_endpoint_core_model::{ObjectKey, ResourceVersion, StringMap};
@@ -26,14 +27,16 @@ struct State {
     last_age: u64,
 }
 
+/// An object that was sent.
+pub type View = Arc<dyn Any + Send + Sync>;
+
 #[derive(Debug)]
 struct Sent {
     age: u64,
     content: Content,
     /// The version that the server answered; none while the write is in flight.
     version: Option<ResourceVersion>,
-    /// The object that was sent, once the write has been answered.
-    view: Option<Box<dyn Any + Send>>,
+    view: View,
     /// The latest version that was seen, and whether its content is the one that was sent.
     seen: Option<(ResourceVersion, bool)>,
 }
@@ -52,8 +55,8 @@ pub struct Content {
 pub enum Echo {
     /// Nothing is known about it.
     Unknown,
-    /// Its content was sent. This is the object that was sent, unless the write has not been answered yet.
-    Same(Option<Box<dyn Any + Send>>),
+    /// Its content was sent, in this object.
+    Same(View),
     /// Its content is not the one that was sent.
     Different,
 }
@@ -70,7 +73,7 @@ impl SentObjects {
     }
 
     /// Records that an object is being sent. It replaces what was sent of that object before.
-    pub fn begin(&self, object: &ObjectKey, content: Content) {
+    pub fn begin(&self, object: &ObjectKey, content: Content, view: View) {
         let mut state = self.0.lock();
         state.remove(object);
         if state.objects.len() >= MOST_OBJECTS
@@ -81,12 +84,12 @@ impl SentObjects {
         state.last_age += 1;
         let age = state.last_age;
         state.by_age.insert(age, object.clone());
-        state.objects.insert(object.clone(), Sent { age, content, version: None, view: None, seen: None });
+        state.objects.insert(object.clone(), Sent { age, content, version: None, view, seen: None });
     }
 
     /// Records that the write of an object was answered. Returns whether the object has been seen in that version already,
     /// with another content.
-    pub fn answered(&self, object: &ObjectKey, version: ResourceVersion, view: Box<dyn Any + Send>) -> bool {
+    pub fn answered(&self, object: &ObjectKey, version: ResourceVersion) -> bool {
         let mut state = self.0.lock();
         let Some(sent) = state.objects.get_mut(object) else { return false };
         match sent.seen {
@@ -95,7 +98,7 @@ impl SentObjects {
                 seen == version && !same
             }
             _ => {
-                (sent.version, sent.view) = (Some(version), Some(view));
+                sent.version = Some(version);
                 false
             }
         }
@@ -131,15 +134,15 @@ impl SentObjects {
             _ => {}
         }
         let same = is_same(&sent.content);
+        let view = Arc::clone(&sent.view);
         if same && sent.version.is_some() {
-            let view = sent.view.take();
             state.remove(object);
             return Echo::Same(view);
         }
         if sent.seen.is_none_or(|(seen, _)| seen < version) {
             sent.seen = Some((version, same));
         }
-        if same { Echo::Same(None) } else { Echo::Different }
+        if same { Echo::Same(view) } else { Echo::Different }
     }
 
     /// Whether an object has another content in the version of the own write than was sent. The answer is given once, after
@@ -183,18 +186,17 @@ mod tests {
 
     fn sent(text: &'static str) -> SentObjects {
         let objects = SentObjects::default();
-        objects.begin(&key("a"), content(text));
+        objects.begin(&key("a"), content(text), Arc::new(7u8));
         objects
     }
 
-    /// What an event means: `unknown`, `same`, `reused` or `different`.
+    /// What an event means: `unknown`, `same` or `different`.
     fn echo(objects: &SentObjects, number: u64, text: &'static str) -> &'static str {
         match objects.echo(&key("a"), version(number), |sent| *sent == content(text)) {
             Echo::Unknown => "unknown",
-            Echo::Same(None) => "same",
-            Echo::Same(Some(view)) => {
+            Echo::Same(view) => {
                 assert_eq!(*view.downcast::<u8>().unwrap(), 7);
-                "reused"
+                "same"
             }
             Echo::Different => "different",
         }
@@ -204,12 +206,12 @@ mod tests {
     fn an_echo_with_the_content_that_was_sent_gets_the_object_that_was_sent() {
         let objects = sent("x");
         assert!(objects.expects(&key("a"), version(5)) && !objects.expects(&key("b"), version(5)));
-        assert!(!objects.answered(&key("a"), version(5), Box::new(7u8)));
+        assert!(!objects.answered(&key("a"), version(5)));
         assert!(!objects.expects(&key("a"), version(6)));
         // The event of an earlier write, with any content.
         assert_eq!(echo(&objects, 4, "x"), "unknown");
         assert_eq!(echo(&objects, 4, "y"), "unknown");
-        assert_eq!(echo(&objects, 5, "x"), "reused");
+        assert_eq!(echo(&objects, 5, "x"), "same");
         assert!(objects.is_empty());
         assert!(!objects.take_difference(&key("a"), version(5)));
     }
@@ -217,7 +219,7 @@ mod tests {
     #[test]
     fn another_content_under_the_version_of_the_write_is_a_difference_once() {
         let objects = sent("x");
-        assert!(!objects.answered(&key("a"), version(5), Box::new(7u8)));
+        assert!(!objects.answered(&key("a"), version(5)));
         assert_eq!(echo(&objects, 5, "y"), "different");
         assert!(!objects.take_difference(&key("a"), version(4)));
         assert!(objects.take_difference(&key("a"), version(5)));
@@ -230,7 +232,7 @@ mod tests {
         let check = |text: &'static str, seen: u64, answered: u64, differs: bool, left: usize| {
             let objects = sent("x");
             assert_eq!(echo(&objects, seen, text), if text == "x" { "same" } else { "different" });
-            let got = objects.answered(&key("a"), version(answered), Box::new(7u8));
+            let got = objects.answered(&key("a"), version(answered));
             assert_eq!((got, objects.len()), (differs, left), "{text} {seen} {answered}");
         };
         check("x", 5, 5, false, 0);
@@ -244,7 +246,7 @@ mod tests {
     #[test]
     fn a_later_version_or_a_failed_write_ends_the_wait() {
         let objects = sent("x");
-        assert!(!objects.answered(&key("a"), version(5), Box::new(7u8)));
+        assert!(!objects.answered(&key("a"), version(5)));
         assert_eq!(echo(&objects, 6, "x"), "unknown");
         assert!(objects.is_empty());
         let objects = sent("x");
@@ -256,8 +258,8 @@ mod tests {
     fn the_oldest_object_is_dropped_when_there_are_too_many() {
         let objects = SentObjects::default();
         for number in 0..MOST_OBJECTS + 10 {
-            objects.begin(&key(&number.to_string()), content("x"));
-            objects.begin(&key("always"), content("x"));
+            objects.begin(&key(&number.to_string()), content("x"), Arc::new(7u8));
+            objects.begin(&key("always"), content("x"), Arc::new(7u8));
         }
         assert_eq!(objects.len(), MOST_OBJECTS);
         assert!(!objects.expects(&key("10"), version(1)) && objects.expects(&key("11"), version(1)));

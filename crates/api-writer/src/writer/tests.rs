@@ -29,14 +29,14 @@ fn answering(code: u16, body: &'static str) -> (ApiWriter, Seen) {
     (ApiWriter::new(client, RequestLimiter::unlimited(), "test"), seen)
 }
 
-fn slice() -> EndpointSlice {
+fn slice() -> Arc<EndpointSlice> {
     let metadata = ObjectMeta {
         name: "web-abc".into(),
         namespace: "shop".into(),
         resource_version: ResourceVersion(4),
         ..ObjectMeta::default()
     };
-    EndpointSlice { metadata, ..EndpointSlice::default() }
+    Arc::new(EndpointSlice { metadata, ..EndpointSlice::default() })
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn a_404_is_reported_as_it_is() {
 #[tokio::test]
 async fn an_update_is_a_put_and_a_get_reads_the_version() {
     let (writer, seen) = answering(200, r#"{"metadata":{"resourceVersion":"13"}}"#);
-    let endpoints = Endpoints { metadata: slice().metadata, ..Endpoints::default() };
+    let endpoints = Arc::new(Endpoints { metadata: slice().metadata.clone(), ..Endpoints::default() });
     assert_eq!(writer.update(&endpoints).await.unwrap().version(), ResourceVersion(13));
     assert_eq!(writer.get::<Endpoints>(&endpoints.key()).await.unwrap().version(), ResourceVersion(13));
     let seen = seen.lock().unwrap();
@@ -158,7 +158,7 @@ async fn an_observer_is_told_of_each_write_and_of_the_sync_that_made_it() {
     let writer = observed(200, r#"{"metadata":{"resourceVersion":"13"}}"#);
     let _ = writer.update(&slice()).await;
     let _ = writer.delete_seen::<EndpointSlice>(&slice().metadata).await;
-    let _ = writer.delete_unchanged(&slice()).await;
+    let _ = writer.delete_unchanged(&*slice()).await;
     let _ = writer.delete::<EndpointSlice>(&slice().key(), None).await;
     // Reads are no writes.
     let _ = writer.get::<EndpointSlice>(&slice().key()).await;

@@ -206,7 +206,7 @@ impl TestBed {
             let mut slice: EndpointSlice = serde_json::from_value(slice).unwrap();
             slice.metadata.labels =
                 [("kubernetes.io/service-name", "web"), ("changed", "yes")].into_iter().collect();
-            self.writer.update(&slice).await.unwrap();
+            self.writer.update(&Arc::new(slice)).await.unwrap();
         }
     }
 
