@@ -110,8 +110,19 @@ impl Api {
 
     /// Creates an object. Returns whether it was not there yet.
     pub(crate) async fn create(&self, path: &str, object: &Value) -> anyhow::Result<bool> {
-        let (status, _) = self.call(Method::POST, path, Some(object), &[StatusCode::CONFLICT]).await?;
-        Ok(status != StatusCode::CONFLICT)
+        let mut attempt = 1;
+        loop {
+            let (status, body) = self.call(Method::POST, path, Some(object), &[StatusCode::CONFLICT]).await?;
+            if status != StatusCode::CONFLICT || already_exists(&body) {
+                return Ok(status != StatusCode::CONFLICT);
+            }
+            // A server that has just started answers so until it can allocate addresses.
+            if attempt == ATTEMPTS {
+                bail!("POST {path}: {}", refusal(status, &body));
+            }
+            tokio::time::sleep(Duration::from_millis(100 << attempt)).await;
+            attempt += 1;
+        }
     }
 
     /// Applies a merge patch.
@@ -195,6 +206,11 @@ fn refusal(status: StatusCode, body: &[u8]) -> String {
     format!("{status}: {message}").trim_end_matches([' ', ':']).to_owned()
 }
 
+/// Whether a conflict means that there is such an object. Others pass.
+fn already_exists(body: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(body).is_ok_and(|status| status["reason"] == "AlreadyExists")
+}
+
 /// A continue token as part of a query.
 fn escaped(token: &str) -> String {
     percent_encoding::utf8_percent_encode(token, percent_encoding::NON_ALPHANUMERIC).to_string()
@@ -210,6 +226,13 @@ mod tests {
             |body: &str, want: &str| assert_eq!(refusal(StatusCode::FORBIDDEN, body.as_bytes()), want);
         check(r#"{"message": "pods is forbidden"}"#, "403 Forbidden: pods is forbidden");
         check("not JSON", "403 Forbidden");
+    }
+
+    #[test]
+    fn only_some_conflicts_say_that_there_is_such_an_object() {
+        assert!(already_exists(br#"{"reason": "AlreadyExists", "code": 409}"#));
+        assert!(!already_exists(br#"{"reason": "Conflict", "code": 409}"#));
+        assert!(!already_exists(b"not JSON"));
     }
 
     #[test]

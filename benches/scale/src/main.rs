@@ -24,6 +24,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 use options::{Command, Options};
@@ -33,6 +34,7 @@ const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    raise_file_limit();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("cannot start: {error}"), ExitCode::FAILURE),
@@ -55,6 +57,13 @@ fn main() -> ExitCode {
             },
         }
     })
+}
+
+/// Each watcher is a connection if the server speaks HTTP/1, also on the side of the embedded server, which inherits the limit.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // If that is refused, connections fail with an error that says so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 async fn command(options: Options) -> anyhow::Result<()> {

@@ -267,7 +267,7 @@ pub(crate) enum SeriesName {
     Pods,
     /// Memory for each pod, by the number of pods
     Memory,
-    /// Time of planning after a change, by the number of endpoints of the Service
+    /// CPU of planning after a change, by the number of endpoints of the Service
     Planning,
 }
 

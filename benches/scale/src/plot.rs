@@ -58,7 +58,8 @@ pub(crate) fn svg(chart: &Chart) -> anyhow::Result<String> {
         let decades = 10_f64.powf(low.log10().floor())..10_f64.powf(high.log10().ceil()).max(low * 10.0);
         draw(chart, decades.log_scale())
     } else {
-        draw(chart, 0.0..high * 1.25)
+        // The legend has its place above the lines.
+        draw(chart, 0.0..high * 1.45)
     };
     drawn.map_err(|error| anyhow::anyhow!("cannot draw the chart {}: {error}", chart.name))
 }

@@ -100,8 +100,10 @@ pub(crate) fn write(file: &Path, text: &str) -> anyhow::Result<()> {
 
 /// An error if the file cannot be written: better before the measurement than after it.
 pub(crate) fn check_writable(file: &Path) -> anyhow::Result<()> {
-    let opened = std::fs::File::options().append(true).create(true).open(file);
-    opened.map(drop).with_context(|| format!("cannot write {}", file.display()))
+    let named = || format!("cannot write {}", file.display());
+    let existed = file.exists();
+    std::fs::File::options().append(true).create(true).open(file).with_context(named)?;
+    if existed { Ok(()) } else { std::fs::remove_file(file).with_context(named) }
 }
 
 fn describe(plan: &Plan, workload: &Workload) -> String {

@@ -14,6 +14,9 @@ use crate::procfs;
 /// What the embedded server prints when it listens and its kubeconfig is written.
 const READY: &str = "ready";
 
+/// The program that runs, also if another one was built in its place meanwhile.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+
 /// An API server.
 pub(crate) struct Server {
     /// Requests to it.
@@ -66,8 +69,7 @@ struct Embedded {
 impl Embedded {
     fn start() -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder for the kubeconfig")?;
-        let program = std::env::current_exe().context("cannot find this program")?;
-        let mut command = Command::new(program);
+        let mut command = Command::new(THIS_PROGRAM);
         command.arg("serve").arg(folder.path().join("kubeconfig"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
