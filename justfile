@@ -70,6 +70,10 @@ scale *ARGS:
     cargo build --release --package {{ binary }}
     cargo run --release --package kube-endpoint-scale -- {{ ARGS }}
 
+# Count instructions and compare the counts with benches/instructions.txt; `just count --update` writes that file
+count *ARGS:
+    cargo bench --workspace --profile dev --bench instructions -- {{ ARGS }}
+
 # Fuzz each target for a minute, or one target, or all, for some seconds: `just fuzz requests 600`, `just fuzz all 180`. It needs cargo-fuzz and nightly
 fuzz TARGET="all" SECONDS="60":
     #!/usr/bin/env bash

@@ -1,69 +1,141 @@
-//! Plans the slices of a Service with 5,000 pods: without slices, without changes, and with one changed pod.
+//! Plans of a Service after one of its pods became ready or unready, by its number of pods; plans of a Service without slices,
+//! without changes, and after half of a rollout.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::hint::black_box;
+use std::time::Duration;
 
-use criterion::Criterion;
-use kube_endpoint_benches::{flipped, nodes, pods, read_back, service};
-use kube_endpoint_core_model::{EndpointSlice, Node, Pod, ResourceVersion, Service, Text};
-use kube_endpoint_endpointslice_controller::{Plan, PlanInputs, TopologyState, plan};
+use criterion::{BenchmarkId, Criterion};
+use kube_endpoint_benches::planned_service::{PlannedService, Pods, Size};
+use kube_endpoint_core_model::protobuf::ObjectToWrite;
+use tokio::time::Instant;
 
-const PODS: usize = 5_000;
-const WORKLOAD: &str = "web";
+const SIZES: [usize; 4] = [1_000, 5_000, 10_000, 100_000];
 
-struct Inputs {
-    service: Service,
-    nodes: BTreeMap<Text, Arc<Node>>,
-    topology: TopologyState,
+/// The only Service of a namespace.
+fn size(pods: usize) -> Size {
+    Size { services: 1, pods, other_pods: 0 }
 }
 
-impl Inputs {
-    fn plan(&self, pods: &[Arc<Pod>], existing_slices: &[Arc<EndpointSlice>]) -> Plan {
-        plan(
-            &PlanInputs::new(&self.service, pods, &self.nodes)
-                .with_existing_slices(existing_slices)
-                .with_topology(&self.topology),
-        )
+/// The time of so many rounds, each of which flips another pod.
+fn flips(
+    service: &mut PlannedService,
+    rounds: u64,
+    round: impl Fn(&mut PlannedService, Pods, &mut Duration),
+) -> Duration {
+    let mut total = Duration::ZERO;
+    for number in 0..rounds {
+        // Among the first thousand addresses, so that each flip changes the Endpoints too.
+        let flipped = service.flipped(usize::try_from(number * 37).unwrap_or_default() % 500);
+        service.apply(flipped);
+        let pods = service.read_changed();
+        round(service, pods, &mut total);
     }
+    total
 }
 
-/// The slices of a plan as the server would store them.
-fn carried_out(plan: Plan) -> Vec<Arc<EndpointSlice>> {
-    let made = |(number, mut slice): (usize, EndpointSlice)| {
-        slice.metadata.name = format!("{}{number:05}", slice.metadata.generate_name).into();
-        slice.metadata.uid = format!("uid-{number}").into();
-        slice.metadata.resource_version = ResourceVersion(number as u64 + 1);
-        slice.metadata.generation = 1;
-        slice
-    };
-    let create = plan.sub_plans.into_iter().flat_map(|sub_plan| sub_plan.writes.create);
-    read_back(create.enumerate().map(made).collect())
+/// The time that `work` takes, added to `total`.
+fn timed<T>(total: &mut Duration, work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let result = black_box(work());
+    *total += start.elapsed();
+    result
 }
 
-fn plans(criterion: &mut Criterion) {
-    let nodes = nodes();
-    let inputs = Inputs {
-        service: service(WORKLOAD),
-        topology: TopologyState::from_nodes(nodes.iter().map(Arc::as_ref), 0.0),
-        nodes: nodes.into_iter().map(|node| (node.name.clone(), node)).collect(),
-    };
-    let pods = pods(WORKLOAD, PODS);
-    let slices = carried_out(inputs.plan(&pods, &[]));
-    assert_eq!(slices.iter().map(|slice| slice.endpoints.len()).sum::<usize>(), PODS);
-    assert!(inputs.plan(&pods, &slices).is_empty());
-    let mut one_flipped = pods.clone();
-    one_flipped[PODS / 2] = Arc::new(flipped(&pods[PODS / 2], WORKLOAD, PODS / 2, false));
-    assert_eq!(inputs.plan(&one_flipped, &slices).write_count(), 1);
+fn one_pod_flipped(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("one pod flipped, pods");
+    for pods in SIZES {
+        let mut service = PlannedService::new(size(pods));
+        group.bench_function(BenchmarkId::new("slices, from the changed pod", pods), |bencher| {
+            bencher.iter_custom(|rounds| {
+                flips(&mut service, rounds, |service, pods, total| {
+                    let written = timed(total, || service.plan_slices(&pods));
+                    assert_eq!(written.len(), 1);
+                    service.store_slices(written);
+                })
+            });
+        });
+        let mut service = PlannedService::new(size(pods));
+        group.bench_function(BenchmarkId::new("Endpoints, from the changed pod", pods), |bencher| {
+            bencher.iter_custom(|rounds| {
+                flips(&mut service, rounds, |service, pods, total| {
+                    let written = timed(total, || service.plan_endpoints(&pods));
+                    assert!(written.is_some());
+                    service.store_endpoints(written);
+                })
+            });
+        });
+        let mut service = PlannedService::new(size(pods));
+        group.bench_function(BenchmarkId::new("both, from event to bodies", pods), |bencher| {
+            bencher.iter_custom(|rounds| {
+                let mut total = Duration::ZERO;
+                for number in 0..rounds {
+                    let flipped = service.flipped(usize::try_from(number * 37).unwrap_or_default() % 500);
+                    let (slices, endpoints) = timed(&mut total, || {
+                        service.apply(flipped);
+                        let pods = service.read_changed();
+                        service.trigger_time(&pods);
+                        let (slices, endpoints) = (service.plan_slices(&pods), service.plan_endpoints(&pods));
+                        black_box((
+                            slices[0].to_protobuf(),
+                            endpoints.as_ref().map(ObjectToWrite::to_protobuf),
+                        ));
+                        (slices, endpoints)
+                    });
+                    service.store_slices(slices);
+                    service.store_endpoints(endpoints);
+                }
+                total
+            });
+        });
+        if pods > 10_000 {
+            continue;
+        }
+        let mut service = PlannedService::new(size(pods));
+        group.bench_function(BenchmarkId::new("slices, from all pods", pods), |bencher| {
+            bencher.iter_custom(|rounds| {
+                flips(&mut service, rounds, |service, _, total| {
+                    let pods = service.read_all();
+                    let written = timed(total, || service.plan_slices(&pods));
+                    assert_eq!(written.len(), 1);
+                    service.store_slices(written);
+                })
+            });
+        });
+        let mut service = PlannedService::new(size(pods));
+        group.bench_function(BenchmarkId::new("Endpoints, from all pods", pods), |bencher| {
+            bencher.iter_custom(|rounds| {
+                flips(&mut service, rounds, |service, _, total| {
+                    let pods = service.read_all();
+                    let written = timed(total, || service.plan_endpoints(&pods));
+                    assert!(written.is_some());
+                    service.store_endpoints(written);
+                })
+            });
+        });
+    }
+    group.finish();
+}
 
-    let mut group = criterion.benchmark_group("endpointslice plan, 5,000 pods");
-    group.bench_function("cold", |bencher| bencher.iter(|| inputs.plan(&pods, &[])));
-    group.bench_function("nothing to do", |bencher| bencher.iter(|| inputs.plan(&pods, &slices)));
-    group.bench_function("one pod flipped", |bencher| bencher.iter(|| inputs.plan(&one_flipped, &slices)));
+fn whole_plans(criterion: &mut Criterion) {
+    const PODS: usize = 5_000;
+    let mut group = criterion.benchmark_group("plan of slices, 5,000 pods");
+    let mut service = PlannedService::without_plans(size(PODS));
+    let pods = service.read_all();
+    group.bench_function("no slices", |bencher| bencher.iter(|| service.plan_slices(&pods)));
+    let mut service = PlannedService::new(size(PODS));
+    let pods = service.read_all();
+    assert!(service.plan_slices(&pods).is_empty());
+    group.bench_function("nothing to do", |bencher| bencher.iter(|| service.plan_slices(&pods)));
+    service.replace_half();
+    let pods = service.read_all();
+    assert!(service.plan_slices(&pods).len() > 1);
+    group.bench_function("half of the pods replaced", |bencher| bencher.iter(|| service.plan_slices(&pods)));
     group.finish();
 }
 
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
-    plans(&mut criterion);
+    one_pod_flipped(&mut criterion);
+    whole_plans(&mut criterion);
     criterion.final_summary();
 }

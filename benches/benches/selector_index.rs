@@ -1,44 +1,29 @@
-//! Finds the Services that one pod event affects. The time must not depend on the number of Services.
+//! Applies one pod event, which finds the Services that it affects. The time must not depend on the number of Services or of
+//! other pods.
 
 use criterion::{BenchmarkId, Criterion};
-use kube_endpoint_benches::{flipped, pods, service};
-use kube_endpoint_core_model::{ObjectKey, Pod, ResourceVersion};
-use kube_endpoint_informer::{Cluster, Kind, StreamEvent};
-
-/// Pods of the workload whose pod changes.
-const PODS: usize = 100;
-
-/// A namespace with `services` Services, of which one selects pods.
-fn cluster(services: usize) -> (Cluster, Pod) {
-    let cluster = Cluster::new([Kind::Pods, Kind::Services]);
-    let all = (0..services).map(|number| service(&format!("web-{number}"))).collect();
-    cluster.apply(StreamEvent::restarted(all, ResourceVersion(1)));
-    let pods: Vec<Pod> = pods("web-0", PODS).iter().map(|pod| Pod::clone(pod)).collect();
-    let one = pods[0].clone();
-    cluster.apply(StreamEvent::restarted(pods, ResourceVersion(1)));
-    assert_eq!(cluster.services_of_pod(&one.key), [ObjectKey::new(one.key.namespace.clone(), "web-0")]);
-    (cluster, one)
-}
+use kube_endpoint_benches::planned_service::{PlannedService, Size};
+use kube_endpoint_informer::StreamEvent;
 
 fn events(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("membership");
-    for services in [100, 10_000] {
-        let (cluster, ready) = cluster(services);
-        let unready = flipped(&ready, "web-0", 0, false);
-        group.bench_function(BenchmarkId::new("readiness flips, Services", services), |bencher| {
-            bencher.iter(|| {
-                cluster.apply(StreamEvent::Applied(unready.clone()));
-                cluster.apply(StreamEvent::Applied(ready.clone()));
-            });
-        });
+    for (services, other_pods) in [(100, 0), (10_000, 0), (100, 49_900)] {
+        let mut service = PlannedService::without_plans(Size { services, pods: 100, other_pods });
+        let unready = service.flipped(0);
+        service.apply(unready.clone());
+        let ready = service.flipped(0);
         let mut moved = ready.clone();
-        moved.labels = moved.labels.with("app", "web-1");
-        group.bench_function(BenchmarkId::new("labels change, Services", services), |bencher| {
-            bencher.iter(|| {
-                cluster.apply(StreamEvent::Applied(moved.clone()));
-                cluster.apply(StreamEvent::Applied(ready.clone()));
+        moved.labels = moved.labels.with("app", "other-1");
+        let cluster = service.cluster();
+        let size = format!("{services} Services, {} pods", 100 + other_pods);
+        for (name, other) in [("readiness flips", unready), ("labels change", moved)] {
+            group.bench_function(BenchmarkId::new(name, &size), |bencher| {
+                bencher.iter(|| {
+                    cluster.apply_pods(StreamEvent::Applied(other.clone()));
+                    cluster.apply_pods(StreamEvent::Applied(ready.clone()));
+                });
             });
-        });
+        }
     }
     group.finish();
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput};
+use kube_endpoint_benches::{keys, take_all};
 use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_workqueue::{WorkQueue, endpoint_slice_rate_limiter};
 
@@ -12,28 +13,15 @@ fn queue() -> WorkQueue<ObjectKey> {
     WorkQueue::new("bench", endpoint_slice_rate_limiter())
 }
 
-fn keys() -> Vec<ObjectKey> {
-    (0..KEYS).map(|number| ObjectKey::new("shop", format!("web-{number}"))).collect()
-}
-
-async fn drain(queue: &WorkQueue<ObjectKey>) {
-    while !queue.is_empty() {
-        let Some(key) = queue.get().await else { return };
-        queue.done(&key);
-        queue.forget(&key);
-    }
-}
-
 fn queues(criterion: &mut Criterion) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-    let keys = keys();
+    let keys = keys(KEYS);
     let mut group = criterion.benchmark_group("workqueue, 10,000 keys");
     group.throughput(Throughput::Elements(KEYS as u64));
     group.bench_function("add, get, done", |bencher| {
         let queue = queue();
-        bencher.to_async(&runtime).iter(|| async {
+        bencher.iter(|| {
             keys.iter().for_each(|key| queue.add(key.clone()));
-            drain(&queue).await;
+            take_all(&queue);
         });
     });
     group.bench_function("add what waits already", |bencher| {
@@ -45,9 +33,7 @@ fn queues(criterion: &mut Criterion) {
     group.bench_function("delay a key that is delayed already", |bencher| {
         let queue = queue();
         let delay = Duration::from_secs(3600);
-        bencher.to_async(&runtime).iter(|| async {
-            keys.iter().for_each(|key| queue.add_after(key.clone(), delay));
-        });
+        bencher.iter(|| keys.iter().for_each(|key| queue.add_after(key.clone(), delay)));
         assert_eq!(queue.waiting_len(), KEYS);
     });
     group.finish();

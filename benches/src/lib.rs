@@ -2,13 +2,16 @@
 //!
 //! Pods are copies of one from a real cluster, so that their size and fields are realistic.
 
-pub mod sync;
+pub mod instructions;
+pub mod planned_service;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::protobuf::Envelope;
-use kube_endpoint_core_model::{EndpointSlice, Intern, Interner, Node, Pod, Service};
+use futures::FutureExt as _;
+use kube_endpoint_core_model::protobuf::{Envelope, fields_after_metadata, identity, object_meta};
+use kube_endpoint_core_model::{Intern, Interner, Node, ObjectKey, ObjectMeta, Pod, Service};
+use kube_endpoint_workqueue::WorkQueue;
 use serde_json::{Value, json};
 
 /// The namespace of all objects.
@@ -63,6 +66,34 @@ pub fn recorded_list_in_protobuf(kind: &str) -> Vec<Vec<u8>> {
     <List as prost::Message>::decode(list.object).expect("the fixture is a list").items
 }
 
+/// What is read of an object that equals what was sent: its key, the length of what follows the metadata, and the metadata.
+///
+/// # Panics
+///
+/// When its metadata cannot be decoded.
+pub fn decode_echo(object: &[u8], interner: &mut Interner) -> (Option<ObjectKey>, Option<usize>, ObjectMeta) {
+    let metadata = object_meta(object, interner).expect("the metadata can be decoded");
+    (identity(object).key, fields_after_metadata(object).map(<[u8]>::len), metadata)
+}
+
+/// Keys of Services.
+pub fn keys(count: usize) -> Vec<ObjectKey> {
+    (0..count).map(|number| ObjectKey::new(NAMESPACE, format!("web-{number}"))).collect()
+}
+
+/// Takes each key from a queue, as if it had been processed.
+///
+/// # Panics
+///
+/// When a key that is ready is not returned at once.
+pub fn take_all(queue: &WorkQueue<ObjectKey>) {
+    while !queue.is_empty() {
+        let key = queue.get().now_or_never().flatten().expect("a key is ready");
+        queue.done(&key);
+        queue.forget(&key);
+    }
+}
+
 /// Pods as the API server stores them, each with its own name, uid and address, spread over [`NODES`] nodes, and all with
 /// the label `app` of the workload.
 pub fn pods_as_json(workload: &str, count: usize) -> Vec<Value> {
@@ -91,14 +122,6 @@ pub fn pods(workload: &str, count: usize) -> Vec<Arc<Pod>> {
     pods_as_json(workload, count).into_iter().map(|pod| Arc::new(stored(pod, &mut interner))).collect()
 }
 
-/// One of those pods with another readiness and a later version.
-pub fn flipped(pod: &Pod, workload: &str, number: usize, is_ready: bool) -> Pod {
-    let mut json = pods_as_json(workload, number + 1).swap_remove(number);
-    json["status"]["conditions"] = json!([ready(is_ready)]);
-    json["metadata"]["resourceVersion"] = (pod.resource_version.0 + 1).to_string().into();
-    view(json)
-}
-
 /// A Service that selects the pods of a workload.
 pub fn service(workload: &str) -> Service {
     view(service_as_json(workload))
@@ -124,13 +147,6 @@ pub fn nodes() -> Vec<Arc<Node>> {
         }))
     };
     (0..NODES).map(|number| Arc::new(node(number))).collect()
-}
-
-/// Slices as a store holds them after the server returned them: they share strings only with one another.
-pub fn read_back(slices: Vec<EndpointSlice>) -> Vec<Arc<EndpointSlice>> {
-    let mut interner = Interner::default();
-    let json = slices.into_iter().map(|slice| serde_json::to_value(slice).expect("slices can be written"));
-    json.map(|slice| Arc::new(stored(slice, &mut interner))).collect()
 }
 
 fn stored<T: serde::de::DeserializeOwned + Intern>(json: Value, interner: &mut Interner) -> T {

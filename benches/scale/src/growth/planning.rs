@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use kube_endpoint_benches::sync::Bed;
+use kube_endpoint_benches::planned_service::{PlannedService, Size};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::plot::{Chart, Line};
@@ -46,19 +46,23 @@ pub(super) fn time_by_endpoints(limit: usize) -> Chart {
 
 /// The medians of planning slices and Endpoints, in microseconds.
 fn plan(endpoints: usize, incremental: bool, changes: usize) -> (f64, f64) {
-    let mut bed = Bed::new(endpoints, incremental);
+    let mut service = PlannedService::new(Size { services: 1, pods: endpoints, other_pods: 0 });
     let (mut of_slices, mut of_endpoints) = (Vec::new(), Vec::new());
     for change in 0..changes {
         // Among the first addresses, so that the change is one of Endpoints, which hold a thousand at most.
-        let pods = bed.flip(change * 37 % endpoints.min(500));
-        bed.trigger_time(&pods);
+        let flipped = service.flipped(change * 37 % endpoints.min(500));
+        service.apply(flipped);
+        let pods = if incremental { service.read_changed() } else { service.read_all() };
+        service.trigger_time(&pods);
         let start = cpu_microseconds();
-        black_box(bed.plan_slices(&pods, false));
+        let slices = black_box(service.plan_slices(&pods));
         let middle = cpu_microseconds();
-        black_box(bed.plan_endpoints(&pods, false));
+        let endpoints = black_box(service.plan_endpoints(&pods));
         let end = cpu_microseconds();
         of_slices.push(middle - start);
         of_endpoints.push(end - middle);
+        service.store_slices(slices);
+        service.store_endpoints(endpoints);
     }
     (median(&of_slices).unwrap_or_default(), median(&of_endpoints).unwrap_or_default())
 }

@@ -103,7 +103,7 @@ fn time(time: Option<RawTime>) -> Option<Timestamp> {
 }
 
 /// Decodes a pod and makes its view. Invalid addresses are left out, for a comparison of the cost only.
-pub(crate) fn view<T: 'static>(item: &[u8], interner: &mut Interner) -> T {
+pub(crate) fn view(item: &[u8], interner: &mut Interner) -> Pod {
     let RawPod { metadata, spec, status } = RawPod::decode(item).expect("a recorded pod can be decoded");
     let optional = |text: String| (!text.is_empty()).then(|| text.into());
     let sidecars = spec.init_containers.into_iter().filter(|container| container.restart_policy == "Always");
@@ -135,6 +135,5 @@ pub(crate) fn view<T: 'static>(item: &[u8], interner: &mut Interner) -> T {
         }),
     };
     pod.intern(interner);
-    let pod: Box<dyn std::any::Any> = Box::new(pod);
-    *pod.downcast().expect("only pods have a prost message")
+    pod
 }

@@ -1,12 +1,17 @@
-//! Decoding what a real API server sent: from protobuf and from JSON straight into views, and from JSON into a tree of
-//! everything, for comparison.
+//! Decoding what a real API server sent: from protobuf and from JSON straight into views; for comparison, from JSON into a tree
+//! of everything, and from protobuf with messages derived with prost. Encoding what is written.
+
+mod prost_pod;
 
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
-use kube_endpoint_benches::{pods_as_json, recorded, recorded_list_in_json, recorded_list_in_protobuf};
-use kube_endpoint_core_model::protobuf::FromProtobuf;
+use kube_endpoint_benches::{
+    decode_echo, pods_as_json, recorded, recorded_list_in_json, recorded_list_in_protobuf,
+};
+use kube_endpoint_core_model::protobuf::{FromProtobuf, ObjectToWrite};
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Intern, Interner, Node, Pod, Service};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -31,6 +36,9 @@ fn decode(criterion: &mut Criterion) {
             _ => both_encodings::<Endpoints>(criterion, kind),
         }
     }
+
+    encode::<EndpointSlice>(criterion, "endpointslices");
+    encode::<Endpoints>(criterion, "endpoints");
 
     // As in a list, equal parts of pods are shared.
     let texts: Vec<String> = pods_as_json("web", 1000).iter().map(Value::to_string).collect();
@@ -74,6 +82,38 @@ fn both_encodings<T: FromProtobuf + DeserializeOwned + Intern>(criterion: &mut C
             };
             json.iter().map(&mut view).collect::<Vec<_>>()
         });
+    });
+    if kind == "pods" {
+        let mut interner = Interner::default();
+        group.bench_function("protobuf, derived with prost", |bencher| {
+            bencher.iter(|| {
+                let view = |item: &Vec<u8>| prost_pod::view(black_box(item), &mut interner);
+                protobuf.iter().map(view).collect::<Vec<_>>()
+            });
+        });
+    }
+    let mut interner = Interner::default();
+    group.bench_function("echo of a write", |bencher| {
+        bencher.iter(|| {
+            let metadata = |item: &Vec<u8>| decode_echo(black_box(item), &mut interner);
+            protobuf.iter().map(metadata).collect::<Vec<_>>()
+        });
+    });
+    group.finish();
+}
+
+/// Encodes the views of a list.
+fn encode<T: FromProtobuf + ObjectToWrite + Serialize>(criterion: &mut Criterion, kind: &str) {
+    let mut interner = Interner::default();
+    let view = |item: &Vec<u8>| T::from_protobuf(item, &mut interner).expect("a recorded object");
+    let views: Vec<T> = recorded_list_in_protobuf(kind).iter().map(view).collect();
+    let mut group = criterion.benchmark_group(format!("encode/{kind} of a list"));
+    group.throughput(Throughput::Elements(views.len() as u64));
+    group.bench_function("protobuf", |bencher| {
+        bencher.iter(|| views.iter().map(|view| black_box(view).to_protobuf()).collect::<Vec<_>>());
+    });
+    group.bench_function("JSON", |bencher| {
+        bencher.iter(|| views.iter().map(|view| serde_json::to_vec(black_box(view))).collect::<Vec<_>>());
     });
     group.finish();
 }

@@ -1,0 +1,322 @@
+//! A Service in the informer's stores, the queue that its pods' changes add it to, and what its plans keep: the path of one
+//! pod event through the program, without requests.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use kube_endpoint_core_model::change::ChangedPod;
+use kube_endpoint_core_model::pod::ReadyCondition;
+use kube_endpoint_core_model::protobuf::ObjectToWrite as _;
+use kube_endpoint_core_model::{
+    EndpointSlice, Endpoints, IpFamily, Node, ObjectKey, Pod, ResourceVersion, Service, Text, Timestamp,
+};
+use kube_endpoint_endpoints_controller as endpoints;
+use kube_endpoint_endpointslice_controller as slices;
+use kube_endpoint_informer::{Cluster, Handler, Kind, PodCursor, PodEvent, StreamEvent};
+use kube_endpoint_tracker::TriggerTime;
+use kube_endpoint_workqueue::{WorkQueue, endpoint_slice_rate_limiter};
+
+use crate::{nodes, pods, service};
+
+const WORKLOAD: &str = "web";
+
+/// The size of a namespace.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// The Services, with the one that is planned.
+    pub services: usize,
+    /// The pods of the Service that is planned.
+    pub pods: usize,
+    /// The pods of the other Services, which get one each in turn.
+    pub other_pods: usize,
+}
+
+/// What a plan reads of the pods.
+#[derive(Debug)]
+pub enum Pods {
+    /// Every pod of the Service.
+    All(Vec<Arc<Pod>>),
+    /// The pods that have changed since the last plan.
+    Changed(Vec<ChangedPod>),
+}
+
+/// A Service whose slices and Endpoints are as they should be, until a pod changes.
+#[derive(Debug)]
+pub struct PlannedService {
+    cluster: Cluster,
+    queue: WorkQueue<ObjectKey>,
+    service: Arc<Service>,
+    nodes: BTreeMap<Text, Arc<Node>>,
+    cursor: Option<PodCursor>,
+    trigger_time: TriggerTime,
+    slices_state: Option<slices::PlanState>,
+    endpoints_state: Option<endpoints::PlanState>,
+    version: u64,
+}
+
+/// Queues the Services of each pod that changes, as the controllers do.
+struct Queues(WorkQueue<ObjectKey>);
+
+impl Handler for Queues {
+    fn on_pod(&self, event: &PodEvent) {
+        event.services_to_sync().for_each(|service| self.0.add(service.clone()));
+    }
+}
+
+impl PlannedService {
+    /// A namespace whose Services have no slices and no Endpoints. Only the first Service can be planned.
+    pub fn without_plans(size: Size) -> Self {
+        let cluster = Cluster::new([Kind::Pods, Kind::Services]);
+        let name = |number: usize| if number == 0 { WORKLOAD.to_owned() } else { format!("other-{number}") };
+        let template = Service {
+            cluster_ip: "10.96.0.1".into(),
+            ip_families: vec![IpFamily::IPv4],
+            ..service(WORKLOAD)
+        };
+        let service = |number: usize| Service {
+            key: ObjectKey { name: name(number).into(), ..template.key.clone() },
+            uid: format!("uid-of-{}", name(number)).into(),
+            selector: template.selector.as_ref().map(|selector| selector.with("app", name(number))),
+            ..template.clone()
+        };
+        let services = (0..size.services).map(service).collect();
+        cluster.apply_services(StreamEvent::restarted(services, ResourceVersion(1)));
+        let of_others = (0..size.other_pods).map(|number| 1 + number % (size.services - 1));
+        let owners = (0..size.pods).map(|_| 0).chain(of_others);
+        cluster.apply_pods(StreamEvent::restarted(many_pods(owners.map(name)), ResourceVersion(1)));
+        let queue = WorkQueue::new("bench", endpoint_slice_rate_limiter());
+        cluster.add_handler(Arc::new(Queues(queue.clone())));
+        let service = cluster.service(&template.key).expect("the Service was applied");
+        Self {
+            cluster,
+            queue,
+            service,
+            nodes: nodes().into_iter().map(|node| (node.name.clone(), node)).collect(),
+            cursor: None,
+            trigger_time: TriggerTime::default(),
+            slices_state: None,
+            endpoints_state: None,
+            version: 1,
+        }
+    }
+
+    /// As [`without_plans`](Self::without_plans), then plans the slices and the Endpoints, and flips some pods: what was encoded once
+    /// is kept.
+    pub fn new(size: Size) -> Self {
+        let mut planned = Self::without_plans(size);
+        planned.complete_slices();
+        planned.complete_endpoints();
+        for number in [1, 2] {
+            let flipped = planned.flipped(number);
+            planned.apply(flipped);
+            let changed = planned.read_changed();
+            let (slices, endpoints) = (planned.plan_slices(&changed), planned.plan_endpoints(&changed));
+            slices.iter().for_each(|slice| drop(slice.to_protobuf()));
+            endpoints.iter().for_each(|endpoints| drop(endpoints.to_protobuf()));
+            planned.store_slices(slices);
+            planned.store_endpoints(endpoints);
+        }
+        planned
+    }
+
+    /// The stores.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Plans the slices until there is nothing to write, and keeps the state.
+    pub fn complete_slices(&mut self) {
+        let all = self.read_all();
+        self.trigger_time(&all);
+        let created = self.plan_slices(&all);
+        self.store_slices(created);
+        let updated = self.plan_slices(&all);
+        assert!(updated.is_empty() && self.slices_state.is_some(), "the slices are complete");
+    }
+
+    /// Plans the Endpoints until there is nothing to write, and keeps the state.
+    pub fn complete_endpoints(&mut self) {
+        let all = self.read_all();
+        self.trigger_time(&all);
+        // A plan that creates leaves no state. This one is short, because all pods are planned next.
+        let Pods::All(pods) = &all else { return };
+        let first = Pods::All(pods.iter().take(endpoints::plan::MAX_CAPACITY).cloned().collect());
+        let created = self.plan_endpoints(&first);
+        self.store_endpoints(created);
+        let updated = self.plan_endpoints(&all);
+        self.store_endpoints(updated);
+        assert!(self.endpoints_state.is_some(), "the Endpoints are complete");
+    }
+
+    /// A pod of the Service, ready if it was not and the reverse, as the next event of the watch shows it.
+    pub fn flipped(&mut self, number: usize) -> Pod {
+        let key = ObjectKey { name: pod_name(number), ..self.service.key.clone() };
+        let mut pod = Pod::clone(&self.cluster.pod(&key).expect("the pod is stored"));
+        self.version += 1;
+        pod.resource_version = ResourceVersion(self.version);
+        let last_transition = Timestamp::from_second(1_800_000_000 + self.version as i64).ok();
+        pod.ready = Some(ReadyCondition { is_true: !pod.is_ready(), last_transition });
+        pod
+    }
+
+    /// Replaces every second pod by one of another name, as half of a rollout does. The next plan moves endpoints between slices.
+    pub fn replace_half(&mut self) {
+        let pods = self.cluster.pods_of(&self.service.key);
+        for pod in pods.iter().step_by(2) {
+            self.cluster.apply_pods(StreamEvent::Deleted(Pod::clone(pod)));
+        }
+        self.version += 1;
+        let added = many_pods((0..2 * pods.len()).map(|_| WORKLOAD.to_owned()));
+        for pod in added.into_iter().skip(pods.len()).step_by(2) {
+            self.cluster.apply_pods(StreamEvent::Applied(pod));
+        }
+    }
+
+    /// Applies an event about a pod to the stores, which queues the Service, and takes the Service from the queue.
+    ///
+    /// # Panics
+    ///
+    /// When another Service is queued, or none.
+    pub fn apply(&mut self, pod: Pod) {
+        self.cluster.apply_pods(StreamEvent::Applied(pod));
+        let key = self.queue.get().now_or_never().flatten().expect("the change queues the Service");
+        assert_eq!(key, self.service.key);
+        assert!(self.queue.is_empty(), "the change concerns one Service");
+        self.queue.done(&key);
+        self.queue.forget(&key);
+    }
+
+    /// Reads all pods.
+    pub fn read_all(&mut self) -> Pods {
+        let (pods, cursor) = self.cluster.pods_and_cursor(&self.service.key);
+        self.cursor = cursor;
+        Pods::All(pods)
+    }
+
+    /// Reads the pods that have changed since they were read last.
+    ///
+    /// # Panics
+    ///
+    /// When the Service has too few pods to have a log of changes.
+    pub fn read_changed(&mut self) -> Pods {
+        let cursor = self.cursor.as_ref().expect("the list has a log");
+        let changed = self.cluster.changed_pods(&self.service.key, cursor);
+        let (changed, cursor) = changed.expect("the log has the change");
+        self.cursor = Some(cursor);
+        Pods::Changed(changed)
+    }
+
+    /// Computes the trigger time.
+    pub fn trigger_time(&mut self, pods: &Pods) -> Option<Timestamp> {
+        match pods {
+            Pods::All(pods) => self.trigger_time.compute(&self.service, pods),
+            Pods::Changed(pods) => self.trigger_time.compute_changed(&self.service, pods).flatten(),
+        }
+    }
+
+    /// Reads the stored slices and plans: from all pods, which keeps a state, or from the changed ones. Returns the slices to write.
+    ///
+    /// # Panics
+    ///
+    /// When the changed pods cannot be planned with the state.
+    pub fn plan_slices(&mut self, pods: &Pods) -> Vec<EndpointSlice> {
+        let mut existing = self.cluster.slices_of(&self.service.key);
+        let options = slices::PlanOptions::default();
+        existing.retain(|slice| {
+            slice.is_managed_by(&options.manager) && slice.metadata.deletion_timestamp.is_none()
+        });
+        let inputs = slices::PlanInputs::new(&self.service, &[], &self.nodes)
+            .with_existing_slices(&existing)
+            .with_options(&options);
+        let (plan, state) = match pods {
+            Pods::All(pods) => slices::plan_and_keep(&inputs.with_pods(pods)),
+            Pods::Changed(pods) => {
+                let state = self.slices_state.take().expect("the last plan left a state");
+                let (plan, state) = state.plan(&inputs, pods).expect("one slice changes");
+                (plan, Some(state))
+            }
+        };
+        self.slices_state = state;
+        let writes = plan.sub_plans.into_iter().map(|sub_plan| sub_plan.writes);
+        writes.flat_map(|writes| writes.create.into_iter().chain(writes.update)).collect()
+    }
+
+    /// Reads the stored Endpoints and plans, as [`plan_slices`](Self::plan_slices). Returns the Endpoints to write.
+    ///
+    /// # Panics
+    ///
+    /// When the changed pods cannot be planned with the state.
+    pub fn plan_endpoints(&mut self, pods: &Pods) -> Option<Endpoints> {
+        let existing = self.cluster.endpoints(&self.service.key);
+        let inputs = endpoints::PlanInputs::new(&self.service, &[]);
+        let (plan, state) = match pods {
+            Pods::All(pods) => endpoints::plan_and_keep(&inputs.with_pods(pods), existing.as_ref()),
+            Pods::Changed(pods) => {
+                let state = self.endpoints_state.take().expect("the last plan left a state");
+                let namespace = &self.service.key.namespace;
+                let pod = |name: &Text| {
+                    self.cluster.pod(&ObjectKey { namespace: namespace.clone(), name: name.clone() })
+                };
+                let planned = state.plan(&inputs, existing.as_ref(), pods, pod);
+                let (plan, state) = planned.expect("one address changes");
+                (plan, Some(state))
+            }
+        };
+        self.endpoints_state = state;
+        plan.writes.create.into_iter().chain(plan.writes.update).next()
+    }
+
+    /// Shows the stores the echoes of writes.
+    pub fn store_slices(&mut self, written: Vec<EndpointSlice>) {
+        for (number, mut slice) in written.into_iter().enumerate() {
+            let metadata = &mut slice.metadata;
+            if metadata.name.is_empty() {
+                metadata.name = format!("{}{number:05}", metadata.generate_name).into();
+                metadata.uid = format!("uid-{number}").into();
+            }
+            self.version += 1;
+            metadata.resource_version = ResourceVersion(self.version);
+            metadata.generation += 1;
+            self.cluster.apply(StreamEvent::Applied(slice));
+        }
+    }
+
+    /// Shows the stores the echo of a write.
+    pub fn store_endpoints(&mut self, written: Option<Endpoints>) {
+        if let Some(mut written) = written {
+            self.version += 1;
+            written.metadata.resource_version = ResourceVersion(self.version);
+            self.cluster.apply(StreamEvent::Applied(written));
+        }
+    }
+}
+
+fn pod_name(number: usize) -> Text {
+    format!("{WORKLOAD}-{number:06}").into()
+}
+
+/// One pod for each workload named, which differ in name, uid, address and node from one that was decoded.
+fn many_pods(workloads: impl Iterator<Item = String>) -> Vec<Pod> {
+    let template = Pod::clone(&pods(WORKLOAD, 1)[0]);
+    let nodes: Vec<Text> = nodes().iter().map(|node| node.name.clone()).collect();
+    let pod = |(number, workload): (usize, String)| {
+        let [_, high, middle, low] = u32::try_from(number).unwrap_or_default().to_be_bytes();
+        let address = std::net::IpAddr::from([10, high, middle, low]);
+        let labels = if workload == WORKLOAD {
+            template.labels.clone()
+        } else {
+            template.labels.with("app", workload)
+        };
+        Pod {
+            key: ObjectKey { name: pod_name(number), ..template.key.clone() },
+            uid: format!("00000000-0000-4000-8000-{number:012}").into(),
+            labels,
+            node_name: nodes.get(number % nodes.len()).cloned(),
+            pod_ip: Some(address),
+            pod_ips: Box::new([address]),
+            ..template.clone()
+        }
+    };
+    workloads.enumerate().map(pod).collect()
+}
