@@ -57,7 +57,7 @@ deny:
 simulate COUNT *ARGS:
     cargo run --release --package kube-endpoint-simulation --bin simulate -- {{ COUNT }} {{ ARGS }}
 
-# Break the product with each patch in integration-tests/simulation/mutants, and find the first seed that notices: `just mutants`, `just mutants no-fence`
+# Break the product with each patch in integration-tests/simulation/mutants, and find a history that notices: `just mutants --recorded`, `just mutants no-fence`
 mutants *ARGS:
     cargo run --package kube-endpoint-simulation --bin mutants -- {{ ARGS }}
 

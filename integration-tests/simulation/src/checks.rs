@@ -76,9 +76,20 @@ pub(crate) fn waits_for_nothing(handle: &ManagerHandle) -> Result<(), String> {
     Ok(())
 }
 
-/// The most keys that one of the controllers keeps something for.
-pub(crate) fn most_kept(handle: &ManagerHandle) -> usize {
-    let most = |(_, pending, counts): &(&str, usize, StateCounts)| {
+/// What a controller keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// The most keys that something is kept for.
+    pub(crate) keys: usize,
+    /// Changes of outputs by other clients.
+    pub(crate) changes: usize,
+    /// Writes that the cache does not show yet, with their keys.
+    pub(crate) outstanding: usize,
+}
+
+/// The most that one of the controllers keeps.
+pub(crate) fn most_kept(handle: &ManagerHandle) -> Kept {
+    controllers(handle).iter().fold(Kept::default(), |most, (_, pending, counts)| {
         let StateCounts {
             trigger_times,
             outstanding_writes,
@@ -89,20 +100,11 @@ pub(crate) fn most_kept(handle: &ManagerHandle) -> usize {
             leftovers,
             own,
         } = *counts;
-        [
-            *pending,
-            trigger_times,
-            outstanding_writes,
-            reported,
-            deferred,
-            foreign_changes,
-            failing,
-            leftovers,
-            own,
-        ]
-        .into_iter()
-        .max()
-        .unwrap_or_default()
-    };
-    controllers(handle).iter().map(most).max().unwrap_or_default()
+        let keys = [*pending, trigger_times, reported, deferred, failing, leftovers, own];
+        Kept {
+            keys: keys.into_iter().fold(most.keys, usize::max),
+            changes: most.changes.max(foreign_changes),
+            outstanding: most.outstanding.max(outstanding_writes),
+        }
+    })
 }

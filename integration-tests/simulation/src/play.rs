@@ -12,6 +12,8 @@ use crate::statistics::Statistics;
 use crate::watcher::{Line, SharedWatcher, Violation};
 
 const HOUR: Duration = Duration::from_secs(3600);
+/// The words of steps that end a process at a write of an output, and of the Lease.
+const KILLS: [&str; 2] = ["kill-at-write", "kill-at-lease-write"];
 /// Requests in an hour without changes and faults, for each manager: five watches, each opened anew every five to ten minutes,
 /// and without those for Leases.
 const MOST_REQUESTS_WHEN_IDLE: usize = 100;
@@ -26,6 +28,8 @@ pub struct Outcome {
     pub violation: Option<Violation>,
     /// What happened.
     pub statistics: Statistics,
+    /// The steps that had no effect: changes that changed nothing, faults that concerned no request, processes that did not run.
+    pub without_effect: Vec<String>,
     /// Line by line, if it was wanted.
     pub transcript: Vec<Line>,
 }
@@ -115,9 +119,17 @@ impl Run<'_> {
         run.cluster.managers.abort();
         let mut watcher = run.watcher.lock();
         let mut statistics = std::mem::take(&mut watcher.statistics);
+        let mut without_effect = std::mem::take(&mut watcher.without_effect);
         statistics.runs = 1;
-        statistics.processes.insert("kill-at-write", killed);
-        Outcome { violation: watcher.violation(), statistics, transcript: watcher.transcript.take() }
+        for (word, killed) in KILLS.into_iter().zip(killed) {
+            statistics.processes.insert(word, killed);
+            let planned = history.steps.iter().filter(|step| step.action.word() == word).count();
+            if killed < planned {
+                without_effect.push(format!("{word}: {killed} of {planned}"));
+            }
+        }
+        let transcript = watcher.transcript.take();
+        Outcome { violation: watcher.violation(), statistics, without_effect, transcript }
     }
 
     async fn act(&mut self) {
@@ -150,11 +162,11 @@ impl Run<'_> {
         let running = self.cluster.managers.running();
         let overlap = running.iter().any(|(manager, _)| *manager == Manager::C);
         let handles: Vec<_> = running.into_iter().map(|(_, handle)| handle).collect();
-        let most = handles.iter().map(checks::most_kept).max().unwrap_or_default();
+        let kept: Vec<_> = handles.iter().map(checks::most_kept).collect();
         let mut watcher = self.watcher.lock();
         watcher.check_idle(&handles, overlap);
         watcher.check_published();
-        watcher.check_kept(most);
+        kept.into_iter().for_each(|kept| watcher.check_kept(kept));
     }
 
     async fn happen(&mut self, event: Event) {
@@ -169,7 +181,9 @@ impl Run<'_> {
                         self.cluster.change(change).await;
                         let mut watcher = self.watcher.lock();
                         watcher.settle_pending(Some("user"));
-                        if self.cluster.server.resource_version() != before {
+                        if self.cluster.server.resource_version() == before {
+                            watcher.without_effect.push(step.to_string());
+                        } else {
                             watcher.changed(change);
                         }
                     }
@@ -189,16 +203,15 @@ impl Run<'_> {
     }
 
     fn check_hour(&mut self) {
-        let managers = self.cluster.managers.running().len().max(1);
+        let managers = self.cluster.managers.running().len();
         let mut watcher = self.watcher.lock();
-        let requests = watcher.take_requests() / managers;
         self.is_eventful |= watcher.has_faults();
         self.idle_hours = if self.is_eventful { 0 } else { self.idle_hours + 1 };
         self.is_eventful = watcher.has_faults();
         // What happened before may have effects in the first hour after it.
         let was_idle = self.idle_hours > 1;
-        watcher.check_requests(
-            requests,
+        watcher.check_hour(
+            managers,
             was_idle,
             if was_idle { MOST_REQUESTS_WHEN_IDLE } else { MOST_REQUESTS },
         );
@@ -208,19 +221,27 @@ impl Run<'_> {
         let managers = self.cluster.managers.clone();
         let milliseconds = |time: u32| Some(Duration::from_millis(time.into()));
         self.watcher.lock().hinder();
+        let mut has_effect = true;
         match *process {
-            Process::Kill { manager, away } => managers.kill(manager, milliseconds(away)),
+            Process::Kill { manager, away } => has_effect = managers.kill(manager, milliseconds(away)),
             Process::KillAtWrite { manager, nth, applied } => {
-                managers.kill_at_write(manager, nth, applied);
+                managers.kill_at_write(manager, false, nth, applied);
             }
-            Process::Stop { manager, away } => managers.stop(manager, milliseconds(away)),
-            Process::Suspend { seconds } => tokio::time::advance(Duration::from_secs(seconds.into())).await,
+            Process::KillAtLeaseWrite { manager, nth, applied } => {
+                managers.kill_at_write(manager, true, nth, applied);
+            }
+            Process::Stop { manager, away } => has_effect = managers.stop(manager, milliseconds(away)),
+            Process::Suspend { seconds } => {
+                tokio::time::advance(Duration::from_secs(seconds.into())).await;
+                self.watcher.lock().suspended();
+            }
             Process::SuspendPastLease { seconds } => {
                 // The tasks run when the time has passed, and find that another process has led meanwhile.
                 if self.history.setup.lease.is_some_and(|lease| u32::from(lease) <= seconds) {
                     self.cluster.give_lease_away(seconds);
                 }
                 tokio::time::advance(Duration::from_secs(seconds.into())).await;
+                self.watcher.lock().suspended();
             }
             Process::SecondLeader { .. } => {
                 managers.start(Manager::C);
@@ -230,10 +251,13 @@ impl Run<'_> {
             Process::ServerClock { seconds } => self.cluster.server.jump_clock(seconds),
             Process::Restore { .. } => self.cluster.restore(number),
             Process::Compact {} => self.cluster.server.compact(),
-            Process::EditLease { delete } => self.cluster.edit_lease(delete).await,
+            Process::EditLease { delete } => has_effect = self.cluster.edit_lease(delete).await,
         }
-        if !matches!(process, Process::KillAtWrite { .. }) {
-            *self.watcher.lock().statistics.processes.entry(process.word()).or_default() += 1;
+        let mut watcher = self.watcher.lock();
+        if !has_effect {
+            watcher.without_effect.push(process.to_string());
+        } else if !KILLS.contains(&process.word()) {
+            *watcher.statistics.processes.entry(process.word()).or_default() += 1;
         }
     }
 

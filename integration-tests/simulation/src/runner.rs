@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::history::{History, Profile};
+use crate::mutants::NOTHING_PANICS;
 use crate::play::simulate;
 use crate::statistics::Statistics;
 use crate::watcher::Violation;
@@ -88,7 +89,7 @@ impl Run {
             Err(_) => {
                 let violation = Violation {
                     at: Duration::ZERO,
-                    rule: "nothing panics",
+                    rule: NOTHING_PANICS,
                     object: String::new(),
                     detail: "see the standard error output".to_owned(),
                 };

@@ -1,6 +1,9 @@
 //! What happened in some runs.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::history::{Change, Fault, Process};
 
 /// What happened in some runs: a rule that was never put to the test has shown nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,6 +14,12 @@ pub struct Statistics {
     pub changes: BTreeMap<&'static str, usize>,
     /// For each word of a fault, the requests and watches that it concerned.
     pub faults: BTreeMap<&'static str, usize>,
+    /// For each status with which requests are refused, how many were.
+    pub refusals: BTreeMap<u16, usize>,
+    /// The longest time for which all requests of a manager were lost, of outages that concerned some.
+    pub longest_outage: Duration,
+    /// The most pods that there were at one time.
+    pub most_pods: usize,
     /// For each word of what happens to processes and storage, how often it had an effect.
     pub processes: BTreeMap<&'static str, usize>,
     /// Writes of outputs by verb.
@@ -27,10 +36,15 @@ pub struct Statistics {
     pub idle_checks: usize,
     /// How often the slices of a Service were compared with its pods after a quiet time.
     pub services_checked: usize,
-    /// The most keys that a controller kept something for.
-    pub most_kept: usize,
+    /// The most keys that a controller kept something for, the most changes by other clients, and the most writes that its cache did not
+    /// show yet.
+    pub most_kept: [usize; 3],
     /// The most requests in an hour without changes and faults, and in any hour.
     pub most_requests: [usize; 2],
+    /// The most requests in the quiet time at the end.
+    pub most_requests_when_quiet: usize,
+    /// How many questions of controllers about outputs were counted, because nothing had gone wrong for some time.
+    pub questions: usize,
     /// Endpoints in the outputs that were compared with those of new controllers.
     pub compared: usize,
 }
@@ -50,22 +64,42 @@ impl Statistics {
                 *sum.entry(word).or_default() += number;
             }
         }
+        for (status, number) in &other.refusals {
+            *self.refusals.entry(*status).or_default() += number;
+        }
+        self.longest_outage = self.longest_outage.max(other.longest_outage);
+        self.most_pods = self.most_pods.max(other.most_pods);
+        self.questions += other.questions;
+        self.most_requests_when_quiet = self.most_requests_when_quiet.max(other.most_requests_when_quiet);
         self.refused += other.refused;
         self.disappearances_checked += other.disappearances_checked;
         self.endpoints_checked += other.endpoints_checked;
         self.dead_checks += other.dead_checks;
         self.idle_checks += other.idle_checks;
         self.services_checked += other.services_checked;
-        self.most_kept = self.most_kept.max(other.most_kept);
+        for (most, other) in self.most_kept.iter_mut().zip(other.most_kept) {
+            *most = (*most).max(other);
+        }
         for (most, other) in self.most_requests.iter_mut().zip(other.most_requests) {
             *most = (*most).max(other);
         }
         self.compared += other.compared;
     }
 
+    /// Counts a fault that ends.
+    pub(crate) fn fault(&mut self, fault: &Fault, hits: usize, lasted: Duration) {
+        *self.faults.entry(fault.word()).or_default() += hits;
+        match fault {
+            Fault::Refused { status, .. } => *self.refusals.entry(*status).or_default() += hits,
+            Fault::Unreachable { .. } | Fault::HalfOpen { .. } if hits > 0 => {
+                self.longest_outage = self.longest_outage.max(lasted);
+            }
+            _ => {}
+        }
+    }
+
     /// The words that never had an effect.
     pub fn missing(&self) -> Vec<&'static str> {
-        use crate::history::{Change, Fault, Process};
         let maps =
             [(Change::WORDS, &self.changes), (Fault::WORDS, &self.faults), (Process::WORDS, &self.processes)];
         let without_effect = |(words, counts): (&[&'static str], &BTreeMap<&str, usize>)| {

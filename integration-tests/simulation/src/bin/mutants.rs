@@ -1,28 +1,32 @@
-//! Builds each mutant of the product in a copy of the sources, and plays seeds until one of them fails.
+//! Builds each mutant of the product in a copy of the sources, and plays histories until a rule fails.
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Seek};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::Parser;
-use kube_endpoint_simulation::mutants::{Mutant, mutants, repository};
-use tokio::time::Instant;
+use kube_endpoint_simulation::mutants::{
+    Catcher, Mutant, Played, Workshop, history_file, mutants, recorded, repository,
+};
 
-/// Builds each mutant in a copy of the sources, and plays seeds until one of them fails.
+/// Builds each mutant in a copy of the sources, and plays histories until a rule fails: first the seed or the named history that
+/// docs/reliability.md names, then 30 seeds, the other named histories, and more seeds.
 #[derive(Parser)]
 struct Options {
     /// Only these mutants.
     names: Vec<String>,
+    /// Play only what docs/reliability.md names.
+    #[arg(long)]
+    recorded: bool,
     /// So many seeds have to catch a mutant.
     #[arg(long, default_value_t = 300)]
     seeds: u64,
-    /// Ten seeds that have not been played after this time are taken not to end. In seconds.
+    /// Ten seeds, or a named history, that have not been played after this time are taken not to end. In seconds.
     #[arg(long, default_value_t = 600)]
     limit: u64,
     /// Skip the mutants that were caught before, by this program or an interrupted run of it; print what caught them.
@@ -31,182 +35,111 @@ struct Options {
 }
 
 /// So many seeds are played by one process.
-const SEEDS_AT_ONCE: usize = 10;
+const SEEDS_AT_ONCE: u64 = 10;
 
 /// So many seeds are played before the named histories, which are few; the other seeds after them.
 const FEW_SEEDS: u64 = 30;
 
 /// What became of a mutant.
 enum Fate {
-    /// A seed or a named history failed: which, and the rule.
-    Caught(String, String),
-    /// Nothing failed.
-    Survived,
+    /// A rule failed.
+    Caught(Catcher, String),
+    /// No rule failed. If histories crashed or did not end, the first of them.
+    Survived(Option<String>),
 }
 
-/// The copy of the sources, the target directory and the programs.
-struct Workshop {
-    sources: PathBuf,
-    target: PathBuf,
-    programs: PathBuf,
+/// Plays histories on a program with a mutant.
+struct Player<'a> {
+    program: &'a Path,
+    /// The program without the mutant.
+    original: &'a Path,
+    sources: &'a Path,
+    limit: Duration,
+    /// The first history that crashed or did not end.
+    broken: Option<String>,
 }
 
-impl Workshop {
-    fn new(root: &Path) -> anyhow::Result<Self> {
-        let folder = root.join("target/mutants");
-        let this = Self {
-            sources: folder.join("sources"),
-            target: folder.join("target"),
-            programs: folder.join("programs"),
+impl Player<'_> {
+    fn run(&self, program: &Path, catcher: &Catcher) -> anyhow::Result<Played> {
+        let arguments = match catcher {
+            Catcher::Seed(seed) => ["--seed".to_owned(), seed.to_string()],
+            Catcher::Named(name) => {
+                ["--file".to_owned(), history_file(self.sources, name).to_string_lossy().into_owned()]
+            }
         };
-        fs::create_dir_all(&this.programs)?;
-        this.copy_sources(root)?;
-        Ok(this)
+        let [option, value] = &arguments;
+        Ok(Played::run(program, &["--no-shrink", option, value], self.limit)?)
     }
 
-    /// Copies what git knows, or would add. Equal files are left alone, so that cargo builds nothing for them.
-    fn copy_sources(&self, root: &Path) -> anyhow::Result<()> {
-        let mut list = Command::new("git");
-        list.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root);
-        let list = list.output().context("listing the sources")?;
-        ensure!(list.status.success(), "git ls-files: {}", String::from_utf8_lossy(&list.stderr));
-        let names = String::from_utf8(list.stdout)?;
-        let known = self.sources.with_extension("list");
-        for name in fs::read_to_string(&known).unwrap_or_default().split('\0') {
-            if !name.is_empty() && !names.split('\0').any(|it| it == name) {
-                // It may be gone already.
-                let _ = fs::remove_file(self.sources.join(name));
-            }
-        }
-        for name in names.split('\0').filter(|name| !name.is_empty()) {
-            let (from, to) = (root.join(name), self.sources.join(name));
-            if !from.is_file() {
-                continue;
-            }
-            let content = fs::read(&from)?;
-            if fs::read(&to).is_ok_and(|old| old == content) {
-                continue;
-            }
-            fs::create_dir_all(to.parent().unwrap_or(&self.sources))?;
-            fs::write(&to, content)?;
-        }
-        fs::write(known, names)?;
-        Ok(())
+    /// Plays a history. It catches the mutant if a rule fails that holds without the mutant.
+    fn try_one(&mut self, catcher: Catcher) -> anyhow::Result<Option<Fate>> {
+        let played = self.run(self.program, &catcher)?;
+        self.judge(played, catcher)
     }
 
-    /// Builds the sources as they are, and keeps the program under a name.
-    fn build(&self, name: &str) -> anyhow::Result<PathBuf> {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut build = Command::new(cargo);
-        build.args(["build", "--quiet", "--package", "kube-endpoint-simulation", "--bin", "simulate"]);
-        build.current_dir(&self.sources).env("CARGO_TARGET_DIR", &self.target).env("CARGO_INCREMENTAL", "1");
-        let output = build.output().context("running cargo")?;
-        ensure!(
-            output.status.success(),
-            "{name} does not build:\n{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let program = self.programs.join(name);
-        fs::copy(self.target.join("debug/simulate"), &program)?;
-        Ok(program)
-    }
-
-    fn build_mutant(&self, mutant: &Mutant) -> anyhow::Result<PathBuf> {
-        mutant.apply(&self.sources, &[])?;
-        let program = self.build(&mutant.name);
-        mutant.apply(&self.sources, &["--reverse"])?;
-        program
-    }
-
-    /// Runs a program until it ends; none if it does not within the limit. Returns whether it succeeded, and its output.
-    fn run(
-        &self,
-        program: &Path,
-        arguments: &[&str],
-        limit: Duration,
-    ) -> anyhow::Result<Option<(bool, String)>> {
-        let mut output = tempfile::tempfile()?;
-        let mut command = Command::new(program);
-        command.args(arguments).stdout(output.try_clone()?).stderr(Stdio::null());
-        let mut child: Child = command.spawn()?;
-        let began = Instant::now();
-        let status = loop {
-            if let Some(status) = child.try_wait()? {
-                break status;
+    fn judge(&mut self, played: Played, catcher: Catcher) -> anyhow::Result<Option<Fate>> {
+        let broken = match played {
+            Played::Held => return Ok(None),
+            Played::Failed { rule, .. } => {
+                let unbroken = self.run(self.original, &catcher)?;
+                ensure!(unbroken == Played::Held, "{catcher} fails without the mutant too: {unbroken:?}");
+                return Ok(Some(Fate::Caught(catcher, rule)));
             }
-            if began.elapsed() > limit {
-                child.kill()?;
-                child.wait()?;
-                return Ok(None);
-            }
-            thread::sleep(Duration::from_millis(200));
+            Played::Crashed(said) => format!("{catcher} crashed: {said}"),
+            Played::TimedOut(limit) => format!("{catcher} had not ended after {limit:?}"),
         };
-        let mut text = String::new();
-        output.rewind()?;
-        output.read_to_string(&mut text)?;
-        Ok(Some((status.success(), text)))
+        self.broken.get_or_insert(broken);
+        Ok(None)
     }
 
-    fn play(&self, program: &Path, original: &Path, options: &Options) -> anyhow::Result<Fate> {
-        let limit = Duration::from_secs(options.limit);
-        let few = options.seeds.min(FEW_SEEDS);
-        for seeds in [0..few, few..options.seeds] {
-            if let Some(caught) = self.play_seeds(program, original, seeds.clone(), limit)? {
-                return Ok(caught);
+    fn try_seeds(&mut self, seeds: Range<u64>) -> anyhow::Result<Option<Fate>> {
+        let mut first = seeds.start;
+        while first < seeds.end {
+            let count = SEEDS_AT_ONCE.min(seeds.end - first);
+            let (number, from) = (count.to_string(), first.to_string());
+            let arguments = [&number, "--from", &from, "--failures", "1", "--no-shrink"];
+            let played = Played::run(self.program, &arguments, self.limit)?;
+            let seed = if let Played::Failed { seed, .. } = played { seed } else { first };
+            if let Some(fate) = self.judge(played, Catcher::Seed(seed))? {
+                return Ok(Some(fate));
             }
-            if seeds.start == 0
-                && let Some(caught) = self.play_histories(program, limit)?
-            {
-                return Ok(caught);
-            }
-        }
-        Ok(Fate::Survived)
-    }
-
-    fn play_seeds(
-        &self,
-        program: &Path,
-        original: &Path,
-        seeds: Range<u64>,
-        limit: Duration,
-    ) -> anyhow::Result<Option<Fate>> {
-        for first in seeds.clone().step_by(SEEDS_AT_ONCE) {
-            let count = (SEEDS_AT_ONCE as u64).min(seeds.end - first).to_string();
-            let arguments = [&count, "--from", &first.to_string(), "--failures", "1", "--no-shrink"];
-            let Some((succeeds, text)) = self.run(program, &arguments, limit)? else {
-                return Ok(Some(Fate::Caught(first.to_string(), "runs end".to_owned())));
-            };
-            let failure = text.lines().find_map(|line| line.strip_prefix("seed ")?.split_once(": "));
-            if let Some((seed, violation)) = failure {
-                let unbroken = self.run(original, &["--seed", seed], limit)?;
-                let succeeds = unbroken.is_some_and(|(succeeds, _)| succeeds);
-                ensure!(succeeds, "seed {seed} fails without {} too", program.display());
-                return Ok(Some(Fate::Caught(seed.to_owned(), rule(violation))));
-            }
-            ensure!(succeeds, "the program fails without a failing seed: {text}");
+            first += count;
         }
         Ok(None)
     }
 
-    fn play_histories(&self, program: &Path, limit: Duration) -> anyhow::Result<Option<Fate>> {
-        let histories = self.sources.join("integration-tests/simulation/tests/histories");
-        let mut files: Vec<PathBuf> =
-            fs::read_dir(histories)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+    fn try_named(&mut self) -> anyhow::Result<Option<Fate>> {
+        let folder = history_file(self.sources, "");
+        let files = fs::read_dir(folder.parent().unwrap_or(&folder))?;
+        let mut files: Vec<PathBuf> = files.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
         files.sort();
         for file in files {
-            let (path, name) = (file.to_string_lossy(), file.file_stem().unwrap_or_default());
-            let Some((succeeds, text)) = self.run(program, &["--no-shrink", "--file", &path], limit)? else {
-                return Ok(Some(Fate::Caught(
-                    format!("`{}`", name.to_string_lossy()),
-                    "runs end".to_owned(),
-                )));
-            };
-            if !succeeds {
-                let violation = text.lines().next().unwrap_or_default();
-                return Ok(Some(Fate::Caught(format!("`{}`", name.to_string_lossy()), rule(violation))));
+            let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            if let Some(fate) = self.try_one(Catcher::Named(name))? {
+                return Ok(Some(fate));
             }
         }
         Ok(None)
+    }
+
+    fn play(mut self, known: Option<&Catcher>, options: &Options) -> anyhow::Result<Fate> {
+        if let Some(known) = known
+            && let Some(fate) = self.try_one(known.clone())?
+        {
+            return Ok(fate);
+        }
+        if options.recorded {
+            return Ok(Fate::Survived(self.broken));
+        }
+        let few = options.seeds.min(FEW_SEEDS);
+        if let Some(fate) = self.try_seeds(0..few)? {
+            return Ok(fate);
+        }
+        if let Some(fate) = self.try_named()? {
+            return Ok(fate);
+        }
+        let fate = self.try_seeds(few..options.seeds)?;
+        Ok(fate.unwrap_or(Fate::Survived(self.broken)))
     }
 }
 
@@ -229,19 +162,51 @@ impl Results {
     }
 }
 
-/// The rule of a printed violation: `TIME RULE: OBJECT: DETAIL`.
-fn rule(violation: &str) -> String {
-    let after_time = violation.split_once(' ').map_or(violation, |(_, rest)| rest);
-    after_time.split(": ").next().unwrap_or_default().to_owned()
+/// Prints what became of the mutants, and keeps what has to be done about it.
+struct Report {
+    results: Results,
+    recorded: BTreeMap<String, (Catcher, String)>,
+    /// The mutants that no rule caught.
+    survivors: Vec<String>,
+    /// The rows that differ from those of docs/reliability.md.
+    new_rows: Vec<String>,
 }
 
-fn main() -> anyhow::Result<()> {
-    let options = Options::parse();
+impl Report {
+    fn add(&mut self, mutant: &Mutant, fate: anyhow::Result<Fate>) -> anyhow::Result<()> {
+        let why = match fate {
+            Ok(Fate::Caught(catcher, rule)) => {
+                let row = format!("| `{}` | {} | {catcher} | {rule} |", mutant.name, mutant.sentence);
+                println!("{row}");
+                if self.recorded.get(&mutant.name) != Some(&(catcher, rule)) {
+                    self.new_rows.push(row.clone());
+                }
+                return self.results.add(&row);
+            }
+            Ok(Fate::Survived(None)) => "no rule failed".to_owned(),
+            Ok(Fate::Survived(Some(broken))) => format!("no rule failed; {broken}"),
+            Err(error) => format!("{error:#}"),
+        };
+        println!("{}: {why}", mutant.name);
+        self.survivors.push(mutant.name.clone());
+        Ok(())
+    }
+}
+
+fn chosen(options: &Options) -> anyhow::Result<Vec<Mutant>> {
     let mut chosen = mutants()?;
     for name in &options.names {
         ensure!(chosen.iter().any(|mutant| mutant.name == *name), "there is no mutant {name}");
     }
     chosen.retain(|mutant| options.names.is_empty() || options.names.contains(&mutant.name));
+    // Mutants of one crate come one after another, so that cargo builds the crates below it once.
+    chosen.sort_by_cached_key(Mutant::file);
+    Ok(chosen)
+}
+
+fn main() -> anyhow::Result<()> {
+    let options = Options::parse();
+    let mut chosen = chosen(&options)?;
     let root = repository().canonicalize()?;
     let workshop = Workshop::new(&root)?;
     let results = Results(root.join("target/mutants/results.md"));
@@ -255,37 +220,43 @@ fn main() -> anyhow::Result<()> {
     }
     println!("building without a mutant");
     let original = workshop.build("original")?;
-    let (workshop, original, options) = (&workshop, &original, &options);
-    let mut failures = Vec::new();
-    let mut report = |mutant: &Mutant, fate: anyhow::Result<Fate>| -> anyhow::Result<()> {
-        match fate {
-            Ok(Fate::Caught(seed, rule)) => {
-                let row = format!("| `{}` | {} | {seed} | {rule} |", mutant.name, mutant.sentence);
-                println!("{row}");
-                return results.add(&row);
-            }
-            Ok(Fate::Survived) => println!("| `{}` | {} | none | |", mutant.name, mutant.sentence),
-            Err(error) => println!("{}: {error:#}", mutant.name),
-        }
-        failures.push(mutant.name.clone());
-        Ok(())
-    };
+    let recorded = recorded()?;
+    let (workshop, original, options, catchers) = (&workshop, &original, &options, &recorded);
+    let mut report =
+        Report { results, recorded: recorded.clone(), survivors: Vec::new(), new_rows: Vec::new() };
     thread::scope(|scope| -> anyhow::Result<()> {
         // One mutant is played while the next one is built.
         let mut playing: Option<(&Mutant, thread::ScopedJoinHandle<'_, anyhow::Result<Fate>>)> = None;
         for mutant in chosen.iter().map(Some).chain([None]) {
-            let program = mutant.map(|mutant| workshop.build_mutant(mutant)).transpose()?;
+            let program = mutant.map(|mutant| workshop.build_mutant(mutant));
             if let Some((played, task)) = playing.take() {
-                report(played, task.join().unwrap_or_else(|_| Err(anyhow!("its thread panicked"))))?;
+                report.add(played, task.join().unwrap_or_else(|_| Err(anyhow!("its thread panicked"))))?;
             }
-            playing = mutant.zip(program).map(|(mutant, program)| {
-                (mutant, scope.spawn(move || workshop.play(&program, original, options)))
-            });
+            playing = match (mutant, program) {
+                (Some(mutant), Some(Ok(program))) => {
+                    let task = scope.spawn(move || {
+                        let limit = Duration::from_secs(options.limit);
+                        let (program, sources) = (&*program, workshop.sources());
+                        let player = Player { program, original, sources, limit, broken: None };
+                        let known = catchers.get(&mutant.name).map(|(catcher, _)| catcher);
+                        player.play(known, options)
+                    });
+                    Some((mutant, task))
+                }
+                (Some(mutant), Some(Err(error))) => {
+                    report.add(mutant, Err(error))?;
+                    None
+                }
+                _ => None,
+            };
         }
         Ok(())
     })?;
-    if !failures.is_empty() {
-        bail!("mutants that nothing caught: {}", failures.join(", "));
+    if !report.new_rows.is_empty() {
+        println!("docs/reliability.md has other rows than these:\n{}", report.new_rows.join("\n"));
+    }
+    if !report.survivors.is_empty() {
+        bail!("mutants that no rule caught: {}", report.survivors.join(", "));
     }
     Ok(())
 }

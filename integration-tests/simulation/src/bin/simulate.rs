@@ -72,10 +72,11 @@ fn play_one(history: &History, options: &Options) -> anyhow::Result<()> {
     }
     let Some(violation) = outcome.violation else {
         println!("all rules held: {:#?}", outcome.statistics);
+        outcome.without_effect.iter().for_each(|step| println!("no effect: {step}"));
         return Ok(());
     };
     if options.transcript || options.no_shrink {
-        println!("{violation}");
+        println!("seed {}: {violation}", history.setup.seed);
     } else {
         println!("{}", report(history, &violation));
     }

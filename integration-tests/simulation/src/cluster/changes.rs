@@ -73,10 +73,40 @@ impl Cluster {
         self.load([object]);
     }
 
-    async fn with_slice(&self, nth: u8, patch: Option<Value>) {
+    fn nth_slice(&self, nth: u8) -> Option<Value> {
         let slices = self.server.list("endpointslices");
-        let Some(slice) = slices.get(usize::from(nth) % slices.len().max(1)) else { return };
-        let path = path_of("endpointslices", slice);
+        slices.get(usize::from(nth) % slices.len().max(1)).cloned()
+    }
+
+    async fn add_endpoint(&self, nth: u8) {
+        let Some(slice) = self.nth_slice(nth) else { return };
+        let address =
+            if slice["addressType"] == "IPv6" { format!("fd99::{nth}") } else { format!("10.99.0.{nth}") };
+        let mut endpoints = slice["endpoints"].as_array().cloned().unwrap_or_default();
+        endpoints.push(json!({"addresses": [address], "conditions": {"ready": true}}));
+        self.patch(&path_of("endpointslices", &slice), json!({"endpoints": endpoints})).await;
+    }
+
+    async fn copy_endpoint(&self, nth: u8) {
+        let Some(slice) = self.nth_slice(nth) else { return };
+        let Some(endpoint) = slice["endpoints"].get(0) else { return };
+        let group = |it: &Value| {
+            let labels = &it["metadata"]["labels"];
+            let namespace = text(it, "/metadata/namespace").to_owned();
+            (namespace, labels.clone(), it["addressType"].clone())
+        };
+        let is_other =
+            |it: &&Value| group(it) == group(&slice) && it["metadata"]["name"] != slice["metadata"]["name"];
+        let slices = self.server.list("endpointslices");
+        let Some(other) = slices.iter().find(is_other) else { return };
+        let mut endpoints = other["endpoints"].as_array().cloned().unwrap_or_default();
+        endpoints.push(endpoint.clone());
+        self.patch(&path_of("endpointslices", other), json!({"endpoints": endpoints})).await;
+    }
+
+    async fn with_slice(&self, nth: u8, patch: Option<Value>) {
+        let Some(slice) = self.nth_slice(nth) else { return };
+        let path = path_of("endpointslices", &slice);
         match patch {
             Some(patch) => self.patch(&path, patch).await,
             None => Self::delete(&self.server, &path).await,
@@ -274,6 +304,21 @@ impl Cluster {
             }
             Change::DeleteSlice { nth } => self.with_slice(nth, None).await,
             Change::EmptySlice { nth } => self.with_slice(nth, Some(json!({"endpoints": []}))).await,
+            Change::AddEndpoint { nth } => self.add_endpoint(nth).await,
+            Change::CopyEndpoint { nth } => self.copy_endpoint(nth).await,
+            Change::CopySlice { nth } => {
+                if let Some(mut slice) = self.nth_slice(nth) {
+                    let name = format!("{}-copy", text(&slice, "/metadata/name"));
+                    let (labels, owners) =
+                        (slice["metadata"]["labels"].clone(), slice["metadata"]["ownerReferences"].clone());
+                    let namespace = text(&slice, "/metadata/namespace").to_owned();
+                    slice["metadata"] = json!({
+                        "name": name, "namespace": namespace, "labels": labels, "ownerReferences": owners,
+                    });
+                    let collection = collection("endpointslices", &namespace);
+                    Self::send(&self.server, "POST", &collection, &slice).await;
+                }
+            }
             Change::LabelSlice { nth } => self.with_slice(nth, Some(labels(json!({"x": "y"})))).await,
             Change::DisownSlice { nth } => {
                 self.with_slice(nth, Some(json!({"metadata": {"ownerReferences": null}}))).await;

@@ -22,6 +22,8 @@ use crate::watcher::SharedWatcher;
 /// When a process ends at a write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KillAt {
+    /// Whether writes of the Lease are counted; otherwise those of outputs are.
+    pub(super) lease: bool,
     /// So many writes are still made.
     pub(super) writes: u8,
     /// Whether the server handles the last one.
@@ -34,13 +36,13 @@ pub(super) struct Link {
     /// The beginning of the user agent.
     pub(super) name: String,
     is_dead: AtomicBool,
-    kill_at: Mutex<Option<KillAt>>,
+    kill_at: Mutex<Vec<KillAt>>,
     abort: Mutex<Option<AbortHandle>>,
     random: Mutex<Random>,
     /// The longest delay of a request, and of its answer.
     latency: Duration,
-    /// How many processes ended at a write.
-    killed_at_writes: Arc<AtomicUsize>,
+    /// How many processes ended at a write of an output, and of the Lease.
+    killed_at_writes: Arc<[AtomicUsize; 2]>,
 }
 
 impl Link {
@@ -49,7 +51,7 @@ impl Link {
         name: String,
         random: Random,
         latency: Duration,
-        killed_at_writes: Arc<AtomicUsize>,
+        killed_at_writes: Arc<[AtomicUsize; 2]>,
     ) -> Self {
         Self {
             manager,
@@ -69,7 +71,7 @@ impl Link {
     }
 
     pub(super) fn kill_at(&self, kill_at: KillAt) {
-        *self.kill_at.lock() = Some(kill_at);
+        self.kill_at.lock().push(kill_at);
     }
 
     /// Ends the process as SIGKILL does.
@@ -89,17 +91,15 @@ impl Link {
         }
     }
 
-    /// Counts a write down. Some if the process ends at it: whether the server handles it.
-    fn ends_at_write(&self) -> Option<bool> {
+    /// Counts a write of an output or of the Lease down. Some if the process ends at it: whether the server handles it.
+    fn ends_at_write(&self, lease: bool) -> Option<bool> {
         let mut kill_at = self.kill_at.lock();
-        let left = kill_at.as_mut()?;
-        left.writes = left.writes.saturating_sub(1);
-        let applied = left.applied;
-        (left.writes == 0).then(|| {
-            *kill_at = None;
-            self.killed_at_writes.fetch_add(1, Ordering::Relaxed);
-            applied
-        })
+        for left in kill_at.iter_mut().filter(|left| left.lease == lease) {
+            left.writes = left.writes.saturating_sub(1);
+        }
+        let ended = kill_at.iter().position(|left| left.lease == lease && left.writes == 0)?;
+        self.killed_at_writes[usize::from(lease)].fetch_add(1, Ordering::Relaxed);
+        Some(kill_at.remove(ended).applied)
     }
 }
 
@@ -145,7 +145,8 @@ impl Connection {
         if is_write && is_output {
             self.watcher.lock().begins_write(self.link.manager, &self.link.name);
         }
-        let ends = if is_write && is_output { self.link.ends_at_write() } else { None };
+        let is_lease = kind == "leases";
+        let ends = if is_write && (is_output || is_lease) { self.link.ends_at_write(is_lease) } else { None };
         if ends == Some(false) {
             self.link.kill();
             std::future::pending::<()>().await;

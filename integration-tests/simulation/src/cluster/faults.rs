@@ -8,6 +8,7 @@ use kube_endpoint_embedded_apiserver::{
     EmbeddedApiServer, Fault as ServerFault, FaultId, FaultRule, RequestInfo,
 };
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::changes::path_of;
 use super::lag::Lag;
@@ -156,7 +157,8 @@ impl Cluster {
             }
         }
         let Rules { added, hits, .. } = rules;
-        self.faults.insert(number, ActiveFault { fault: fault.clone(), rules: added, hits, writer });
+        let active = ActiveFault { fault: fault.clone(), rules: added, hits, began: Instant::now(), writer };
+        self.faults.insert(number, active);
         self.watcher.lock().fault_begins(fault);
     }
 
@@ -173,7 +175,7 @@ impl Cluster {
             active.hits.fetch_add(self.managers.lags.remove(number), Ordering::Relaxed);
         }
         let hits = active.hits.load(Ordering::Relaxed);
-        self.watcher.lock().fault_ends(&active.fault, hits);
+        self.watcher.lock().fault_ends(&active.fault, hits, active.began.elapsed());
     }
 
     /// Ends all faults.

@@ -46,7 +46,7 @@ pub(crate) struct Managers {
     watcher: SharedWatcher,
     pub(super) lags: Arc<Lags>,
     slots: Mutex<BTreeMap<Manager, Slot>>,
-    killed_at_writes: Arc<AtomicUsize>,
+    killed_at_writes: Arc<[AtomicUsize; 2]>,
 }
 
 impl Managers {
@@ -163,30 +163,36 @@ impl Managers {
         }
     }
 
-    /// Ends a process as SIGKILL does, and starts it anew after a time.
-    pub(crate) fn kill(self: &Arc<Self>, manager: Manager, away: Option<Duration>) {
-        self.leave(manager, away, |running| running.link.kill());
+    /// Ends a process as SIGKILL does, and starts it anew after a time. Returns whether it ran.
+    pub(crate) fn kill(self: &Arc<Self>, manager: Manager, away: Option<Duration>) -> bool {
+        self.leave(manager, away, |running| running.link.kill())
     }
 
-    /// Ends a process as SIGTERM does, and starts it anew after a time.
-    pub(crate) fn stop(self: &Arc<Self>, manager: Manager, away: Option<Duration>) {
+    /// Ends a process as SIGTERM does, and starts it anew after a time. Returns whether it ran.
+    pub(crate) fn stop(self: &Arc<Self>, manager: Manager, away: Option<Duration>) -> bool {
         self.leave(manager, away, |running| {
             if let Some(stop) = running.stop.take() {
                 // It may have ended already.
                 let _ = stop.send(());
             }
-        });
+        })
     }
 
-    fn leave(self: &Arc<Self>, manager: Manager, away: Option<Duration>, end: impl FnOnce(&mut Running)) {
+    fn leave(
+        self: &Arc<Self>,
+        manager: Manager,
+        away: Option<Duration>,
+        end: impl FnOnce(&mut Running),
+    ) -> bool {
         let mut slots = self.slots.lock();
-        let Some(slot) = slots.get_mut(&manager) else { return };
+        let Some(slot) = slots.get_mut(&manager) else { return false };
         slot.is_kept = false;
+        let has_run = slot.running.is_some();
         if let Some(running) = &mut slot.running {
             end(running);
         }
         drop(slots);
-        let Some(away) = away else { return };
+        let Some(away) = away else { return has_run };
         let this = Arc::clone(self);
         tokio::spawn(async move {
             tokio::time::sleep(away).await;
@@ -196,12 +202,13 @@ impl Managers {
             }
             this.start(manager);
         });
+        has_run
     }
 
-    /// Ends a process at one of its next writes. It is started anew two seconds later.
-    pub(crate) fn kill_at_write(&self, manager: Manager, writes: u8, applied: bool) {
+    /// Ends a process at one of its next writes of outputs, or of the Lease. It is started anew two seconds later.
+    pub(crate) fn kill_at_write(&self, manager: Manager, lease: bool, writes: u8, applied: bool) {
         if let Some(Some(running)) = self.slots.lock().get(&manager).map(|slot| &slot.running) {
-            running.link.kill_at(KillAt { writes, applied });
+            running.link.kill_at(KillAt { lease, writes, applied });
         }
     }
 
@@ -217,9 +224,9 @@ impl Managers {
         running.map(|(manager, running)| (manager, running.handle.clone())).collect()
     }
 
-    /// How many processes ended at a write.
-    pub(crate) fn killed_at_writes(&self) -> usize {
-        self.killed_at_writes.load(Ordering::Relaxed)
+    /// How many processes ended at a write of an output, and of the Lease.
+    pub(crate) fn killed_at_writes(&self) -> [usize; 2] {
+        [0, 1].map(|of: usize| self.killed_at_writes[of].load(Ordering::Relaxed))
     }
 
     /// Ends all processes.

@@ -16,6 +16,7 @@ use http_body_util::{BodyExt, Full};
 use jiff::SignedDuration;
 use kube_endpoint_embedded_apiserver::{Checkpoint, EmbeddedApiServer, FaultId};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tower::ServiceExt;
 
 use crate::history::{Fault, Setup};
@@ -41,6 +42,7 @@ struct ActiveFault {
     fault: Fault,
     rules: Vec<FaultId>,
     hits: Arc<AtomicUsize>,
+    began: Instant,
     writer: Option<tokio::task::AbortHandle>,
 }
 
@@ -110,14 +112,16 @@ impl Cluster {
         }
     }
 
-    /// Deletes the Lease, or gives it to nobody.
-    pub(crate) async fn edit_lease(&self, delete: bool) {
+    /// Deletes the Lease, or gives it to nobody. Returns whether there was one.
+    pub(crate) async fn edit_lease(&self, delete: bool) -> bool {
+        let exists = self.server.count("leases") > 0;
         let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-endpoint-manager";
         if delete {
             Self::delete(&self.server, path).await;
         } else {
             Self::send(&self.server, "PATCH", path, &json!({"spec": {"holderIdentity": ""}})).await;
         }
+        exists
     }
 
     /// Gives the Lease to another process, which does not renew it. Nothing else runs meanwhile.

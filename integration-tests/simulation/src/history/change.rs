@@ -67,6 +67,12 @@ text_enum! {
         "delete-slice" DeleteSlice { nth: u8 }
         "empty-slice" EmptySlice { nth: u8 }
         "label-slice" LabelSlice { nth: u8 }
+        /// Adds an address to a slice that no pod and no Endpoints have.
+        "add-endpoint" AddEndpoint { nth: u8 }
+        /// Adds the first endpoint of a slice to another slice of its Service.
+        "copy-endpoint" CopyEndpoint { nth: u8 }
+        /// Creates a slice beside one that equals it except for its name.
+        "copy-slice" CopySlice { nth: u8 }
         /// Removes the owner references of a slice.
         "disown-slice" DisownSlice { nth: u8 }
         /// Moves a slice to another manager by its label.
@@ -99,6 +105,9 @@ impl Change {
                 | Self::DeleteSlice { .. }
                 | Self::EmptySlice { .. }
                 | Self::LabelSlice { .. }
+                | Self::AddEndpoint { .. }
+                | Self::CopyEndpoint { .. }
+                | Self::CopySlice { .. }
                 | Self::DisownSlice { .. }
                 | Self::TakeSlice { .. }
         )

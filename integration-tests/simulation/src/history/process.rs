@@ -13,6 +13,8 @@ text_enum! {
         /// Ends a manager at one of its next writes, before or after the server handles it. It is started
         /// anew two seconds later.
         "kill-at-write" KillAtWrite { manager: Manager, nth: u8, applied: bool }
+        /// The same, at one of its next writes of the Lease.
+        "kill-at-lease-write" KillAtLeaseWrite { manager: Manager, nth: u8, applied: bool }
         /// Ends a manager as SIGTERM does.
         "stop" Stop { manager: Manager, away: u32 }
         /// Stops all tasks for some time, as when the host is suspended. Clocks go on.

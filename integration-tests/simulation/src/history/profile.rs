@@ -66,6 +66,7 @@ const SHARES: [(Profile, u64); 15] = [
 
 const TWO_DAYS: Duration = Duration::from_secs(48 * 3600);
 const DAY: u64 = 24 * 3600;
+const MANY_PODS: u16 = 2500;
 
 impl Profile {
     /// The profile of a seed.
@@ -227,6 +228,12 @@ impl Pieces {
         }
         let number = self.random.below(3);
         self.short_faults(at, number);
+        if self.random.chance(40) {
+            self.change_at(at, Change::Scale { app: 0, pods: MANY_PODS });
+            self.change_at(at + seconds(2), Change::Ready { app: 0, pods: 900, ready: false });
+            self.change_at(at + seconds(9), Change::Ready { app: 0, pods: 900, ready: true });
+            self.change_at(at + seconds(20), Change::Scale { app: 0, pods: 40 });
+        }
     }
 
     fn outages(&mut self) {
@@ -256,6 +263,16 @@ impl Pieces {
         if self.random.chance(30) {
             let (at, jump) = (self.moment(TWO_DAYS), self.random.between(1, 100_000) as i64 - 50_000);
             self.process_at(at, Process::ServerClock { seconds: jump });
+        }
+        if self.random.chance(10) {
+            let (at, applied) = (self.moment(seconds(DAY)), self.random.chance(50));
+            let faults = [Fault::Unreachable { by: None }, Fault::HalfOpen { by: None, applied }];
+            let fault = self.random.pick(&faults);
+            self.fault_at(at, seconds(DAY), fault);
+            for _ in 0..2 {
+                let within = at + self.moment(seconds(DAY));
+                self.burst(within, 3000, 5);
+            }
         }
     }
 
@@ -306,6 +323,12 @@ impl Pieces {
         }
         let number = self.random.below(3);
         self.short_faults(span, number);
+        if self.random.chance(40) {
+            let manager = self.random.pick(&self.managers.clone());
+            let (nth, applied) = (self.random.between(1, 4) as u8, self.random.chance(50));
+            let at = self.moment(span);
+            self.process_at(at, Process::KillAtLeaseWrite { manager, nth, applied });
+        }
     }
 
     fn namespaces(&mut self) {
@@ -377,6 +400,14 @@ impl Pieces {
         }
         let number = self.random.between(1, 4);
         self.bursts(span, number, 1000);
+        for _ in 0..self.random.between(2, 8) {
+            let at = self.moment(span);
+            let nth = self.random.below(256) as u8;
+            let edits =
+                [Change::AddEndpoint { nth }, Change::CopyEndpoint { nth }, Change::CopySlice { nth }];
+            let edit = self.random.pick(&edits);
+            self.change_at(at, edit);
+        }
     }
 
     /// A manager lists an older state when it starts, or its watches lag while the other one, or it itself, writes.

@@ -91,12 +91,14 @@ pub(crate) fn no_ready_pod_leaves_endpoints(
     Ok(())
 }
 
-/// An address of Endpoints that are mirrored all the time does not disappear from the mirrored slices.
+/// An address of Endpoints that are mirrored all the time does not disappear from the mirrored slices. Addresses that others have
+/// written there are exempt.
 pub(crate) fn no_address_leaves_mirrored_slices(
     world: &World,
     before: &Slice,
     after: Option<&Slice>,
     read: Position,
+    is_edited: impl Fn(&str) -> bool,
 ) -> Result<(), String> {
     if before.managed_by != MIRRORED {
         return Ok(());
@@ -122,18 +124,20 @@ pub(crate) fn no_address_leaves_mirrored_slices(
             || world
                 .slices_of(&before.service)
                 .any(|it| it.managed_by == MIRRORED && it.family == before.family && holds(it, address));
-        if !stays && endpoints.addresses.iter().any(|it| it == address) {
+        if !stays && !is_edited(address) && endpoints.addresses.iter().any(|it| it == address) {
             return Err(format!("{address} of {} was there all the time and is in no slice", before.service));
         }
     }
     Ok(())
 }
 
-/// Endpoints that have been mirrored since before `time` keep some mirrored slice.
+/// Endpoints that have been mirrored since before `time` keep some mirrored slice, unless all addresses in the last one were written
+/// by others.
 pub(crate) fn not_all_mirrored_slices_deleted(
     world: &World,
     before: &Slice,
     time: std::time::Duration,
+    is_edited: impl Fn(&str) -> bool,
 ) -> Result<(), String> {
     let (Some((service, since)), Some((endpoints, endpoints_since))) =
         (world.services.get(&before.service), world.endpoints.get(&before.service))
@@ -146,7 +150,8 @@ pub(crate) fn not_all_mirrored_slices_deleted(
         && since.at < time
         && endpoints.is_mirrorable
         && endpoints_since.at < time;
-    let is_left = |address: &String| before.endpoints.iter().any(|it| it.address == *address);
+    let is_left =
+        |address: &String| !is_edited(address) && before.endpoints.iter().any(|it| it.address == *address);
     let has_slices = world.slices_of(&before.service).any(|it| it.managed_by == MIRRORED);
     if is_mirrored && !has_slices && endpoints.addresses.iter().any(is_left) {
         return Err(format!("the Endpoints of {} have no slice any more", before.service));
@@ -298,7 +303,7 @@ mod tests {
                 ("endpointslices", "n/other", &other),
             ]);
             let before = Slice::of(&slice("one", MIRRORED, &["10.0.0.1"]));
-            let outcome = no_address_leaves_mirrored_slices(&world, &before, None, read(version));
+            let outcome = no_address_leaves_mirrored_slices(&world, &before, None, read(version), |_| false);
             assert_eq!(outcome.is_ok(), allowed, "{addresses:?} {elsewhere} {version}");
         };
         check(&["10.0.0.1"], false, READ, false);

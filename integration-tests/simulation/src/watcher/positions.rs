@@ -11,6 +11,8 @@ use tokio::time::Instant;
 
 /// The longest time from the reading of a plan's inputs to the answer to its last write.
 pub(crate) const LONGEST_PLAN: Duration = Duration::from_secs(120);
+/// The same, if no request is late: writes wait for the limit of requests each second only.
+pub(crate) const USUAL_PLAN: Duration = Duration::from_secs(20);
 /// Positions are recorded so far apart.
 const STEP: Duration = Duration::from_secs(1);
 
@@ -60,9 +62,10 @@ impl Positions {
         }
     }
 
-    /// A position that the inputs of every write at this time had reached. None if nothing is known.
-    pub(crate) fn surely_read(&self, at: Duration) -> Option<Position> {
-        let is_old = |recorded: Duration| recorded + LONGEST_PLAN <= at;
+    /// A position that the inputs of every write at this time had reached, if they were read no longer ago than `longest`. None if
+    /// nothing is known.
+    pub(crate) fn surely_read(&self, at: Duration, longest: Duration) -> Option<Position> {
+        let is_old = |recorded: Duration| recorded + longest <= at;
         let first = self.0.iter().rposition(|(recorded, _)| is_old(*recorded)).unwrap_or_default();
         self.0.range(first..).map(|(_, position)| *position).reduce(Position::at_most)
     }
@@ -121,13 +124,15 @@ mod tests {
             positions.record(Duration::from_secs(second), position(version));
         }
         let check = |second, want: Option<u64>| {
-            assert_eq!(positions.surely_read(Duration::from_secs(second)), want.map(position), "{second}");
+            let read = positions.surely_read(Duration::from_secs(second), LONGEST_PLAN);
+            assert_eq!(read, want.map(position), "{second}");
         };
         check(12, Some(6));
         check(140, Some(6));
         check(221, Some(7));
         check(900, Some(9));
-        assert_eq!(Positions::default().surely_read(Duration::from_secs(9)), None);
+        assert_eq!(Positions::default().surely_read(Duration::from_secs(9), LONGEST_PLAN), None);
+        assert_eq!(positions.surely_read(Duration::from_secs(155), USUAL_PLAN), Some(position(8)));
     }
 
     #[test]
@@ -136,8 +141,8 @@ mod tests {
         for (second, version) in [(1, 50), (200, 60), (200, 20), (201, 61)] {
             positions.record(Duration::from_secs(second), position(version));
         }
-        assert_eq!(positions.surely_read(Duration::from_secs(202)), Some(position(20)));
-        assert_eq!(positions.surely_read(Duration::from_secs(400)), Some(position(61)));
+        assert_eq!(positions.surely_read(Duration::from_secs(202), LONGEST_PLAN), Some(position(20)));
+        assert_eq!(positions.surely_read(Duration::from_secs(400), LONGEST_PLAN), Some(position(61)));
     }
 
     #[test]
@@ -146,6 +151,6 @@ mod tests {
         positions.record(Duration::from_secs(3), Position { nodes: 0, ..position(4) });
         positions.record(Duration::from_secs(3), position(4));
         positions.record(Duration::from_secs(3), position(5));
-        assert_eq!(positions.surely_read(Duration::from_secs(3)), Some(position(4)));
+        assert_eq!(positions.surely_read(Duration::from_secs(3), LONGEST_PLAN), Some(position(4)));
     }
 }

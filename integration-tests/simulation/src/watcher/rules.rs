@@ -55,12 +55,13 @@ pub(crate) fn within_limit(write: &Write<'_>, slice_limit: usize) -> Result<(), 
 }
 
 /// A pod that was ready all the time does not disappear. `world` is the state after the write, and `read` what its process
-/// had read of pods, Services and nodes when it made the plan.
+/// had read of pods, Services and nodes when it made the plan. Addresses that others have written are exempt.
 pub(crate) fn no_ready_pod_disappears(
     world: &World,
     before: &Slice,
     after: Option<&Slice>,
     read: Position,
+    is_edited: impl Fn(&str) -> bool,
 ) -> Result<(), String> {
     if before.managed_by != FROM_PODS {
         return Ok(());
@@ -78,7 +79,7 @@ pub(crate) fn no_ready_pod_disappears(
         slice.endpoints.iter().any(|endpoint| endpoint.address == address && endpoint.is_ready)
     };
     for endpoint in before.endpoints.iter().filter(|endpoint| endpoint.is_ready) {
-        if after.is_some_and(|after| holds(after, &endpoint.address)) {
+        if is_edited(&endpoint.address) || after.is_some_and(|after| holds(after, &endpoint.address)) {
             continue;
         }
         let Some((pod, pod_since)) = endpoint.pod.as_ref().and_then(|key| world.pods.get(key)) else {
@@ -191,11 +192,18 @@ mod tests {
         families: Value,
         elsewhere: bool,
         read: u64,
+        edited: &'static str,
     }
 
     impl Default for Removal {
         fn default() -> Self {
-            Self { pod: pod("1", true, "a0"), families: json!(["IPv4"]), elsewhere: false, read: 9 }
+            Self {
+                pod: pod("1", true, "a0"),
+                families: json!(["IPv4"]),
+                elsewhere: false,
+                read: 9,
+                edited: "10.0.0.2",
+            }
         }
     }
 
@@ -221,7 +229,9 @@ mod tests {
             let read = Position { pods: all, services: all, nodes: all, endpoints: all };
             for after in [None, Some(slice(FROM_PODS, &[])), Some(slice(FROM_PODS, &[("1", false)]))] {
                 let after = after.as_ref().map(Slice::of);
-                let outcome = no_ready_pod_disappears(&world, &before, after.as_ref(), read);
+                let outcome = no_ready_pod_disappears(&world, &before, after.as_ref(), read, |address| {
+                    address == self.edited
+                });
                 assert_eq!(outcome.is_ok(), allowed, "{outcome:?} {after:?}");
             }
         }
@@ -235,6 +245,7 @@ mod tests {
 
     #[test]
     fn a_pod_may_be_removed_for_a_reason() {
+        Removal { edited: "10.0.0.1", ..Removal::default() }.check(true);
         Removal { elsewhere: true, ..Removal::default() }.check(true);
         Removal { pod: pod("1", false, "a0"), ..Removal::default() }.check(true);
         Removal { pod: pod("1", true, "a1"), ..Removal::default() }.check(true);

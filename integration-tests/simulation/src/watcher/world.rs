@@ -252,6 +252,12 @@ impl World {
         }
     }
 
+    /// How many Services and Endpoints there are. Controllers keep something for each.
+    pub(crate) fn owners(&self) -> usize {
+        let endpoints = self.endpoints.keys().filter(|key| !self.services.contains_key(*key)).count();
+        self.services.len() + endpoints
+    }
+
     /// The slices of a Service.
     pub(crate) fn slices_of(&self, service: &str) -> impl Iterator<Item = &Slice> {
         let keys = self.slices_of.get(service).into_iter().flatten();

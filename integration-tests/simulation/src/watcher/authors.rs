@@ -1,0 +1,99 @@
+//! Who may write, and who has created what: the Lease, and the processes that created slices.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::history::Manager;
+
+/// The holder of the Lease, and the creators of slices.
+#[derive(Debug, Default)]
+pub(super) struct Authors {
+    /// Whether managers use a Lease.
+    has_lease: bool,
+    /// The holder of the Lease; empty if there is none.
+    holder: String,
+    /// Since when it has been the holder.
+    since: Duration,
+    /// The processes that created slices, and when, by slice.
+    creators: BTreeMap<String, (String, Duration)>,
+}
+
+impl Authors {
+    pub(super) fn new(has_lease: bool) -> Self {
+        Self { has_lease, ..Self::default() }
+    }
+
+    /// The Lease has this holder.
+    pub(super) fn holds(&mut self, at: Duration, holder: String) {
+        if holder != self.holder {
+            self.since = at;
+            self.holder = holder;
+        }
+    }
+
+    /// Takes over the holder of a server that was set back, on which it is not known who created what.
+    pub(super) fn restored(&mut self, holder: String) {
+        self.holder = holder;
+        self.creators.clear();
+    }
+
+    /// When the Lease last changed hands.
+    pub(super) fn since(&self) -> Duration {
+        self.since
+    }
+
+    /// That a process may begin a write. One without a Lease always may.
+    pub(super) fn may_write(&self, manager: Manager, process: &str) -> Result<(), String> {
+        let is_free = self.holder.is_empty() || self.holder == process;
+        if is_free || !self.has_lease || manager == Manager::C {
+            return Ok(());
+        }
+        Err(format!("{process} begins a write while {} holds the Lease", self.holder))
+    }
+
+    pub(super) fn created(&mut self, at: Duration, slice: &str, process: &str) {
+        self.creators.insert(slice.to_owned(), (process.to_owned(), at));
+    }
+
+    /// A slice is deleted, or changed in a way that its process may not know of.
+    pub(super) fn forget(&mut self, slice: &str) {
+        self.creators.remove(slice);
+    }
+
+    /// Whether a process knows a slice: it has created it, or it leads and a leader before it has.
+    pub(super) fn knows(&self, process: &str, slice: &str) -> bool {
+        let leads_since = (self.has_lease && self.holder == process).then_some(self.since);
+        let is_before = |created: Duration| leads_since.is_some_and(|since| created < since);
+        self.creators.get(slice).is_some_and(|(creator, created)| creator == process || is_before(*created))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leader_knows_what_it_and_the_leader_before_it_have_created() {
+        let second = Duration::from_secs;
+        let mut authors = Authors::new(true);
+        authors.holds(second(1), "a1".to_owned());
+        authors.created(second(2), "n/one", "a1");
+        assert!(authors.knows("a1", "n/one") && !authors.knows("b1", "n/one"));
+        authors.holds(second(3), "b1".to_owned());
+        authors.created(second(4), "n/two", "a1");
+        assert!(authors.knows("b1", "n/one") && !authors.knows("b1", "n/two"));
+        authors.forget("n/one");
+        assert!(!authors.knows("b1", "n/one"));
+    }
+
+    #[test]
+    fn only_the_holder_and_processes_without_a_lease_write() {
+        let mut authors = Authors::new(true);
+        assert!(authors.may_write(Manager::A, "a1").is_ok(), "nobody holds it");
+        authors.holds(Duration::ZERO, "b1".to_owned());
+        assert!(authors.may_write(Manager::B, "b1").is_ok() && authors.may_write(Manager::C, "c1").is_ok());
+        assert!(authors.may_write(Manager::A, "a1").is_err());
+        let without = Authors::new(false);
+        assert!(without.may_write(Manager::A, "a1").is_ok());
+    }
+}

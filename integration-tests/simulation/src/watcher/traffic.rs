@@ -1,0 +1,149 @@
+//! The requests of managers: how many there are, and the latest writes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube_endpoint_embedded_apiserver::LoggedRequest;
+
+use super::rates::Rates;
+
+/// So many of the latest writes are kept.
+const MOST_WRITES: usize = 1000;
+
+/// Requests of managers, without those for Leases.
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    pub(super) rates: Rates,
+    /// In the current hour.
+    hour: usize,
+    /// Since the last call of [`Self::take_span`].
+    span: usize,
+    /// For the checks at the end.
+    last_writes: Vec<String>,
+}
+
+impl Traffic {
+    pub(super) fn add(&mut self, logged: &LoggedRequest) {
+        let request = &logged.request;
+        self.hour += 1;
+        self.span += 1;
+        if request.is_write() {
+            if self.last_writes.len() > MOST_WRITES {
+                self.last_writes.clear();
+            }
+            self.last_writes.push(format!(
+                "{} {} {} -> {}",
+                request.user_agent, request.verb, request.path, logged.status
+            ));
+        }
+    }
+
+    /// The requests of the hour that ends now.
+    pub(super) fn take_hour(&mut self) -> usize {
+        std::mem::take(&mut self.hour)
+    }
+
+    /// The requests since the last call.
+    pub(super) fn take_span(&mut self) -> usize {
+        std::mem::take(&mut self.span)
+    }
+
+    /// The writes since the last call.
+    pub(super) fn take_writes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.last_writes)
+    }
+}
+
+/// The Service whose outputs a request asks about: it reads one object, or lists what has a label. Lists of whole kinds, and those
+/// that ask for the server's version, ask about none.
+pub(super) fn asked_about(logged: &LoggedRequest) -> Option<String> {
+    let request = &logged.request;
+    let service = match (request.verb, request.plural()) {
+        ("get", "endpoints" | "services") => request.name.clone(),
+        // The name of a slice begins with that of its Service.
+        ("get", "endpointslices") => request.name.split('-').next().unwrap_or_default().to_owned(),
+        ("list", "endpoints" | "endpointslices") => {
+            let field = request.parameter("fieldSelector");
+            let label = request.parameter("labelSelector");
+            let value = |selector: &str| selector.rsplit('=').next().map(str::to_owned);
+            field.as_deref().or(label.as_deref()).and_then(value)?
+        }
+        _ => return None,
+    };
+    Some(format!("{}/{service}", request.namespace))
+}
+
+/// How long questions about one Service are counted together.
+const SPAN: Duration = Duration::from_secs(60);
+/// Questions about a Service in that time that need no cause.
+const MOST_QUESTIONS: usize = 6;
+/// Questions that a change of the Service, or of an output by another client, may cause.
+const QUESTIONS_OF_A_CHANGE: usize = 4;
+
+/// Questions about one Service. Pods are no reason to ask: what a sync needs is in the caches.
+#[derive(Debug, Default)]
+struct Asked {
+    began: Duration,
+    number: usize,
+    /// Changes of the Service and of its outputs by others, in all, and when the span, and the one before it, began.
+    changes: usize,
+    changes_at_begin: usize,
+    changes_before: usize,
+}
+
+/// Counts questions about the outputs of Services.
+#[derive(Debug, Default)]
+pub(super) struct Questions(BTreeMap<String, Asked>);
+
+impl Questions {
+    /// A Service is changed, or an output of it by another client.
+    pub(super) fn change(&mut self, service: &str) {
+        match self.0.get_mut(service) {
+            Some(asked) => asked.changes += 1,
+            None => drop(self.0.insert(service.to_owned(), Asked { changes: 1, ..Asked::default() })),
+        }
+    }
+
+    /// Counts a question; the number of questions in the span, if there are too many.
+    pub(super) fn ask(&mut self, at: Duration, service: &str) -> Result<(), String> {
+        let asked = self.0.entry(service.to_owned()).or_default();
+        if at >= asked.began + SPAN {
+            let is_next = at < asked.began + SPAN * 2;
+            let before = if is_next { asked.changes_at_begin } else { asked.changes };
+            asked.changes_before = before;
+            (asked.began, asked.number, asked.changes_at_begin) = (at, 0, asked.changes);
+        }
+        asked.number += 1;
+        let causes = asked.changes - asked.changes_before;
+        let limit = MOST_QUESTIONS + QUESTIONS_OF_A_CHANGE * causes;
+        if asked.number <= limit {
+            return Ok(());
+        }
+        Err(format!("{} questions in {SPAN:?} after {causes} changes of it, more than {limit}", asked.number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_about_a_service_are_bounded_by_its_changes() {
+        let mut questions = Questions::default();
+        let mut allowed = |from: u64| {
+            (from..from + 100)
+                .take_while(|at| questions.ask(Duration::from_millis(*at), "n/s").is_ok())
+                .count()
+        };
+        assert_eq!(allowed(0), 6);
+        assert_eq!(allowed(60_000), 6);
+        questions.change("n/s");
+        let mut allowed = |from: u64| {
+            (from..from + 100)
+                .take_while(|at| questions.ask(Duration::from_millis(*at), "n/s").is_ok())
+                .count()
+        };
+        assert_eq!(allowed(120_000), 10, "the change came in the span before");
+        assert_eq!(allowed(200_000), 6);
+    }
+}

@@ -1,0 +1,244 @@
+//! What keeps processes for a time from what the rules ask of them: faults, a server that was set back, overlapping writers. Each
+//! exemption ends at a time that is known.
+
+use std::time::Duration;
+
+use kube_endpoint_embedded_apiserver::RequestInfo;
+
+use super::positions;
+use crate::history::{Fault, Kind, Selection, Verb};
+
+/// How long after the server was set back rules may be broken that hold only for one order of versions.
+const CALM: Duration = Duration::from_secs(20 * 60);
+/// The same, after lists showed an older state: watches have brought the caches up to date.
+const AGED: Duration = Duration::from_secs(2 * 60);
+/// No fault makes a request later than this.
+const LONGEST_DELAY: Duration = Duration::from_secs(60);
+/// How long after the last trouble requests may still have it as their cause.
+const SETTLING: Duration = Duration::from_secs(60);
+/// The same, after watches have fallen silent, which is noticed by their timeouts.
+const SILENCE: Duration = Duration::from_secs(15 * 60);
+
+/// Faults, restores and overlapping writers of a run.
+#[derive(Debug, Default)]
+pub(super) struct Trouble {
+    /// The faults that are active, and those that may still have effects, with the time of their end.
+    faults: Vec<(Fault, Option<Duration>)>,
+    /// When a fault last ended, or something happened to a process or to the storage.
+    last: Duration,
+    /// When something last kept controllers from removing endpoints.
+    hindered: Duration,
+    /// When writes of two processes may last have overlapped, or the server was set back.
+    disturbed: Option<Duration>,
+    /// When the server was last set back.
+    set_back: Option<Duration>,
+    /// Whether the server was set back while faults were active, which may keep processes from noticing.
+    is_restore_hidden: bool,
+    /// When lists last showed an older state.
+    aged: Option<Duration>,
+    /// When updates were last undone. What a plan has moved to another slice may be gone then.
+    undone: Option<Duration>,
+    /// When requests were last late, or a process was suspended.
+    slow: Option<Duration>,
+    /// When watches were last silent.
+    silent: Option<Duration>,
+    /// Whether there was a fault with `Retry-After` since the last check of the requests.
+    was_pausing: bool,
+}
+
+fn is_within(last: Option<Duration>, time: Duration, at: Duration) -> bool {
+    last.is_some_and(|last| at < last + time)
+}
+
+impl Trouble {
+    pub(super) fn fault_begins(&mut self, at: Duration, fault: &Fault) {
+        self.faults.retain(|(_, ended)| ended.is_none_or(|ended| at < ended + LONGEST_DELAY));
+        self.faults.push((fault.clone(), None));
+        self.was_pausing |= names_pause(fault);
+    }
+
+    pub(super) fn fault_ends(&mut self, at: Duration, fault: &Fault) {
+        let ended = self.faults.iter_mut().find(|(active, ended)| ended.is_none() && active == fault);
+        if let Some((_, ended)) = ended {
+            *ended = Some(at);
+        }
+        self.last = at;
+        if hinders(fault) {
+            self.hindered = at;
+        }
+        if ages(fault) {
+            self.aged = Some(at);
+        }
+        if undoes(fault) {
+            self.undone = Some(at);
+        }
+        if slows(fault) {
+            self.slow = Some(at);
+        }
+        if silences(fault) {
+            self.silent = Some(at);
+        }
+        if self.is_restore_hidden {
+            self.set_back = Some(at);
+            self.is_restore_hidden = self.is_active();
+        }
+    }
+
+    /// Something happens to a process or to the storage.
+    pub(super) fn happens(&mut self, at: Duration) {
+        self.last = at;
+    }
+
+    /// Something may keep controllers from removing endpoints.
+    pub(super) fn hinder(&mut self, at: Duration) {
+        self.hindered = at;
+    }
+
+    /// Processes were suspended until now.
+    pub(super) fn suspended(&mut self, at: Duration) {
+        self.slow = Some(at);
+    }
+
+    /// The writes of two processes may overlap now.
+    pub(super) fn disturb(&mut self, at: Duration) {
+        (self.last, self.disturbed) = (at, Some(at));
+    }
+
+    /// The server is set back.
+    pub(super) fn restored(&mut self, at: Duration) {
+        self.set_back = Some(at);
+        self.is_restore_hidden = self.is_active();
+        self.hinder(at);
+    }
+
+    /// Writes do not overlap any more, and all those that did have been made up for.
+    pub(super) fn settle(&mut self, at: Duration) {
+        self.disturbed.take_if(|disturbed| at >= *disturbed + positions::LONGEST_PLAN);
+    }
+
+    fn active(&self) -> impl Iterator<Item = &Fault> {
+        self.faults.iter().filter(|(_, ended)| ended.is_none()).map(|(fault, _)| fault)
+    }
+
+    /// Whether faults are active.
+    pub(super) fn is_active(&self) -> bool {
+        self.active().next().is_some()
+    }
+
+    /// Whether nothing has gone wrong since then.
+    pub(super) fn is_over_since(&self, time: Duration) -> bool {
+        !self.is_active() && self.last <= time
+    }
+
+    /// Whether nothing has gone wrong, and the Lease has not changed hands, for so long that requests have other causes.
+    pub(super) fn is_settled(&self, at: Duration, leads_since: Duration) -> bool {
+        !self.is_active()
+            && at >= self.last.max(leads_since) + SETTLING
+            && self.disturbed.is_none()
+            && !is_within(self.set_back, CALM, at)
+            && !is_within(self.silent, SILENCE, at)
+    }
+
+    /// Whether nothing has kept controllers from removing endpoints since then.
+    pub(super) fn is_unhindered_since(&self, time: Duration) -> bool {
+        !self.active().any(hinders) && self.hindered <= time
+    }
+
+    /// Whether the versions that processes read may be those of another history.
+    pub(super) fn is_set_back(&self, at: Duration) -> bool {
+        self.active().any(ages) || is_within(self.aged, AGED, at) || self.was_restored(at)
+    }
+
+    /// Whether versions may have started over.
+    pub(super) fn was_restored(&self, at: Duration) -> bool {
+        is_within(self.set_back, CALM, at)
+    }
+
+    /// Whether writes of two processes may have overlapped.
+    pub(super) fn is_overlapping(&self) -> bool {
+        self.disturbed.is_some()
+    }
+
+    /// Whether processes may have written what contradicts what they read: they overlapped, or read another history.
+    pub(super) fn is_disturbed(&self, at: Duration) -> bool {
+        self.is_overlapping() || self.is_set_back(at)
+    }
+
+    /// Whether updates of a plan may have been undone.
+    pub(super) fn is_undone(&self, at: Duration) -> bool {
+        self.active().any(undoes) || is_within(self.undone, positions::LONGEST_PLAN, at)
+    }
+
+    /// How long ago the inputs of a write of now may have been read.
+    pub(super) fn longest_plan(&self, at: Duration) -> Duration {
+        let is_slow = self.active().any(slows) || is_within(self.slow, positions::LONGEST_PLAN, at);
+        if is_slow { positions::LONGEST_PLAN } else { positions::USUAL_PLAN }
+    }
+
+    /// Whether a fault explains that a request was answered with this status.
+    pub(super) fn explains(&self, at: Duration, request: &RequestInfo, status: u16) -> bool {
+        let has_effect = |ended: Option<Duration>| ended.is_none_or(|ended| at < ended + LONGEST_DELAY);
+        self.faults.iter().any(|(fault, ended)| has_effect(*ended) && refuses(fault, request, status))
+    }
+
+    /// Whether answers have named the pause before a retry since the last call.
+    pub(super) fn take_pausing(&mut self) -> bool {
+        let is_pausing = self.active().any(names_pause);
+        std::mem::replace(&mut self.was_pausing, is_pausing)
+    }
+}
+
+/// Whether a fault may keep controllers from removing endpoints. A refused create must not.
+fn hinders(fault: &Fault) -> bool {
+    !matches!(
+        fault,
+        Fault::Refused {
+            verb: Some(Verb::Create),
+            kind: Some(Kind::EndpointSlices | Kind::Endpoints),
+            status: 400..429,
+            ..
+        }
+    )
+}
+
+/// Whether processes read older states.
+fn ages(fault: &Fault) -> bool {
+    matches!(fault, Fault::OlderLists { .. })
+}
+
+/// Whether updates are accepted and undone.
+fn undoes(fault: &Fault) -> bool {
+    matches!(fault, Fault::UpdatesUndone { .. })
+}
+
+/// Whether a plan may be under way for longer.
+fn slows(fault: &Fault) -> bool {
+    matches!(fault, Fault::HalfOpen { .. } | Fault::RequestsLate { .. } | Fault::AnswersLate { .. })
+}
+
+/// Whether watches stay open and send nothing.
+fn silences(fault: &Fault) -> bool {
+    matches!(fault, Fault::HalfOpen { .. } | Fault::WatchesStall { .. })
+}
+
+/// Whether answers name the pause before a retry.
+fn names_pause(fault: &Fault) -> bool {
+    matches!(fault, Fault::Refused { retry_after: Some(_), .. })
+}
+
+/// Whether a fault answers a request with a status.
+fn refuses(fault: &Fault, request: &RequestInfo, status: u16) -> bool {
+    let is_of = |by| Selection { by, ..Selection::default() }.matches(request);
+    let is_streamed = request.parameter("sendInitialEvents").is_some();
+    match *fault {
+        Fault::Refused { verb, kind, by, status: refused, .. } => {
+            status == refused && Selection { verb, kind, by }.matches(request)
+        }
+        Fault::ContinueRefused { by, status: refused } => {
+            let is_continued = request.parameter("continue").is_some();
+            is_of(by) && (is_streamed && status == 400 || is_continued && status == refused)
+        }
+        Fault::OlderLists { by, .. } => is_of(by) && is_streamed && status == 400,
+        _ => false,
+    }
+}
