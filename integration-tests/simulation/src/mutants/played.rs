@@ -66,12 +66,11 @@ impl Played {
         match output.lines().find_map(violation) {
             Some((seed, rule)) if rule != NOTHING_PANICS => Self::Failed { seed, rule },
             _ => {
-                let said = errors.lines().filter(|line| !line.trim().is_empty());
-                let panicked = said.clone().position(|line| line.contains("panicked at"));
+                let said: Vec<&str> = errors.lines().filter(|line| !line.trim().is_empty()).collect();
                 // The message of a panic follows its place.
-                let lines: Vec<&str> = match panicked {
-                    Some(line) => said.skip(line).take(2).collect(),
-                    None => said.last().into_iter().collect(),
+                let lines = match said.iter().position(|line| line.contains("panicked at")) {
+                    Some(line) => &said[line..said.len().min(line + 2)],
+                    None => &said[said.len().saturating_sub(1)..],
                 };
                 Self::Crashed(format!("{status}: {}", lines.join(" ")))
             }
