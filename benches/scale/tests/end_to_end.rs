@@ -154,6 +154,26 @@ fn objects_are_used_again_and_removed_by_clean_only() {
 }
 
 #[test]
+fn another_controller_on_the_same_server_is_noticed() {
+    let server = Server::start();
+    let mut other = Command::new(binary(Path::new(env!("CARGO_BIN_EXE_scale"))));
+    other.arg("--kubeconfig").arg(server.kubeconfig()).args(["--leader-elect=false", "--secure-port=0"]);
+    let mut other = other.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // The run may be faster than the start of the other controller.
+    let error = (0..50).find_map(|_| {
+        let output = output_of(&mut server.run(&["--flips=0"]));
+        (!output.status.success()).then_some(output.stderr)
+    });
+    other.kill().unwrap();
+    other.wait().unwrap();
+    let error = String::from_utf8(error.unwrap()).unwrap();
+    assert!(
+        error.contains("somebody makes these objects anew; stop the controllers of the cluster"),
+        "{error}"
+    );
+}
+
+#[test]
 fn latencies_beside_a_large_service_are_measured() {
     let mut command = scale();
     command.args(TINY).args(["--neighbours", "--big=120"]).arg("--command").arg(manager());
