@@ -398,18 +398,15 @@ impl ApiWriter {
         match content_type {
             ContentType::Protobuf => Ok(in_protobuf()),
             ContentType::Json => {
+                let typed = Typed { api_version: T::API_VERSION, kind: T::KIND, object: &**object };
+                let body = serde_json::to_vec(&typed).map_err(|error| WriteError::Refused {
+                    code: 0,
+                    message: format!("cannot be encoded: {error}"),
+                })?;
                 if self.sent.is_some() {
                     in_protobuf();
                 }
-                let body = serde_json::to_vec(&Typed {
-                    api_version: T::API_VERSION,
-                    kind: T::KIND,
-                    object: &**object,
-                });
-                body.map(Bytes::from).map_err(|error| WriteError::Refused {
-                    code: 0,
-                    message: format!("cannot be encoded: {error}"),
-                })
+                Ok(body.into())
             }
         }
     }

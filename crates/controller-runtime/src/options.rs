@@ -14,8 +14,8 @@ pub struct RuntimeOptions {
     /// Gate `ForeignWriteBackoff`: a change of an output by another client is corrected after a second at the earliest, and
     /// more slowly while the same change keeps coming back. Upstream corrects it each time after the same delay.
     pub foreign_write_backoff: bool,
-    /// Gate `WriteSpacing`: changes of the pods of a Service with 1,000 pods or more are collected for up to 150 ms after a write
-    /// for it. Upstream writes as fast as it can.
+    /// Gate `WriteSpacing`: changes of the pods of a Service with 1,000 pods or more are collected for up to 150 ms from the
+    /// beginning of a write for it. Upstream writes as fast as it can.
     pub write_spacing: bool,
     /// The shortest time between two resyncs (`--min-resync-period`). Each resync waits up to twice as long. Zero turns
     /// them off.

@@ -220,7 +220,7 @@ macro_rules! written {
         }
 
         fn with_content_of(metadata: ObjectMeta, sent: View) -> Option<Self> {
-            // It is shared until the write is answered.
+            // The writer holds it too until the write has ended.
             let sent: Self = Arc::unwrap_or_clone(sent.downcast().ok()?);
             Some(Self { metadata, ..sent })
         }

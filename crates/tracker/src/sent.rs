@@ -244,6 +244,21 @@ mod tests {
     }
 
     #[test]
+    fn a_write_that_fails_or_is_overtaken_leaves_nothing() {
+        let objects = sent("x");
+        assert_eq!(echo(&objects, 5, "x"), "same");
+        objects.failed(&key("a"));
+        assert_eq!(echo(&objects, 5, "x"), "unknown");
+        assert_eq!(echo(&objects, 5, "y"), "unknown");
+        let objects = sent("x");
+        assert_eq!(echo(&objects, 5, "x"), "same");
+        assert_eq!(echo(&objects, 6, "y"), "different");
+        // The tracker reports the foreign write after ours.
+        assert!(!objects.answered(&key("a"), version(5)));
+        assert!(objects.is_empty());
+    }
+
+    #[test]
     fn a_later_version_or_a_failed_write_ends_the_wait() {
         let objects = sent("x");
         assert!(!objects.answered(&key("a"), version(5)));

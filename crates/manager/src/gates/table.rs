@@ -55,7 +55,7 @@ pub enum Gate {
     SlowRetries,
     /// Corrects changes by another client after a second at the earliest, and more slowly while they keep coming back.
     ForeignWriteBackoff,
-    /// Writes changes of the pods of a large Service together that come within 150 ms.
+    /// Collects changes of the pods of a large Service for up to 150 ms, and writes them together.
     WriteSpacing,
     /// Keeps topology hints when a share of nodes lacks a zone (`--topology-node-tolerance`).
     TopologyNodeTolerance,
@@ -166,7 +166,7 @@ pub(super) const TABLE: [GateSpec; 15] = [
         Gate::WriteSpacing,
         "WriteSpacing",
         Stage::Beta,
-        "write changes of pods together that come within 150 ms, if their Service has 1,000 pods or more",
+        "collect changes of the pods of a Service with 1,000 pods or more for up to 150 ms, and write them together",
     ),
     spec(
         Gate::TopologyNodeTolerance,
