@@ -223,10 +223,9 @@ impl<R: Reconciler> Runtime<R> {
                 continue;
             }
             if !(answered || writes.is_empty()) {
-                let current = self.outputs_are_current(key).await;
-                if !matches!(current, Ok(true)) {
+                if let Err(failed) = self.check_outputs_are_current(key).await {
                     self.keys.with(key, |state| state.trigger_time.carry_over(trigger_time));
-                    return Err(vec![Self::not_current(key, current.err())]);
+                    return Err(vec![failed]);
                 }
                 // Before the first write: another client may be faster than its answer.
                 self.keys.with(key, |state| state.foreign.answered(Instant::now()));

@@ -98,7 +98,7 @@ impl<R: Reconciler> Runtime<R> {
     /// # Errors
     ///
     /// When the server does not say.
-    pub async fn outputs_are_current(&self, key: &ObjectKey) -> Result<bool, WriteError> {
+    async fn outputs_are_current(&self, key: &ObjectKey) -> Result<bool, WriteError> {
         if !self.must_compare(key) {
             return Ok(true);
         }
@@ -159,14 +159,22 @@ impl<R: Reconciler> Runtime<R> {
         std::future::pending::<()>().await;
     }
 
-    /// The error of a sync that must not write: [`Self::outputs_are_current`] is false or failed.
-    pub(crate) fn not_current(key: &ObjectKey, error: Option<WriteError>) -> FailedWrite {
-        let behind = || {
-            let why = "the cache may not show what was written before a take-over or a restore".to_owned();
-            WriteError::CacheBehind(why)
+    /// Checks before a write or a delete that the cached outputs of a key are those that the server has. [`Self::carry_out`] does so by
+    /// itself.
+    ///
+    /// # Errors
+    ///
+    /// The error with which the sync has to end, if they are not, or were not before this call: the plan was made from them. The sync is
+    /// repeated by itself.
+    pub async fn check_outputs_are_current(&self, key: &ObjectKey) -> Result<(), FailedWrite> {
+        let error = match self.outputs_are_current(key).await {
+            Ok(true) => return Ok(()),
+            Ok(false) => WriteError::CacheBehind(
+                "the cache may not show what was written before a take-over or a restore".to_owned(),
+            ),
+            Err(error) => error,
         };
-        let error = error.unwrap_or_else(behind);
-        FailedWrite { operation: Operation::Update, object: key.clone(), error }
+        Err(FailedWrite { operation: Operation::Update, object: key.clone(), error })
     }
 }
 

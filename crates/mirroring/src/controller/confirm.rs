@@ -10,15 +10,20 @@ use kube_endpoint_controller_runtime::Runtime;
 use kube_endpoint_core_model::{Endpoints, ObjectKey};
 
 use super::MirroringReconciler;
+use super::content::differs;
 use crate::plan::{NotMirrored, mirrorable};
 
-/// Whether the API server, too, has a reason not to mirror these Endpoints. If not, the cache will show that, and start a
-/// sync.
+/// Checks that the API server, too, has a reason not to mirror these Endpoints, before their slices are deleted.
+///
+/// # Errors
+///
+/// If it does not answer, or has none. The cache will show that and start a sync; but the answer may be wrong, so the key is retried
+/// anyway.
 pub(super) async fn is_not_mirrored(
     runtime: &Runtime<MirroringReconciler>,
     key: &ObjectKey,
     reason: NotMirrored,
-) -> Result<bool, FailedWrite> {
+) -> Result<(), FailedWrite> {
     let writer = runtime.writer().writer();
     let asked = async {
         match reason {
@@ -33,5 +38,8 @@ pub(super) async fn is_not_mirrored(
         }
     };
     let failed = |error| FailedWrite { operation: Operation::Delete, object: key.clone(), error };
-    asked.await.map_err(failed)
+    match asked.await.map_err(failed)? {
+        true => Ok(()),
+        false => Err(failed(differs(&format!("Service or the Endpoints ({reason})")))),
+    }
 }

@@ -15,6 +15,7 @@ use kube_endpoint_core_model::well_known::ENDPOINTSLICE_CONTROLLER;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Service};
 
 use super::MirroringReconciler;
+use super::content::differs;
 use crate::plan::{
     KeptOrphans, OrphanInputs, OrphanVerdict, Provenance, SubsetsWriter, judge_orphans, kept_events,
 };
@@ -51,8 +52,10 @@ impl MirroringReconciler {
         let mut verdicts = judge_orphans(&inputs);
         if verdicts.contains(&OrphanVerdict::AskWhoWrote) {
             let writer = self.subsets_writer(runtime, endpoints).await;
-            // If the Endpoints have changed, the cache will show it and start a sync.
-            let Some(writer) = writer.map_err(|error| failed_delete(orphans, error))? else { return Ok(()) };
+            // The cache will show that the Endpoints have changed, unless the answer is wrong.
+            let Some(writer) = writer.map_err(|error| failed_delete(orphans, error))? else {
+                return Err(failed_delete(orphans, differs("Endpoints")));
+            };
             verdicts = judge_orphans(&OrphanInputs { writer: Some(&writer), ..inputs });
         }
         self.report_kept(runtime, service, orphans.iter().zip(&verdicts));
@@ -62,15 +65,12 @@ impl MirroringReconciler {
             return Ok(());
         }
         // The mirrored slices that replace them must exist.
-        let current = runtime.outputs_are_current(&service.key).await;
-        if !current.map_err(|error| failed_delete(orphans, error))? {
-            return Ok(());
-        }
+        runtime.check_outputs_are_current(&service.key).await.map_err(|failed| vec![failed])?;
         let asked = runtime.writer().writer().service(&service.key).await;
         let asked = asked.map_err(|error| failed_delete(orphans, error))?;
-        // Otherwise the cache will tell soon, and start a sync.
+        // The cache will show that the Service has changed, unless the answer is wrong.
         if !asked.is_some_and(|asked| asked.uid == service.uid && asked.selector.is_none()) {
-            return Ok(());
+            return Err(failed_delete(orphans, differs("Service")));
         }
         let mut failed = Vec::new();
         for (orphan, verdict) in replaced {

@@ -27,11 +27,7 @@ impl MirroringReconciler {
         let inputs = PlanInputs::new(service.as_deref(), endpoints.as_deref());
         if let Some(cached) = endpoints.as_deref().filter(|_| lacks_content(&inputs)) {
             let found = content::read(runtime, key, cached).await;
-            // If the Endpoints have changed, the cache will show it and start a sync.
-            let Some(found) = found.map_err(|error| SyncError::from(vec![error]))? else {
-                return Ok(Outcome::Done);
-            };
-            endpoints = Some(found);
+            endpoints = Some(found.map_err(|error| SyncError::from(vec![error]))?);
         }
         if service.is_none() {
             // What is left of a deleted Service may be for another process to clean up.
@@ -53,10 +49,8 @@ impl MirroringReconciler {
         runtime.note(|details| details.endpoints = Some(plan.stats.endpoints_desired));
         if let Some(reason) = plan.not_mirrored
             && !plan.writes.is_empty()
-            && !confirm::is_not_mirrored(runtime, key, reason).await?
         {
-            tracing::info!(endpoints = %key, %reason, "the cache is behind: the slices are kept");
-            return Ok(Outcome::Done);
+            confirm::is_not_mirrored(runtime, key, reason).await?;
         }
         let share = if let Some(reason) = plan.not_mirrored {
             tracing::debug!(endpoints = %key, %reason, slices = plan.writes.delete.len(), "not mirrored");

@@ -341,7 +341,11 @@ impl Watcher {
             // The name of a slice begins with that of its Service.
             let owner = request.name.split('-').next().unwrap_or_default();
             let service = format!("{}/{owner}", request.namespace);
-            let slices = self.world.slices_of(&service).count();
+            // A create has no name: those of a namespace are counted together.
+            let slices = match owner {
+                "" => self.world.slices_in(&request.namespace),
+                _ => self.world.slices_of(&service).count(),
+            };
             let outcome = self.traffic.rates.write(at, &service, slices);
             self.check("writes are bounded", &service, outcome);
         }

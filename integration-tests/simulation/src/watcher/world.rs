@@ -264,6 +264,12 @@ impl World {
         keys.filter_map(|key| self.slices.get(key))
     }
 
+    /// The number of slices in a namespace.
+    pub(crate) fn slices_in(&self, namespace: &str) -> usize {
+        let prefix = format!("{namespace}/");
+        self.slices.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix)).count()
+    }
+
     /// What the slices of a Service lack or should not have, if the inputs have been as they are since `until`: pods that are ready
     /// on a known node and not published, and pods that have ended and are published.
     pub(crate) fn wrongly_published(&self, key: &str, until: Duration) -> Vec<String> {
