@@ -34,7 +34,7 @@ pub(crate) struct KeyState<S> {
     pub(crate) conflicts: Conflicts,
     /// Until when the API server asked to be left alone.
     pub(crate) paused_until: Option<Instant>,
-    /// Until when changes of pods are collected since the last sync that wrote.
+    /// A sync that a change of a pod starts waits until then, because the last sync wrote a short time ago.
     pub(crate) spaced_until: Option<Instant>,
     /// Changes of the outputs that other clients made.
     pub(crate) foreign: ForeignChanges,

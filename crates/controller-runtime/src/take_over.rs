@@ -92,8 +92,9 @@ impl<R: Reconciler> Runtime<R> {
     }
 
     /// Whether the cache shows what was written for a key by the previous leader, or by this process before a new epoch of the
-    /// cache. If this is not known, the cache is compared with the server. This sync must not write then, because its plan may be older than the cache is now. The key is synced again:
-    /// at once if the cache and the server agree, otherwise when the cache shows a change.
+    /// cache. If this is not known, the cache is compared with the server. This sync must not write then, because its plan may be
+    /// older than the cache is now. The key is synced again: soon if the cache and the server agree, otherwise when the cache
+    /// shows a change.
     ///
     /// # Errors
     ///
@@ -164,8 +165,8 @@ impl<R: Reconciler> Runtime<R> {
     ///
     /// # Errors
     ///
-    /// The error with which the sync has to end, if they are not, or were not before this call: the plan was made from them. The sync is
-    /// repeated by itself.
+    /// If they are not, or if that was not known before this call. The sync has to end with this error, because its plan may be older than
+    /// the cache is now. It is repeated by itself.
     pub async fn check_outputs_are_current(&self, key: &ObjectKey) -> Result<(), FailedWrite> {
         let error = match self.outputs_are_current(key).await {
             Ok(true) => return Ok(()),

@@ -40,4 +40,4 @@ pub use inputs::Inputs;
 pub use metrics_page::MetricsPage;
 pub use redact::Redacted;
 #[cfg(feature = "server")]
-pub use simulation::{ControllerService, Environment, Simulation, USER_AGENT, server_builder};
+pub use simulation::{ControllerService, Environment, Simulation, USER_AGENT, numbered_pods, server_builder};

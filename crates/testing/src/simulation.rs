@@ -14,9 +14,11 @@ use tokio::task::JoinSet;
 use crate::{Cluster, MetricsPage, START_TIME};
 
 mod objects;
+mod quick_changes;
 mod requests;
 mod service;
 
+pub use quick_changes::numbered_pods;
 pub use service::ControllerService;
 use service::Lateness;
 

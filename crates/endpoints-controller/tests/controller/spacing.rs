@@ -1,50 +1,25 @@
 //! Changes of the pods of a large Service, which are collected before they are written.
 
-use std::collections::BTreeSet;
-use std::ops::Range;
 use std::time::Duration;
 
 use kube_endpoint_endpoints_controller::ControllerOptions;
-use serde_json::{Value, json};
+use kube_endpoint_testing::numbered_pods;
+use serde_json::json;
 
 use crate::harness::{Harness, changed, pod, server, service};
-
-/// Pods with these numbers, each with its own address.
-fn numbered(numbers: Range<usize>, ready: bool) -> impl Iterator<Item = Value> {
-    numbers.map(move |number| {
-        let mut pod = pod(&format!("p{number}"), 0, ready);
-        let ip = format!("10.2.{}.{}", number / 250, number % 250 + 1);
-        pod["status"]["podIPs"] = json!([{"ip": ip}]);
-        pod["status"]["podIP"] = json!(ip);
-        pod
-    })
-}
 
 /// A pod of a Service becomes unready every ten milliseconds, 20 times. Returns when something was written, in milliseconds from the first
 /// write, which is at once. If `edited`, the Service changes after 45 ms.
 async fn written_at(options: ControllerOptions, pods: usize, edited: bool) -> Vec<u128> {
-    let server = server(numbered(0..pods, true).chain([service("web")]));
+    let server = server(numbered_pods(pod, 0..pods, true).chain([service("web")]));
     let harness = Harness::start(&server, options).await;
     harness.pass(Duration::from_secs(5)).await;
-    server.clear_request_log();
-    for changed in 0..20 {
-        harness.load(numbered(changed..changed + 1, false));
-        harness.pass(Duration::from_millis(5)).await;
-        assert!(!server.request_log().is_empty(), "the first change is written at once");
-        if edited && changed == 4 {
-            let patch = json!({"metadata": {"labels": {"team": "blue"}}});
-            harness.patch("services", "web", patch).await;
-        }
-        harness.pass(Duration::from_millis(5)).await;
-    }
-    harness.pass(Duration::from_secs(5)).await;
+    let patch = edited.then(|| json!({"metadata": {"labels": {"team": "blue"}}}));
+    let written = harness.written_at(numbered_pods(pod, 0..20, false), patch).await;
     let unready =
         harness.get("endpoints", "web").unwrap()["subsets"][0]["notReadyAddresses"].as_array().unwrap().len();
     assert_eq!(unready, 20, "all changes are published");
-    let writes = harness.timed_writes();
-    let first = writes[0].0;
-    let times: BTreeSet<u128> = writes.iter().map(|(at, _)| at - first).collect();
-    times.into_iter().collect()
+    written
 }
 
 #[tokio::test(start_paused = true)]

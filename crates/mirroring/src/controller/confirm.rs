@@ -19,7 +19,7 @@ use crate::plan::{NotMirrored, mirrorable};
 ///
 /// If it does not answer, or has none. The cache will show that and start a sync; but the answer may be wrong, so the key is retried
 /// anyway.
-pub(super) async fn is_not_mirrored(
+pub(super) async fn check_not_mirrored(
     runtime: &Runtime<MirroringReconciler>,
     key: &ObjectKey,
     reason: NotMirrored,
@@ -38,8 +38,8 @@ pub(super) async fn is_not_mirrored(
         }
     };
     let failed = |error| FailedWrite { operation: Operation::Delete, object: key.clone(), error };
-    match asked.await.map_err(failed)? {
-        true => Ok(()),
-        false => Err(failed(differs(&format!("Service or the Endpoints ({reason})")))),
+    if asked.await.map_err(failed)? {
+        return Ok(());
     }
+    Err(failed(differs(&format!("Service or the Endpoints ({reason})"))))
 }

@@ -50,7 +50,7 @@ impl MirroringReconciler {
         if let Some(reason) = plan.not_mirrored
             && !plan.writes.is_empty()
         {
-            confirm::is_not_mirrored(runtime, key, reason).await?;
+            confirm::check_not_mirrored(runtime, key, reason).await?;
         }
         let share = if let Some(reason) = plan.not_mirrored {
             tracing::debug!(endpoints = %key, %reason, slices = plan.writes.delete.len(), "not mirrored");

@@ -37,7 +37,7 @@ use authors::Authors;
 use edits::Edits;
 use positions::{Positions, Recorder};
 use rules::Write;
-use traffic::{Questions, Traffic, asked_about};
+use traffic::{Questions, Traffic, asked_about, service_in};
 use transcript::Transcript;
 pub use transcript::{Line, LineKind};
 use trouble::Trouble;
@@ -338,8 +338,7 @@ impl Watcher {
                 let detail = format!("{} was answered with {}", request.verb, logged.status);
                 self.fails("no more writes are refused than the setup allows", &request.path, detail);
             }
-            // The name of a slice begins with that of its Service.
-            let owner = request.name.split('-').next().unwrap_or_default();
+            let owner = service_in(&request.name);
             let service = format!("{}/{owner}", request.namespace);
             // A create has no name: those of a namespace are counted together.
             let slices = match owner {

@@ -60,8 +60,7 @@ pub(super) fn asked_about(logged: &LoggedRequest) -> Option<String> {
     let request = &logged.request;
     let service = match (request.verb, request.plural()) {
         ("get", "endpoints" | "services") => request.name.clone(),
-        // The name of a slice begins with that of its Service.
-        ("get", "endpointslices") => request.name.split('-').next().unwrap_or_default().to_owned(),
+        ("get", "endpointslices") => service_in(&request.name).to_owned(),
         ("list", "endpoints" | "endpointslices") => {
             let field = request.parameter("fieldSelector");
             let label = request.parameter("labelSelector");
@@ -71,6 +70,12 @@ pub(super) fn asked_about(logged: &LoggedRequest) -> Option<String> {
         _ => return None,
     };
     Some(format!("{}/{service}", request.namespace))
+}
+
+/// The Service of an object: the name of a slice begins with that of its Service, and Endpoints have the same name. It is empty if a
+/// request, as that of a create, names no object.
+pub(super) fn service_in(name: &str) -> &str {
+    name.split('-').next().unwrap_or_default()
 }
 
 /// How long questions about one Service are counted together.

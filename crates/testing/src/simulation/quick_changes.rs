@@ -1,0 +1,59 @@
+//! Changes that follow one another quickly.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Simulation;
+
+/// Half of the time between two changes.
+const HALF: Duration = Duration::from_millis(5);
+
+/// Pods that `make` makes of a name, a number and whether they are ready; each gets an address of its own.
+pub fn numbered_pods(
+    make: fn(&str, u8, bool) -> Value,
+    numbers: Range<usize>,
+    ready: bool,
+) -> impl Iterator<Item = Value> {
+    numbers.map(move |number| {
+        let mut pod = make(&format!("p{number}"), 0, ready);
+        let ip = format!("10.2.{}.{}", number / 250, number % 250 + 1);
+        pod["status"]["podIPs"] = json!([{"ip": ip}]);
+        pod["status"]["podIP"] = json!(ip);
+        pod
+    })
+}
+
+impl<C> Simulation<C> {
+    /// Loads objects, ten milliseconds apart; `patch` changes the Service `web` after 45 ms. Returns when something was written, in
+    /// milliseconds from the first write, which is at once.
+    ///
+    /// # Panics
+    ///
+    /// If the first change is not written at once.
+    pub async fn written_at(
+        &self,
+        changes: impl IntoIterator<Item = Value>,
+        mut patch: Option<Value>,
+    ) -> Vec<u128> {
+        self.server.clear_request_log();
+        for (number, change) in changes.into_iter().enumerate() {
+            self.load([change]);
+            self.pass(HALF).await;
+            assert!(!self.server.request_log().is_empty(), "the first change is written at once");
+            if number == 4
+                && let Some(patch) = patch.take()
+            {
+                self.patch("services", "web", patch).await;
+            }
+            self.pass(HALF).await;
+        }
+        self.pass(Duration::from_secs(5)).await;
+        let writes = self.timed_writes();
+        let first = writes.first().map_or(0, |(at, _)| *at);
+        let times: BTreeSet<u128> = writes.iter().map(|(at, _)| at - first).collect();
+        times.into_iter().collect()
+    }
+}
