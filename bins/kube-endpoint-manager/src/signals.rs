@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
+
+/// How long after the first signal further ones count as the same request. A signal that is sent to the process and to its
+/// process group, as timeout(1) does and as some init processes of containers do, arrives twice.
+const SAME_REQUEST: Duration = Duration::from_millis(100);
 
 /// SIGTERM and SIGINT.
 struct ShutdownSignals {
@@ -36,9 +40,9 @@ pub(crate) fn shutdown_signal() -> std::io::Result<impl Future<Output = ()>> {
     Ok(async move { signals.next().await })
 }
 
-/// Exits the process with code 1 on the second SIGTERM or SIGINT, or `limit` after the first one if it is given. This has a
-/// thread and a runtime of its own, because all threads of the program's runtime may be blocked by an output that nobody
-/// reads.
+/// Exits the process with code 1 on a second SIGTERM or SIGINT, or `limit` after the first one if it is given. Signals within
+/// [`SAME_REQUEST`] of the first one are ignored. This has a thread and a runtime of its own, because all threads of the
+/// program's runtime may be blocked by an output that nobody reads.
 ///
 /// # Errors
 ///
@@ -51,9 +55,11 @@ pub(crate) fn exit_on_second_signal(limit: Option<Duration>) -> std::io::Result<
     };
     let exit = async move {
         signals.next().await;
+        let first = Instant::now();
+        while timeout_at(first + SAME_REQUEST, signals.next()).await.is_ok() {}
         match limit {
             Some(limit) => {
-                let _ = timeout(limit, signals.next()).await;
+                let _ = timeout_at(first + limit, signals.next()).await;
             }
             None => signals.next().await,
         }

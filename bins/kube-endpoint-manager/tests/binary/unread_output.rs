@@ -158,6 +158,18 @@ async fn a_second_signal_ends_a_process_that_waits_for_the_log_at_once() {
 }
 
 #[tokio::test]
+async fn signals_at_the_same_time_are_one_request() {
+    let folder = tempfile::tempdir().unwrap();
+    // The process waits a second for its log, which is long enough for the second signal to arrive.
+    let (_reader, writer) = small_pipe();
+    let process = Unread::start(folder.path(), Stdio::null(), writer, &["-v=6"]);
+    services_with_slices(&connected(folder.path()).await, SAMPLE_SLICES).await;
+    kill_process(Pid::from_child(&process.0), Signal::INT).unwrap();
+    let (status, _) = process.stop();
+    assert!(status.success(), "{status}");
+}
+
+#[tokio::test]
 async fn a_log_that_nobody_reads_blocks_neither_the_controllers_nor_sigterm() {
     let folder = tempfile::tempdir().unwrap();
     let (reader, writer) = small_pipe();
