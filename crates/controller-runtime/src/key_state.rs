@@ -28,7 +28,7 @@ pub(crate) struct KeyState<S> {
     pub(crate) deferred: bool,
     /// Since when the cache has not shown all of our own writes.
     pub(crate) stale_since: Option<Instant>,
-    /// The time between the last two comparisons of the outputs with the server's, which differed; none otherwise.
+    /// How long the key waits since the server's last answer that differed from the cache; none after a sync that succeeded.
     pub(crate) comparison_delay: Duration,
     /// Conflicts in a row.
     pub(crate) conflicts: Conflicts,

@@ -1,5 +1,7 @@
 //! One sync of a key: what a failure means for it, and what becomes of the key afterwards.
 
+use std::time::Duration;
+
 use kube_endpoint_api_writer::{FailedWrite, Operation, WriteError};
 use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_workqueue::Disposition;
@@ -36,9 +38,13 @@ impl<R: Reconciler> Runtime<R> {
         {
             self.queue.add_after(key.clone(), delay);
         }
+        let is_done = matches!(result, Ok(Outcome::Done));
         self.keys.with(key, |state| {
             state.foreign.synced(began);
             state.undone.end();
+            if is_done {
+                state.comparison_delay = Duration::ZERO;
+            }
         });
         let error = match result {
             Ok(outcome) => return Ok(outcome),
@@ -58,8 +64,16 @@ impl<R: Reconciler> Runtime<R> {
             tracing::info!(queue = self.queue.name(), %key, %error, "the cache is behind");
             return Ok(self.keep_deferred(key));
         }
-        // The Service of a create no longer exists. Nobody needs an event about that.
-        if error.writes().iter().any(|failed| matches!(failed.error, WriteError::CacheBehind(_))) {
+        // The server's answer to a question is not what the cache shows. The cache will show that and start a sync, unless the answer is
+        // wrong. Nobody needs an event about that.
+        let is_behind = |failed: &FailedWrite| matches!(failed.error, WriteError::CacheBehind(_));
+        if error.writes().iter().any(is_behind) {
+            if error.writes().iter().all(|failed| is_behind(failed) || waits_for_cache::<R::Output>(failed)) {
+                tracing::info!(queue = self.queue.name(), %key, %error, "the server has another state than the cache");
+                // No change of the outputs makes the answer another one, so none ends the wait.
+                self.add_after(key.clone(), self.next_comparison(key), Cause::StaleCache);
+                return Ok(Outcome::Stale);
+            }
             self.failing.failed(key, &error, Instant::now());
             return Err(error);
         }

@@ -120,9 +120,9 @@ impl<R: Reconciler> Runtime<R> {
         Ok(false)
     }
 
-    /// How long to wait before the outputs of a key are compared once more. Each time is twice as long, so that a watch that
-    /// cannot be opened for hours does not cost a list of each key every second.
-    fn next_comparison(&self, key: &ObjectKey) -> Duration {
+    /// How long to wait before the server is asked about a key once more, after an answer that differs from the cache. Each time is twice
+    /// as long until a sync succeeds, so that a watch that cannot be opened for hours does not cost a list of each key every second.
+    pub(crate) fn next_comparison(&self, key: &ObjectKey) -> Duration {
         self.keys.with(key, |state| {
             state.comparison_delay = (state.comparison_delay * 2).clamp(STALE_RETRY, LONGEST_WAIT);
             state.comparison_delay

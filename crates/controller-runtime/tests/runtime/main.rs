@@ -138,11 +138,11 @@ async fn a_create_answered_with_404_is_tried_again_until_the_cache_shows_that_th
     let bed = TestBed::new();
     bed.fault_on_create(not_found(), usize::MAX);
     bed.fill();
-    bed.pass(10).await;
-    let syncs = bed.syncs();
-    assert!((5..15).contains(&syncs.len()), "with backoff: {syncs:?}");
-    assert!(syncs.iter().all(|(_, how)| how == "failed"));
-    assert_eq!(bed.controller.pending(), 1);
+    bed.pass(300).await;
+    let failed = [0, 1, 3, 7, 15, 31, 63, 123, 183, 243].map(|second| at(second, "failed"));
+    assert_eq!(bed.syncs(), failed, "the server is asked ever more slowly");
+    let counts = bed.controller.state_counts();
+    assert_eq!((bed.controller.pending(), counts.deferred, counts.failing), (1, 0, 0));
     bed.cluster.apply(StreamEvent::<Service>::restarted(Vec::new(), ResourceVersion(2)));
     bed.pass(60).await;
     assert!(bed.syncs().iter().all(|(_, how)| how.starts_with("forgot")));

@@ -6,7 +6,7 @@ use kube_endpoint_embedded_apiserver::{Fault, refusals};
 use kube_endpoint_mirroring::{ControllerOptions, RuntimeOptions};
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, changed, endpoints, server, service};
+use crate::harness::{Harness, changed, endpoints, of_the_endpoints_controller, server, service};
 
 async fn started() -> Harness {
     Harness::start(&server([service("web")]), ControllerOptions::default()).await
@@ -188,5 +188,36 @@ async fn an_update_whose_answer_was_lost_is_undone_as_soon_as_the_cache_shows_it
     assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.1]"]);
     let requests = ["update endpointslices 200", "get endpointslices 200", "update endpointslices 200"];
     assert_eq!(harness.requests(), requests);
+    harness.nothing_is_remembered().await;
+}
+
+/// The answer is wrong each time, as that of a proxy may be. No event comes that starts a sync.
+#[tokio::test(start_paused = true)]
+async fn while_an_answer_differs_from_the_cache_the_server_is_asked_ever_more_slowly() {
+    let mut selecting = service("web");
+    selecting["spec"]["selector"] = json!({"app": "web"});
+    let left = of_the_endpoints_controller(endpoints("web", &["192.0.2.1"]));
+    let harness = Harness::start(&server([selecting, left]), ControllerOptions::default()).await;
+    let lose_selector = json!({"spec": {"selector": null}});
+    for wrong in [7, 3] {
+        harness.fault(refuse(404), "get", wrong);
+        harness.server.clear_request_log();
+        harness.patch("services", "web", lose_selector.clone()).await;
+        harness.pass(Duration::from_secs(300)).await;
+        let mut questions = harness.timed_requests();
+        questions.retain(|(_, request)| request.starts_with("get "));
+        let answers: Vec<&str> = questions.iter().map(|(_, answer)| answer.as_str()).collect();
+        assert_eq!(answers, [vec!["get endpoints 404"; wrong], vec!["get endpoints 200"]].concat());
+        let waits: Vec<u128> = questions.windows(2).map(|pair| (pair[1].0 - pair[0].0) / 1000).collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60][..wrong], "from the beginning after a success");
+        assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.1]"]);
+        harness.patch("services", "web", json!({"spec": {"selector": {"app": "web"}}})).await;
+        // Another version, which has not been read.
+        harness
+            .patch("endpoints", "web", json!({"metadata": {"annotations": {"a": wrong.to_string()}}}))
+            .await;
+        harness.moment().await;
+        assert_eq!(harness.slices(), [""; 0]);
+    }
     harness.nothing_is_remembered().await;
 }
