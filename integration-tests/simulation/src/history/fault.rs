@@ -46,7 +46,8 @@ text_enum! {
     pub enum Fault {
         /// Every request is lost, and the connections of all watches break.
         "unreachable" Unreachable { by: Option<Manager> }
-        /// Open watches fall silent, and no request is answered.
+        /// Open watches fall silent, and no request is answered, also after the end of the fault. Connections stay open as if PINGs were
+        /// answered: what ends a request is its own time limit.
         "half-open" HalfOpen { by: Option<Manager>, applied: bool }
         "refused" Refused {
             verb: Option<Verb>, kind: Option<Kind>, by: Option<Manager>, status: u16, retry_after: Option<u32>

@@ -64,12 +64,16 @@ impl Setup {
         BOOKMARKS * self.slowness.max(1).into()
     }
 
+    /// The time within which a silent connection is given up, and a watch is opened anew.
+    pub fn silence(&self) -> Duration {
+        Duration::from_secs(3 * 60) * self.slowness.max(1).into()
+    }
+
     /// The time within which everything is right again after the last fault: ten minutes for the slow retry of a key, which
-    /// comes after six minutes at most, and for what its sync then finds; three minutes, times the slowness, until a silent
-    /// connection is given up and the watch is opened anew; and the time until a lease expires and is taken.
+    /// comes after six minutes at most, and for what its sync then finds; the time of silent connections; and the time until a
+    /// lease expires and is taken.
     pub fn recovery(&self) -> Duration {
-        let watches = Duration::from_secs(3 * 60) * self.slowness.max(1).into();
-        Duration::from_secs(10 * 60 + 2 * u64::from(self.lease.unwrap_or_default())) + watches
+        Duration::from_secs(10 * 60 + 2 * u64::from(self.lease.unwrap_or_default())) + self.silence()
     }
 
     /// The settings of a manager. `identity` is its holder identity if it takes part in the election.

@@ -127,7 +127,7 @@ impl SharedWatcher {
             world: World::default(),
             pending: None,
             positions: BTreeMap::new(),
-            trouble: Trouble::default(),
+            trouble: Trouble::new(setup.silence()),
             edits: Edits::default(),
             authors: Authors::new(setup.lease.is_some()),
             traffic: Traffic::default(),

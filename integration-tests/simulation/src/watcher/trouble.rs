@@ -8,7 +8,8 @@ use kube_endpoint_embedded_apiserver::RequestInfo;
 use super::positions;
 use crate::history::{Fault, Kind, Selection, Verb};
 
-/// How long after the server was set back rules may be broken that hold only for one order of versions.
+/// How long after the server was set back, or after the faults that hid this, rules may be broken that hold only for one order of
+/// versions.
 const CALM: Duration = Duration::from_secs(20 * 60);
 /// The same, after lists showed an older state: watches have brought the caches up to date.
 const AGED: Duration = Duration::from_secs(2 * 60);
@@ -16,12 +17,14 @@ const AGED: Duration = Duration::from_secs(2 * 60);
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 /// How long after the last trouble requests may still have it as their cause.
 const SETTLING: Duration = Duration::from_secs(60);
-/// The same, after watches have fallen silent, which is noticed by their timeouts.
-const SILENCE: Duration = Duration::from_secs(15 * 60);
+/// The same, after silent connections are given up: keys whose retries have all failed are retried every five minutes.
+const SLOW_SETTLING: Duration = Duration::from_secs(9 * 60);
 
 /// Faults, restores and overlapping writers of a run.
 #[derive(Debug, Default)]
 pub(super) struct Trouble {
+    /// The time within which a silent connection is given up.
+    silence: Duration,
     /// The faults that are active, and those that may still have effects, with the time of their end.
     faults: Vec<(Fault, Option<Duration>)>,
     /// When a fault last ended, or something happened to a process or to the storage.
@@ -30,7 +33,7 @@ pub(super) struct Trouble {
     hindered: Duration,
     /// When writes of two processes may last have overlapped, or the server was set back.
     disturbed: Option<Duration>,
-    /// When the server was last set back.
+    /// When the server was last set back, or the last fault that hid this ended, with its silent connections.
     set_back: Option<Duration>,
     /// Whether the server was set back while faults were active, which may keep processes from noticing.
     is_restore_hidden: bool,
@@ -51,6 +54,11 @@ fn is_within(last: Option<Duration>, time: Duration, at: Duration) -> bool {
 }
 
 impl Trouble {
+    /// `silence` is the time within which a silent connection is given up.
+    pub(super) fn new(silence: Duration) -> Self {
+        Self { silence, ..Self::default() }
+    }
+
     pub(super) fn fault_begins(&mut self, at: Duration, fault: &Fault) {
         self.faults.retain(|(_, ended)| ended.is_none_or(|ended| at < ended + LONGEST_DELAY));
         self.faults.push((fault.clone(), None));
@@ -79,7 +87,9 @@ impl Trouble {
             self.silent = Some(at);
         }
         if self.is_restore_hidden {
-            self.set_back = Some(at);
+            // A request that was sent before the end hangs on.
+            let hangs = if silences(fault) { self.silence } else { Duration::ZERO };
+            self.set_back = self.set_back.max(Some(at + hangs));
             self.is_restore_hidden = self.is_active();
         }
     }
@@ -135,8 +145,8 @@ impl Trouble {
         !self.is_active()
             && at >= self.last.max(leads_since) + SETTLING
             && self.disturbed.is_none()
-            && !is_within(self.set_back, CALM, at)
-            && !is_within(self.silent, SILENCE, at)
+            && !self.was_restored(at)
+            && !is_within(self.silent, self.silence + SLOW_SETTLING, at)
     }
 
     /// Whether nothing has kept controllers from removing endpoints since then.
@@ -149,9 +159,9 @@ impl Trouble {
         self.active().any(ages) || is_within(self.aged, AGED, at) || self.was_restored(at)
     }
 
-    /// Whether versions may have started over.
+    /// Whether versions may have started over, and processes may not know.
     pub(super) fn was_restored(&self, at: Duration) -> bool {
-        is_within(self.set_back, CALM, at)
+        self.is_restore_hidden || is_within(self.set_back, CALM, at)
     }
 
     /// Whether writes of two processes may have overlapped.
@@ -240,5 +250,50 @@ fn refuses(fault: &Fault, request: &RequestInfo, status: u16) -> bool {
         }
         Fault::OlderLists { by, .. } => is_of(by) && is_streamed && status == 400,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SILENCE: Duration = Duration::from_secs(30 * 60);
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn half_open() -> Fault {
+        Fault::HalfOpen { by: None, applied: false }
+    }
+
+    /// Seeds 2952 and 5616.
+    #[test]
+    fn a_restore_during_an_outage_is_known_when_the_outage_and_its_silent_connections_have_ended() {
+        for (fault, hangs) in [(Fault::Unreachable { by: None }, Duration::ZERO), (half_open(), SILENCE)] {
+            let mut trouble = Trouble::new(SILENCE);
+            trouble.fault_begins(MINUTE, &fault);
+            trouble.restored(MINUTE * 2);
+            assert!(trouble.was_restored(MINUTE * 1000), "{fault}");
+            trouble.fault_ends(MINUTE * 1001, &fault);
+            let last = MINUTE * 1001 + hangs + CALM;
+            assert!(trouble.was_restored(last - MINUTE) && !trouble.was_restored(last), "{fault}");
+        }
+        let mut trouble = Trouble::new(SILENCE);
+        trouble.restored(MINUTE);
+        assert!(trouble.was_restored(MINUTE) && !trouble.was_restored(MINUTE + CALM), "nothing hides it");
+    }
+
+    /// Seed 10259.
+    #[test]
+    fn questions_are_counted_again_when_silent_connections_are_given_up() {
+        for (fault, settled) in
+            [(Fault::Unreachable { by: None }, SETTLING), (half_open(), SILENCE + SLOW_SETTLING)]
+        {
+            let mut trouble = Trouble::new(SILENCE);
+            trouble.fault_begins(MINUTE, &fault);
+            assert!(!trouble.is_settled(MINUTE * 1000, Duration::ZERO), "{fault}");
+            trouble.fault_ends(MINUTE * 1001, &fault);
+            let first = MINUTE * 1001 + settled;
+            assert!(!trouble.is_settled(first - Duration::from_secs(1), Duration::ZERO), "{fault}");
+            assert!(trouble.is_settled(first, Duration::ZERO), "{fault}");
+        }
     }
 }
