@@ -12,7 +12,7 @@ use kube::Config;
 use kube::client::Body;
 use kube::config::KubeConfigOptions;
 use kube_endpoint_api_client::{
-    ApiClient, client_from_config, read_kubeconfig, watch_files, without_credentials,
+    AnswerBody, ApiClient, client_from_config, read_kubeconfig, watch_files, without_credentials,
 };
 use kube_endpoint_core_model::causes;
 use serde_json::{Value, json};
@@ -161,7 +161,7 @@ impl Api {
     }
 
     /// Starts a watch. The body is a stream of lines, each an event.
-    pub(crate) async fn watch(&self, path: &str, version: &str) -> anyhow::Result<Response<Body>> {
+    pub(crate) async fn watch(&self, path: &str, version: &str) -> anyhow::Result<Response<AnswerBody>> {
         let path = format!("{path}?watch=1&resourceVersion={version}");
         let answer = self.client.send(request(Method::GET, &path, None, None)?).await?;
         if answer.status().is_success() {
@@ -194,7 +194,7 @@ fn request(
     Ok(request.body(Body::from(bytes))?)
 }
 
-async fn whole(answer: Response<Body>) -> anyhow::Result<(StatusCode, Bytes)> {
+async fn whole(answer: Response<AnswerBody>) -> anyhow::Result<(StatusCode, Bytes)> {
     let status = answer.status();
     Ok((status, answer.into_body().collect().await?.to_bytes()))
 }

@@ -4,12 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::uri::Authority;
-use http::{Request, Response, Uri};
+use http::{Method, Request, Response, Uri};
+use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
 use kube::client::middleware::AuthLayer;
-use kube::client::{Body, ClientBuilder, ConfigExt};
+use kube::client::{Body, ConfigExt};
 use kube::{Client, Config};
-use tower::{BoxError, Service, ServiceBuilder};
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 
 use crate::content_type::{ContentType, Encodings};
 use crate::error::ClientError;
@@ -21,6 +25,11 @@ use crate::timeouts::Timeouts;
 use crate::transport::Transport;
 use crate::warnings::Warnings;
 
+/// The body of an answer.
+pub type AnswerBody = UnsyncBoxBody<Bytes, kube::Error>;
+
+type Direct = BoxCloneSyncService<Request<Body>, Response<AnswerBody>, BoxError>;
+
 /// A [`kube::Client`] that sends each request exactly once and returns every answer, errors included, to the caller.
 ///
 /// kube's default client retries by itself after 429, 503 and 504. Here that would be wrong: a create whose answer was lost
@@ -30,6 +39,9 @@ use crate::warnings::Warnings;
 #[derive(Clone)]
 pub struct ApiClient {
     client: Client,
+    /// What `client` sends its requests with. `client` passes each to a task first, which is for services that cannot be
+    /// cloned.
+    direct: Option<Direct>,
     /// Host and port of the server, as metrics have them.
     host: Arc<str>,
     warnings: Arc<Warnings>,
@@ -49,11 +61,11 @@ impl ApiClient {
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        Self::new(Client::new(service, "default"), "".into())
+        Self::new(Client::new(service, "default"), None, "".into())
     }
 
-    fn new(client: Client, host: Arc<str>) -> Self {
-        Self { client, host, warnings: Arc::default(), encodings: Encodings::default() }
+    fn new(client: Client, direct: Option<Direct>, host: Arc<str>) -> Self {
+        Self { client, direct, host, warnings: Arc::default(), encodings: Encodings::default() }
     }
 
     /// The kube client, for requests that this project's crates do not make.
@@ -88,16 +100,19 @@ impl ApiClient {
     ///
     /// # Errors
     /// If no answer arrives: the connection failed, or credentials could not be obtained.
-    pub async fn send(&self, request: Request<Body>) -> kube::Result<Response<Body>> {
+    pub async fn send(&self, request: Request<Body>) -> kube::Result<Response<AnswerBody>> {
         let path = request.uri().clone();
-        let answer = self.client.send(request).await?;
+        let answer = match &self.direct {
+            Some(direct) => direct.clone().oneshot(request).await.map_err(kube_error)?,
+            None => Box::pin(self.client.send(request)).await?.map(UnsyncBoxBody::new),
+        };
         self.warnings.log(answer.headers(), path.path());
         Ok(answer)
     }
 
     /// Records that a request waited for a rate limiter for so long before it was sent.
-    pub fn waited_for_rate_limiter(&self, verb: &str, waited: Duration) {
-        record_rate_limiter(verb, &self.host, waited);
+    pub fn waited_for_rate_limiter(&self, method: &Method, waited: Duration) {
+        record_rate_limiter(method, &self.host, waited);
     }
 }
 
@@ -138,7 +153,7 @@ pub(crate) async fn client(mut config: Config, limits: Timeouts) -> Result<ApiCl
     let credentials = |error| ClientError::Credentials(Box::new(error));
     let authorization = static_authorization(config.clone(), &limits).await?.map_err(credentials)?;
     let headers = config.extra_headers_layer().map_err(credentials)?;
-    let transport = Transport::new(Sessions::new(sources).await?);
+    let transport = Transport::new(Box::pin(Sessions::new(sources)).await?);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(authorization)
@@ -146,9 +161,21 @@ pub(crate) async fn client(mut config: Config, limits: Timeouts) -> Result<ApiCl
         .map_err(BoxError::from)
         .service(transport);
     let host: Arc<str> = host_and_port(&config.cluster_url).into();
-    let builder = ClientBuilder::new(service, config.default_namespace)
-        .with_layer(&CountRequests::new(Arc::clone(&host)));
-    Ok(ApiClient::new(builder.build(), host))
+    let service = CountRequests::new(Arc::clone(&host)).layer(service);
+    let direct = service.map_response(|answer: Response<_>| {
+        answer.map(|body| UnsyncBoxBody::new(body.map_err(kube::Error::HyperError)))
+    });
+    let direct = BoxCloneSyncService::new(direct);
+    let client = Client::new(direct.clone(), config.default_namespace);
+    Ok(ApiClient::new(client, Some(direct), host))
+}
+
+/// An error of a service as [`kube::Client::send`] returns it.
+fn kube_error(error: BoxError) -> kube::Error {
+    match error.downcast::<kube::Error>() {
+        Ok(error) => *error,
+        Err(error) => kube::Error::Service(error),
+    }
 }
 
 /// The host and port of a URL.

@@ -3,24 +3,27 @@
 //! # HTTP/2 where the server offers it
 //!
 //! kube's own connector offers HTTP/1 alone, so every watch and every request under way needs a connection. Here ALPN
-//! offers HTTP/2 first, as client-go does: all watches and writes share one connection, with one TLS handshake and one
+//! offers HTTP/2 first, as client-go does: all watches and reads share one connection, with one TLS handshake and one
 //! credential check, and a PING tells within 40 s that the peer is gone. Sharing has two costs. A watch that is read
 //! slowly could use up the connection's flow control window and block the others; therefore the connection's window
 //! ([`CONNECTION_WINDOW`]) is 16 times the window of a stream ([`STREAM_WINDOW`]), more than there are watches. And a lost TCP
 //! segment delays all streams for one round trip, which does not matter between controllers and their API server.
+//! Writes go over a few connections with HTTP/1; see [`Spread`].
 //!
 //! Requests that start together while there is no connection open one each; hyper's pool keeps one of them for later
 //! requests. So the watches of a start have a connection each, until they end and are opened again. Watches of single
 //! namespaces (`--namespaces`), of which there may be hundreds, have other connections; see [`Spread`].
 //!
-//! HTTP/1 remains for `http://` addresses and for proxies that terminate TLS without HTTP/2. It has no PING, so TCP
+//! HTTP/1 also remains for `http://` addresses and for proxies that terminate TLS without HTTP/2. It has no PING, so TCP
 //! keepalive and `TCP_USER_TIMEOUT` do the same work. They are set on every connection: with HTTP/2 they are the second
 //! line of defence.
+
+use std::time::Duration;
 
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
-use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
@@ -29,6 +32,7 @@ use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
 use kube::client::{Body, ConfigExt};
+use rustls_pki_types::ServerName;
 use tower::Service;
 use tower::util::BoxCloneSyncService;
 
@@ -40,6 +44,11 @@ use crate::timeouts::Timeouts;
 const STREAM_WINDOW: u32 = 1 << 20;
 /// HTTP/2: how many bytes of all answers together the server may send before they are read.
 const CONNECTION_WINDOW: u32 = 16 * STREAM_WINDOW;
+
+/// An HTTP/1 connection that was not used for this long is closed. API servers close theirs after 90 s and load balancers
+/// after a minute or more. A server that closes a connection while a request is on its way leaves open whether it was
+/// carried out.
+const IDLE: Duration = Duration::from_secs(30);
 
 /// A pool of connections that were made with the same certificates. Requests under way keep their connection open after
 /// the last handle of its pool is gone.
@@ -114,30 +123,41 @@ where
     C::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send + Sync + 'static,
 {
     let tls = config.rustls_client_config().map_err(tls_error)?;
-    let mut builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
-    if let Some(name) = &config.tls_server_name {
-        let name = name.clone().try_into().map_err(|why| {
+    let name = match &config.tls_server_name {
+        Some(name) => Some(ServerName::try_from(name.clone()).map_err(|why| {
             tls_error(kube::Error::RustlsTls(kube::client::RustlsTlsError::InvalidServerName(why)))
-        })?;
-        builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
-    }
-    let mut connector = TimeoutConnector::new(builder.enable_all_versions().wrap_connector(transport));
-    connector.set_connect_timeout(config.connect_timeout);
-    connector.set_read_timeout(config.read_timeout);
-    connector.set_write_timeout(config.write_timeout);
-    connector.set_reset_reader_on_write(config.reset_reader_on_write);
-    let mut builder = Client::builder(TokioExecutor::new());
-    builder
-        .timer(TokioTimer::new())
-        .pool_timer(TokioTimer::new())
+        })?),
+        None => None,
+    };
+    let builder = || {
+        let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
+        match name.clone() {
+            Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(name)),
+            None => builder,
+        }
+    };
+    let limited = |https: HttpsConnector<C>| {
+        let mut connector = TimeoutConnector::new(https);
+        connector.set_connect_timeout(config.connect_timeout);
+        connector.set_read_timeout(config.read_timeout);
+        connector.set_write_timeout(config.write_timeout);
+        connector.set_reset_reader_on_write(config.reset_reader_on_write);
+        connector
+    };
+    let mut client = Client::builder(TokioExecutor::new());
+    client.timer(TokioTimer::new()).pool_timer(TokioTimer::new());
+    let writes = limited(builder().enable_http1().wrap_connector(transport.clone()));
+    let writes = client.clone().pool_idle_timeout(IDLE).build(writes);
+    client
         .http2_keep_alive_interval(limits.probe_after)
         .http2_keep_alive_timeout(limits.ping_answer)
         // A connection that died while idle must not be used for the next request.
         .http2_keep_alive_while_idle(true)
         .http2_initial_stream_window_size(STREAM_WINDOW)
         .http2_initial_connection_window_size(CONNECTION_WINDOW);
-    let client = || builder.build::<_, Body>(connector.clone());
-    Ok(BoxCloneSyncService::new(Spread::new(client)))
+    let shared = limited(builder().enable_all_versions().wrap_connector(transport));
+    let spread = Spread::new(writes, || client.build::<_, Body>(shared.clone()));
+    Ok(BoxCloneSyncService::new(spread))
 }
 
 fn tls_error(error: kube::Error) -> ClientError {

@@ -31,7 +31,7 @@ mod warnings;
 #[cfg(test)]
 mod tests;
 
-pub use client::{ApiClient, client_from_config, client_with_silence_limit, without_credentials};
+pub use client::{AnswerBody, ApiClient, client_from_config, client_with_silence_limit, without_credentials};
 pub use content_type::ContentType;
 pub use error::ClientError;
 pub use kubeconfig::{check_kubeconfig_encoding, read_kubeconfig, watch_files};

@@ -1,5 +1,15 @@
-//! Distributes requests over pools of connections: watches of single namespaces have other connections than all other
-//! requests.
+//! Distributes requests over pools of connections: writes and watches of single namespaces have other connections than all
+//! other requests.
+//!
+//! # Writes
+//!
+//! A write over HTTP/1 costs an API server less than one over HTTP/2, and this process too (docs/performance.md).
+//! [`WRITES`] at a time have such connections; the others are sent over HTTP/2, so that no write waits for a connection. HTTP/1
+//! has no PING that finds a server whose kernel still answers. A write has a time limit of its own and does without, but not
+//! the renewal of a Lease: it goes over HTTP/2. So do all writes for [`WITHOUT_HTTP1`] after one that was not answered: there
+//! may be a proxy that accepts HTTP/2 only, or closes idle connections early.
+//!
+//! # Watches of single namespaces
 //!
 //! An API server serves 100 requests at a time over one HTTP/2 connection, and a watch is one of them. Whoever watches many
 //! namespaces one by one (`--namespaces`) needs more, and every other request would wait for ever. Therefore these
@@ -16,23 +26,60 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::{Request, Uri};
+use http::{Method, Request, Uri};
 use kube::client::Body;
-use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout};
 use tower::Service;
 
+/// How many writes at a time have connections of their own. An API server answers in 5 ms, so that these are enough for a
+/// thousand writes a second.
+const WRITES: usize = 8;
+/// How long writes are sent over HTTP/2 after one over HTTP/1 was not answered.
+const WITHOUT_HTTP1: Duration = Duration::from_secs(600);
 /// The number of pools for watches of single namespaces. Over HTTP/2 each has one connection.
 const WATCH_CONNECTIONS: usize = 64;
 /// How long a watch waits at most until the server has answered those before it. A server that is slow to answer one
 /// watch does not delay the others for longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// Sends watches of single namespaces over connections of their own. One that is not used is not opened.
+/// Sends writes and watches of single namespaces over connections of their own. One that is not used is not opened.
 #[derive(Clone)]
 pub(crate) struct Spread<S> {
     shared: S,
+    writes: Writes<S>,
     of_namespaces: Arc<[Watches<S>]>,
+}
+
+/// The connections of writes.
+#[derive(Clone)]
+struct Writes<S> {
+    pool: S,
+    /// A permit for each write under way.
+    free: Arc<Semaphore>,
+    /// Until when no write is sent over `pool`.
+    off: Arc<parking_lot::Mutex<Option<Instant>>>,
+}
+
+/// A write under way. If this is dropped before the write is `answered`, no write is sent over these connections for a time.
+struct UnderWay {
+    _permit: OwnedSemaphorePermit,
+    off: Arc<parking_lot::Mutex<Option<Instant>>>,
+    answered: bool,
+}
+
+impl UnderWay {
+    fn end(mut self, answered: bool) {
+        self.answered = answered;
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if !self.answered {
+            *self.off.lock() = Some(Instant::now() + WITHOUT_HTTP1);
+        }
+    }
 }
 
 /// The connections of the watches of some namespaces.
@@ -43,11 +90,23 @@ struct Watches<S> {
 }
 
 impl<S> Spread<S> {
-    /// `pool` makes a pool without connections.
-    pub(crate) fn new(mut pool: impl FnMut() -> S) -> Self {
+    /// `writes` is the pool for writes; `pool` makes a pool without connections.
+    pub(crate) fn new(writes: S, mut pool: impl FnMut() -> S) -> Self {
         let shared = pool();
         let of_namespaces = (0..WATCH_CONNECTIONS).map(|_| Watches { pool: pool(), turn: Arc::default() });
-        Self { shared, of_namespaces: of_namespaces.collect() }
+        let of_namespaces = of_namespaces.collect();
+        let writes = Writes { pool: writes, free: Arc::new(Semaphore::new(WRITES)), off: Arc::default() };
+        Self { shared, writes, of_namespaces }
+    }
+}
+
+impl<S> Writes<S> {
+    /// A write that may be sent over these connections now.
+    fn begin(&self) -> Option<UnderWay> {
+        let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
+        let mut off = self.off.lock();
+        *off = off.filter(|end| Instant::now() < *end);
+        off.is_none().then(|| UnderWay { _permit: permit, off: Arc::clone(&self.off), answered: false })
     }
 }
 
@@ -66,6 +125,17 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        if is_write(&request)
+            && let Some(write) = self.writes.begin()
+        {
+            let answer = self.writes.pool.call(request);
+            return async move {
+                let answer = answer.await;
+                write.end(answer.is_ok());
+                answer
+            }
+            .boxed();
+        }
         let Some(namespace) = watched_namespace(request.uri()) else {
             return self.shared.call(request).boxed();
         };
@@ -79,6 +149,12 @@ where
         }
         .boxed()
     }
+}
+
+/// Whether a request writes, and may wait until its time limit behind a server that has fallen silent.
+fn is_write(request: &Request<Body>) -> bool {
+    !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
+        && !request.uri().path().contains("/leases")
 }
 
 /// The namespace, if a request watches the objects of one.
@@ -102,7 +178,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures::future::join_all;
-    use tokio::time::{Instant, sleep};
+    use tokio::time::sleep;
 
     use super::*;
 
@@ -123,10 +199,75 @@ mod tests {
         check("/api/v1/namespaces/shop/pods?labelSelector=watch%3Dtrue", None);
     }
 
+    #[test]
+    fn writes_are_told_from_other_requests() {
+        let check = |method: Method, path: &str, want: bool| {
+            let request = Request::builder().method(&method).uri(path).body(Body::empty()).unwrap();
+            assert_eq!(is_write(&request), want, "{method} {path}");
+        };
+        let slices = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";
+        check(Method::POST, slices, true);
+        check(Method::PUT, &format!("{slices}/cart-abcde"), true);
+        check(Method::DELETE, &format!("{slices}/cart-abcde"), true);
+        check(Method::PATCH, "/api/v1/namespaces/shop/events/cart", true);
+        check(Method::GET, slices, false);
+        check(Method::PUT, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/manager", false);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn writes_without_a_connection_of_their_own_do_not_wait() {
+        let pool = |answer_after: Duration, name: &'static str| {
+            tower::service_fn(move |_: Request<Body>| async move {
+                sleep(answer_after).await;
+                Ok::<_, Infallible>(name)
+            })
+        };
+        let of_writes = pool(Duration::from_secs(5), "writes");
+        let mut spread = Spread::new(of_writes, || pool(Duration::from_secs(1), "shared"));
+        let start = Instant::now();
+        let mut send = || spread.call(Request::post("/api/v1/endpoints").body(Body::empty()).unwrap());
+        let answers = join_all((0..WRITES + 3).map(|_| send())).await;
+        let names: Vec<&str> = answers.into_iter().map(Result::unwrap).collect();
+        assert_eq!(names, [["writes"; WRITES].as_slice(), &["shared"; 3]].concat());
+        assert_eq!(start.elapsed().as_secs(), 5);
+        assert_eq!(send().await.unwrap(), "writes", "the answered writes have left their connections");
+    }
+
+    /// The first write fails, or is given up; the second and the one after ten minutes go where they are told.
+    async fn unanswered(
+        of_writes: impl Fn() -> BoxFuture<'static, Result<&'static str, ()>> + Clone + Send + 'static,
+    ) {
+        let pool =
+            move |is_shared| {
+                let of_writes = of_writes.clone();
+                tower::service_fn(move |_: Request<Body>| {
+                    if is_shared { std::future::ready(Ok("shared")).boxed() } else { of_writes() }
+                })
+            };
+        let mut spread = Spread::new(pool(false), || pool(true));
+        let mut send = async || {
+            let request = Request::post("/api/v1/endpoints").body(Body::empty()).unwrap();
+            timeout(Duration::from_secs(60), spread.call(request)).await
+        };
+        for _ in 0..2 {
+            assert_ne!(send().await, Ok(Ok("shared")));
+            assert_eq!(send().await, Ok(Ok("shared")));
+            sleep(WITHOUT_HTTP1 - Duration::from_secs(1)).await;
+            assert_eq!(send().await, Ok(Ok("shared")));
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_write_that_was_not_answered_writes_use_the_connection_of_reads_for_a_time() {
+        unanswered(|| std::future::ready(Err(())).boxed()).await;
+        unanswered(|| std::future::pending().boxed()).await;
+    }
+
     #[tokio::test(start_paused = true)]
     async fn the_watches_of_hundreds_of_namespaces_fit_on_their_connections() {
         // The number of requests of each pool; the first is shared.
-        let counts: Arc<[AtomicUsize]> = (0..=WATCH_CONNECTIONS).map(|_| AtomicUsize::new(0)).collect();
+        let counts: Arc<[AtomicUsize]> = (0..WATCH_CONNECTIONS + 2).map(|_| AtomicUsize::new(0)).collect();
         let pool = |number: usize| {
             let counts = Arc::clone(&counts);
             tower::service_fn(move |_: Request<Body>| {
@@ -135,7 +276,9 @@ mod tests {
             })
         };
         let mut numbers = 0..;
-        let mut spread = Spread::new(|| pool(numbers.next().unwrap()));
+        let mut pools = || pool(numbers.next().unwrap());
+        // The last counter is that of writes, of which there are none.
+        let mut spread = Spread::new(pool(WATCH_CONNECTIONS + 1), &mut pools);
         for number in 0..500 {
             for plural in ["pods", "services", "endpoints", "endpointslices"] {
                 for query in ["watch=true", "limit=1"] {
@@ -166,7 +309,7 @@ mod tests {
                 }
             })
         };
-        let mut spread = Spread::new(pool);
+        let mut spread = Spread::new(pool(), pool);
         let start = Instant::now();
         let watch = || Request::get("/api/v1/namespaces/shop/pods?watch=true").body(Body::empty()).unwrap();
         join_all((0..number).map(|_| spread.call(watch()))).await;

@@ -84,7 +84,7 @@ impl ApiWriter {
             return Err(WriteError::Refused { code: 0, message });
         }
         let begun = self.fence.begin(kind, self.limiter.acquire()).await?;
-        self.client.waited_for_rate_limiter(method.as_str(), begun.1);
+        self.client.waited_for_rate_limiter(method, begun.1);
         Ok(begun)
     }
 

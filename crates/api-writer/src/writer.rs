@@ -190,7 +190,7 @@ impl ApiWriter {
     pub async fn get<T: Writable>(&self, key: &ObjectKey) -> Result<Written, WriteError> {
         let path = object_path::<T>(key);
         let waited = self.limiter.acquire().await;
-        self.client.waited_for_rate_limiter(Method::GET.as_str(), waited);
+        self.client.waited_for_rate_limiter(&Method::GET, waited);
         let answer = loop {
             let content_type = self.client.content_type_of(T::PLURAL);
             let formats = Formats::metadata(content_type);
@@ -348,7 +348,7 @@ impl ApiWriter {
     /// Waits for the rate limiter and sends a request that reads.
     async fn read(&self, path: &str) -> Result<Bytes, WriteError> {
         let waited = self.limiter.acquire().await;
-        self.client.waited_for_rate_limiter(Method::GET.as_str(), waited);
+        self.client.waited_for_rate_limiter(&Method::GET, waited);
         Ok(self.send(Method::GET, path, Formats::JSON, Bytes::new(), waited).await?.body)
     }
 

@@ -10,7 +10,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use kube::client::Body;
-use kube_endpoint_api_client::ContentType;
+use kube_endpoint_api_client::{AnswerBody, ContentType};
 use kube_endpoint_core_model::ResourceVersion;
 use tokio::time::Instant;
 
@@ -90,7 +90,7 @@ pub(crate) async fn get(
     client: &ApiClient,
     path: &str,
     idle_timeout: Duration,
-) -> Result<(Body, ContentType), ListWatchError> {
+) -> Result<(AnswerBody, ContentType), ListWatchError> {
     let collection = path.split('?').next().unwrap_or_default();
     let resource = collection.rsplit('/').next().unwrap_or_default();
     let content_type = client.content_type_of(resource);
@@ -109,7 +109,7 @@ async fn get_as(
     path: &str,
     content_type: ContentType,
     idle_timeout: Duration,
-) -> Result<(Body, ContentType), ListWatchError> {
+) -> Result<(AnswerBody, ContentType), ListWatchError> {
     let request = Request::get(path)
         .header(ACCEPT, content_type.accept())
         // The events of a compressed watch would be held back until a block is full.
@@ -129,7 +129,7 @@ async fn get_as(
 
 /// The next chunk of a body; none at its end.
 pub(crate) async fn next_chunk(
-    body: &mut Body,
+    body: &mut AnswerBody,
     idle_timeout: Duration,
 ) -> Result<Option<Bytes>, ListWatchError> {
     loop {
@@ -147,7 +147,7 @@ pub(crate) async fn next_chunk(
 
 /// As [`next_chunk`], for a body on which nothing has arrived since an earlier moment.
 pub(crate) async fn next_chunk_since(
-    body: &mut Body,
+    body: &mut AnswerBody,
     since: Instant,
     idle_timeout: Duration,
 ) -> Result<Option<Bytes>, ListWatchError> {
@@ -159,7 +159,10 @@ pub(crate) async fn next_chunk_since(
 }
 
 /// Reads a body that is expected to be short. After 16 MiB the rest is left out.
-pub(crate) async fn read_all(body: &mut Body, idle_timeout: Duration) -> Result<Vec<u8>, ListWatchError> {
+pub(crate) async fn read_all(
+    body: &mut AnswerBody,
+    idle_timeout: Duration,
+) -> Result<Vec<u8>, ListWatchError> {
     let mut all = Vec::new();
     while let Some(chunk) = next_chunk(body, idle_timeout).await? {
         all.extend_from_slice(&chunk);

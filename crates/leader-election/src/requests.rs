@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Method, Request as HttpRequest, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
-use kube_endpoint_api_client::ApiClient;
+use kube_endpoint_api_client::{AnswerBody, ApiClient};
 use kube_endpoint_api_writer::RequestLimiter;
 use kube_endpoint_core_model::causes;
 use serde_json::Value;
@@ -69,7 +69,7 @@ impl LeaseClient {
     }
 
     /// Opens a watch of the Lease. It begins with the present state.
-    pub(crate) async fn watch(&self, timeout: Duration) -> Result<Body, String> {
+    pub(crate) async fn watch(&self, timeout: Duration) -> Result<AnswerBody, String> {
         self.limiter.acquire().await;
         let path = format!(
             "{}?watch=true&fieldSelector=metadata.name%3D{}&timeoutSeconds={}",
@@ -108,7 +108,7 @@ impl LeaseClient {
     }
 }
 
-async fn read(body: Body) -> Result<Bytes, String> {
+async fn read(body: AnswerBody) -> Result<Bytes, String> {
     let whole = Limited::new(body, MAX_ANSWER).collect().await;
     Ok(whole.map_err(|error| error.to_string())?.to_bytes())
 }

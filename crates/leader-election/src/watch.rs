@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
-use kube::client::Body;
+use kube_endpoint_api_client::AnswerBody;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
@@ -60,7 +60,7 @@ pub(crate) async fn watch(
 }
 
 /// Reads events until the watch ends or is silent.
-async fn read(mut body: Body, options: &ElectorOptions, events: &Sender<Event>) -> Result<(), String> {
+async fn read(mut body: AnswerBody, options: &ElectorOptions, events: &Sender<Event>) -> Result<(), String> {
     let mut text = Vec::new();
     loop {
         let Ok(frame) = timeout(options.lease_duration, body.frame()).await else { return Ok(()) };

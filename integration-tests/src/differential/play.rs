@@ -1,6 +1,6 @@
 //! Sends the requests of a case.
 
-use http::{Request, Response};
+use http::Request;
 use http_body_util::BodyExt;
 use kube::client::Body;
 use kube_endpoint_manager_core::ApiClient;
@@ -83,7 +83,7 @@ async fn send(
         Some(json) => filled(&json.to_string(), namespace, answers)?,
     };
     let request = request.body(Body::from(body.into_bytes())).map_err(|error| error.to_string())?;
-    let response: Response<Body> = client.send(request).await.map_err(|error| error.to_string())?;
+    let response = client.send(request).await.map_err(|error| error.to_string())?;
     let (head, body) = response.into_parts();
     let body = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
     let warnings = head.headers.get_all("warning").iter();

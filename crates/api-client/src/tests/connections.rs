@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
-use http::Version;
+use http::{Request, Version};
 use http_body_util::BodyExt;
+use kube::client::Body;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -164,6 +165,52 @@ async fn watches_and_requests_share_one_connection_over_http2() {
         assert_eq!(answer.unwrap().status(), 200);
     }
     assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn writes_go_over_http1_and_renewals_of_a_lease_over_http2() {
+    let authority = Authority::new();
+    let server = Server::start(&authority).await;
+    let files = Credentials::new();
+    files.write("ca.crt", authority.pem());
+    let client = client(config(&server, &files.path("ca.crt")), limits()).await.unwrap();
+    let _watch = client.send(get("/watch")).await.unwrap();
+    let put = async |path: &str| {
+        let request = Request::put(path).body(Body::from(vec![b'x'; 100_000])).unwrap();
+        client.send(request).await.unwrap().into_body().collect().await.unwrap().to_bytes()
+    };
+    let endpoints = "/api/v1/namespaces/shop/endpoints/cart";
+    for _ in 0..20 {
+        assert_eq!(put(endpoints).await, "ok");
+        assert_eq!(server.last().version, Version::HTTP_11);
+    }
+    assert_eq!(server.connections(), 2, "one after the other, writes need one connection");
+    assert_eq!(put("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/manager").await, "ok");
+    assert_eq!(server.last().version, Version::HTTP_2);
+    let answers = join_all((0..200).map(|_| put(endpoints))).await;
+    assert!(answers.iter().all(|answer| answer == "ok"));
+    assert!(server.connections() <= 1 + 8, "{}", server.connections());
+}
+
+#[tokio::test]
+async fn a_write_that_was_not_answered_is_the_last_over_http1_for_a_time() {
+    let authority = Authority::new();
+    let server = Server::start(&authority).await;
+    let proxy = Proxy::start(server.port).await;
+    let files = Credentials::new();
+    files.write("ca.crt", authority.pem());
+    let mut config = config(&server, &files.path("ca.crt"));
+    config.cluster_url = format!("https://127.0.0.1:{}", proxy.port).parse().unwrap();
+    let client = client(config, limits()).await.unwrap();
+    let put = || Request::put("/api/v1/namespaces/shop/endpoints/cart").body(Body::empty()).unwrap();
+    assert_eq!(client.send(put()).await.unwrap().status(), 200);
+    // The answers to what is sent on this connection are lost.
+    proxy.stop();
+    assert!(timeout(Duration::from_millis(200), client.send(put())).await.is_err());
+    assert!(proxy.swallowed.load(Ordering::SeqCst) > 0);
+    let answer = timeout(Duration::from_secs(20), client.send(put())).await;
+    assert_eq!(answer.expect("the same connection").unwrap().status(), 200);
+    assert_eq!(server.last().version, Version::HTTP_2);
 }
 
 #[tokio::test]

@@ -175,6 +175,8 @@ async fn answer(
     let refused = shared.token.lock().as_ref().is_some_and(|accepted| token.as_ref() != Some(accepted));
     shared.seen.lock().push(Seen { version: request.version(), token, certificate, connection });
     let is_watch = request.uri().path() == "/watch" || request.uri().query() == Some("watch=true");
+    // HTTP/1 closes a connection with a body that nobody has read.
+    let _ = request.into_body().collect().await;
     let body = if is_watch {
         let (sender, receiver) = mpsc::unbounded();
         shared.watches.lock().push(sender);
