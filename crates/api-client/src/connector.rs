@@ -8,7 +8,8 @@
 //! slowly could use up the connection's flow control window and block the others; therefore the connection's window
 //! ([`CONNECTION_WINDOW`]) is 16 times the window of a stream ([`STREAM_WINDOW`]), more than there are watches. And a lost TCP
 //! segment delays all streams for one round trip, which does not matter between controllers and their API server.
-//! Writes go over a few connections with HTTP/1; see [`Spread`].
+//! Many writes go over a few connections with HTTP/1; see [`http1`](crate::http1). These offer no protocol by ALPN, so that a server
+//! takes them for HTTP/1.
 //!
 //! Requests that start together while there is no connection open one each; hyper's pool keeps one of them for later
 //! requests. So the watches of a start have a connection each, until they end and are opened again. Watches of single
@@ -45,8 +46,8 @@ const STREAM_WINDOW: u32 = 1 << 20;
 /// HTTP/2: how many bytes of all answers together the server may send before they are read.
 const CONNECTION_WINDOW: u32 = 16 * STREAM_WINDOW;
 
-/// An HTTP/1 connection that was not used for this long is closed. API servers close theirs after 90 s and load balancers
-/// after a minute or more. A server that closes a connection while a request is on its way leaves open whether it was
+/// An HTTP/1 connection for writes that was idle for this long is not used again, and closed soon. API servers close theirs after
+/// 90 s and load balancers after a minute or more. A server that closes a connection while a request is on its way leaves open whether it was
 /// carried out.
 const IDLE: Duration = Duration::from_secs(30);
 

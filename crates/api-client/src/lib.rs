@@ -2,7 +2,7 @@
 //!
 //! It is a kube client whose lowest layers are replaced:
 //!
-//! - **Connections** use HTTP/2 where the server offers it. A connection whose peer has silently gone is closed
+//! - **Connections** use HTTP/2 where the server offers it, and many writes HTTP/1, which costs both sides less. A connection whose peer has silently gone is closed
 //!   within 40 s on HTTP/2 and 45 s on HTTP/1, as with client-go, or sooner ([`client_with_silence_limit`]).
 //! - **Credentials** are read again while the client runs: CA bundle, client certificate and key, and bearer token when
 //!   their files change (looked at once a minute); a credential plugin runs again when its credential is about to expire.
@@ -18,6 +18,7 @@ mod client;
 mod connector;
 mod content_type;
 mod error;
+mod http1;
 mod kubeconfig;
 mod metrics;
 mod plugin;

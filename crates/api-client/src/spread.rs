@@ -1,15 +1,5 @@
 //! Distributes requests over pools of connections: writes and watches of single namespaces have other connections than all
-//! other requests.
-//!
-//! # Writes
-//!
-//! A write over HTTP/1 costs an API server less than one over HTTP/2, and this process too (docs/performance.md).
-//! [`WRITES`] at a time have such connections; the others are sent over HTTP/2, so that no write waits for a connection. HTTP/1
-//! has no PING that finds a server whose kernel still answers. A write has a time limit of its own and does without, but not
-//! the renewal of a Lease: it goes over HTTP/2. So do all writes for [`WITHOUT_HTTP1`] after one that was not answered: there
-//! may be a proxy that accepts HTTP/2 only, or closes idle connections early.
-//!
-//! # Watches of single namespaces
+//! other requests. [`http1`](crate::http1) says which writes.
 //!
 //! An API server serves 100 requests at a time over one HTTP/2 connection, and a watch is one of them. Whoever watches many
 //! namespaces one by one (`--namespaces`) needs more, and every other request would wait for ever. Therefore these
@@ -26,17 +16,14 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::{Method, Request, Uri};
+use http::{Request, Response, Uri};
 use kube::client::Body;
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
 use tower::Service;
 
-/// How many writes at a time have connections of their own. An API server answers in 5 ms, so that these are enough for a
-/// thousand writes a second.
-const WRITES: usize = 8;
-/// How long writes are sent over HTTP/2 after one over HTTP/1 was not answered.
-const WITHOUT_HTTP1: Duration = Duration::from_secs(600);
+use crate::http1::{Http1, is_output};
+
 /// The number of pools for watches of single namespaces. Over HTTP/2 each has one connection.
 const WATCH_CONNECTIONS: usize = 64;
 /// How long a watch waits at most until the server has answered those before it. A server that is slow to answer one
@@ -47,39 +34,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(crate) struct Spread<S> {
     shared: S,
-    writes: Writes<S>,
+    writes: S,
+    http1: Arc<Http1>,
     of_namespaces: Arc<[Watches<S>]>,
-}
-
-/// The connections of writes.
-#[derive(Clone)]
-struct Writes<S> {
-    pool: S,
-    /// A permit for each write under way.
-    free: Arc<Semaphore>,
-    /// Until when no write is sent over `pool`.
-    off: Arc<parking_lot::Mutex<Option<Instant>>>,
-}
-
-/// A write under way. If this is dropped before the write is `answered`, no write is sent over these connections for a time.
-struct UnderWay {
-    _permit: OwnedSemaphorePermit,
-    off: Arc<parking_lot::Mutex<Option<Instant>>>,
-    answered: bool,
-}
-
-impl UnderWay {
-    fn end(mut self, answered: bool) {
-        self.answered = answered;
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        if !self.answered {
-            *self.off.lock() = Some(Instant::now() + WITHOUT_HTTP1);
-        }
-    }
 }
 
 /// The connections of the watches of some namespaces.
@@ -90,34 +47,23 @@ struct Watches<S> {
 }
 
 impl<S> Spread<S> {
-    /// `writes` is the pool for writes; `pool` makes a pool without connections.
+    /// `writes` is the pool of HTTP/1 connections for writes; `pool` makes a pool without connections.
     pub(crate) fn new(writes: S, mut pool: impl FnMut() -> S) -> Self {
         let shared = pool();
         let of_namespaces = (0..WATCH_CONNECTIONS).map(|_| Watches { pool: pool(), turn: Arc::default() });
         let of_namespaces = of_namespaces.collect();
-        let writes = Writes { pool: writes, free: Arc::new(Semaphore::new(WRITES)), off: Arc::default() };
-        Self { shared, writes, of_namespaces }
+        Self { shared, writes, http1: Http1::new(), of_namespaces }
     }
 }
 
-impl<S> Writes<S> {
-    /// A write that may be sent over these connections now.
-    fn begin(&self) -> Option<UnderWay> {
-        let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
-        let mut off = self.off.lock();
-        *off = off.filter(|end| Instant::now() < *end);
-        off.is_none().then(|| UnderWay { _permit: permit, off: Arc::clone(&self.off), answered: false })
-    }
-}
-
-impl<S> Service<Request<Body>> for Spread<S>
+impl<S, B> Service<Request<Body>> for Spread<S>
 where
-    S: Service<Request<Body>> + Clone + Send + 'static,
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send + 'static,
 {
-    type Response = S::Response;
+    type Response = Response<B>;
     type Error = S::Error;
-    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
+    type Future = BoxFuture<'static, Result<Response<B>, S::Error>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         // A pool is always ready.
@@ -125,13 +71,13 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        if is_write(&request)
-            && let Some(write) = self.writes.begin()
+        if is_output(&request)
+            && let Some(write) = self.http1.begin()
         {
-            let answer = self.writes.pool.call(request);
+            let answer = self.writes.call(request);
             return async move {
                 let answer = answer.await;
-                write.end(answer.is_ok());
+                write.end(answer.as_ref().ok().map(Response::status));
                 answer
             }
             .boxed();
@@ -149,12 +95,6 @@ where
         }
         .boxed()
     }
-}
-
-/// Whether a request writes, and may wait until its time limit behind a server that has fallen silent.
-fn is_write(request: &Request<Body>) -> bool {
-    !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
-        && !request.uri().path().contains("/leases")
 }
 
 /// The namespace, if a request watches the objects of one.
@@ -178,9 +118,10 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures::future::join_all;
-    use tokio::time::sleep;
+    use tokio::time::{Instant, sleep};
 
     use super::*;
+    use crate::http1::tests::make_busy;
 
     #[test]
     fn watches_of_single_namespaces_are_told_from_other_requests() {
@@ -199,69 +140,22 @@ mod tests {
         check("/api/v1/namespaces/shop/pods?labelSelector=watch%3Dtrue", None);
     }
 
-    #[test]
-    fn writes_are_told_from_other_requests() {
-        let check = |method: Method, path: &str, want: bool| {
-            let request = Request::builder().method(&method).uri(path).body(Body::empty()).unwrap();
-            assert_eq!(is_write(&request), want, "{method} {path}");
-        };
-        let slices = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";
-        check(Method::POST, slices, true);
-        check(Method::PUT, &format!("{slices}/cart-abcde"), true);
-        check(Method::DELETE, &format!("{slices}/cart-abcde"), true);
-        check(Method::PATCH, "/api/v1/namespaces/shop/events/cart", true);
-        check(Method::GET, slices, false);
-        check(Method::PUT, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/manager", false);
-    }
-
     #[tokio::test(start_paused = true)]
-    async fn writes_without_a_connection_of_their_own_do_not_wait() {
-        let pool = |answer_after: Duration, name: &'static str| {
-            tower::service_fn(move |_: Request<Body>| async move {
-                sleep(answer_after).await;
-                Ok::<_, Infallible>(name)
+    async fn a_write_goes_where_it_should() {
+        let pool = |name: &'static str| {
+            tower::service_fn(move |_: Request<Body>| {
+                std::future::ready(Ok::<_, Infallible>(Response::new(name)))
             })
         };
-        let of_writes = pool(Duration::from_secs(5), "writes");
-        let mut spread = Spread::new(of_writes, || pool(Duration::from_secs(1), "shared"));
-        let start = Instant::now();
-        let mut send = || spread.call(Request::post("/api/v1/endpoints").body(Body::empty()).unwrap());
-        let answers = join_all((0..WRITES + 3).map(|_| send())).await;
-        let names: Vec<&str> = answers.into_iter().map(Result::unwrap).collect();
-        assert_eq!(names, [["writes"; WRITES].as_slice(), &["shared"; 3]].concat());
-        assert_eq!(start.elapsed().as_secs(), 5);
-        assert_eq!(send().await.unwrap(), "writes", "the answered writes have left their connections");
-    }
-
-    /// The first write fails, or is given up; the second and the one after ten minutes go where they are told.
-    async fn unanswered(
-        of_writes: impl Fn() -> BoxFuture<'static, Result<&'static str, ()>> + Clone + Send + 'static,
-    ) {
-        let pool =
-            move |is_shared| {
-                let of_writes = of_writes.clone();
-                tower::service_fn(move |_: Request<Body>| {
-                    if is_shared { std::future::ready(Ok("shared")).boxed() } else { of_writes() }
-                })
-            };
-        let mut spread = Spread::new(pool(false), || pool(true));
-        let mut send = async || {
-            let request = Request::post("/api/v1/endpoints").body(Body::empty()).unwrap();
-            timeout(Duration::from_secs(60), spread.call(request)).await
+        let mut spread = Spread::new(pool("HTTP/1"), || pool("HTTP/2"));
+        let mut send = |path| {
+            let answer = spread.call(Request::post(path).body(Body::empty()).unwrap());
+            answer.now_or_never().unwrap().unwrap().into_body()
         };
-        for _ in 0..2 {
-            assert_ne!(send().await, Ok(Ok("shared")));
-            assert_eq!(send().await, Ok(Ok("shared")));
-            sleep(WITHOUT_HTTP1 - Duration::from_secs(1)).await;
-            assert_eq!(send().await, Ok(Ok("shared")));
-            sleep(Duration::from_secs(1)).await;
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn after_a_write_that_was_not_answered_writes_use_the_connection_of_reads_for_a_time() {
-        unanswered(|| std::future::ready(Err(())).boxed()).await;
-        unanswered(|| std::future::pending().boxed()).await;
+        let slices = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";
+        make_busy(|| assert_eq!(send(slices), "HTTP/2")).await;
+        assert_eq!(send(slices), "HTTP/1");
+        assert_eq!(send("/apis/authorization.k8s.io/v1/subjectaccessreviews"), "HTTP/2");
     }
 
     #[tokio::test(start_paused = true)]
@@ -272,7 +166,7 @@ mod tests {
             let counts = Arc::clone(&counts);
             tower::service_fn(move |_: Request<Body>| {
                 counts[number].fetch_add(1, Ordering::Relaxed);
-                std::future::ready(Ok::<_, Infallible>(()))
+                std::future::ready(Ok::<_, Infallible>(Response::new(())))
             })
         };
         let mut numbers = 0..;
@@ -305,7 +199,7 @@ mod tests {
                     most.fetch_max(open.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
                     sleep(answer_after).await;
                     open.fetch_sub(1, Ordering::Relaxed);
-                    Ok::<_, Infallible>(())
+                    Ok::<_, Infallible>(Response::new(()))
                 }
             })
         };

@@ -25,7 +25,7 @@ pub enum Cause {
     Resync = 7,
     /// Writes succeed again after an outage.
     OutageEnded = 8,
-    /// The last sync was put off because the cache did not show the controller's own writes.
+    /// The last sync was put off because the cache did not show the controller's own writes, or another state than the server.
     StaleCache = 9,
     /// The API server had asked for a pause.
     RetryAfter = 10,

@@ -153,7 +153,8 @@ pub enum ForeignWrite {
 pub enum Outcome {
     /// The outputs are up to date, or nothing more can be done about them.
     Done,
-    /// The cache does not show our own writes yet. The sync is repeated when it does, after a second at the latest.
+    /// The cache does not show our own writes yet, or not what the server has answered. The sync is repeated when it shows our
+    /// writes, after a second at the latest; after an answer, ever later, a minute at most.
     Stale,
     /// The API server asked for a pause. The sync is repeated after it.
     Paused,

@@ -7,6 +7,7 @@ use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_workqueue::Disposition;
 use tokio::time::Instant;
 
+use crate::waiting::LONGEST_WAIT;
 use crate::{Cause, Outcome, Output, Reconciler, Runtime, SyncError};
 
 impl<R: Reconciler> Runtime<R> {
@@ -71,7 +72,14 @@ impl<R: Reconciler> Runtime<R> {
             if error.writes().iter().all(|failed| is_behind(failed) || waits_for_cache::<R::Output>(failed)) {
                 tracing::info!(queue = self.queue.name(), %key, %error, "the server has another state than the cache");
                 // No change of the outputs makes the answer another one, so none ends the wait.
-                self.add_after(key.clone(), self.next_comparison(key), Cause::StaleCache);
+                let wait = self.next_comparison(key);
+                self.add_after(key.clone(), wait, Cause::StaleCache);
+                if wait == LONGEST_WAIT && self.failing.failed(key, &error, Instant::now()) {
+                    tracing::warn!(
+                        queue = self.queue.name(), %key, %error,
+                        "the server keeps having another state than the cache; it is asked once a minute"
+                    );
+                }
                 return Ok(Outcome::Stale);
             }
             self.failing.failed(key, &error, Instant::now());

@@ -162,10 +162,12 @@ async fn signals_at_the_same_time_are_one_request() {
     let folder = tempfile::tempdir().unwrap();
     // The process waits a second for its log, which is long enough for the second signal to arrive.
     let (_reader, writer) = small_pipe();
-    let process = Unread::start(folder.path(), Stdio::null(), writer, &["-v=6"]);
+    let mut process = Unread::start(folder.path(), Stdio::null(), writer, &["-v=6"]);
     services_with_slices(&connected(folder.path()).await, SAMPLE_SLICES).await;
-    kill_process(Pid::from_child(&process.0), Signal::INT).unwrap();
-    let (status, _) = process.stop();
+    let send = |signal| kill_process(Pid::from_child(&process.0), signal).unwrap();
+    // Both are pending when it goes on.
+    [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT].map(send);
+    let status = process.0.wait().unwrap();
     assert!(status.success(), "{status}");
 }
 

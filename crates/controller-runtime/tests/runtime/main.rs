@@ -142,7 +142,7 @@ async fn a_create_answered_with_404_is_tried_again_until_the_cache_shows_that_th
     let failed = [0, 1, 3, 7, 15, 31, 63, 123, 183, 243].map(|second| at(second, "failed"));
     assert_eq!(bed.syncs(), failed, "the server is asked ever more slowly");
     let counts = bed.controller.state_counts();
-    assert_eq!((bed.controller.pending(), counts.deferred, counts.failing), (1, 0, 0));
+    assert_eq!((bed.controller.pending(), counts.deferred, counts.failing), (1, 0, 1), "it is reported");
     bed.cluster.apply(StreamEvent::<Service>::restarted(Vec::new(), ResourceVersion(2)));
     bed.pass(60).await;
     assert!(bed.syncs().iter().all(|(_, how)| how.starts_with("forgot")));

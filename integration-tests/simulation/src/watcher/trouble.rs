@@ -35,7 +35,7 @@ pub(super) struct Trouble {
     disturbed: Option<Duration>,
     /// When the server was last set back, or the last fault that hid this ended, with its silent connections.
     set_back: Option<Duration>,
-    /// Whether the server was set back while faults were active, which may keep processes from noticing.
+    /// Whether the server was set back while faults were active that may keep processes from noticing.
     is_restore_hidden: bool,
     /// When lists last showed an older state.
     aged: Option<Duration>,
@@ -90,7 +90,7 @@ impl Trouble {
             // A request that was sent before the end hangs on.
             let hangs = if silences(fault) { self.silence } else { Duration::ZERO };
             self.set_back = self.set_back.max(Some(at + hangs));
-            self.is_restore_hidden = self.is_active();
+            self.is_restore_hidden = self.is_any_active(hides);
         }
     }
 
@@ -116,8 +116,9 @@ impl Trouble {
 
     /// The server is set back.
     pub(super) fn restored(&mut self, at: Duration) {
-        self.set_back = Some(at);
-        self.is_restore_hidden = self.is_active();
+        // A request that was sent over a silent connection before hangs on.
+        self.set_back = self.silent.map(|silent| silent + self.silence).max(Some(at));
+        self.is_restore_hidden = self.is_any_active(hides);
         self.hinder(at);
     }
 
@@ -128,6 +129,10 @@ impl Trouble {
 
     fn active(&self) -> impl Iterator<Item = &Fault> {
         self.faults.iter().filter(|(_, ended)| ended.is_none()).map(|(fault, _)| fault)
+    }
+
+    fn is_any_active(&self, of: impl Fn(&Fault) -> bool) -> bool {
+        self.active().any(of)
     }
 
     /// Whether faults are active.
@@ -211,6 +216,21 @@ fn hinders(fault: &Fault) -> bool {
     )
 }
 
+/// Whether a fault may keep processes from noticing that the server was set back: from reading.
+fn hides(fault: &Fault) -> bool {
+    let reads =
+        |verb: Option<Verb>| verb.is_none_or(|verb| matches!(verb, Verb::Get | Verb::List | Verb::Watch));
+    match *fault {
+        Fault::Refused { verb, .. }
+        | Fault::AnswersLost { verb, .. }
+        | Fault::RequestsLost { verb, .. }
+        | Fault::RequestsLate { verb, .. }
+        | Fault::AnswersLate { verb, .. } => reads(verb),
+        Fault::UpdatesUndone { .. } | Fault::ForeignWriter { .. } => false,
+        _ => true,
+    }
+}
+
 /// Whether processes read older states.
 fn ages(fault: &Fault) -> bool {
     matches!(fault, Fault::OlderLists { .. })
@@ -276,9 +296,21 @@ mod tests {
             let last = MINUTE * 1001 + hangs + CALM;
             assert!(trouble.was_restored(last - MINUTE) && !trouble.was_restored(last), "{fault}");
         }
-        let mut trouble = Trouble::new(SILENCE);
-        trouble.restored(MINUTE);
-        assert!(trouble.was_restored(MINUTE) && !trouble.was_restored(MINUTE + CALM), "nothing hides it");
+        let refused =
+            Fault::Refused { verb: Some(Verb::Create), kind: None, by: None, status: 500, retry_after: None };
+        for (fault, hangs) in [(refused, Duration::ZERO), (half_open(), SILENCE)] {
+            let mut trouble = Trouble::new(SILENCE);
+            trouble.fault_begins(Duration::ZERO, &fault);
+            if hangs > Duration::ZERO {
+                trouble.fault_ends(MINUTE, &fault);
+            }
+            trouble.restored(MINUTE);
+            let last = MINUTE + hangs + CALM;
+            assert!(
+                trouble.was_restored(last - MINUTE) && !trouble.was_restored(last),
+                "{fault} hides nothing"
+            );
+        }
     }
 
     /// Seed 10259.

@@ -1,0 +1,253 @@
+//! Which writes are sent over HTTP/1.
+//!
+//! A write over HTTP/1 costs an API server less than one over HTTP/2, and this process too (docs/performance.md). But a
+//! connection serves one request at a time, and no PING finds a server that has fallen silent while its kernel still answers.
+//! Therefore:
+//!
+//! - only writes of outputs and events go over HTTP/1 ([`is_output`]). They have a time limit of their own, and the writer knows
+//!   what to do if the answer is lost. The renewal of a Lease must not wait for that limit, and reviews of clients are not ours;
+//! - a write that finds [`WRITES`] others under way goes over HTTP/2, so that none waits for a connection;
+//! - without many writes all go over HTTP/2, whose connection is open anyway: a connection for a single write would cost
+//!   a TLS handshake;
+//! - after a write that was not answered all go over HTTP/2 for a time: there may be a proxy that accepts HTTP/2 only, or that
+//!   closes idle connections early. Then one is tried again, ever more rarely as long as that fails.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, Request, StatusCode};
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+/// How many writes may wait for an answer over HTTP/1 at a time. Their connections may be a few more: one is free again when
+/// the whole answer has been read.
+const WRITES: usize = 8;
+/// Writes go over HTTP/1 after [`WINDOW`] with so many.
+const MANY: u32 = 50;
+/// See [`MANY`].
+const WINDOW: Duration = Duration::from_secs(10);
+/// How long writes go over HTTP/2 after the first one over HTTP/1 that was not answered. Doubled each time until one is.
+const FIRST_PAUSE: Duration = Duration::from_secs(600);
+/// The pause does not grow further.
+const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
+
+/// Decides for each write. Shared by all clones of a client.
+pub(crate) struct Http1 {
+    free: Arc<Semaphore>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// When the current window began, and the writes since then.
+    window: (Instant, u32),
+    /// Whether the window before had many writes.
+    is_busy: bool,
+    /// When a write may be tried again. None if they are answered.
+    off: Option<Instant>,
+    /// The last pause.
+    pause: Duration,
+    /// The write that shows whether the pause may end is under way.
+    on_trial: bool,
+}
+
+/// A write over HTTP/1. It counts as not answered if this is dropped before [`Self::end`].
+pub(crate) struct UnderWay {
+    http1: Arc<Http1>,
+    is_trial: bool,
+    answered: bool,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Http1 {
+    pub(crate) fn new() -> Arc<Self> {
+        let state = State {
+            window: (Instant::now(), 0),
+            is_busy: false,
+            off: None,
+            pause: Duration::ZERO,
+            on_trial: false,
+        };
+        Arc::new(Self { free: Arc::new(Semaphore::new(WRITES)), state: Mutex::new(state) })
+    }
+
+    /// Call this for each write that is about to be sent. Returns what to hold until it is answered, if it should be sent over
+    /// HTTP/1.
+    pub(crate) fn begin(self: &Arc<Self>) -> Option<UnderWay> {
+        let mut state = self.state.lock();
+        let now = Instant::now();
+        if !state.count(now) {
+            return None;
+        }
+        let is_trial = match state.off {
+            None => false,
+            Some(end) if now < end || state.on_trial => return None,
+            Some(_) => true,
+        };
+        let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
+        state.on_trial |= is_trial;
+        Some(UnderWay { http1: Arc::clone(self), is_trial, answered: false, _permit: permit })
+    }
+}
+
+impl State {
+    /// Counts a write. Returns whether there have been many.
+    fn count(&mut self, now: Instant) -> bool {
+        let (began, count) = &mut self.window;
+        let age = now - *began;
+        if age >= WINDOW {
+            self.is_busy = *count >= MANY && age < 2 * WINDOW;
+            (*began, *count) = (now, 0);
+        }
+        *count += 1;
+        self.is_busy
+    }
+}
+
+impl UnderWay {
+    /// The write was answered with this status, or failed.
+    pub(crate) fn end(mut self, status: Option<StatusCode>) {
+        self.answered = status.is_some_and(|status| !refuses_http1(status));
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut state = self.http1.state.lock();
+        if self.is_trial {
+            state.on_trial = false;
+        }
+        if self.answered {
+            if self.is_trial {
+                (state.off, state.pause) = (None, Duration::ZERO);
+                tracing::info!("writes go over HTTP/1 again");
+            }
+            return;
+        }
+        // Others were sent before the first of them failed.
+        if state.off.is_none() || self.is_trial {
+            state.pause = (state.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+            state.off = Some(Instant::now() + state.pause);
+            tracing::info!(pause = ?state.pause, "a write over HTTP/1 was not answered; writes go over HTTP/2");
+        }
+    }
+}
+
+/// Whether a proxy says by this status that it wants another version of HTTP: misdirected request, upgrade required, a status of
+/// load balancers for an incompatible protocol, version not supported.
+fn refuses_http1(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 421 | 426 | 464 | 505)
+}
+
+/// Whether a request writes Endpoints, slices or events.
+pub(crate) fn is_output<B>(request: &Request<B>) -> bool {
+    let path = request.uri().path();
+    let resource = path.split_once("/namespaces/").and_then(|(_, rest)| rest.split('/').nth(1));
+    !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
+        && matches!(resource, Some("endpoints" | "endpointslices" | "events"))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use tokio::time::{advance, sleep};
+
+    use super::*;
+
+    /// Makes the next writes go over HTTP/1, if they may. The clock is paused.
+    pub(crate) async fn make_busy(mut write: impl FnMut()) {
+        (0..MANY).for_each(|_| write());
+        advance(WINDOW).await;
+    }
+
+    async fn busy() -> Arc<Http1> {
+        let http1 = Http1::new();
+        make_busy(|| assert!(http1.begin().is_none(), "there were few")).await;
+        http1
+    }
+
+    #[test]
+    fn writes_of_outputs_are_told_from_other_requests() {
+        let check = |method: Method, path: &str, want: bool| {
+            let request = Request::builder().method(&method).uri(path).body(()).unwrap();
+            assert_eq!(is_output(&request), want, "{method} {path}");
+        };
+        let slices = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";
+        check(Method::POST, slices, true);
+        check(Method::PUT, &format!("{slices}/cart-abcde"), true);
+        check(Method::DELETE, &format!("https://192.0.2.1/prefix{slices}/leases"), true);
+        check(Method::PUT, "/api/v1/namespaces/leases/endpoints/cart?as=PartialObjectMetadata", true);
+        check(Method::PATCH, "/api/v1/namespaces/shop/events/cart", true);
+        check(Method::GET, slices, false);
+        check(Method::PUT, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/endpoints", false);
+        check(Method::POST, "/apis/authentication.k8s.io/v1/tokenreviews", false);
+        check(Method::POST, "/api/v1/namespaces", false);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn few_writes_go_over_http2() {
+        let http1 = Http1::new();
+        for _ in 0..1000 {
+            assert!(http1.begin().is_none());
+            sleep(Duration::from_secs(1)).await;
+        }
+        let http1 = busy().await;
+        assert!(http1.begin().is_some());
+        sleep(2 * WINDOW).await;
+        assert!(http1.begin().is_none(), "there were many, but long ago");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn so_many_at_a_time_go_over_http1() {
+        let http1 = busy().await;
+        let mut under_way: Vec<UnderWay> = (0..WRITES).map(|_| http1.begin().unwrap()).collect();
+        assert!(http1.begin().is_none());
+        under_way.pop().unwrap().end(Some(StatusCode::CONFLICT));
+        assert!(http1.begin().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_write_that_was_not_answered_one_is_tried_ever_more_rarely() {
+        let http1 = busy().await;
+        let others = [http1.begin().unwrap(), http1.begin().unwrap()];
+        http1.begin().unwrap().end(None);
+        let [answered, failed] = others;
+        answered.end(Some(StatusCode::OK));
+        failed.end(None);
+        for minutes in [10, 20, 40, 80, 160, 320, 360, 360] {
+            let begin = Instant::now();
+            let trial = loop {
+                if let Some(trial) = http1.begin() {
+                    break trial;
+                }
+                sleep(Duration::from_millis(100)).await;
+            };
+            assert_eq!(begin.elapsed().as_secs() / 60, minutes);
+            assert!(http1.begin().is_none(), "one at a time");
+            // Given up, as at the time limit of the caller.
+            drop(trial);
+        }
+        sleep(LONGEST_PAUSE - WINDOW).await;
+        while http1.state.lock().off.unwrap() > Instant::now() {
+            let _ = http1.begin();
+            sleep(Duration::from_millis(100)).await;
+        }
+        http1.begin().unwrap().end(Some(StatusCode::CREATED));
+        let both = [http1.begin().unwrap(), http1.begin().unwrap()];
+        both.into_iter().for_each(|write| write.end(Some(StatusCode::OK)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_status_may_say_that_a_proxy_wants_another_protocol() {
+        let check = async |status: u16, want: bool| {
+            let http1 = busy().await;
+            http1.begin().unwrap().end(StatusCode::from_u16(status).ok());
+            assert_eq!(http1.begin().is_some(), want, "{status}");
+        };
+        for status in [200, 201, 401, 404, 409, 422, 429, 500, 503, 504] {
+            check(status, true).await;
+        }
+        for status in [421, 426, 464, 505] {
+            check(status, false).await;
+        }
+    }
+}
