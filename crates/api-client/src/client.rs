@@ -25,7 +25,7 @@ use crate::timeouts::Timeouts;
 use crate::transport::Transport;
 use crate::warnings::Warnings;
 
-/// The body of an answer.
+/// The body of an answer. Reading it fails with [`kube::Error::HyperError`] if the connection breaks.
 pub type AnswerBody = UnsyncBoxBody<Bytes, kube::Error>;
 
 type Direct = BoxCloneSyncService<Request<Body>, Response<AnswerBody>, BoxError>;

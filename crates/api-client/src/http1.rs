@@ -205,6 +205,17 @@ pub(crate) mod tests {
         assert!(http1.begin().is_some());
     }
 
+    /// The next write over HTTP/1. There are many only towards the end of the pause.
+    async fn next(http1: &Arc<Http1>, pause: Duration) -> UnderWay {
+        sleep(pause - 6 * WINDOW).await;
+        loop {
+            if let Some(write) = http1.begin() {
+                return write;
+            }
+            sleep(WINDOW / (2 * MANY)).await;
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn after_a_write_that_was_not_answered_one_is_tried_ever_more_rarely() {
         let http1 = busy().await;
@@ -215,23 +226,13 @@ pub(crate) mod tests {
         failed.end(None);
         for minutes in [10, 20, 40, 80, 160, 320, 360, 360] {
             let begin = Instant::now();
-            let trial = loop {
-                if let Some(trial) = http1.begin() {
-                    break trial;
-                }
-                sleep(Duration::from_millis(100)).await;
-            };
+            let trial = next(&http1, Duration::from_secs(minutes * 60)).await;
             assert_eq!(begin.elapsed().as_secs() / 60, minutes);
             assert!(http1.begin().is_none(), "one at a time");
             // Given up, as at the time limit of the caller.
             drop(trial);
         }
-        sleep(LONGEST_PAUSE - WINDOW).await;
-        while http1.state.lock().off.unwrap() > Instant::now() {
-            let _ = http1.begin();
-            sleep(Duration::from_millis(100)).await;
-        }
-        http1.begin().unwrap().end(Some(StatusCode::CREATED));
+        next(&http1, LONGEST_PAUSE).await.end(Some(StatusCode::CREATED));
         let both = [http1.begin().unwrap(), http1.begin().unwrap()];
         both.into_iter().for_each(|write| write.end(Some(StatusCode::OK)));
     }

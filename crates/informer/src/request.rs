@@ -1,5 +1,4 @@
-//! Paths and bodies of list and watch requests. They go through kube's `Client`, but the raw response is read here: kube's
-//! own methods drop the `Retry-After` header.
+//! Paths and bodies of list and watch requests. The raw response is read here: kube's own methods drop the `Retry-After` header.
 
 use std::fmt::Write as _;
 use std::future::Future;

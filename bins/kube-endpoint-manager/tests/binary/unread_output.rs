@@ -164,9 +164,10 @@ async fn signals_at_the_same_time_are_one_request() {
     let (_reader, writer) = small_pipe();
     let mut process = Unread::start(folder.path(), Stdio::null(), writer, &["-v=6"]);
     services_with_slices(&connected(folder.path()).await, SAMPLE_SLICES).await;
-    let send = |signal| kill_process(Pid::from_child(&process.0), signal).unwrap();
     // Both are pending when it goes on.
-    [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT].map(send);
+    for signal in [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT] {
+        kill_process(Pid::from_child(&process.0), signal).unwrap();
+    }
     let status = process.0.wait().unwrap();
     assert!(status.success(), "{status}");
 }
