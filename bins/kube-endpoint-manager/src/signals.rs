@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, timeout_at};
 
-/// How long after the first signal further ones count as the same request. timeout(1) and some init
-/// processes of containers send a signal to the process and to its process group, so that it arrives twice.
+/// How long after the first signal further ones count as the same request. timeout(1) and some init processes of containers
+/// send a signal to the process and to its process group, so that it arrives twice.
 const SAME_REQUEST: Duration = Duration::from_millis(100);
 
 /// SIGTERM and SIGINT.

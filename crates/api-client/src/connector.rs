@@ -47,8 +47,8 @@ const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 16 * STREAM_WINDOW;
 
 /// An HTTP/1 connection for writes that was idle for this long is not used again, and closed soon. API servers close theirs after
-/// 90 s and load balancers after a minute or more. A server that closes a connection while a request is on its way leaves open whether it was
-/// carried out.
+/// 90 s and load balancers after a minute or more. If a server closes a connection while a request is on its way, nobody knows
+/// whether the request was carried out.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// A pool of connections that were made with the same certificates. Requests under way keep their connection open after

@@ -17,26 +17,22 @@ use std::time::Duration;
 
 use http::{Method, Request, StatusCode};
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 /// How many writes may wait for an answer over HTTP/1 at a time. Their connections may be a few more: one is free again when
 /// the whole answer has been read.
-const WRITES: usize = 8;
+pub(crate) const WRITES: usize = 8;
 /// Writes go over HTTP/1 after [`WINDOW`] with so many.
-const MANY: u32 = 50;
+pub(crate) const MANY: u32 = 50;
 /// See [`MANY`].
-const WINDOW: Duration = Duration::from_secs(10);
+pub(crate) const WINDOW: Duration = Duration::from_secs(10);
 /// How long writes go over HTTP/2 after the first one over HTTP/1 that was not answered. Doubled each time until one is.
 const FIRST_PAUSE: Duration = Duration::from_secs(600);
 /// The pause does not grow further.
 const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
 
 /// Decides for each write. Shared by all clones of a client.
-pub(crate) struct Http1 {
-    free: Arc<Semaphore>,
-    state: Mutex<State>,
-}
+pub(crate) struct Http1(Mutex<State>);
 
 struct State {
     /// When the current window began, and the writes since then.
@@ -47,6 +43,8 @@ struct State {
     off: Option<Instant>,
     /// The last pause.
     pause: Duration,
+    /// The writes that wait for an answer.
+    under_way: usize,
     /// The write that shows whether the pause may end is under way.
     on_trial: bool,
 }
@@ -56,27 +54,27 @@ pub(crate) struct UnderWay {
     http1: Arc<Http1>,
     is_trial: bool,
     answered: bool,
-    _permit: OwnedSemaphorePermit,
 }
 
 impl Http1 {
     pub(crate) fn new() -> Arc<Self> {
-        let state = State {
-            window: (Instant::now(), 0),
+        let window = (Instant::now(), 0);
+        Arc::new(Self(Mutex::new(State {
+            window,
             is_busy: false,
             off: None,
             pause: Duration::ZERO,
+            under_way: 0,
             on_trial: false,
-        };
-        Arc::new(Self { free: Arc::new(Semaphore::new(WRITES)), state: Mutex::new(state) })
+        })))
     }
 
     /// Call this for each write that is about to be sent. Returns what to hold until it is answered, if it should be sent over
     /// HTTP/1.
     pub(crate) fn begin(self: &Arc<Self>) -> Option<UnderWay> {
-        let mut state = self.state.lock();
+        let mut state = self.0.lock();
         let now = Instant::now();
-        if !state.count(now) {
+        if !state.count(now) || state.under_way == WRITES {
             return None;
         }
         let is_trial = match state.off {
@@ -84,9 +82,9 @@ impl Http1 {
             Some(end) if now < end || state.on_trial => return None,
             Some(_) => true,
         };
-        let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
+        state.under_way += 1;
         state.on_trial |= is_trial;
-        Some(UnderWay { http1: Arc::clone(self), is_trial, answered: false, _permit: permit })
+        Some(UnderWay { http1: Arc::clone(self), is_trial, answered: false })
     }
 }
 
@@ -113,7 +111,8 @@ impl UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        let mut state = self.http1.state.lock();
+        let mut state = self.http1.0.lock();
+        state.under_way -= 1;
         if self.is_trial {
             state.on_trial = false;
         }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use http::{Request, Version};
 use http_body_util::BodyExt;
+use kube::Config;
 use kube::client::Body;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -17,6 +18,7 @@ use tokio::time::timeout;
 
 use super::{Authority, Credentials, Server, config, get, limits, until};
 use crate::client::{ApiClient, client, client_with_silence_limit};
+use crate::http1::{MANY, WINDOW, WRITES};
 use crate::timeouts::Timeouts;
 
 /// A TCP proxy. Once told to stop, it forwards nothing on the connections that it has, and keeps them open: no FIN, no
@@ -72,15 +74,27 @@ fn pinging() -> Timeouts {
     Timeouts { probe_after: Duration::from_millis(200), ping_answer: Duration::from_secs(1), ..limits() }
 }
 
-#[tokio::test]
-async fn a_watch_over_http2_ends_when_its_peer_falls_silent() {
+/// A server, the file with its CA, and a configuration for it.
+async fn start() -> (Server, Credentials, Config) {
     let authority = Authority::new();
     let server = Server::start(&authority).await;
-    let proxy = Proxy::start(server.port).await;
     let files = Credentials::new();
     files.write("ca.crt", authority.pem());
-    let mut config = config(&server, &files.path("ca.crt"));
+    let config = config(&server, &files.path("ca.crt"));
+    (server, files, config)
+}
+
+/// The same, with a proxy in front of the server.
+async fn start_behind_proxy() -> (Server, Proxy, Credentials, Config) {
+    let (server, files, mut config) = start().await;
+    let proxy = Proxy::start(server.port).await;
     config.cluster_url = format!("https://127.0.0.1:{}", proxy.port).parse().unwrap();
+    (server, proxy, files, config)
+}
+
+#[tokio::test]
+async fn a_watch_over_http2_ends_when_its_peer_falls_silent() {
+    let (server, proxy, _files, config) = start_behind_proxy().await;
     let client = client(config, pinging()).await.unwrap();
 
     let mut watch = client.send(get("/watch")).await.unwrap().into_body();
@@ -100,13 +114,7 @@ async fn a_watch_over_http2_ends_when_its_peer_falls_silent() {
 
 #[tokio::test]
 async fn a_request_on_a_dead_connection_fails_within_the_silence_limit() {
-    let authority = Authority::new();
-    let server = Server::start(&authority).await;
-    let proxy = Proxy::start(server.port).await;
-    let files = Credentials::new();
-    files.write("ca.crt", authority.pem());
-    let mut config = config(&server, &files.path("ca.crt"));
-    config.cluster_url = format!("https://127.0.0.1:{}", proxy.port).parse().unwrap();
+    let (server, proxy, _files, config) = start_behind_proxy().await;
     let client = client_with_silence_limit(config, Duration::from_secs(4)).await.unwrap();
     assert_eq!(client.send(get("/")).await.unwrap().status(), 200);
     proxy.stop();
@@ -139,11 +147,8 @@ async fn a_quiet_watch_over_http2_stays_open_as_long_as_pings_are_answered() {
 /// All watches of 100 namespaces begin at once, as at a start and after an outage.
 #[tokio::test]
 async fn watches_of_namespaces_that_begin_together_share_connections() {
-    let authority = Authority::new();
-    let server = Server::start(&authority).await;
-    let files = Credentials::new();
-    files.write("ca.crt", authority.pem());
-    let client = client(config(&server, &files.path("ca.crt")), limits()).await.unwrap();
+    let (server, _files, config) = start().await;
+    let client = client(config, limits()).await.unwrap();
     let kinds = ["pods", "services", "endpoints", "endpointslices"];
     let path = |number: usize| {
         format!("/api/v1/namespaces/team-{}/{}?watch=true", number / kinds.len(), kinds[number % kinds.len()])
@@ -156,11 +161,8 @@ async fn watches_of_namespaces_that_begin_together_share_connections() {
 
 #[tokio::test]
 async fn watches_and_requests_share_one_connection_over_http2() {
-    let authority = Authority::new();
-    let server = Server::start(&authority).await;
-    let files = Credentials::new();
-    files.write("ca.crt", authority.pem());
-    let client = client(config(&server, &files.path("ca.crt")), limits()).await.unwrap();
+    let (server, _files, config) = start().await;
+    let client = client(config, limits()).await.unwrap();
     let _watch = client.send(get("/watch")).await.unwrap();
     for answer in join_all((0..20).map(|_| client.send(get("/")))).await {
         assert_eq!(answer.unwrap().status(), 200);
@@ -178,22 +180,19 @@ async fn put(client: &ApiClient, path: &str) -> kube::Result<Bytes> {
 
 /// Sends so many writes that the next go over HTTP/1.
 async fn make_busy(client: &ApiClient) {
-    for _ in 0..50 {
+    for _ in 0..MANY {
         assert_eq!(put(client, ENDPOINTS).await.unwrap(), "ok");
     }
-    // Instead of ten seconds.
+    // Nobody waits for so long.
     tokio::time::pause();
-    tokio::time::advance(Duration::from_secs(10)).await;
+    tokio::time::advance(WINDOW).await;
     tokio::time::resume();
 }
 
 #[tokio::test]
 async fn many_writes_go_over_http1_and_renewals_of_a_lease_over_http2() {
-    let authority = Authority::new();
-    let server = Server::start(&authority).await;
-    let files = Credentials::new();
-    files.write("ca.crt", authority.pem());
-    let client = client(config(&server, &files.path("ca.crt")), limits()).await.unwrap();
+    let (server, _files, config) = start().await;
+    let client = client(config, limits()).await.unwrap();
     make_busy(&client).await;
     assert_eq!((server.last().version, server.connections()), (Version::HTTP_2, 1));
     for _ in 0..20 {
@@ -207,18 +206,12 @@ async fn many_writes_go_over_http1_and_renewals_of_a_lease_over_http2() {
     let answers = join_all((0..200).map(|_| put(&client, ENDPOINTS))).await;
     assert!(answers.into_iter().all(|answer| answer.unwrap() == "ok"));
     // A connection may be opened while another becomes free.
-    assert!(server.connections() <= 1 + 2 * 8, "{}", server.connections());
+    assert!(server.connections() <= 1 + 2 * WRITES, "{}", server.connections());
 }
 
 #[tokio::test]
 async fn a_write_that_was_not_answered_is_the_last_over_http1_for_a_time() {
-    let authority = Authority::new();
-    let server = Server::start(&authority).await;
-    let proxy = Proxy::start(server.port).await;
-    let files = Credentials::new();
-    files.write("ca.crt", authority.pem());
-    let mut config = config(&server, &files.path("ca.crt"));
-    config.cluster_url = format!("https://127.0.0.1:{}", proxy.port).parse().unwrap();
+    let (server, proxy, _files, config) = start_behind_proxy().await;
     let client = client(config, pinging()).await.unwrap();
     make_busy(&client).await;
     assert_eq!(put(&client, ENDPOINTS).await.unwrap(), "ok");
@@ -235,11 +228,8 @@ async fn a_write_that_was_not_answered_is_the_last_over_http1_for_a_time() {
 
 #[tokio::test]
 async fn unread_watches_delay_no_request() {
-    let authority = Authority::new();
-    let server = Server::start(&authority).await;
-    let files = Credentials::new();
-    files.write("ca.crt", authority.pem());
-    let client = client(config(&server, &files.path("ca.crt")), limits()).await.unwrap();
+    let (server, _files, config) = start().await;
+    let client = client(config, limits()).await.unwrap();
     let mut watches = Vec::new();
     for _ in 0..8 {
         watches.push(client.send(get("/watch")).await.unwrap());

@@ -90,7 +90,8 @@ impl Trouble {
             // A request that was sent before the end hangs on.
             let hangs = if silences(fault) { self.silence } else { Duration::ZERO };
             self.set_back = self.set_back.max(Some(at + hangs));
-            self.is_restore_hidden = self.is_any_active(hides);
+            let is_hidden = self.active().any(hides);
+            self.is_restore_hidden = is_hidden;
         }
     }
 
@@ -118,7 +119,8 @@ impl Trouble {
     pub(super) fn restored(&mut self, at: Duration) {
         // A request that was sent over a silent connection before hangs on.
         self.set_back = self.silent.map(|silent| silent + self.silence).max(Some(at));
-        self.is_restore_hidden = self.is_any_active(hides);
+        let is_hidden = self.active().any(hides);
+        self.is_restore_hidden = is_hidden;
         self.hinder(at);
     }
 
@@ -129,10 +131,6 @@ impl Trouble {
 
     fn active(&self) -> impl Iterator<Item = &Fault> {
         self.faults.iter().filter(|(_, ended)| ended.is_none()).map(|(fault, _)| fault)
-    }
-
-    fn is_any_active(&self, of: impl Fn(&Fault) -> bool) -> bool {
-        self.active().any(of)
     }
 
     /// Whether faults are active.
