@@ -46,7 +46,7 @@ impl<R: Reconciler> Runtime<R> {
             let version = metadata.filter(|it| it.key() == failed.object).map(|it| it.resource_version).max();
             (failed.object.clone(), version.unwrap_or_default())
         });
-        if self.keys.with(key, |state| state.conflicts.observe(cached)) {
+        if self.keys.with_rare(key, |state| state.conflicts.observe(cached)) {
             tracing::info!(
                 queue = self.queue.name(), %key,
                 "conflicts go on though the cache does not change: comparing the cache with the server"

@@ -167,7 +167,7 @@ impl<R: Reconciler> Runtime<R> {
             output.content_hash().hash(&mut hasher);
         }
         let content = hasher.finish();
-        let answer = self.keys.with(key, |state| state.foreign.seen(content, Instant::now()));
+        let answer = self.keys.with_rare(key, |state| state.foreign.seen(content, Instant::now()));
         if answer.came_back {
             self.metrics.foreign_write_conflicts.increment(1);
         }
@@ -195,7 +195,7 @@ impl<R: Reconciler> Runtime<R> {
             sent.any(|sent| sent.content_hash() != cached.content_hash())
         };
         let Some(undone) = outputs.iter().find(is_undone) else { return };
-        let delay = self.keys.with(key, |state| state.undone.again(Instant::now()));
+        let delay = self.keys.with_rare(key, |state| state.undone.again(Instant::now()));
         let (object, queue) = (undone.metadata().key(), self.queue.name());
         tracing::info!(queue, %key, %object, ?delay, "the server accepted an update and kept what it had");
         self.recent_foreign_writes.seen(object, self.clock().now());

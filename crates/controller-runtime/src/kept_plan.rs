@@ -19,8 +19,8 @@ const MANY_PODS: usize = 1000;
 /// What the plan of a sync left for the next sync of its key.
 pub struct KeptPlan<P> {
     cursor: PodCursor,
-    /// The state of the plan.
-    pub state: P,
+    /// The state of the plan. Boxed, because most keys have none.
+    pub state: Box<P>,
 }
 
 /// Two are never equal: the states of keys are compared only to find those that hold nothing.
@@ -63,8 +63,8 @@ impl<R: Reconciler> Runtime<R> {
             && let Some((changed, cursor)) = self.cluster().changed_pods(key, &cursor)
             && let Some(trigger_time) = self.trigger_time_of_changed(service, &changed)
         {
-            if let Some((plan, state)) = from_changed(state, &changed, trigger_time) {
-                let kept = Some(KeptPlan { cursor, state });
+            if let Some((plan, state)) = from_changed(*state, &changed, trigger_time) {
+                let kept = Some(KeptPlan { cursor, state: Box::new(state) });
                 return Planned { plan, trigger_time, kept };
             }
             // It is computed again from all pods.
@@ -74,7 +74,7 @@ impl<R: Reconciler> Runtime<R> {
         let trigger_time = self.trigger_time(service, &pods);
         let make = || from_all(&pods, trigger_time, cursor.is_some());
         let (plan, state) = if pods.len() < MANY_PODS { make() } else { long_work(make) };
-        let kept = cursor.zip(state).map(|(cursor, state)| KeptPlan { cursor, state });
+        let kept = cursor.zip(state).map(|(cursor, state)| KeptPlan { cursor, state: Box::new(state) });
         Planned { plan, trigger_time, kept }
     }
 

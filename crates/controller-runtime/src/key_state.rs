@@ -15,13 +15,26 @@ use crate::foreign::{ForeignChanges, Undone};
 /// So many locks share the keys. A pass over all keys then holds each lock for a small part of them.
 const SHARDS: usize = 64;
 
-/// What is kept for one key.
+/// What is kept for one key. At most keys, which sync without trouble, it should take little memory.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct KeyState<S> {
     /// The pods' and the Service's times that the last sync saw.
     pub(crate) trigger_time: TriggerTime,
     /// The events of the last plan.
     pub(crate) last_events: Option<Vec<PlannedEvent>>,
+    /// What few keys have.
+    pub(crate) rare: Rare,
+    /// The controller's own.
+    pub(crate) own: S,
+}
+
+/// The part of the state that has its default value for most keys. It takes a pointer then.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Rare(Option<Box<RareState>>);
+
+/// What is kept for few keys, or for a short time.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct RareState {
     /// The version of the Service about which a warning was logged.
     pub(crate) warned: Option<ResourceVersion>,
     /// Whether the sync waits for the cache to show our own writes.
@@ -40,8 +53,34 @@ pub(crate) struct KeyState<S> {
     pub(crate) foreign: ForeignChanges,
     /// Updates that the server undid.
     pub(crate) undone: Undone,
-    /// The controller's own.
-    pub(crate) own: S,
+}
+
+impl Rare {
+    /// Returns what is kept, unless all of it has its default value.
+    fn get(&self) -> Option<&RareState> {
+        self.0.as_deref()
+    }
+
+    /// Reads or changes it.
+    pub(crate) fn with<T>(&mut self, use_state: impl FnOnce(&mut RareState) -> T) -> T {
+        match &mut self.0 {
+            Some(state) => {
+                let result = use_state(state);
+                if **state == RareState::default() {
+                    self.0 = None;
+                }
+                result
+            }
+            None => {
+                let mut state = RareState::default();
+                let result = use_state(&mut state);
+                if state != RareState::default() {
+                    self.0 = Some(Box::new(state));
+                }
+                result
+            }
+        }
+    }
 }
 
 /// How many keys something is kept for, to find what is never forgotten.
@@ -104,6 +143,11 @@ impl<S: Default + PartialEq> KeyStates<S> {
         }
     }
 
+    /// Reads or changes the part of the state of a key that few keys have.
+    pub(crate) fn with_rare<T>(&self, key: &ObjectKey, use_state: impl FnOnce(&mut RareState) -> T) -> T {
+        self.with(key, |state| state.rare.with(use_state))
+    }
+
     /// Removes everything that is kept for a key.
     pub(crate) fn remove(&self, key: &ObjectKey) -> KeyState<S> {
         self.shard(key).lock().remove(key).unwrap_or_default()
@@ -130,8 +174,10 @@ impl<S: Default + PartialEq> KeyStates<S> {
             for state in shard.lock().values() {
                 counts.trigger_times += usize::from(!state.trigger_time.is_empty());
                 counts.reported += usize::from(state.last_events.is_some());
-                counts.deferred += usize::from(state.deferred || state.paused_until.is_some());
-                counts.foreign_changes += state.foreign.len();
+                let rare = state.rare.get();
+                counts.deferred +=
+                    usize::from(rare.is_some_and(|it| it.deferred || it.paused_until.is_some()));
+                counts.foreign_changes += rare.map_or(0, |it| it.foreign.len());
                 counts.own += usize::from(state.own != S::default());
             }
         }

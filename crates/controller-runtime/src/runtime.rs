@@ -162,7 +162,7 @@ impl<R: Reconciler> Runtime<R> {
             self.check_long_wait(key);
             return Err(self.defer(key));
         }
-        self.keys.with(key, |state| {
+        self.keys.with_rare(key, |state| {
             state.deferred = false;
             state.stale_since = None;
         });
@@ -228,7 +228,7 @@ impl<R: Reconciler> Runtime<R> {
                     return Err(vec![failed]);
                 }
                 // Before the first write: another client may be faster than its answer.
-                self.keys.with(key, |state| state.foreign.answered(Instant::now()));
+                self.keys.with_rare(key, |state| state.foreign.answered(Instant::now()));
                 self.space_writes(key);
                 answered = true;
             }
@@ -327,7 +327,8 @@ impl<R: Reconciler> Runtime<R> {
     /// Logs a warning about a Service, once for each of its versions.
     pub fn warn_once(&self, service: &Service, warning: &impl std::fmt::Display) {
         let version = Some(service.resource_version);
-        if self.keys.with(&service.key, |state| std::mem::replace(&mut state.warned, version)) != version {
+        if self.keys.with_rare(&service.key, |state| std::mem::replace(&mut state.warned, version)) != version
+        {
             tracing::warn!(service = %service.key, "{warning}");
         }
     }

@@ -34,7 +34,7 @@ impl<R: Reconciler> Runtime<R> {
         }
         let spacing = spacing(self.spacing_per_pod, self.cluster().pod_count_of(key));
         if !spacing.is_zero() {
-            self.keys.with(key, |state| state.spaced_until = Some(Instant::now() + spacing));
+            self.keys.with_rare(key, |state| state.spaced_until = Some(Instant::now() + spacing));
         }
     }
 
@@ -43,7 +43,7 @@ impl<R: Reconciler> Runtime<R> {
         if self.spacing_per_pod.is_zero() {
             return Duration::ZERO;
         }
-        self.keys.with(key, |state| {
+        self.keys.with_rare(key, |state| {
             let left = state.spaced_until.map(|end| end.saturating_duration_since(Instant::now()));
             let left = left.unwrap_or_default();
             if left.is_zero() {

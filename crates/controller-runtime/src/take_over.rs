@@ -110,7 +110,7 @@ impl<R: Reconciler> Runtime<R> {
         if is_same(&cached, &listed) {
             tracing::debug!(queue = self.queue.name(), %key, ?position, "the cache shows what the server has");
             self.writer.tracker().confirmed(key);
-            self.keys.with(key, |state| state.comparison_delay = Duration::ZERO);
+            self.keys.with_rare(key, |state| state.comparison_delay = Duration::ZERO);
             if let Some(unread) = &mut *self.take_over.unread.lock() {
                 unread.compared.insert(key.clone());
             }
@@ -123,7 +123,7 @@ impl<R: Reconciler> Runtime<R> {
     /// How long to wait before the server is asked about a key once more, after an answer that differs from the cache. Each time is twice
     /// as long until a sync succeeds, so that a watch that cannot be opened for hours does not cost a list of each key every second.
     pub(crate) fn next_comparison(&self, key: &ObjectKey) -> Duration {
-        self.keys.with(key, |state| {
+        self.keys.with_rare(key, |state| {
             state.comparison_delay = (state.comparison_delay * 2).clamp(STALE_RETRY, LONGEST_WAIT);
             state.comparison_delay
         })

@@ -96,11 +96,11 @@ impl<R: Reconciler> Runtime<R> {
     /// been wrong about an object that no longer exists, the next sync asks it again.
     pub(crate) fn check_long_wait(&self, key: &ObjectKey) {
         let now = Instant::now();
-        let since = self.keys.with(key, |state| *state.stale_since.get_or_insert(now));
+        let since = self.keys.with_rare(key, |state| *state.stale_since.get_or_insert(now));
         if now - since < LONGEST_WAIT {
             return;
         }
-        self.keys.with(key, |state| state.stale_since = None);
+        self.keys.with_rare(key, |state| state.stale_since = None);
         tracing::warn!(
             queue = self.queue.name(), %key, waited = ?(now - since),
             "the cache does not show what was written for this key"
@@ -142,14 +142,14 @@ impl<R: Reconciler> Runtime<R> {
 
     /// As [`Self::defer`], with another time.
     pub(crate) fn defer_for(&self, key: &ObjectKey, longest: Duration) -> Outcome {
-        self.keys.with(key, |state| state.deferred = true);
+        self.keys.with_rare(key, |state| state.deferred = true);
         self.add_after(key.clone(), longest, Cause::StaleCache);
         Outcome::Stale
     }
 
     /// As [`Self::defer`], unless the sync has been deferred already.
     pub(crate) fn keep_deferred(&self, key: &ObjectKey) -> Outcome {
-        if self.keys.with(key, |state| state.deferred) {
+        if self.keys.with_rare(key, |state| state.deferred) {
             return Outcome::Stale;
         }
         self.defer(key)
@@ -157,14 +157,14 @@ impl<R: Reconciler> Runtime<R> {
 
     /// Starts a sync that was deferred: the cache shows a change of the key's outputs.
     pub(crate) fn resume(&self, key: &ObjectKey) {
-        if self.keys.with(key, |state| std::mem::take(&mut state.deferred)) {
+        if self.keys.with_rare(key, |state| std::mem::take(&mut state.deferred)) {
             self.add(key.clone(), Cause::StaleCache);
         }
     }
 
     pub(crate) fn pause(&self, key: &ObjectKey, retry_after: Duration) -> Outcome {
         let pause = self.jittered(retry_after.min(LONGEST_PAUSE), 0.1);
-        self.keys.with(key, |state| state.paused_until = Some(Instant::now() + pause));
+        self.keys.with_rare(key, |state| state.paused_until = Some(Instant::now() + pause));
         self.add_after(key.clone(), pause, Cause::RetryAfter);
         Outcome::Paused
     }
@@ -176,7 +176,7 @@ impl<R: Reconciler> Runtime<R> {
 
     /// Whether a pause of the key has not ended yet. The sync is then repeated at its end.
     pub(crate) fn is_paused(&self, key: &ObjectKey) -> bool {
-        let left = self.keys.with(key, |state| {
+        let left = self.keys.with_rare(key, |state| {
             let left = state.paused_until?.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 state.paused_until = None;

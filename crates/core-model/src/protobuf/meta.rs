@@ -51,6 +51,14 @@ impl<'a> CommonMeta<'a> {
     }
 }
 
+/// Appends to a list that a store holds for long. Such lists have one item most of the time, and get memory for no more then.
+pub(super) fn push_exact<T>(list: &mut Vec<T>, item: T) {
+    if list.capacity() == 0 {
+        list.reserve_exact(1);
+    }
+    list.push(item);
+}
+
 /// Reads complete metadata into `meta`.
 pub(super) fn object_meta(
     payload: Payload<'_>,
@@ -64,7 +72,7 @@ pub(super) fn object_meta(
             2 => meta.generate_name = owned(payload.text("metadata.generateName")?),
             7 => meta.generation = payload.number("metadata.generation")? as i64,
             12 => annotations.read(payload, "metadata.annotations")?,
-            13 => meta.owner_references.push(owner_reference(payload, interner)?),
+            13 => push_exact(&mut meta.owner_references, owner_reference(payload, interner)?),
             14 => meta.finalizers.push(interner.shared(payload.text("metadata.finalizers")?)),
             _ => {}
         }
@@ -77,7 +85,7 @@ pub(super) fn object_meta(
     meta.creation_timestamp = common.creation_timestamp;
     meta.deletion_timestamp = common.deletion_timestamp;
     meta.labels = common.labels.shared(interner);
-    meta.annotations = annotations.owned();
+    meta.annotations = annotations.with_own_values(interner);
     Ok(())
 }
 
@@ -212,9 +220,12 @@ impl<'a> Pairs<'a> {
         interner.map_of(self.0)
     }
 
-    /// The map, of strings of its own.
-    pub(super) fn owned(self) -> StringMap {
-        if self.0.is_empty() { StringMap::default() } else { self.0.into_iter().collect() }
+    /// The map, of shared keys and values of its own.
+    pub(super) fn with_own_values(self, interner: &mut Interner) -> StringMap {
+        if self.0.is_empty() {
+            return StringMap::default();
+        }
+        self.0.into_iter().map(|(key, value)| (interner.shared(key), value)).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! EndpointSlices.
 
-use super::meta::{Pairs, object_meta, object_reference, owned};
+use super::meta::{Pairs, object_meta, object_reference, owned, push_exact};
 use super::wire::{Fields, Payload};
 use super::{DecodeError, FromProtobuf};
 use crate::slice::{EndpointConditions, EndpointHints, Hint};
@@ -15,7 +15,7 @@ impl FromProtobuf for EndpointSlice {
             match number {
                 1 => object_meta(payload, &mut slice.metadata, interner)?,
                 2 => slice.endpoints.push(endpoint(payload, interner)?),
-                3 => slice.ports.push(port(payload, interner)?),
+                3 => push_exact(&mut slice.ports, port(payload, interner)?),
                 4 => address_type = payload.text("addressType")?,
                 _ => {}
             }
@@ -44,13 +44,7 @@ fn endpoint(payload: Payload<'_>, interner: &mut Interner) -> Result<Endpoint, D
     let mut fields = Fields::of(payload, "endpoints")?;
     while let Some((number, payload)) = fields.next()? {
         match number {
-            1 => {
-                if endpoint.addresses.capacity() == 0 {
-                    // Endpoints of the controllers have one address.
-                    endpoint.addresses.reserve_exact(1);
-                }
-                endpoint.addresses.push(owned(payload.text("endpoints.addresses")?));
-            }
+            1 => push_exact(&mut endpoint.addresses, owned(payload.text("endpoints.addresses")?)),
             2 => read_conditions(payload, &mut endpoint.conditions)?,
             3 => endpoint.hostname = Some(owned(payload.text("endpoints.hostname")?)),
             4 => endpoint.target_ref = Some(object_reference(payload, interner)?),
@@ -99,7 +93,7 @@ fn read_hints(
                 hint.name = interner.shared(payload.text(FIELD)?);
             }
         }
-        list.push(hint);
+        push_exact(list, hint);
     }
     Ok(())
 }

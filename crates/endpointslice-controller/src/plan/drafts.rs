@@ -64,11 +64,14 @@ impl<'i, 'a> Drafter<'i, 'a> {
             ..ObjectMeta::default()
         };
         let group = new.group.and_then(|group| self.groups.get(group));
+        // The stores keep the slice, so it gets no more memory than it needs.
+        let mut endpoints = Vec::with_capacity(new.added.len());
         let candidates = new.added.iter().filter_map(|index| self.candidates.get(*index));
+        endpoints.extend(candidates.map(|candidate| self.builder.build(candidate, None)));
         let slice = EndpointSlice {
             metadata,
             address_type: self.address_type,
-            endpoints: candidates.map(|candidate| self.builder.build(candidate, None)).collect(),
+            endpoints,
             ports: group.map(|group| group.ports.clone()).unwrap_or_default(),
         };
         Draft { slice, replaces }

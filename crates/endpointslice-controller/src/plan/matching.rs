@@ -62,7 +62,9 @@ fn has_addresses(pod: &Pod, texts: &[Text], family: IpFamily) -> bool {
 }
 
 fn address_texts(pod: &Pod, family: IpFamily) -> Vec<Text> {
-    let mut texts: Vec<Text> = pod.addresses(family).map(|address| Text::from(address.to_string())).collect();
+    // The stores keep the list, so it gets no more memory than it needs.
+    let mut texts = Vec::with_capacity(pod.addresses(family).count());
+    texts.extend(pod.addresses(family).map(|address| Text::from(address.to_string())));
     texts.sort_unstable();
     texts
 }
