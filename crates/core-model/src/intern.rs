@@ -42,13 +42,13 @@ impl Interner {
             return Text::default();
         }
         if let Some(recent) = self.recent.text(text) {
-            return Arc::clone(recent);
+            return Text::clone(recent);
         }
         let shared = match self.texts.get(text) {
-            Some(shared) => Arc::clone(shared),
+            Some(shared) => Text::clone(shared),
             None => {
                 let shared = Text::from(text);
-                self.texts.insert(Arc::clone(&shared));
+                self.texts.insert(Text::clone(&shared));
                 self.sweep_when_grown();
                 shared
             }
@@ -132,7 +132,7 @@ impl Interner {
         self.recent.clear();
         self.maps.retain(|map| Arc::strong_count(map) > 1);
         self.ports.retain(|ports| Arc::strong_count(ports) > 1);
-        self.texts.retain(|text| Arc::strong_count(text) > 1);
+        self.texts.retain(|text| Text::strong_count(text) > Some(1));
         self.sweep_at = (2 * self.len()).max(FIRST_SWEEP);
     }
 
@@ -143,11 +143,11 @@ impl Interner {
     }
 }
 
-fn share<T: ?Sized + Eq + Hash>(shared: &mut HashSet<Arc<T>>, part: &mut Arc<T>) {
+fn share<T: Clone + Eq + Hash>(shared: &mut HashSet<T>, part: &mut T) {
     match shared.get(part) {
-        Some(one) => *part = Arc::clone(one),
+        Some(one) => one.clone_into(part),
         None => {
-            shared.insert(Arc::clone(part));
+            shared.insert(part.clone());
         }
     }
 }
@@ -171,10 +171,10 @@ mod tests {
         one.intern(&mut interner);
         two.intern(&mut interner);
         assert_eq!(one, two);
-        assert!(Arc::ptr_eq(&one.key.namespace, &two.key.namespace));
+        assert!(Text::ptr_eq(&one.key.namespace, &two.key.namespace));
         assert!(Arc::ptr_eq(&one.labels.0, &two.labels.0));
         assert!(Arc::ptr_eq(&one.ports.0, &two.ports.0));
-        assert!(Arc::ptr_eq(one.node_name.as_ref().unwrap(), two.node_name.as_ref().unwrap()));
+        assert!(Text::ptr_eq(one.node_name.as_ref().unwrap(), two.node_name.as_ref().unwrap()));
     }
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
         interner.map(&mut map);
         // The second time, they are among the recent ones.
         for _ in 0..2 {
-            assert!(Arc::ptr_eq(&interner.shared("node-1"), &text));
+            assert!(Text::ptr_eq(&interner.shared("node-1"), &text));
             assert_eq!(&*interner.shared(""), "");
             for pairs in [vec![("a", "node-1"), ("b", "")], vec![("b", ""), ("a", "x"), ("a", "node-1")]] {
                 assert!(Arc::ptr_eq(&interner.map_of(pairs).0, &map.0));

@@ -56,5 +56,6 @@ pub use time::Timestamp;
 pub use verdict::{LeftOut, PodVerdict, Verdict};
 pub use writes::Writes;
 
-/// A shared, immutable string. Cloning one copies a pointer.
-pub type Text = std::sync::Arc<str>;
+/// A shared, immutable string. It takes one pointer, and cloning one copies that. Equal strings that are shared are
+/// compared by their pointers.
+pub type Text = arcstr::ArcStr;

@@ -1,7 +1,6 @@
 //! Deserialising strings in place: a string that is parsed is not copied, and one that is kept is copied once.
 //!
-//! serde deserialises an `Arc<str>` through a `String`, and a `Cow<str>` always as a `String`. That is one more copy for
-//! each string of each object of a list.
+//! serde deserialises a `Cow<str>` always as a `String`. That is one more copy for each string of each object of a list.
 
 use std::fmt;
 use std::marker::PhantomData;

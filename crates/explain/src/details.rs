@@ -294,7 +294,7 @@ mod tests {
             },
         }))
         .unwrap();
-        assert_eq!(details.readiness_gates, ["example.com/lb".into()]);
+        assert_eq!(details.readiness_gates, ["example.com/lb"]);
         assert_eq!(&*details.condition("Ready").unwrap().status, "False");
         assert_eq!(details.containers[0].stopped, Some(("CrashLoopBackOff".into(), "back-off 5m0s".into())));
         assert_eq!(details.containers[0].restarts, 7);

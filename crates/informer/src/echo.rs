@@ -92,7 +92,7 @@ mod tests {
         let got: EndpointSlice = object(raw, &sent, &mut Interner::default()).unwrap();
         assert_eq!(got, seen);
         let address = |slice: &EndpointSlice| Text::clone(&slice.endpoints[0].addresses[0]);
-        assert_eq!(Arc::ptr_eq(&address(&got), &address(&written)), is_reused);
+        assert_eq!(Text::ptr_eq(&address(&got), &address(&written)), is_reused);
     }
 
     #[test]

@@ -6,14 +6,14 @@
 
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{Endpoint, EndpointSlice, Pod};
+use kube_endpoint_core_model::{Endpoint, EndpointSlice, Pod, Text};
 
 use crate::Cluster;
 use crate::pod_service_index::PodServiceIndex;
 
 /// Whether nobody else holds the uid of the target.
 fn is_alone(endpoint: &Endpoint) -> bool {
-    endpoint.target_ref.as_ref().is_some_and(|target| Arc::strong_count(&target.uid) == 1)
+    endpoint.target_ref.as_ref().is_some_and(|target| Text::strong_count(&target.uid) == Some(1))
 }
 
 /// Takes over the strings of the pods.
@@ -24,7 +24,7 @@ fn share(slice: &mut EndpointSlice, index: &PodServiceIndex) {
         };
         let Some(pod) = index.pod_named(&target.namespace, &target.name) else { continue };
         if pod.uid == target.uid {
-            (target.name, target.uid) = (Arc::clone(&pod.key.name), Arc::clone(&pod.uid));
+            (target.name, target.uid) = (pod.key.name.clone(), pod.uid.clone());
             if endpoint.node_name == pod.node_name {
                 endpoint.node_name.clone_from(&pod.node_name);
             }
@@ -35,10 +35,10 @@ fn share(slice: &mut EndpointSlice, index: &PodServiceIndex) {
 /// Keeps the strings of the view before, which the indexes and slices have too.
 pub(crate) fn keep(pod: &mut Pod, before: &Pod) {
     if pod.key.name == before.key.name {
-        pod.key.name = Arc::clone(&before.key.name);
+        pod.key.name = before.key.name.clone();
     }
     if pod.uid == before.uid {
-        pod.uid = Arc::clone(&before.uid);
+        pod.uid = before.uid.clone();
     }
 }
 
@@ -111,9 +111,9 @@ mod tests {
             let target = endpoint.target_ref.as_ref().unwrap();
             let pod = cluster.pod(&ObjectKey { namespace: "n".into(), name: target.name.clone() }).unwrap();
             let node = |name: &Option<_>| name.clone().unwrap();
-            Arc::ptr_eq(&target.name, &pod.key.name)
-                && Arc::ptr_eq(&target.uid, &pod.uid)
-                && Arc::ptr_eq(&node(&endpoint.node_name), &node(&pod.node_name))
+            Text::ptr_eq(&target.name, &pod.key.name)
+                && Text::ptr_eq(&target.uid, &pod.uid)
+                && Text::ptr_eq(&node(&endpoint.node_name), &node(&pod.node_name))
         };
         let uids = slice.endpoints.iter().filter(is_shared).map(|it| &*it.target_ref.as_ref().unwrap().uid);
         uids.collect::<Vec<_>>().join(" ")
@@ -143,7 +143,7 @@ mod tests {
             // A new view of a pod keeps them.
             cluster.apply_pods(StreamEvent::Applied(Pod { node_name: None, ..pod("a", "1", 2) }));
             let now = cluster.pod(&ObjectKey::new("n", "a")).unwrap();
-            assert!(Arc::ptr_eq(&now.uid, &stored.endpoints[0].target_ref.as_ref().unwrap().uid));
+            assert!(Text::ptr_eq(&now.uid, &stored.endpoints[0].target_ref.as_ref().unwrap().uid));
             // Another pod of the name does not.
             cluster.apply_pods(StreamEvent::Applied(pod("a", "3", 3)));
             assert_eq!(&*cluster.pod(&ObjectKey::new("n", "a")).unwrap().uid, "3");

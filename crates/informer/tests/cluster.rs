@@ -227,7 +227,7 @@ fn a_list_is_compared_with_the_store() {
     cluster.apply_nodes(nodes(&[("a", 1, true)]));
     assert_eq!(recorded.take(), "node 5..-; node 6..-; node 7..-");
     let names: Vec<_> = cluster.nodes().iter().map(|node| node.name.clone()).collect();
-    assert_eq!(names, ["a".into()]);
+    assert_eq!(names, ["a"]);
 }
 
 #[test]

@@ -25,14 +25,14 @@ impl Recent {
 
     pub(super) fn add_text(&mut self, text: &Text) {
         self.texts.resize(PLACES, Text::default());
-        self.texts[place_of_text(text.as_bytes())] = Arc::clone(text);
+        self.texts[place_of_text(text.as_bytes())] = Text::clone(text);
     }
 
     /// The shared map of these pairs, whose strings are shared too, if it is one of the last.
     pub(super) fn map(&self, pairs: &[(Text, Text)]) -> Option<&StringMap> {
         let recent = self.maps.get(place_of_map(pairs))?;
         let is_same = |((key, value), (other_key, other_value)): (&(Text, Text), &(Text, Text))| {
-            Arc::ptr_eq(key, other_key) && Arc::ptr_eq(value, other_value)
+            Text::ptr_eq(key, other_key) && Text::ptr_eq(value, other_value)
         };
         (recent.0.len() == pairs.len() && recent.0.iter().zip(pairs).all(is_same)).then_some(recent)
     }
@@ -68,7 +68,7 @@ fn place_of_text(text: &[u8]) -> usize {
 }
 
 fn place_of_map(pairs: &[(Text, Text)]) -> usize {
-    let address = |text: &Text| Arc::as_ptr(text).cast::<u8>() as u64;
+    let address = |text: &Text| text.as_ptr() as u64;
     let mix = |mixed: u64, (key, value): &(Text, Text)| {
         mixed.rotate_left(11) ^ address(key) ^ address(value).rotate_left(29)
     };

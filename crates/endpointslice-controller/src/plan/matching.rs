@@ -26,7 +26,7 @@ impl Candidate<'_> {
             Source::Endpoint(own) => return std::ptr::eq(own, endpoint),
         };
         let target_namespace = endpoint.target_ref.as_ref().map(|target| &target.namespace);
-        target_namespace.is_some_and(|namespace| same(namespace, &pod.key.namespace))
+        target_namespace.is_some_and(|namespace| *namespace == pod.key.namespace)
             && endpoint.hostname.as_deref().unwrap_or_default()
                 == self.hostname.map_or("", |hostname| &**hostname)
             && has_addresses(pod, &endpoint.addresses, family)
@@ -35,12 +35,12 @@ impl Candidate<'_> {
     /// Returns true if everything else in its endpoint is up to date (upstream `EndpointsEqualBeyondHash`).
     pub(super) fn agrees_with(&self, endpoint: &Endpoint) -> bool {
         let Source::Pod(pod) = self.source else { return true };
-        both_same(endpoint.node_name.as_ref(), pod.node_name.as_ref())
-            && both_same(endpoint.zone.as_ref(), self.zone.as_ref())
+        endpoint.node_name == pod.node_name
+            && endpoint.zone == self.zone
             && endpoint.conditions == self.conditions
             && endpoint.target_ref.as_ref().is_some_and(|target| {
                 *target.kind == *POD
-                    && same(&target.uid, &pod.uid)
+                    && target.uid == pod.uid
                     && target.api_version.is_empty()
                     && target.field_path.is_empty()
             })
@@ -76,19 +76,6 @@ pub(super) fn is_canonical(endpoint: &Endpoint) -> bool {
         && endpoint.deprecated_topology.is_empty()
         && endpoint.hostname.as_ref().is_none_or(|hostname| !hostname.is_empty())
         && endpoint.target_ref.as_ref().is_some_and(|target| target.resource_version.is_empty())
-}
-
-/// Returns true if two texts are equal. The stores share most equal texts, so that comparing pointers suffices.
-fn same(one: &Text, two: &Text) -> bool {
-    Arc::ptr_eq(one, two) || one == two
-}
-
-fn both_same(one: Option<&Text>, two: Option<&Text>) -> bool {
-    match (one, two) {
-        (Some(one), Some(two)) => same(one, two),
-        (None, None) => true,
-        _ => false,
-    }
 }
 
 /// Returns true if an address prints as `text`, without allocating.
@@ -173,7 +160,7 @@ impl<'c, 'a> ByName<'c, 'a> {
     /// Returns the candidate that an endpoint's target names.
     pub(super) fn find(&mut self, endpoint: &Endpoint) -> Option<CandidateIndex> {
         let name = &endpoint.target_ref.as_ref()?.name;
-        let named = |candidate: &Candidate<'_>| same(candidate.name, name);
+        let named = |candidate: &Candidate<'_>| candidate.name == name;
         if !self.list.get(self.next).is_some_and(named) {
             self.next = self.list.binary_search_by(|candidate| candidate.name.cmp(name)).ok()?;
         }
