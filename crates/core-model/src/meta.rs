@@ -146,6 +146,20 @@ impl ObjectMeta {
     pub fn key(&self) -> ObjectKey {
         ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() }
     }
+
+    /// Takes over equal strings of `other`, which other objects may hold too: name, prefix and owners.
+    pub fn share_strings(&mut self, other: Self) {
+        let share = |text: &mut Text, other: Text| {
+            if *text == other {
+                *text = other;
+            }
+        };
+        share(&mut self.name, other.name);
+        share(&mut self.generate_name, other.generate_name);
+        if self.owner_references == other.owner_references {
+            self.owner_references = other.owner_references;
+        }
+    }
 }
 
 /// An owner of an object.

@@ -219,9 +219,10 @@ macro_rules! written {
             Some((&self.metadata, self))
         }
 
-        fn with_content_of(metadata: ObjectMeta, sent: View) -> Option<Self> {
+        fn with_content_of(mut metadata: ObjectMeta, sent: View) -> Option<Self> {
             // The writer holds it too until the write has ended.
             let sent: Self = Arc::unwrap_or_clone(sent.downcast().ok()?);
+            metadata.share_strings(sent.metadata);
             Some(Self { metadata, ..sent })
         }
     };

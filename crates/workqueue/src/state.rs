@@ -102,6 +102,7 @@ impl<K: Key> State<K> {
 
     pub(crate) fn next(&mut self, now: Instant) -> Next<K> {
         let Some(key) = self.queue.pop_front() else {
+            self.release_memory();
             return if self.shutting_down { Next::ShutDown } else { Next::Wait(self.waiting.next_ready()) };
         };
         let mut causes = Causes::NONE;
@@ -173,6 +174,18 @@ impl<K: Key> State<K> {
         std::mem::take(&mut self.wake)
     }
 
+    /// Gives back what a burst of keys took, such as all keys at the start.
+    fn release_memory(&mut self) {
+        const KEPT: usize = 256;
+        if self.queue.capacity() > 4 * KEPT {
+            self.queue.shrink_to(KEPT);
+        }
+        if self.dirty.capacity() > 4 * KEPT {
+            self.dirty.shrink_to(KEPT);
+        }
+        self.waiting.release_memory(KEPT);
+    }
+
     fn push(&mut self, key: K) {
         self.queue.push_back(key);
         self.wake.ready += 1;
@@ -189,4 +202,27 @@ impl<K: Key> State<K> {
 fn later(now: Instant, delay: Duration) -> Instant {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
     now.checked_add(delay.min(CENTURY)).unwrap_or(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_memory_of_a_burst_is_given_back_when_the_queue_is_empty() {
+        let mut state = State::new(QueueMetrics::register("burst"));
+        let now = Instant::now();
+        for key in 0..10_000 {
+            state.add_after(key, Causes::NONE, Duration::from_millis(1), now);
+        }
+        state.promote(now + Duration::from_secs(1));
+        assert!(state.queue.capacity() >= 10_000 && state.dirty.capacity() >= 10_000);
+        while let Next::Work(key, _) = state.next(now) {
+            state.done(&key, now);
+        }
+        assert!(state.queue.capacity() < 1_000 && state.dirty.capacity() < 1_000);
+        assert!(state.in_flight.capacity() < 1_000);
+        // Maps of delayed keys are packed the same.
+        assert_eq!(state.waiting_len(), 0);
+    }
 }

@@ -60,6 +60,13 @@ impl<K: Key> Waiting<K> {
         self.by_place.first_key_value().map(|((ready_at, _), _)| *ready_at)
     }
 
+    /// Gives back memory, if it takes much more than `kept` entries or the present ones need.
+    pub(crate) fn release_memory(&mut self, kept: usize) {
+        if self.place_of.capacity() > 4 * kept.max(self.place_of.len()) {
+            self.place_of.shrink_to(kept);
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.by_place.len()
     }
