@@ -273,6 +273,24 @@ mod tests {
     }
 
     #[test]
+    fn equal_strings_are_shared_and_others_stay() {
+        let meta = |name: &str, prefix: &str, owner: &str| ObjectMeta {
+            name: name.into(),
+            generate_name: prefix.into(),
+            owner_references: vec![OwnerReference::controller("v1", "Service", &owner.into(), &"u".into())],
+            ..ObjectMeta::default()
+        };
+        let (sent, mut echo) = (meta("", "web-", "web"), meta("web-x", "web-", "web"));
+        echo.share_strings(sent.clone());
+        assert_eq!(echo, meta("web-x", "web-", "web"));
+        assert!(Text::ptr_eq(&echo.generate_name, &sent.generate_name));
+        assert!(Text::ptr_eq(&echo.owner_references[0].name, &sent.owner_references[0].name));
+        let mut other = meta("a", "b-", "c");
+        other.share_strings(sent);
+        assert_eq!(other, meta("a", "b-", "c"));
+    }
+
+    #[test]
     fn references_are_the_same_whatever_version_they_saw() {
         let one = ObjectReference { name: "a".into(), resource_version: "1".into(), ..Default::default() };
         let two = ObjectReference { resource_version: "2".into(), ..one.clone() };

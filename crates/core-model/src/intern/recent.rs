@@ -3,8 +3,6 @@
 //! Each part has one place, which it takes over from the part that was there. Its hash is cheap and can be guessed, which
 //! does no harm: parts that share a place are looked up as if there were no such cache.
 
-use std::sync::Arc;
-
 use crate::{StringMap, Text};
 
 const PLACES: usize = 256;

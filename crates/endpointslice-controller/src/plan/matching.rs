@@ -3,7 +3,6 @@
 
 use std::fmt::Write;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use kube_endpoint_core_model::{Endpoint, IpFamily, ObjectReference, Pod, Text};
 
