@@ -1,4 +1,4 @@
-//! Work that takes milliseconds, in a runtime that has few threads for all tasks.
+//! Work that takes milliseconds, in a runtime that has one thread for all tasks.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 

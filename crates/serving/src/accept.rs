@@ -58,6 +58,8 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, connectio
                 let number = place.number();
                 let task = tasks.spawn(serve(stream, Arc::clone(&shared), place));
                 connections.started(number, task);
+                // The connection whose place it took is dropped before the next one is accepted.
+                tokio::task::yield_now().await;
             }
             Err(error) => {
                 if !failing {
