@@ -1,5 +1,6 @@
 //! An index of one namespace by label pair (key and value): from selectors to label sets, and from label sets to selectors.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
 use kube_endpoint_core_model::{StringMap, Text};
@@ -14,39 +15,42 @@ type Pair = (Text, Text);
 #[derive(Debug, Default)]
 pub(crate) struct SelectorIndex {
     /// The label sets that contain a pair.
-    sets: HashMap<Pair, Ids>,
+    sets: HashMap<Pair, OneOrMore<SetId>>,
     /// All label sets, for selectors that match everything.
     all_sets: BTreeSet<SetId>,
     /// The Services whose selector is indexed under a pair. Each selector is indexed under one of its pairs only.
-    selectors: HashMap<Pair, BTreeSet<Text>>,
+    selectors: HashMap<Pair, OneOrMore<Text>>,
     /// The Services whose selector is empty, which selects everything.
     select_all: BTreeSet<Text>,
 }
 
-/// A set of ids without an allocation for one id: the pairs that distinguish the pods of a StatefulSet are in one set each.
+/// A set that is never empty, without an allocation for one item: the pairs that distinguish the pods of a StatefulSet are in one
+/// label set each, and most selectors have a pair of their own.
 #[derive(Debug)]
-enum Ids {
-    One(SetId),
-    Many(BTreeSet<SetId>),
+enum OneOrMore<T> {
+    One(T),
+    More(BTreeSet<T>),
 }
 
-impl Ids {
-    fn insert(&mut self, id: SetId) {
-        match self {
-            Self::One(one) => *self = Self::Many([*one, id].into()),
-            Self::Many(ids) => {
-                ids.insert(id);
-            }
+impl<T: Ord> OneOrMore<T> {
+    fn insert(&mut self, item: T) {
+        if let Self::One(_) = self
+            && let Self::One(one) = std::mem::replace(self, Self::More(BTreeSet::new()))
+        {
+            self.insert(one);
+        }
+        if let Self::More(items) = self {
+            items.insert(item);
         }
     }
 
-    /// Removes an id. Returns whether none is left.
-    fn remove(&mut self, id: SetId) -> bool {
+    /// Removes an item. Returns whether none is left.
+    fn remove(&mut self, item: &T) -> bool {
         match self {
-            Self::One(one) => *one == id,
-            Self::Many(ids) => {
-                ids.remove(&id);
-                ids.is_empty()
+            Self::One(one) => one == item,
+            Self::More(items) => {
+                items.remove(item);
+                items.is_empty()
             }
         }
     }
@@ -54,16 +58,16 @@ impl Ids {
     fn len(&self) -> usize {
         match self {
             Self::One(_) => 1,
-            Self::Many(ids) => ids.len(),
+            Self::More(items) => items.len(),
         }
     }
 
-    fn iter(&self) -> impl Iterator<Item = SetId> {
-        let (one, many) = match self {
-            Self::One(one) => (Some(*one), None),
-            Self::Many(ids) => (None, Some(ids.iter().copied())),
+    fn iter(&self) -> impl Iterator<Item = &T> {
+        let (one, more) = match self {
+            Self::One(one) => (Some(one), None),
+            Self::More(items) => (None, Some(items)),
         };
-        one.into_iter().chain(many.into_iter().flatten())
+        one.into_iter().chain(more.into_iter().flatten())
     }
 }
 
@@ -76,7 +80,7 @@ impl SelectorIndex {
     pub(crate) fn add_set(&mut self, id: SetId, labels: &StringMap) {
         self.all_sets.insert(id);
         for label in labels.iter() {
-            self.sets.entry(pair(label)).and_modify(|ids| ids.insert(id)).or_insert(Ids::One(id));
+            self.sets.entry(pair(label)).and_modify(|ids| ids.insert(id)).or_insert(OneOrMore::One(id));
         }
     }
 
@@ -85,7 +89,7 @@ impl SelectorIndex {
         self.all_sets.remove(&id);
         for label in labels.iter() {
             let pair = pair(label);
-            if self.sets.get_mut(&pair).is_some_and(|ids| ids.remove(id)) {
+            if self.sets.get_mut(&pair).is_some_and(|ids| ids.remove(&id)) {
                 self.sets.remove(&pair);
             }
         }
@@ -96,7 +100,7 @@ impl SelectorIndex {
         if selector.is_empty() {
             return Box::new(self.all_sets.iter().copied());
         }
-        let mut rarest: Option<&Ids> = None;
+        let mut rarest: Option<&OneOrMore<SetId>> = None;
         for label in selector.iter() {
             match self.sets.get(&pair(label)) {
                 None => return Box::new(std::iter::empty()),
@@ -104,19 +108,24 @@ impl SelectorIndex {
                 Some(_) => {}
             }
         }
-        Box::new(rarest.into_iter().flat_map(Ids::iter))
+        Box::new(rarest.into_iter().flat_map(OneOrMore::iter).copied())
     }
 
     /// Adds the selector of a Service, under the pair under which the fewest selectors are indexed so far. Where many
     /// selectors share one pair and differ in another, each is then found by the pair in which it differs. Returns the pair,
     /// to pass to [`remove_selector`](Self::remove_selector); none if the selector is empty.
     pub(crate) fn add_selector(&mut self, service: &Text, selector: &StringMap) -> Option<Pair> {
-        let indexed = |label: &(&Text, &Text)| self.selectors.get(&pair(*label)).map_or(0, BTreeSet::len);
+        let indexed = |label: &(&Text, &Text)| self.selectors.get(&pair(*label)).map_or(0, OneOrMore::len);
         let Some(under) = selector.iter().min_by_key(indexed).map(pair) else {
             self.select_all.insert(service.clone());
             return None;
         };
-        self.selectors.entry(under.clone()).or_default().insert(service.clone());
+        match self.selectors.entry(under.clone()) {
+            Entry::Occupied(mut services) => services.get_mut().insert(service.clone()),
+            Entry::Vacant(place) => {
+                place.insert(OneOrMore::One(service.clone()));
+            }
+        }
         Some(under)
     }
 
@@ -126,18 +135,19 @@ impl SelectorIndex {
             self.select_all.remove(service);
             return;
         };
-        if let Some(services) = self.selectors.get_mut(under) {
-            services.remove(service);
-            if services.is_empty() {
-                self.selectors.remove(under);
-            }
+        if self.selectors.get_mut(under).is_some_and(|services| services.remove(service)) {
+            self.selectors.remove(under);
         }
     }
 
     /// The Services that may select a label set, each once: those indexed under one of its pairs, and those that select
     /// everything.
     pub(crate) fn candidate_services<'a>(&'a self, labels: &'a StringMap) -> impl Iterator<Item = &'a Text> {
-        labels.iter().filter_map(|label| self.selectors.get(&pair(label))).flatten().chain(&self.select_all)
+        labels
+            .iter()
+            .filter_map(|label| self.selectors.get(&pair(label)))
+            .flat_map(OneOrMore::iter)
+            .chain(&self.select_all)
     }
 
     /// Whether the index is empty.

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 /// The lines that wait for the output; about 100 KB.
@@ -17,7 +17,10 @@ const POLL: Duration = Duration::from_millis(10);
 /// many were dropped. Clones print to the same output.
 #[derive(Clone, Debug)]
 pub struct LinePrinter {
-    lines: SyncSender<String>,
+    /// Bounded by the count of waiting lines: a bounded channel would take memory for all of them from the start.
+    lines: Sender<String>,
+    /// The lines that wait at most, besides the one that is being written.
+    capacity: usize,
     counts: Arc<Counts>,
 }
 
@@ -45,9 +48,9 @@ impl LinePrinter {
         capacity: usize,
         notice: fn(usize) -> String,
     ) -> std::io::Result<Self> {
-        let (lines, receiver) = sync_channel(capacity);
+        let (lines, receiver) = channel();
         let counts = Arc::new(Counts::default());
-        let printer = Self { lines, counts: Arc::clone(&counts) };
+        let printer = Self { lines, capacity, counts: Arc::clone(&counts) };
         std::thread::Builder::new().name("line-printer".to_owned()).spawn(move || {
             write_lines(out, &receiver, &counts, notice);
         })?;
@@ -57,8 +60,8 @@ impl LinePrinter {
     /// Prints a text and a line end, or drops it. Never blocks. An output that is closed is ignored.
     pub fn print(&self, line: String) {
         let dropping = self.counts.dropped.load(Ordering::Acquire) > 0;
-        self.counts.waiting.fetch_add(1, Ordering::AcqRel);
-        if dropping || self.lines.try_send(line).is_err() {
+        let waiting = self.counts.waiting.fetch_add(1, Ordering::AcqRel);
+        if dropping || waiting > self.capacity || self.lines.send(line).is_err() {
             self.counts.waiting.fetch_sub(1, Ordering::AcqRel);
             self.counts.dropped.fetch_add(1, Ordering::AcqRel);
         }
@@ -118,7 +121,7 @@ fn write_lines(mut out: impl Write, lines: &Receiver<String>, counts: &Counts, n
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::{Sender, channel};
+    use std::sync::mpsc::{SyncSender, sync_channel};
 
     /// An output that takes each text only when it is read.
     struct Pipe(SyncSender<String>);
