@@ -64,6 +64,9 @@ impl Undone {
     /// The sync is over.
     pub(crate) fn end(&mut self) {
         self.before = 0;
+        if self.count == 0 {
+            self.due = None;
+        }
     }
 
     /// The delay of the next sync after an update that was undone. A sync that something else has caused before the repetition was

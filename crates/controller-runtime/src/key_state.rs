@@ -57,7 +57,7 @@ pub(crate) struct RareState {
 
 impl Rare {
     /// Returns what is kept, unless all of it has its default value.
-    fn get(&self) -> Option<&RareState> {
+    pub(crate) fn get(&self) -> Option<&RareState> {
         self.0.as_deref()
     }
 

@@ -345,9 +345,19 @@ impl<R: Reconciler> Runtime<R> {
         self.forget_state(key)
     }
 
-    /// As [`Self::forget`], but the writes that the cache does not show yet are kept: more are to follow.
+    /// As [`Self::forget`], but the writes that the cache does not show yet are kept.
     pub fn forget_state(&self, key: &ObjectKey) -> R::State {
         self.keys.remove(key).own
+    }
+
+    /// As [`Self::forget_state`], before the last writes of a key. If the cache has to be compared with the server first, the key
+    /// still waits ever longer between comparisons, until its writes have succeeded.
+    pub fn forget_before_writes(&self, key: &ObjectKey) -> R::State {
+        let forgotten = self.keys.remove(key);
+        if let Some(rare) = forgotten.rare.get() {
+            self.keys.with_rare(key, |state| state.comparison_delay = rare.comparison_delay);
+        }
+        forgotten.own
     }
 
     pub(crate) fn counts(&self) -> StateCounts {

@@ -56,6 +56,6 @@ pub use time::Timestamp;
 pub use verdict::{LeftOut, PodVerdict, Verdict};
 pub use writes::Writes;
 
-/// A shared, immutable string. It takes one pointer, and cloning one copies that. Equal strings that are shared are
-/// compared by their pointers.
+/// A shared, immutable string. It takes one pointer, and cloning one copies that. Comparing two handles of one string
+/// compares the pointers only.
 pub type Text = arcstr::ArcStr;

@@ -56,7 +56,7 @@ impl<'de, F: FnOnce(&str) -> Result<T, E>, T, E: fmt::Display> Visitor<'de> for 
 }
 
 fn kept(text: &str) -> Result<Text, std::convert::Infallible> {
-    // All empty strings share one allocation.
+    // An empty string has no allocation.
     Ok(if text.is_empty() { Text::default() } else { Text::from(text) })
 }
 

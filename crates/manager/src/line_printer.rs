@@ -59,8 +59,9 @@ impl LinePrinter {
 
     /// Prints a text and a line end, or drops it. Never blocks. An output that is closed is ignored.
     pub fn print(&self, line: String) {
-        let dropping = self.counts.dropped.load(Ordering::Acquire) > 0;
         let waiting = self.counts.waiting.fetch_add(1, Ordering::AcqRel);
+        // If nothing waits, the thread may have told already how many lines were dropped, and waits for a line itself.
+        let dropping = waiting > 0 && self.counts.dropped.load(Ordering::Acquire) > 0;
         if dropping || waiting > self.capacity || self.lines.send(line).is_err() {
             self.counts.waiting.fetch_sub(1, Ordering::AcqRel);
             self.counts.dropped.fetch_add(1, Ordering::AcqRel);
@@ -163,6 +164,17 @@ mod tests {
             text += &reader.recv().unwrap();
         }
         assert_eq!(text, "more\n");
+    }
+
+    /// The thread told how many lines were dropped, and then one more was, while nothing waited: only a line wakes the thread.
+    #[test]
+    fn a_line_that_is_dropped_while_nothing_waits_does_not_stop_the_next_ones() {
+        let (sender, reader) = sync_channel(0);
+        let printer = LinePrinter::new(Pipe(sender)).unwrap();
+        printer.counts.dropped.store(1, Ordering::Release);
+        printer.print("next".to_owned());
+        let text = reader.recv().unwrap() + &reader.recv().unwrap();
+        assert_eq!(text, "next\n1 line was dropped: this output was not read in time\n");
     }
 
     #[tokio::test]

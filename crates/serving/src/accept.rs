@@ -55,11 +55,13 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, connectio
             Ok((stream, peer)) => {
                 failing = false;
                 let place = connections.place(peer.ip().to_canonical());
-                let number = place.number();
+                let (number, has_closed) = (place.number(), place.has_closed());
                 let task = tasks.spawn(serve(stream, Arc::clone(&shared), place));
                 connections.started(number, task);
-                // The connection whose place it took is dropped before the next one is accepted.
-                tokio::task::yield_now().await;
+                if has_closed {
+                    // So that the memory of the connections that were closed is free before many more are accepted.
+                    tokio::task::yield_now().await;
+                }
             }
             Err(error) => {
                 if !failing {

@@ -56,6 +56,7 @@ pub(crate) struct Connections {
 pub(crate) struct Place {
     connections: Arc<Connections>,
     number: u64,
+    has_closed: bool,
 }
 
 impl Connections {
@@ -68,17 +69,19 @@ impl Connections {
     /// answered before it becomes the oldest; clients that are slow on purpose close each other's connections.
     pub(crate) fn place(self: &Arc<Self>, peer: IpAddr) -> Place {
         let mut state = self.state.lock();
+        let mut has_closed = false;
         while state.entries.len() >= self.limit {
             let Some(victim) = victim(&state.entries) else { break };
             if let Some(Entry { task: Some(task), .. }) = state.entries.remove(&victim) {
                 task.abort();
+                has_closed = true;
             }
         }
         let number = state.next;
         state.next += 1;
         state.entries.insert(number, Entry { peer, authenticated: false, requests: 0, task: None });
         drop(state);
-        Place { connections: Arc::clone(self), number }
+        Place { connections: Arc::clone(self), number, has_closed }
     }
 
     /// Names the task of a place, so that it can be closed. A task whose place is lost by now is closed.
@@ -99,6 +102,11 @@ impl Connections {
 impl Place {
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Whether another connection was closed for this one.
+    pub(crate) fn has_closed(&self) -> bool {
+        self.has_closed
     }
 
     fn change(&self, change: impl FnOnce(&mut Entry)) {

@@ -67,6 +67,12 @@ impl<K: Key> Waiting<K> {
         }
     }
 
+    /// The number of keys for which it has memory.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.place_of.capacity()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.by_place.len()
     }

@@ -51,8 +51,8 @@ impl<'a> CommonMeta<'a> {
     }
 }
 
-/// Appends to a list that a store holds for long. Such lists have one item most of the time, and get memory for no more then.
-pub(super) fn push_exact<T>(list: &mut Vec<T>, item: T) {
+/// Appends to a list that a store holds for long. Such lists have one item most of the time, and get memory for one then.
+pub(super) fn push_to_short<T>(list: &mut Vec<T>, item: T) {
     if list.capacity() == 0 {
         list.reserve_exact(1);
     }
@@ -72,7 +72,7 @@ pub(super) fn object_meta(
             2 => meta.generate_name = owned(payload.text("metadata.generateName")?),
             7 => meta.generation = payload.number("metadata.generation")? as i64,
             12 => annotations.read(payload, "metadata.annotations")?,
-            13 => push_exact(&mut meta.owner_references, owner_reference(payload, interner)?),
+            13 => push_to_short(&mut meta.owner_references, owner_reference(payload, interner)?),
             14 => meta.finalizers.push(interner.shared(payload.text("metadata.finalizers")?)),
             _ => {}
         }
@@ -130,7 +130,7 @@ pub(super) fn object_reference(
     Ok(reference)
 }
 
-/// A copy of a string. All empty strings share one allocation.
+/// A copy of a string. An empty one has no allocation.
 pub(super) fn owned(text: &str) -> Text {
     if text.is_empty() { Text::default() } else { Text::from(text) }
 }

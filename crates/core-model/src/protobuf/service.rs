@@ -1,6 +1,6 @@
 //! Services.
 
-use super::meta::{CommonMeta, Pairs, non_empty, owned, push_exact};
+use super::meta::{CommonMeta, Pairs, non_empty, owned, push_to_short};
 use super::wire::{Fields, Payload};
 use super::{DecodeError, FromProtobuf};
 use crate::service::{Service, ServicePort, ServiceType, TargetPort, is_read};
@@ -44,7 +44,7 @@ fn read_spec<'a>(
     let mut fields = Fields::of(payload, "spec")?;
     while let Some((number, payload)) = fields.next()? {
         match number {
-            1 => push_exact(&mut service.ports, port(payload, interner)?),
+            1 => push_to_short(&mut service.ports, port(payload, interner)?),
             2 => selector.read(payload, "spec.selector")?,
             3 => service.cluster_ip = owned(payload.text("spec.clusterIP")?),
             4 => {
@@ -54,7 +54,7 @@ fn read_spec<'a>(
                 };
             }
             13 => service.publish_not_ready_addresses = payload.boolean("spec.publishNotReadyAddresses")?,
-            19 => push_exact(&mut service.ip_families, ip_family(payload.text("spec.ipFamilies")?)?),
+            19 => push_to_short(&mut service.ip_families, ip_family(payload.text("spec.ipFamilies")?)?),
             23 => {
                 let distribution = non_empty(payload.text("spec.trafficDistribution")?);
                 service.traffic_distribution = distribution.map(|it| interner.shared(it));

@@ -1,6 +1,6 @@
 //! EndpointSlices.
 
-use super::meta::{Pairs, object_meta, object_reference, owned, push_exact};
+use super::meta::{Pairs, object_meta, object_reference, owned, push_to_short};
 use super::wire::{Fields, Payload};
 use super::{DecodeError, FromProtobuf};
 use crate::slice::{EndpointConditions, EndpointHints, Hint};
@@ -15,7 +15,7 @@ impl FromProtobuf for EndpointSlice {
             match number {
                 1 => object_meta(payload, &mut slice.metadata, interner)?,
                 2 => slice.endpoints.push(endpoint(payload, interner)?),
-                3 => push_exact(&mut slice.ports, port(payload, interner)?),
+                3 => push_to_short(&mut slice.ports, port(payload, interner)?),
                 4 => address_type = payload.text("addressType")?,
                 _ => {}
             }
@@ -44,7 +44,7 @@ fn endpoint(payload: Payload<'_>, interner: &mut Interner) -> Result<Endpoint, D
     let mut fields = Fields::of(payload, "endpoints")?;
     while let Some((number, payload)) = fields.next()? {
         match number {
-            1 => push_exact(&mut endpoint.addresses, owned(payload.text("endpoints.addresses")?)),
+            1 => push_to_short(&mut endpoint.addresses, owned(payload.text("endpoints.addresses")?)),
             2 => read_conditions(payload, &mut endpoint.conditions)?,
             3 => endpoint.hostname = Some(owned(payload.text("endpoints.hostname")?)),
             4 => endpoint.target_ref = Some(object_reference(payload, interner)?),
@@ -93,7 +93,7 @@ fn read_hints(
                 hint.name = interner.shared(payload.text(FIELD)?);
             }
         }
-        push_exact(list, hint);
+        push_to_short(list, hint);
     }
     Ok(())
 }

@@ -54,7 +54,8 @@ impl MirroringReconciler {
         }
         let share = if let Some(reason) = plan.not_mirrored {
             tracing::debug!(endpoints = %key, %reason, slices = plan.writes.delete.len(), "not mirrored");
-            self.metrics.replace(runtime.with_state(key, |state| state.share.take()), None);
+            runtime.writer().tracker().forget(key);
+            self.metrics.replace(runtime.forget_before_writes(key).share, None);
             None
         } else {
             let share = self.metrics.planned(&plan.stats);
@@ -66,7 +67,6 @@ impl MirroringReconciler {
         let is_mirrored = plan.not_mirrored.is_none();
         let skipped = plan.stats.skipped;
         let deletes = plan.writes.delete.clone();
-        let writes_nothing = plan.writes.is_empty();
         let progress = |progress| {
             // Upstream does not count deletes of slices whose Endpoints are not mirrored (`deleteEndpoints`).
             if let Progress::Wrote(operation) = progress
@@ -76,14 +76,6 @@ impl MirroringReconciler {
             }
         };
         let completion = runtime.carry_out(key, None, [plan.writes], progress).await?;
-        if !is_mirrored {
-            // Not before the writes: until they have succeeded, the key waits ever longer between its attempts.
-            if writes_nothing {
-                runtime.forget(key);
-            } else {
-                runtime.forget_state(key);
-            }
-        }
         let (Some(service), Some(endpoints), Some(_)) = (service, endpoints, share) else {
             return Ok(Outcome::Done);
         };
