@@ -15,7 +15,7 @@ use crate::foreign::{ForeignChanges, Undone};
 /// So many locks share the keys. A pass over all keys then holds each lock for a small part of them.
 const SHARDS: usize = 64;
 
-/// What is kept for one key. At most keys, which sync without trouble, it should take little memory.
+/// What is kept for one key. It is small for a key that syncs without trouble, as most keys do.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct KeyState<S> {
     /// The pods' and the Service's times that the last sync saw.
@@ -28,7 +28,7 @@ pub(crate) struct KeyState<S> {
     pub(crate) own: S,
 }
 
-/// The part of the state that has its default value for most keys. It takes a pointer then.
+/// The part of the state that has its default value for most keys. Such a key has no allocation for it.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Rare(Option<Box<RareState>>);
 

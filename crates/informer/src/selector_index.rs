@@ -1,6 +1,5 @@
 //! An index of one namespace by label pair (key and value): from selectors to label sets, and from label sets to selectors.
 
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
 use kube_endpoint_core_model::{StringMap, Text};
@@ -120,12 +119,10 @@ impl SelectorIndex {
             self.select_all.insert(service.clone());
             return None;
         };
-        match self.selectors.entry(under.clone()) {
-            Entry::Occupied(mut services) => services.get_mut().insert(service.clone()),
-            Entry::Vacant(place) => {
-                place.insert(OneOrMore::One(service.clone()));
-            }
-        }
+        self.selectors
+            .entry(under.clone())
+            .and_modify(|services| services.insert(service.clone()))
+            .or_insert_with(|| OneOrMore::One(service.clone()));
         Some(under)
     }
 

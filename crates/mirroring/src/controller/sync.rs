@@ -54,6 +54,7 @@ impl MirroringReconciler {
         }
         let share = if let Some(reason) = plan.not_mirrored {
             tracing::debug!(endpoints = %key, %reason, slices = plan.writes.delete.len(), "not mirrored");
+            // With the names of creates whose answers were lost: nothing is created any more.
             runtime.writer().tracker().forget(key);
             self.metrics.replace(runtime.forget_before_writes(key).share, None);
             None
