@@ -8,7 +8,8 @@
 //!   what to do if the answer is lost. The renewal of a Lease must not wait for that limit, and reviews of clients are not ours;
 //! - a write that finds [`WRITES`] others under way goes over HTTP/2, so that none waits for a connection;
 //! - without many writes all go over HTTP/2, whose connection is open anyway: a connection for a single write would cost
-//!   a TLS handshake;
+//!   a TLS handshake. There are many after the first [`MANY`] of a [`WINDOW`], and during the window after it. (A
+//!   burst of a few more opens connections for few writes. That is accepted: a cold start or a rollout has far more.);
 //! - after a write that was not answered all go over HTTP/2 for a time: there may be a proxy that accepts HTTP/2 only, or that
 //!   closes idle connections early. Then one is tried again, ever more rarely as long as that fails.
 
@@ -22,7 +23,7 @@ use tokio::time::Instant;
 /// How many writes may wait for an answer over HTTP/1 at a time. Their connections may be a few more: one is free again when
 /// the whole answer has been read.
 pub(crate) const WRITES: usize = 8;
-/// Writes go over HTTP/1 after [`WINDOW`] with so many.
+/// After so many writes in a [`WINDOW`], the next ones go over HTTP/1.
 pub(crate) const MANY: u32 = 50;
 /// See [`MANY`].
 pub(crate) const WINDOW: Duration = Duration::from_secs(10);
@@ -98,7 +99,7 @@ impl State {
             (*began, *count) = (now, 0);
         }
         *count += 1;
-        self.is_busy
+        self.is_busy || *count > MANY
     }
 }
 
@@ -193,6 +194,20 @@ pub(crate) mod tests {
         assert!(http1.begin().is_some());
         sleep(2 * WINDOW).await;
         assert!(http1.begin().is_none(), "there were many, but long ago");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_goes_over_http1_from_the_first_write_after_many() {
+        let http1 = Http1::new();
+        let goes_over_http1 = || http1.begin().map(|write| write.end(Some(StatusCode::OK))).is_some();
+        for _ in 0..MANY {
+            assert!(!goes_over_http1());
+        }
+        assert!(goes_over_http1());
+        sleep(WINDOW).await;
+        assert!(goes_over_http1(), "the window before had many");
+        sleep(WINDOW).await;
+        assert!(!goes_over_http1(), "the window before had one");
     }
 
     #[tokio::test(start_paused = true)]
