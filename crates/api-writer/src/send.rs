@@ -97,9 +97,12 @@ impl ApiWriter {
         body: Bytes,
         waited: Duration,
     ) -> Result<Answer, WriteError> {
-        let late = format!("{method} {path}: no answer before the lease had to be renewed");
-        let request = self.send(method, path, formats, body, waited);
-        self.fence.within_limit(request).await.unwrap_or(Err(WriteError::Unknown(late)))
+        let request = self.send(method.clone(), path, formats, body, waited);
+        let answer = self.fence.within_limit(request).await;
+        answer.unwrap_or_else(|| {
+            let late = format!("{method} {path}: no answer before the lease had to be renewed");
+            Err(WriteError::Unknown(late))
+        })
     }
 
     /// Sends one request and reads the whole answer. `waited` is how long the request has waited for the rate limiter.

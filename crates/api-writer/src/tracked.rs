@@ -10,7 +10,7 @@ use kube_endpoint_tracker::{CachePosition, WriteTracker};
 use crate::error::WriteError;
 use crate::name_generator::NameGenerator;
 use crate::writable::Writable;
-use crate::writer::{ApiWriter, Written};
+use crate::writer::ApiWriter;
 
 /// A writer, and the tracker of its writes. Each controller has one.
 #[derive(Debug)]
@@ -171,13 +171,13 @@ impl TrackedWriter {
         for object in update {
             let object = Arc::new(object);
             match self.update(owner, &object, &position).await {
-                Ok((written, foreign)) => {
+                Ok((version, foreign)) => {
                     carried.changed_meanwhile |= foreign;
-                    if written.version() == object.metadata().resource_version {
+                    if version == object.metadata().resource_version {
                         self.writer.not_stored(&*object);
                         carried.unchanged.push(Arc::unwrap_or_clone(object));
                     } else {
-                        carried.changed_meanwhile |= self.writer.stored(&*object, written.version());
+                        carried.changed_meanwhile |= self.writer.stored(&*object, version);
                     }
                     done(Operation::Update);
                 }
@@ -214,8 +214,7 @@ impl TrackedWriter {
         position: impl Fn() -> CachePosition,
     ) -> Result<(ResourceVersion, bool), FailedWrite> {
         if !object.metadata().name.is_empty() {
-            let created = self.create(owner, object, &position).await;
-            return created.map(|(written, foreign)| (written.version(), foreign));
+            return self.create(owner, object, &position).await;
         }
         let lost = self.tracker.take_unresolved(owner);
         let was_lost = lost.is_some();
@@ -223,7 +222,7 @@ impl TrackedWriter {
         metadata.name = lost.unwrap_or_else(|| self.names.generate_name(&metadata.generate_name));
         let key = metadata.key();
         let error = match self.create(owner, object, &position).await {
-            Ok((written, foreign)) => return Ok((written.version(), foreign)),
+            Ok(created) => return Ok(created),
             Err(failed) => failed.error,
         };
         let failed = |error| Err(FailedWrite { operation: Operation::Create, object: key.clone(), error });
@@ -259,7 +258,7 @@ impl TrackedWriter {
         }
     }
 
-    /// Creates an object under the name that it carries. Returns the metadata that the server answered, and whether another
+    /// Creates an object under the name that it carries. Returns the version that was stored, and whether another
     /// client changed the object in the meantime.
     ///
     /// # Errors
@@ -271,15 +270,15 @@ impl TrackedWriter {
         owner: &ObjectKey,
         object: &Arc<T>,
         position: impl Fn() -> CachePosition,
-    ) -> Result<(Written, bool), FailedWrite> {
+    ) -> Result<(ResourceVersion, bool), FailedWrite> {
         let key = object.metadata().key();
         self.tracker.begin(&key);
         let before = position();
         let mut error = match self.writer.create(object).await {
-            Ok(written) => {
-                self.tracker.check_answer(before, written.version(), position());
-                let foreign = self.tracker.created(owner, &key, written.version(), position());
-                return Ok((written, foreign));
+            Ok(version) => {
+                self.tracker.check_answer(before, version, position());
+                let foreign = self.tracker.created(owner, &key, version, position());
+                return Ok((version, foreign));
             }
             Err(error) => error,
         };
@@ -299,7 +298,7 @@ impl TrackedWriter {
         Err(FailedWrite { operation: Operation::Create, object: key, error })
     }
 
-    /// Replaces an object. Returns the metadata that the server answered, and whether another client changed the object in the
+    /// Replaces an object. Returns the version that was stored, and whether another client changed the object in the
     /// meantime.
     ///
     /// # Errors
@@ -311,20 +310,20 @@ impl TrackedWriter {
         owner: &ObjectKey,
         object: &Arc<T>,
         position: impl Fn() -> CachePosition,
-    ) -> Result<(Written, bool), FailedWrite> {
+    ) -> Result<(ResourceVersion, bool), FailedWrite> {
         let key = object.metadata().key();
         let sent = object.metadata().resource_version;
         self.tracker.begin(&key);
         let before = position();
         let mut error = match self.writer.update(object).await {
-            Ok(written) => {
-                let foreign = if written.version() == sent {
+            Ok(version) => {
+                let foreign = if version == sent {
                     self.tracker.unchanged(owner, &key)
                 } else {
-                    self.tracker.check_answer(before, written.version(), position());
-                    self.tracker.wrote(owner, &key, written.version(), position())
+                    self.tracker.check_answer(before, version, position());
+                    self.tracker.wrote(owner, &key, version, position())
                 };
-                return Ok((written, foreign));
+                return Ok((version, foreign));
             }
             Err(error) => error,
         };

@@ -22,7 +22,7 @@ pub trait Writable: Clone + Serialize + ObjectToWrite + Send + Sync + 'static {
     /// The path of all objects of the kind in a namespace.
     fn collection_path(namespace: &str) -> String {
         let root = if Self::API_VERSION.contains('/') { "/apis" } else { "/api" };
-        format!("{root}/{}/namespaces/{namespace}/{}", Self::API_VERSION, Self::PLURAL)
+        [root, "/", Self::API_VERSION, "/namespaces/", namespace, "/", Self::PLURAL].concat()
     }
 }
 

@@ -25,7 +25,7 @@ use crate::writable::Writable;
 /// Asks for the metadata of a list's objects only.
 const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-/// The metadata that the server returned for an object.
+/// The metadata of an object on the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Written {
     /// Its metadata.
@@ -57,6 +57,33 @@ impl Written {
     /// The resource version.
     pub fn version(&self) -> ResourceVersion {
         self.metadata.resource_version
+    }
+}
+
+/// What matters of the answer to a write.
+#[derive(Deserialize)]
+struct Stored {
+    metadata: StoredMeta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct StoredMeta {
+    resource_version: ResourceVersion,
+}
+
+/// Reads the version that a write has stored from an answer, which may have the whole object.
+fn stored_version(answer: &Answer, path: &str) -> Result<ResourceVersion, WriteError> {
+    match answer.content_type {
+        ContentType::Json => {
+            let stored: Stored =
+                serde_json::from_slice(&answer.body).map_err(|error| unreadable(path, &error))?;
+            Ok(stored.metadata.resource_version)
+        }
+        ContentType::Protobuf => {
+            let envelope = Envelope::read(&answer.body).map_err(|error| unreadable(path, &error))?;
+            protobuf::resource_version(envelope.object).map_err(|error| unreadable(path, &error))
+        }
     }
 }
 
@@ -157,24 +184,25 @@ impl ApiWriter {
         self.dry_run.as_ref()
     }
 
-    /// Creates an object under its name.
+    /// Creates an object under its name. Returns the version that was stored; the default if the server does not tell.
     ///
     /// # Errors
     ///
     /// Any [`WriteError`]. Unless [`WriteError::is_refusal`], the object may exist. `NotFound` if the namespace does not.
-    pub async fn create<T: Writable>(&self, object: &Arc<T>) -> Result<Written, WriteError> {
+    pub async fn create<T: Writable>(&self, object: &Arc<T>) -> Result<ResourceVersion, WriteError> {
         let metadata = object.metadata();
         let answer = self.store(Method::POST, T::collection_path(&metadata.namespace), object).await;
         self.observe::<T>(Operation::Create, &metadata.key(), None, &answer);
         Ok(answer?.0)
     }
 
-    /// Replaces an object, if its current version is the one in its metadata.
+    /// Replaces an object, if its current version is the one in its metadata. Returns the version that was stored, which is the
+    /// same if nothing changed; the default if the server does not tell.
     ///
     /// # Errors
     ///
     /// Any [`WriteError`]. Unless [`WriteError::is_refusal`], the object may have been replaced.
-    pub async fn update<T: Writable>(&self, object: &Arc<T>) -> Result<Written, WriteError> {
+    pub async fn update<T: Writable>(&self, object: &Arc<T>) -> Result<ResourceVersion, WriteError> {
         let metadata = object.metadata();
         let key = metadata.key();
         let answer = self.store(Method::PUT, object_path::<T>(&key), object).await;
@@ -245,7 +273,7 @@ impl ApiWriter {
         }
         let body = serde_json::to_vec(&options).map_err(|error| WriteError::Unknown(error.to_string()))?;
         let answer = self.delete_path::<T>(&object_path::<T>(key), body).await;
-        let answer = answer.map(|code| (Written::default(), code));
+        let answer = answer.map(|code| (ResourceVersion::default(), code));
         self.observe::<T>(Operation::Delete, key, version, &answer);
         answer.map(drop)
     }
@@ -270,7 +298,7 @@ impl ApiWriter {
         operation: Operation,
         object: &ObjectKey,
         version_before: Option<ResourceVersion>,
-        answer: &Result<(Written, u16), WriteError>,
+        answer: &Result<(ResourceVersion, u16), WriteError>,
     ) {
         let Some(observer) = &self.observer else { return };
         let written = answer.as_ref().ok();
@@ -280,7 +308,7 @@ impl ApiWriter {
             kind: T::KIND,
             object,
             version_before,
-            version_after: written.filter(|_| has_version).map(|(written, _)| written.version()),
+            version_after: written.filter(|_| has_version).map(|(version, _)| *version),
             code: answer.as_ref().map_or_else(WriteError::code, |(_, code)| Some(*code)),
             error: answer.as_ref().err(),
             sync: SyncContext::current().as_deref(),
@@ -352,13 +380,13 @@ impl ApiWriter {
         Ok(self.send(Method::GET, path, Formats::JSON, Bytes::new(), waited).await?.body)
     }
 
-    /// Creates or replaces an object. Returns its metadata and the status of the answer.
+    /// Creates or replaces an object. Returns the version that was stored and the status of the answer.
     async fn store<T: Writable>(
         &self,
         method: Method,
         path: String,
         object: &Arc<T>,
-    ) -> Result<(Written, u16), WriteError> {
+    ) -> Result<(ResourceVersion, u16), WriteError> {
         let (write, waited) = self.begin(&method, Some(T::PLURAL)).await?;
         let answer = loop {
             let content_type = self.client.content_type_of(T::PLURAL);
@@ -369,12 +397,10 @@ impl ApiWriter {
                 break answer;
             }
         };
-        let stored = answer.and_then(|answer| Ok((Written::read(&answer, &path)?, answer.code)));
+        let stored = answer.and_then(|answer| Ok((stored_version(&answer, &path)?, answer.code)));
         match &stored {
-            Ok((written, _)) if written.version() == ResourceVersion::default() => {
-                write.wrote_without_version();
-            }
-            Ok((written, _)) => write.wrote(written.version()),
+            Ok((version, _)) if version.is_none() => write.wrote_without_version(),
+            Ok((version, _)) => write.wrote(*version),
             Err(error) => write.failed(error),
         }
         if stored.is_err() {
@@ -421,7 +447,10 @@ fn uid_precondition(uid: Option<&Text>) -> Option<serde_json::Value> {
 }
 
 fn object_path<T: Writable>(key: &ObjectKey) -> String {
-    format!("{}/{}", T::collection_path(&key.namespace), key.name)
+    let mut path = T::collection_path(&key.namespace);
+    path.push('/');
+    path.push_str(&key.name);
+    path
 }
 
 #[cfg(test)]

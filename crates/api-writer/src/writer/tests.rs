@@ -43,7 +43,7 @@ fn slice() -> Arc<EndpointSlice> {
 async fn a_create_posts_the_object_with_its_kind() {
     let (writer, seen) =
         answering(201, r#"{"metadata":{"name":"web-abc","resourceVersion":"12","uid":"u"}}"#);
-    assert_eq!(writer.create(&slice()).await.unwrap().version(), ResourceVersion(12));
+    assert_eq!(writer.create(&slice()).await.unwrap(), ResourceVersion(12));
     insta::assert_json_snapshot!(*seen.lock().unwrap(), @r#"
     [
       [
@@ -79,7 +79,7 @@ async fn a_404_is_reported_as_it_is() {
 async fn an_update_is_a_put_and_a_get_reads_the_version() {
     let (writer, seen) = answering(200, r#"{"metadata":{"resourceVersion":"13"}}"#);
     let endpoints = Arc::new(Endpoints { metadata: slice().metadata.clone(), ..Endpoints::default() });
-    assert_eq!(writer.update(&endpoints).await.unwrap().version(), ResourceVersion(13));
+    assert_eq!(writer.update(&endpoints).await.unwrap(), ResourceVersion(13));
     assert_eq!(writer.get::<Endpoints>(&endpoints.key()).await.unwrap().version(), ResourceVersion(13));
     let seen = seen.lock().unwrap();
     let calls: Vec<String> = seen.iter().map(|(method, path, _)| format!("{method} {path}")).collect();
@@ -224,7 +224,7 @@ async fn a_server_that_refuses_protobuf_gets_json_at_once_and_from_then_on() {
     for code in [406, 415] {
         let (writer, seen) = refusing(code);
         for _ in 0..2 {
-            assert_eq!(writer.create(&slice()).await.unwrap().version(), ResourceVersion(5));
+            assert_eq!(writer.create(&slice()).await.unwrap(), ResourceVersion(5));
         }
         assert_eq!(writer.client.content_type_of("endpoints"), ContentType::Protobuf);
         let seen = seen.lock().unwrap().join("\n");
@@ -240,6 +240,31 @@ async fn a_server_that_refuses_protobuf_gets_json_at_once_and_from_then_on() {
     let (writer, seen) = refusing(422);
     assert!(matches!(writer.create(&slice()).await, Err(WriteError::Refused { code: 422, .. })));
     assert_eq!(seen.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn the_version_in_an_answer_is_read() {
+    let check = async |body: &'static str, want: Option<u64>| {
+        let answer = answering(200, body).0.update(&slice()).await;
+        match want {
+            Some(version) => assert_eq!(answer, Ok(ResourceVersion(version)), "{body}"),
+            None => assert!(matches!(answer, Err(WriteError::Unknown(_))), "{body}: {answer:?}"),
+        }
+    };
+    check(r#"{"metadata": {"resourceVersion": "7"}}"#, Some(7)).await;
+    check(
+        r#"{"kind": "EndpointSlice", "metadata": {"name": "a", "resourceVersion": "7"}, "endpoints": []}"#,
+        Some(7),
+    )
+    .await;
+    check(r#"{"metadata": {"name": "a"}}"#, Some(0)).await;
+    check(r#"{"metadata": {"resourceVersion": ""}}"#, Some(0)).await;
+    check(r#"{"metadata": {"resourceVersion": null}}"#, Some(0)).await;
+    check(r#"{"metadata": {"resourceVersion": "seven"}}"#, None).await;
+    check(r#"{"metadata": {"resourceVersion": 7}}"#, None).await;
+    check(r#"{"metadata": null}"#, None).await;
+    check("{}", None).await;
+    check("", None).await;
 }
 
 #[tokio::test]
@@ -259,11 +284,11 @@ async fn answers_in_protobuf_are_read() {
     };
     let want: Written = serde_json::from_slice(&fixture("put-metadata-only.json")).unwrap();
     let metadata_only = answering(200, fixture("put-metadata-only.pb"));
-    assert_eq!(metadata_only.update(&slice()).await.unwrap(), want);
+    assert_eq!(metadata_only.update(&slice()).await, Ok(want.version()));
     assert_eq!(metadata_only.get::<EndpointSlice>(&slice().key()).await.unwrap(), want);
     // A server that does not know that form answers with the whole object.
     let want: Written = serde_json::from_slice(&fixture("endpointslices.one.json")).unwrap();
-    assert_eq!(answering(200, fixture("endpointslices.one.pb")).update(&slice()).await.unwrap(), want);
+    assert_eq!(answering(200, fixture("endpointslices.one.pb")).update(&slice()).await, Ok(want.version()));
     let error = answering(404, fixture("status-404.pb")).update(&slice()).await.unwrap_err();
     let status: serde_json::Value = serde_json::from_slice(&fixture("status-404.json")).unwrap();
     assert_eq!(error, WriteError::NotFound(status["message"].as_str().unwrap().to_owned()));

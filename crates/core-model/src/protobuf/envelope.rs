@@ -125,25 +125,19 @@ impl<'a> WatchEvent<'a> {
 /// If the object cannot be decoded.
 pub fn bookmark(object: &[u8]) -> Result<(ResourceVersion, bool), DecodeError> {
     let (mut resource_version, mut ends_initial_events) = (ResourceVersion::default(), false);
-    let mut object = Fields::new(object, "the bookmark");
-    while let Some((number, payload)) = object.next()? {
-        if number != 1 {
-            continue;
-        }
-        let mut meta = Fields::of(payload, "metadata")?;
-        while let Some((number, payload)) = meta.next()? {
-            match number {
-                6 => resource_version = version(payload)?,
-                12 => {
-                    let (key, value) = meta::map_entry(payload, "metadata.annotations")?;
-                    if key == "k8s.io/initial-events-end" {
-                        ends_initial_events = value == Some(Payload::Bytes(b"true"));
-                    }
+    each_field_of_metadata(Fields::new(object, "the bookmark"), |number, payload| {
+        match number {
+            6 => resource_version = version(payload)?,
+            12 => {
+                let (key, value) = meta::map_entry(payload, "metadata.annotations")?;
+                if key == "k8s.io/initial-events-end" {
+                    ends_initial_events = value == Some(Payload::Bytes(b"true"));
                 }
-                _ => {}
             }
+            _ => {}
         }
-    }
+        Ok(())
+    })?;
     Ok((resource_version, ends_initial_events))
 }
 
@@ -161,6 +155,38 @@ pub fn object_meta(object: &[u8], interner: &mut Interner) -> Result<ObjectMeta,
         }
     }
     Ok(metadata)
+}
+
+/// Reads the resource version of an object of any kind; the default if it has none.
+///
+/// # Errors
+///
+/// If the fields of the object or of its metadata cannot be told apart, or the version is not a number.
+pub fn resource_version(object: &[u8]) -> Result<ResourceVersion, DecodeError> {
+    let mut found = ResourceVersion::default();
+    each_field_of_metadata(Fields::new(object, "the object"), |number, payload| {
+        if number == 6 {
+            found = version(payload)?;
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn each_field_of_metadata<'a>(
+    mut object: Fields<'a>,
+    mut read: impl FnMut(u64, Payload<'a>) -> Result<(), DecodeError>,
+) -> Result<(), DecodeError> {
+    while let Some((number, payload)) = object.next()? {
+        if number != 1 {
+            continue;
+        }
+        let mut metadata = Fields::of(payload, "metadata")?;
+        while let Some((number, payload)) = metadata.next()? {
+            read(number, payload)?;
+        }
+    }
+    Ok(())
 }
 
 /// The fields of an object that follow its metadata, encoded; none if the metadata is not its first field.

@@ -26,7 +26,7 @@ mod wire;
 pub use encode::{Encoded, EventToWrite, ObjectToWrite};
 pub use envelope::{
     CONTENT_TYPE, Envelope, InvalidEnvelope, ListMeta, MAGIC, Status, WatchEvent, bookmark, continued_varint,
-    fields_after_metadata, object_meta,
+    fields_after_metadata, object_meta, resource_version,
 };
 pub use meta::{Identity, identity};
 
