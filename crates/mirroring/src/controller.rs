@@ -51,6 +51,15 @@ pub struct EndpointsState {
     kept_orphans: KeptOrphans,
 }
 
+/// Whether nothing is mirrored, and nothing is to be, because the Service has a selector. Then a change of the Endpoints does not
+/// matter. (Upstream syncs, and finds nothing to do.) If the Service has lost its selector in the meantime, its own change starts
+/// a sync, as does a mirrored slice that the cache shows later.
+fn is_left_to_selector(runtime: &Runtime<MirroringReconciler>, key: &ObjectKey) -> bool {
+    let cluster = runtime.cluster();
+    cluster.service(key).is_some_and(|service| service.selector.is_some())
+        && !cluster.slices_of(key).iter().any(|slice| slice.is_managed_by(MIRRORING_CONTROLLER))
+}
+
 impl Reconciler for MirroringReconciler {
     type Output = EndpointSlice;
     type State = EndpointsState;
@@ -100,7 +109,10 @@ impl Reconciler for MirroringReconciler {
         // Endpoints that are not mirrored, and were not before, do not matter: slices that are left of them start a sync.
         let matters = [&change.old, &change.new].into_iter().flatten().any(|it| mirrorable(it).is_ok());
         if matters && let Some(endpoints) = change.latest() {
-            runtime.add(endpoints.key(), Cause::Endpoints);
+            let key = endpoints.key();
+            if !is_left_to_selector(runtime, &key) {
+                runtime.add(key, Cause::Endpoints);
+            }
         }
     }
 

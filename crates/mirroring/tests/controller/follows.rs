@@ -148,9 +148,17 @@ async fn irrelevant_changes_start_no_sync() {
     let harness = started([service("web"), selecting, endpoints("web", &["192.0.2.1"])]).await;
     harness.writes();
     harness.patch("services", "web", json!({"metadata": {"labels": {"a": "b"}}})).await;
+    let added = || harness.metrics().sum("workqueue_adds_total", &[]);
+    let before = added();
     harness.create(&endpoints("pods", &["192.0.2.2"])).await;
+    harness.put("endpoints", &endpoints("pods", &["192.0.2.3"])).await;
     harness.pass(Duration::from_secs(60)).await;
     assert_eq!(harness.writes(), NOTHING);
+    assert_eq!(added(), before);
+    // Nothing else starts a sync of the Endpoints that have changed meanwhile.
+    harness.patch("services", "pods", json!({"spec": {"selector": null}})).await;
+    harness.moment().await;
+    assert_eq!(harness.slices(), [mirrored("192.0.2.1"), mirrored("192.0.2.3")].concat());
     harness.nothing_is_remembered().await;
 }
 
