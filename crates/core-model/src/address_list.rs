@@ -13,7 +13,7 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::endpoints::EndpointAddress;
-use crate::subsets::digest_of_address;
+use crate::subsets::digest_of_addresses;
 
 /// Maximum number of addresses of a chunk. A flip copies and encodes two chunks, and goes over all other chunks.
 const CHUNK: usize = 32;
@@ -59,8 +59,7 @@ impl Chunk {
 
     /// The sum of what the addresses add to a digest.
     pub(crate) fn digest(&self) -> u128 {
-        let sum = || self.addresses.iter().map(digest_of_address).fold(0, u128::wrapping_add);
-        *self.digest.get_or_init(sum)
+        *self.digest.get_or_init(|| digest_of_addresses(&self.addresses))
     }
 
     /// The encoding as values of a field, if it is kept. `encode` makes it; it is called if nothing is kept yet.

@@ -16,7 +16,8 @@ pub struct StringMap(pub(crate) Arc<[(Text, Text)]>);
 
 impl Default for StringMap {
     fn default() -> Self {
-        Self(Arc::new([]))
+        // Empty maps can share one allocation.
+        Self(Arc::default())
     }
 }
 

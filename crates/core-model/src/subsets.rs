@@ -104,44 +104,68 @@ fn digest(subsets: &[EndpointSubset]) -> u128 {
     const NOT_READY: u128 = 0xc2b2_ae3d_27d4_eb4f_1656_67b1_9e37_79f9;
     let of_list =
         |list: &AddressList| list.chunks().iter().map(|chunk| chunk.digest()).fold(0, u128::wrapping_add);
+    let mut hashed = Hashed::default();
     let of_subset = |subset: &EndpointSubset| {
         let EndpointSubset { addresses, not_ready_addresses, ports } = subset;
         let ready = of_list(addresses).wrapping_mul(READY);
         let addresses = ready.wrapping_add(of_list(not_ready_addresses).wrapping_mul(NOT_READY));
         let of_ports = match ports.as_slice() {
-            [] => hash_of(|hasher| hasher.write_u8(0)),
-            ports => ports.iter().map(of_port).fold(0, u128::wrapping_add),
+            [] => hashed.digest(|hasher| hasher.write_u8(0)),
+            ports => {
+                let of_port = |port: &EndpointsPort| hashed.digest(|hasher| port.hash(hasher));
+                ports.iter().map(of_port).fold(0, u128::wrapping_add)
+            }
         };
         addresses.wrapping_mul(of_ports)
     };
     subsets.iter().map(of_subset).fold(0, u128::wrapping_add)
 }
 
-fn of_port(port: &EndpointsPort) -> u128 {
-    hash_of(|hasher| port.hash(hasher))
-}
-
-/// What an address adds to a digest: all but the resource version of the target. A missing node name equals an empty one.
-pub(crate) fn digest_of_address(address: &EndpointAddress) -> u128 {
-    let EndpointAddress { ip, hostname, node_name, target_ref } = address;
-    hash_of(|hasher| {
-        (ip, hostname, node_name.as_deref().unwrap_or_default()).hash(hasher);
-        if let Some(target) = target_ref {
-            let names = (&target.kind, &target.namespace, &target.name, &target.uid);
-            (names, &target.api_version, &target.field_path).hash(hasher);
-        }
-    })
-}
-
-/// Twice 64 bits.
-fn hash_of(write: impl Fn(&mut DefaultHasher)) -> u128 {
-    let half = |number: u8| {
-        let mut hasher = DefaultHasher::new();
-        hasher.write_u8(number);
-        write(&mut hasher);
-        u128::from(hasher.finish())
+/// What addresses add to a digest: all but the resource versions of their targets. A missing node name equals an empty one.
+pub(crate) fn digest_of_addresses(addresses: &[EndpointAddress]) -> u128 {
+    let mut hashed = Hashed::default();
+    let of_address = |address: &EndpointAddress| {
+        let EndpointAddress { ip, hostname, node_name, target_ref } = address;
+        hashed.digest(|hasher| {
+            (ip, hostname, node_name.as_deref().unwrap_or_default()).hash(hasher);
+            if let Some(target) = target_ref {
+                let names = (&target.kind, &target.namespace, &target.name, &target.uid);
+                (names, &target.api_version, &target.field_path).hash(hasher);
+            }
+        })
     };
-    half(1) << 64 | half(2)
+    addresses.iter().map(of_address).fold(0, u128::wrapping_add)
+}
+
+/// The bytes of a value that is hashed. They are collected because each is hashed twice, and because one long write costs less
+/// than many short ones.
+#[derive(Default)]
+struct Hashed(Vec<u8>);
+
+impl Hashed {
+    /// Twice 64 bits of what is written.
+    fn digest(&mut self, write: impl FnOnce(&mut Self)) -> u128 {
+        self.0.clear();
+        write(self);
+        let half = |number: u8| {
+            let mut hasher = DefaultHasher::new();
+            hasher.write_u8(number);
+            hasher.write(&self.0);
+            u128::from(hasher.finish())
+        };
+        half(1) << 64 | half(2)
+    }
+}
+
+impl Hasher for Hashed {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        // Of no use here: digests are made of all bytes.
+        0
+    }
 }
 
 impl Default for Subsets {

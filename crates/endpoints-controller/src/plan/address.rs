@@ -38,7 +38,7 @@ pub(super) fn publish(pod: &Pod, service: &Service, publish_not_ready: bool) -> 
     };
     let (ports, missing_ports) = ports(pod, service)?;
     let address = EndpointAddress {
-        ip: ip.to_string().into(),
+        ip: address::to_text(ip),
         hostname: pod.hostname_for(service).cloned().unwrap_or_default(),
         // Upstream writes an empty name for a pod without a node, for which the API server refuses the object.
         node_name: pod.node_name.clone(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::publish::publish_not_ready;
-use kube_endpoint_core_model::{Endpoints, Pod, Service, Text, Writes};
+use kube_endpoint_core_model::{Endpoints, Pod, Service, Text, Writes, address};
 
 use super::address::{address_of, publish};
 use super::change::object;
@@ -82,7 +82,7 @@ impl PlanState {
     /// Removes the address of a pod. None if another pod has it.
     fn remove(&mut self, pod: &Pod, service: &Service) -> Option<()> {
         let Some(ip) = address_of(pod, service) else { return Some(()) };
-        let place = Address::new(&ip.to_string().into(), &pod.uid, &pod.key.name);
+        let place = Address::new(&address::to_text(ip), &pod.uid, &pod.key.name);
         let removed = self.ready.remove(&place).or_else(|| self.not_ready.remove(&place));
         removed.is_none_or(|removed| removed == pod.key.name).then_some(())
     }

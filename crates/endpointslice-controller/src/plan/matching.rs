@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::net::IpAddr;
 
-use kube_endpoint_core_model::{Endpoint, IpFamily, ObjectReference, Pod, Text};
+use kube_endpoint_core_model::{Endpoint, IpFamily, ObjectReference, Pod, Text, address};
 
 use super::index::{CandidateIndex, Index};
 use super::pods::{Candidate, Source};
@@ -63,7 +63,7 @@ fn has_addresses(pod: &Pod, texts: &[Text], family: IpFamily) -> bool {
 fn address_texts(pod: &Pod, family: IpFamily) -> Vec<Text> {
     // The stores keep the list, so it gets no more memory than it needs.
     let mut texts = Vec::with_capacity(pod.addresses(family).count());
-    texts.extend(pod.addresses(family).map(|address| Text::from(address.to_string())));
+    texts.extend(pod.addresses(family).map(address::to_text));
     texts.sort_unstable();
     texts
 }

@@ -157,7 +157,7 @@ fn remove_surplus(wanted: &mut EndpointsByIdentity, max: usize) -> usize {
 fn endpoint(address: &EndpointAddress, ready: bool) -> Option<(AddressType, Endpoint)> {
     let ip = address::parse_sloppy(&address.ip)?;
     let endpoint = Endpoint {
-        addresses: vec![ip.to_string().into()],
+        addresses: vec![address::to_text(&ip)],
         conditions: EndpointConditions { ready: Some(ready), ..EndpointConditions::default() },
         hostname: Some(address.hostname.clone()).filter(|hostname| !hostname.is_empty()),
         target_ref: address.target_ref.clone(),
