@@ -46,7 +46,10 @@ impl<R: Reconciler> Runtime<R> {
             let version = metadata.filter(|it| it.key() == failed.object).map(|it| it.resource_version).max();
             (failed.object.clone(), version.unwrap_or_default())
         });
-        if self.keys.with_rare(key, |state| state.conflicts.observe(cached)) {
+        if cached.is_none() {
+            // Most keys have had no conflict, and nothing is kept for them.
+            self.keys.with_kept_rare(key, |state| state.conflicts.observe(None));
+        } else if self.keys.with_rare(key, |state| state.conflicts.observe(cached)) {
             tracing::info!(
                 queue = self.queue.name(), %key,
                 "conflicts go on though the cache does not change: comparing the cache with the server"

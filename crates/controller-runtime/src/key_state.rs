@@ -1,9 +1,9 @@
 //! Everything that is kept for a key, in one map.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use hashbrown::HashTable;
 use kube_endpoint_core_model::{ObjectKey, PlannedEvent, ResourceVersion};
 use kube_endpoint_tracker::TriggerTime;
 use parking_lot::Mutex;
@@ -106,15 +106,15 @@ pub struct StateCounts {
 
 /// The state of all keys. A key whose state has the default value has no entry.
 pub(crate) struct KeyStates<S> {
-    /// Selects a shard. It is the same in every process.
-    hasher: BuildHasherDefault<DefaultHasher>,
-    shards: Vec<Mutex<HashMap<ObjectKey, KeyState<S>>>>,
+    /// One hash selects the shard and the place in it. Its keys are random, because tenants choose names.
+    hasher: RandomState,
+    shards: Vec<Mutex<HashTable<(ObjectKey, KeyState<S>)>>>,
 }
 
 impl<S: Default + PartialEq> Default for KeyStates<S> {
     fn default() -> Self {
         Self {
-            hasher: BuildHasherDefault::default(),
+            hasher: RandomState::default(),
             shards: std::iter::repeat_with(Mutex::default).take(SHARDS).collect(),
         }
     }
@@ -123,24 +123,22 @@ impl<S: Default + PartialEq> Default for KeyStates<S> {
 impl<S: Default + PartialEq> KeyStates<S> {
     /// Reads or changes the state of a key.
     pub(crate) fn with<T>(&self, key: &ObjectKey, use_state: impl FnOnce(&mut KeyState<S>) -> T) -> T {
-        let mut shard = self.shard(key).lock();
-        match shard.get_mut(key) {
-            Some(state) => {
-                let result = use_state(state);
-                if *state == KeyState::default() {
-                    shard.remove(key);
-                }
-                result
+        let hash = self.hasher.hash_one(key);
+        let mut shard = self.shard(hash).lock();
+        if let Ok(mut entry) = shard.find_entry(hash, |(other, _)| other == key) {
+            let (_, state) = entry.get_mut();
+            let result = use_state(state);
+            if *state == KeyState::default() {
+                entry.remove();
             }
-            None => {
-                let mut state = KeyState::default();
-                let result = use_state(&mut state);
-                if state != KeyState::default() {
-                    shard.insert(key.clone(), state);
-                }
-                result
-            }
+            return result;
         }
+        let mut state = KeyState::default();
+        let result = use_state(&mut state);
+        if state != KeyState::default() {
+            shard.insert_unique(hash, (key.clone(), state), |(other, _)| self.hasher.hash_one(other));
+        }
+        result
     }
 
     /// Reads or changes the part of the state of a key that few keys have.
@@ -148,13 +146,34 @@ impl<S: Default + PartialEq> KeyStates<S> {
         self.with(key, |state| state.rare.with(use_state))
     }
 
+    /// As [`Self::with_rare`], but returns none without a call of `use_state` if all of it has its default value. This is for what reads or
+    /// resets, and costs little for most keys. What sets a value needs [`Self::with_rare`].
+    pub(crate) fn with_kept_rare<T>(
+        &self,
+        key: &ObjectKey,
+        use_state: impl FnOnce(&mut RareState) -> T,
+    ) -> Option<T> {
+        let hash = self.hasher.hash_one(key);
+        let mut shard = self.shard(hash).lock();
+        let mut entry = shard.find_entry(hash, |(other, _)| other == key).ok()?;
+        let (_, state) = entry.get_mut();
+        state.rare.get()?;
+        let result = state.rare.with(use_state);
+        if *state == KeyState::default() {
+            entry.remove();
+        }
+        Some(result)
+    }
+
     /// Removes everything that is kept for a key.
     pub(crate) fn remove(&self, key: &ObjectKey) -> KeyState<S> {
-        self.shard(key).lock().remove(key).unwrap_or_default()
+        let hash = self.hasher.hash_one(key);
+        let mut shard = self.shard(hash).lock();
+        let entry = shard.find_entry(hash, |(other, _)| other == key);
+        entry.map_or_else(|_| KeyState::default(), |entry| entry.remove().0.1)
     }
 
     /// The keys whose own state matches, sorted.
-    #[expect(clippy::disallowed_methods, reason = "the keys are sorted")]
     pub(crate) fn matching(&self, matches: impl Fn(&S) -> bool) -> Vec<ObjectKey> {
         let mut found = Vec::new();
         for shard in &self.shards {
@@ -166,12 +185,10 @@ impl<S: Default + PartialEq> KeyStates<S> {
     }
 
     /// Counts what is kept. `outstanding_writes`, `failing` and `leftovers` are not kept here, and stay zero.
-    #[expect(clippy::disallowed_methods, reason = "sums do not depend on the order")]
-    #[expect(clippy::iter_over_hash_type, reason = "sums do not depend on the order")]
     pub(crate) fn counts(&self) -> StateCounts {
         let mut counts = StateCounts::default();
         for shard in &self.shards {
-            for state in shard.lock().values() {
+            for (_, state) in shard.lock().iter() {
                 counts.trigger_times += usize::from(!state.trigger_time.is_empty());
                 counts.reported += usize::from(state.last_events.is_some());
                 let rare = state.rare.get();
@@ -184,9 +201,59 @@ impl<S: Default + PartialEq> KeyStates<S> {
         counts
     }
 
-    fn shard(&self, key: &ObjectKey) -> &Mutex<HashMap<ObjectKey, KeyState<S>>> {
-        let number = self.hasher.hash_one(key) % SHARDS as u64;
-        // SHARDS fits any usize.
-        &self.shards[number as usize]
+    fn shard(&self, hash: u64) -> &Mutex<HashTable<(ObjectKey, KeyState<S>)>> {
+        // A table uses the lowest and the highest bits of the hash for places within it. SHARDS fits any usize.
+        &self.shards[((hash >> 32) % SHARDS as u64) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type States = KeyStates<u8>;
+
+    /// What reads or resets.
+    const RESETS: [fn(&mut RareState) -> bool; 4] = [
+        |state| std::mem::take(&mut state.deferred),
+        |state| state.stale_since.take().is_some(),
+        |state| std::mem::take(&mut state.comparison_delay) > Duration::ZERO,
+        |state| state.deferred,
+    ];
+
+    /// What sets. The last two leave a key without rare state.
+    const CHANGES: [fn(&States, &ObjectKey); 5] = [
+        |states, key| states.with_rare(key, |state| state.deferred = true),
+        |states, key| states.with_rare(key, |state| state.comparison_delay = Duration::from_secs(1)),
+        |states, key| states.with(key, |state| state.own += 1),
+        |states, key| states.with(key, |state| state.own = 0),
+        |states, key| drop(states.remove(key)),
+    ];
+
+    proptest! {
+        /// Both leave the same, and find the same where something is kept.
+        #[test]
+        fn a_reset_may_leave_out_keys_without_rare_state(
+            steps in vec((0..3_usize, 0..CHANGES.len(), 0..RESETS.len()), 1..30),
+        ) {
+            let keys = ["a", "b", "c"].map(|name| ObjectKey::new("shop", name));
+            let (left_out, visited) = (States::default(), States::default());
+            for (key, change, reset) in steps {
+                CHANGES[change](&left_out, &keys[key]);
+                CHANGES[change](&visited, &keys[key]);
+                let found = left_out.with_kept_rare(&keys[key], RESETS[reset]).unwrap_or_default();
+                prop_assert_eq!(found, visited.with_rare(&keys[key], RESETS[reset]));
+                prop_assert_eq!(left_out.counts(), visited.counts());
+                for key in &keys {
+                    let state = |states: &States| states.with(key, |state| format!("{state:?}"));
+                    prop_assert_eq!(state(&left_out), state(&visited));
+                }
+            }
+            keys.iter().for_each(|key| drop(left_out.remove(key)));
+            prop_assert_eq!(left_out.counts(), StateCounts::default());
+        }
     }
 }

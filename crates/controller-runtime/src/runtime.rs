@@ -162,7 +162,7 @@ impl<R: Reconciler> Runtime<R> {
             self.check_long_wait(key);
             return Err(self.defer(key));
         }
-        self.keys.with_rare(key, |state| {
+        self.keys.with_kept_rare(key, |state| {
             state.deferred = false;
             state.stale_since = None;
         });
@@ -228,7 +228,7 @@ impl<R: Reconciler> Runtime<R> {
                     return Err(vec![failed]);
                 }
                 // Before the first write: another client may be faster than its answer.
-                self.keys.with_rare(key, |state| state.foreign.answered(Instant::now()));
+                self.keys.with_kept_rare(key, |state| state.foreign.answered(Instant::now()));
                 self.space_writes(key);
                 answered = true;
             }

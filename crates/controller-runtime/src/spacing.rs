@@ -43,14 +43,15 @@ impl<R: Reconciler> Runtime<R> {
         if self.spacing_per_pod.is_zero() {
             return Duration::ZERO;
         }
-        self.keys.with_rare(key, |state| {
+        let left = self.keys.with_kept_rare(key, |state| {
             let left = state.spaced_until.map(|end| end.saturating_duration_since(Instant::now()));
             let left = left.unwrap_or_default();
             if left.is_zero() {
                 state.spaced_until = None;
             }
             left
-        })
+        });
+        left.unwrap_or_default()
     }
 }
 

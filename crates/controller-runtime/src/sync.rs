@@ -24,7 +24,7 @@ impl<R: Reconciler> Runtime<R> {
         if let Some(dry_run) = dry_run {
             dry_run.begin(key);
         }
-        self.keys.with_rare(key, |state| state.undone.begin());
+        self.keys.with_kept_rare(key, |state| state.undone.begin());
         let mut was_compared = self.is_compared(key);
         let mut result = self.reconciler.sync(self, key).await;
         // The first sync after a take-over may end with a comparison of the outputs; the next one carries the plan out.
@@ -40,7 +40,7 @@ impl<R: Reconciler> Runtime<R> {
             self.queue.add_after(key.clone(), delay);
         }
         let is_done = matches!(result, Ok(Outcome::Done));
-        self.keys.with_rare(key, |state| {
+        self.keys.with_kept_rare(key, |state| {
             state.foreign.synced(began);
             state.undone.end();
             if is_done {

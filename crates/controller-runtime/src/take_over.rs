@@ -110,7 +110,7 @@ impl<R: Reconciler> Runtime<R> {
         if is_same(&cached, &listed) {
             tracing::debug!(queue = self.queue.name(), %key, ?position, "the cache shows what the server has");
             self.writer.tracker().confirmed(key);
-            self.keys.with_rare(key, |state| state.comparison_delay = Duration::ZERO);
+            self.keys.with_kept_rare(key, |state| state.comparison_delay = Duration::ZERO);
             if let Some(unread) = &mut *self.take_over.unread.lock() {
                 unread.compared.insert(key.clone());
             }

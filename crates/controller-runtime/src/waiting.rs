@@ -100,7 +100,7 @@ impl<R: Reconciler> Runtime<R> {
         if now - since < LONGEST_WAIT {
             return;
         }
-        self.keys.with_rare(key, |state| state.stale_since = None);
+        self.keys.with_kept_rare(key, |state| state.stale_since = None);
         tracing::warn!(
             queue = self.queue.name(), %key, waited = ?(now - since),
             "the cache does not show what was written for this key"
@@ -149,7 +149,7 @@ impl<R: Reconciler> Runtime<R> {
 
     /// As [`Self::defer`], unless the sync has been deferred already.
     pub(crate) fn keep_deferred(&self, key: &ObjectKey) -> Outcome {
-        if self.keys.with_rare(key, |state| state.deferred) {
+        if self.keys.with_kept_rare(key, |state| state.deferred) == Some(true) {
             return Outcome::Stale;
         }
         self.defer(key)
@@ -157,7 +157,7 @@ impl<R: Reconciler> Runtime<R> {
 
     /// Starts a sync that was deferred: the cache shows a change of the key's outputs.
     pub(crate) fn resume(&self, key: &ObjectKey) {
-        if self.keys.with_rare(key, |state| std::mem::take(&mut state.deferred)) {
+        if self.keys.with_kept_rare(key, |state| std::mem::take(&mut state.deferred)) == Some(true) {
             self.add(key.clone(), Cause::StaleCache);
         }
     }
@@ -176,7 +176,7 @@ impl<R: Reconciler> Runtime<R> {
 
     /// Whether a pause of the key has not ended yet. The sync is then repeated at its end.
     pub(crate) fn is_paused(&self, key: &ObjectKey) -> bool {
-        let left = self.keys.with_rare(key, |state| {
+        let left = self.keys.with_kept_rare(key, |state| {
             let left = state.paused_until?.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 state.paused_until = None;
@@ -184,9 +184,8 @@ impl<R: Reconciler> Runtime<R> {
             }
             Some(left)
         });
-        if let Some(left) = left {
-            self.add_after(key.clone(), left, Cause::RetryAfter);
-        }
-        left.is_some()
+        let Some(left) = left.flatten() else { return false };
+        self.add_after(key.clone(), left, Cause::RetryAfter);
+        true
     }
 }
