@@ -1,6 +1,6 @@
 //! Everything that is kept for a key, in one map.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::time::Duration;
 
 use hashbrown::HashTable;
@@ -104,17 +104,23 @@ pub struct StateCounts {
     pub own: usize,
 }
 
+/// With random keys, because tenants choose names.
+#[expect(clippy::disallowed_types, reason = "no order that anyone sees depends on it")]
+type Hasher = std::hash::RandomState;
+
+type Shard<S> = Mutex<HashTable<(ObjectKey, KeyState<S>)>>;
+
 /// The state of all keys. A key whose state has the default value has no entry.
 pub(crate) struct KeyStates<S> {
-    /// One hash selects the shard and the place in it. Its keys are random, because tenants choose names.
-    hasher: RandomState,
-    shards: Vec<Mutex<HashTable<(ObjectKey, KeyState<S>)>>>,
+    /// One hash selects the shard and the place in it.
+    hasher: Hasher,
+    shards: Vec<Shard<S>>,
 }
 
 impl<S: Default + PartialEq> Default for KeyStates<S> {
     fn default() -> Self {
         Self {
-            hasher: RandomState::default(),
+            hasher: Hasher::default(),
             shards: std::iter::repeat_with(Mutex::default).take(SHARDS).collect(),
         }
     }
@@ -201,7 +207,7 @@ impl<S: Default + PartialEq> KeyStates<S> {
         counts
     }
 
-    fn shard(&self, hash: u64) -> &Mutex<HashTable<(ObjectKey, KeyState<S>)>> {
+    fn shard(&self, hash: u64) -> &Shard<S> {
         // A table uses the lowest and the highest bits of the hash for places within it. SHARDS fits any usize.
         &self.shards[((hash >> 32) % SHARDS as u64) as usize]
     }

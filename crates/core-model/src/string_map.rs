@@ -11,15 +11,8 @@ use crate::text::OrEmpty;
 
 /// A map from string to string, sorted by key. Cloning copies a pointer; equal maps can be shared by an
 /// [`Interner`](crate::Interner).
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StringMap(pub(crate) Arc<[(Text, Text)]>);
-
-impl Default for StringMap {
-    fn default() -> Self {
-        // Empty maps can share one allocation.
-        Self(Arc::default())
-    }
-}
 
 impl StringMap {
     /// Returns the value of a key.
