@@ -87,14 +87,23 @@ async fn a_sync_waits_until_the_cache_shows_our_own_last_write() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slice_just_created_is_found_when_it_must_be_deleted() {
-    let harness = started().await;
-    harness.hold_up("endpointslices", Duration::from_secs(5)).await;
-    harness.create(&endpoints("web", &["192.0.2.1"])).await;
-    harness.pass(Duration::from_secs(1)).await;
-    harness.patch("services", "web", json!({"spec": {"selector": {"app": "web"}}})).await;
-    harness.pass(Duration::from_secs(10)).await;
-    assert_eq!(harness.slices(), [""; 0]);
-    harness.nothing_is_remembered().await;
+    for is_answer_lost in [false, true] {
+        let harness = started().await;
+        harness.hold_up("endpointslices", Duration::from_secs(5)).await;
+        if is_answer_lost {
+            harness.fault(Fault::ApplyAndLoseAnswer, "create", 1);
+        }
+        harness.create(&endpoints("web", &["192.0.2.1"])).await;
+        harness.moment().await;
+        assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.1]"]);
+        harness.patch("services", "web", json!({"spec": {"selector": {"app": "web"}}})).await;
+        harness.moment().await;
+        // From now on such a change starts no sync.
+        harness.put("endpoints", &endpoints("web", &["192.0.2.2"])).await;
+        harness.pass(Duration::from_secs(60)).await;
+        assert_eq!(harness.slices(), [""; 0], "answer lost: {is_answer_lost}");
+        harness.nothing_is_remembered().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
