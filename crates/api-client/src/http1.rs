@@ -8,8 +8,8 @@
 //!   what to do if the answer is lost. The renewal of a Lease must not wait for that limit, and reviews of clients are not ours;
 //! - a write that finds [`WRITES`] others under way goes over HTTP/2, so that none waits for a connection;
 //! - without many writes all go over HTTP/2, whose connection is open anyway: a connection for a single write would cost
-//!   a TLS handshake. There are many after the first [`MANY`] of a [`WINDOW`], and during the window after it. (A
-//!   burst of a few more opens connections for few writes. That is accepted: a cold start or a rollout has far more.);
+//!   a TLS handshake. There are many after the first [`MANY`] of a [`WINDOW`], and during the window after it. A burst of a
+//!   few more opens connections for few writes, which is accepted because a cold start or a rollout has far more;
 //! - after a write that was not answered all go over HTTP/2 for a time: there may be a proxy that accepts HTTP/2 only, or that
 //!   closes idle connections early. Then one is tried again, ever more rarely as long as that fails.
 

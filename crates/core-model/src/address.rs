@@ -38,8 +38,8 @@ pub fn parse_sloppy(text: &str) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// Prints an address. The first sync of a Service prints those of all pods, so IPv4 does not go through `Display`, which costs ten
-/// times as much.
+/// Prints an address. The first sync of a Service prints those of all pods, so IPv4 does not go through `Display`, which costs
+/// nearly three times as much.
 pub fn to_text(address: &IpAddr) -> Text {
     let IpAddr::V4(address) = address else { return address.to_string().into() };
     let mut digits = String::with_capacity("255.255.255.255".len());
