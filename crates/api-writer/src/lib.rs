@@ -28,4 +28,4 @@ pub use observer::{WriteObserver, WriteRecord};
 pub use sync_context::{SyncContext, SyncDetails};
 pub use tracked::{Carried, Deleted, FailedWrite, Operation, TrackedWriter};
 pub use writable::Writable;
-pub use writer::{ApiWriter, Written};
+pub use writer::{ApiWriter, PartialObjectMetadata};

@@ -1,91 +1,34 @@
 //! Creates, replaces and deletes objects.
 
+mod answer;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
 use kube_endpoint_api_client::{ApiClient, ContentType};
-use kube_endpoint_core_model::protobuf::{self, Encoded, Envelope};
-use kube_endpoint_core_model::{Interner, ObjectKey, ObjectMeta, ResourceVersion, Service, Text};
+use kube_endpoint_core_model::protobuf::Encoded;
+use kube_endpoint_core_model::{ObjectKey, ObjectMeta, ResourceVersion, Service, Text};
 use kube_endpoint_tracker::{Content, SentObjects};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use crate::dry_run::DryRun;
 use crate::error::WriteError;
 use crate::fence::WriteFence;
 use crate::limiter::RequestLimiter;
 use crate::observer::{WriteObserver, WriteRecord};
-use crate::send::{Answer, Formats};
+use crate::send::Formats;
 use crate::sync_context::SyncContext;
 use crate::tracked::Operation;
 use crate::writable::Writable;
 
+pub use answer::PartialObjectMetadata;
+use answer::{PartialObjectMetadataList, stored_version, unreadable};
+
 /// Asks for the metadata of a list's objects only.
 const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-
-/// The metadata of an object on the server.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct Written {
-    /// Its metadata.
-    pub metadata: ObjectMeta,
-}
-
-/// A list of metadata.
-#[derive(Deserialize)]
-struct WrittenList {
-    /// `null` in a list without items: the server makes a list of metadata from no item at all.
-    items: Option<Vec<Written>>,
-}
-
-impl Written {
-    /// Reads the metadata from an answer, which may have the whole object.
-    fn read(answer: &Answer, path: &str) -> Result<Self, WriteError> {
-        match answer.content_type {
-            ContentType::Json => {
-                serde_json::from_slice(&answer.body).map_err(|error| unreadable(path, &error))
-            }
-            ContentType::Protobuf => {
-                let envelope = Envelope::read(&answer.body).map_err(|error| unreadable(path, &error))?;
-                let metadata = protobuf::object_meta(envelope.object, &mut Interner::default());
-                Ok(Self { metadata: metadata.map_err(|error| unreadable(path, &error))? })
-            }
-        }
-    }
-
-    /// The resource version.
-    pub fn version(&self) -> ResourceVersion {
-        self.metadata.resource_version
-    }
-}
-
-/// What matters of the answer to a write.
-#[derive(Deserialize)]
-struct Stored {
-    metadata: StoredMeta,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct StoredMeta {
-    resource_version: ResourceVersion,
-}
-
-/// Reads the version that a write has stored from an answer, which may have the whole object.
-fn stored_version(answer: &Answer, path: &str) -> Result<ResourceVersion, WriteError> {
-    match answer.content_type {
-        ContentType::Json => {
-            let stored: Stored =
-                serde_json::from_slice(&answer.body).map_err(|error| unreadable(path, &error))?;
-            Ok(stored.metadata.resource_version)
-        }
-        ContentType::Protobuf => {
-            let envelope = Envelope::read(&answer.body).map_err(|error| unreadable(path, &error))?;
-            protobuf::resource_version(envelope.object).map_err(|error| unreadable(path, &error))
-        }
-    }
-}
 
 /// Writes objects through one client with one rate limiter. Clones share both.
 #[derive(Clone)]
@@ -215,7 +158,7 @@ impl ApiWriter {
     /// # Errors
     ///
     /// Any [`WriteError`]; `NotFound` if the object does not exist.
-    pub async fn get<T: Writable>(&self, key: &ObjectKey) -> Result<Written, WriteError> {
+    pub async fn get<T: Writable>(&self, key: &ObjectKey) -> Result<PartialObjectMetadata, WriteError> {
         let path = object_path::<T>(key);
         let waited = self.limiter.acquire().await;
         self.client.waited_for_rate_limiter(&Method::GET, waited);
@@ -227,7 +170,7 @@ impl ApiWriter {
                 break answer?;
             }
         };
-        Written::read(&answer, &path)
+        PartialObjectMetadata::read(&answer, &path)
     }
 
     /// Deletes the object with this uid. If another object has its name, the server answers `Conflict`. Without a uid, the
@@ -337,11 +280,11 @@ impl ApiWriter {
         &self,
         namespace: &str,
         selector: &str,
-    ) -> Result<Vec<Written>, WriteError> {
+    ) -> Result<Vec<PartialObjectMetadata>, WriteError> {
         let path = format!("{}?{selector}", T::collection_path(namespace));
         let formats = Formats { accept: METADATA_ONLY, ..Formats::JSON };
         let answer = self.send(Method::GET, &path, formats, Bytes::new(), Duration::ZERO).await?;
-        let list: WrittenList =
+        let list: PartialObjectMetadataList =
             serde_json::from_slice(&answer.body).map_err(|error| unreadable(&path, &error))?;
         Ok(list.items.unwrap_or_default())
     }
@@ -436,10 +379,6 @@ impl ApiWriter {
             }
         }
     }
-}
-
-fn unreadable(path: &str, error: &dyn std::fmt::Display) -> WriteError {
-    WriteError::Unknown(format!("the answer to {path} cannot be read: {error}"))
 }
 
 fn uid_precondition(uid: Option<&Text>) -> Option<serde_json::Value> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kube_endpoint_api_writer::{FailedWrite, Operation, Writable, WriteError, Written};
+use kube_endpoint_api_writer::{FailedWrite, Operation, PartialObjectMetadata, Writable, WriteError};
 use kube_endpoint_core_model::{ObjectKey, ResourceVersion, Text};
 use kube_endpoint_tracker::CachePosition;
 use parking_lot::Mutex;
@@ -180,7 +180,7 @@ impl<R: Reconciler> Runtime<R> {
 }
 
 /// Whether the cached objects are those that the server listed, in these versions.
-fn is_same<O: Writable>(cached: &[Arc<O>], listed: &[Written]) -> bool {
+fn is_same<O: Writable>(cached: &[Arc<O>], listed: &[PartialObjectMetadata]) -> bool {
     let of_cached = cached.iter().map(|it| it.metadata());
     let cached: HashSet<_> = of_cached.map(|it| (&it.name, it.resource_version)).collect();
     cached.len() == listed.len()

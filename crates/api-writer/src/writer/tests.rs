@@ -282,12 +282,12 @@ async fn answers_in_protobuf_are_read() {
         });
         ApiWriter::new(ApiClient::for_tests(service), RequestLimiter::unlimited(), "test")
     };
-    let want: Written = serde_json::from_slice(&fixture("put-metadata-only.json")).unwrap();
+    let want: PartialObjectMetadata = serde_json::from_slice(&fixture("put-metadata-only.json")).unwrap();
     let metadata_only = answering(200, fixture("put-metadata-only.pb"));
     assert_eq!(metadata_only.update(&slice()).await, Ok(want.version()));
     assert_eq!(metadata_only.get::<EndpointSlice>(&slice().key()).await.unwrap(), want);
     // A server that does not know that form answers with the whole object.
-    let want: Written = serde_json::from_slice(&fixture("endpointslices.one.json")).unwrap();
+    let want: PartialObjectMetadata = serde_json::from_slice(&fixture("endpointslices.one.json")).unwrap();
     assert_eq!(answering(200, fixture("endpointslices.one.pb")).update(&slice()).await, Ok(want.version()));
     let error = answering(404, fixture("status-404.pb")).update(&slice()).await.unwrap_err();
     let status: serde_json::Value = serde_json::from_slice(&fixture("status-404.json")).unwrap();

@@ -1,0 +1,131 @@
+//! The events of a watch in JSON, one in each line.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+/// Splits pieces of a stream into lines.
+#[derive(Default)]
+pub(super) struct Lines {
+    buffer: Vec<u8>,
+    /// Where the next line begins.
+    start: usize,
+    /// Up to where there is no end of it.
+    searched: usize,
+}
+
+impl Lines {
+    /// Appends what came next.
+    pub(super) fn push(&mut self, piece: &[u8]) {
+        self.buffer.drain(..self.start);
+        self.searched -= self.start;
+        self.start = 0;
+        self.buffer.extend_from_slice(piece);
+    }
+
+    /// The next whole line, without its end.
+    pub(super) fn next_line(&mut self) -> Option<&[u8]> {
+        let Some(end) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') else {
+            self.searched = self.buffer.len();
+            return None;
+        };
+        let line = self.start..self.searched + end;
+        self.start = line.end + 1;
+        self.searched = self.start;
+        Some(&self.buffer[line])
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Event<'a> {
+    #[serde(rename = "type", borrow)]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) object: Object<'a>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Object<'a> {
+    #[serde(default, borrow)]
+    pub(super) metadata: Metadata<'a>,
+    #[serde(default, borrow)]
+    pub(super) endpoints: Option<Vec<Endpoint<'a>>>,
+    #[serde(default)]
+    pub(super) subsets: Option<Vec<Subset>>,
+    #[serde(default)]
+    pub(super) message: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Metadata<'a> {
+    #[serde(default, borrow)]
+    pub(super) name: Cow<'a, str>,
+    #[serde(default, borrow)]
+    pub(super) namespace: Cow<'a, str>,
+    #[serde(default, borrow)]
+    pub(super) resource_version: Cow<'a, str>,
+    #[serde(default)]
+    pub(super) labels: Option<Labels>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Labels {
+    #[serde(rename = "kubernetes.io/service-name")]
+    pub(super) service: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Endpoint<'a> {
+    #[serde(default)]
+    pub(super) conditions: Conditions,
+    #[serde(rename = "targetRef", default, borrow)]
+    pub(super) target: Option<Target<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct Conditions {
+    pub(super) ready: Option<bool>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Target<'a> {
+    #[serde(default, borrow)]
+    pub(super) name: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Subset {
+    #[serde(default)]
+    addresses: Option<Vec<serde::de::IgnoredAny>>,
+    #[serde(default)]
+    not_ready_addresses: Option<Vec<serde::de::IgnoredAny>>,
+}
+
+impl Subset {
+    /// All addresses, ready or not.
+    pub(super) fn count(&self) -> usize {
+        [&self.addresses, &self.not_ready_addresses].into_iter().flatten().map(Vec::len).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_found_however_they_are_cut() {
+        let text = b"one\n\ntwo and more\nrest";
+        for size in 1..=text.len() {
+            let (mut lines, mut found) = (Lines::default(), Vec::new());
+            for piece in text.chunks(size) {
+                lines.push(piece);
+                while let Some(line) = lines.next_line() {
+                    found.push(String::from_utf8(line.to_vec()).unwrap());
+                }
+            }
+            assert_eq!(found, ["one", "", "two and more"], "pieces of {size} bytes");
+        }
+    }
+}

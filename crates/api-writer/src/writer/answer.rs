@@ -1,0 +1,76 @@
+//! What is read of the answers to requests.
+
+use kube_endpoint_api_client::ContentType;
+use kube_endpoint_core_model::protobuf::{self, Envelope};
+use kube_endpoint_core_model::{Interner, ObjectMeta, ResourceVersion};
+use serde::Deserialize;
+
+use crate::error::WriteError;
+use crate::send::Answer;
+
+/// The metadata of an object on the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct PartialObjectMetadata {
+    /// Its metadata.
+    pub metadata: ObjectMeta,
+}
+
+/// A list of metadata.
+#[derive(Deserialize)]
+pub(super) struct PartialObjectMetadataList {
+    /// `null` in a list without items: the server makes a list of metadata from no item at all.
+    pub(super) items: Option<Vec<PartialObjectMetadata>>,
+}
+
+impl PartialObjectMetadata {
+    /// Reads the metadata from an answer, which may have the whole object.
+    pub(super) fn read(answer: &Answer, path: &str) -> Result<Self, WriteError> {
+        match answer.content_type {
+            ContentType::Json => {
+                serde_json::from_slice(&answer.body).map_err(|error| unreadable(path, &error))
+            }
+            ContentType::Protobuf => {
+                let envelope = Envelope::read(&answer.body).map_err(|error| unreadable(path, &error))?;
+                let metadata = protobuf::object_meta(envelope.object, &mut Interner::default());
+                Ok(Self { metadata: metadata.map_err(|error| unreadable(path, &error))? })
+            }
+        }
+    }
+
+    /// The resource version.
+    pub fn version(&self) -> ResourceVersion {
+        self.metadata.resource_version
+    }
+}
+
+/// What matters of the answer to a write.
+#[derive(Deserialize)]
+struct Stored {
+    metadata: StoredMeta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct StoredMeta {
+    resource_version: ResourceVersion,
+}
+
+/// Reads the version that a write has stored from an answer, which may have the whole object.
+pub(super) fn stored_version(answer: &Answer, path: &str) -> Result<ResourceVersion, WriteError> {
+    match answer.content_type {
+        ContentType::Json => {
+            let stored: Stored =
+                serde_json::from_slice(&answer.body).map_err(|error| unreadable(path, &error))?;
+            Ok(stored.metadata.resource_version)
+        }
+        ContentType::Protobuf => {
+            let envelope = Envelope::read(&answer.body).map_err(|error| unreadable(path, &error))?;
+            protobuf::resource_version(envelope.object).map_err(|error| unreadable(path, &error))
+        }
+    }
+}
+
+/// The error for an answer that is not what was asked for. Whether the request had an effect is unknown.
+pub(super) fn unreadable(path: &str, error: &dyn std::fmt::Display) -> WriteError {
+    WriteError::Unknown(format!("the answer to {path} cannot be read: {error}"))
+}
