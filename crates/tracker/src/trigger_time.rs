@@ -1,7 +1,6 @@
 //! The time of the change that a sync publishes: the value of the last-change-trigger-time annotation, from which network
 //! programming latency is measured. Upstream: `endpointslice/util/trigger_time_tracker.go`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::change::ChangedPod;
@@ -17,8 +16,8 @@ pub struct TriggerTime {
 struct Seen {
     service_uid: Text,
     service_time: Option<Timestamp>,
-    /// By pod name.
-    pod_times: BTreeMap<Text, Timestamp>,
+    /// Sorted by pod name. Most Services have few pods, and a map takes more memory for these.
+    pod_times: Vec<(Text, Timestamp)>,
     /// The trigger time of a sync that could not write it.
     carried: Option<Timestamp>,
 }
@@ -32,9 +31,10 @@ impl TriggerTime {
     /// its name is a new one.
     pub fn compute(&mut self, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
         let known = self.seen.take().filter(|seen| seen.service_uid == service.uid);
-        // Of sorted pods the map is built without searching.
-        let pod_times: BTreeMap<Text, Timestamp> =
-            pods.iter().filter_map(|pod| Some((pod.key.name.clone(), ready_since(pod)?))).collect();
+        let mut pod_times = Vec::with_capacity(pods.len());
+        pod_times.extend(pods.iter().filter_map(|pod| Some((pod.key.name.clone(), ready_since(pod)?))));
+        // The pods of a store are sorted, which takes one comparison for each.
+        pod_times.sort_unstable_by(|(one, _), (other, _)| Text::cmp(one, other));
         let trigger = match &known {
             None => service.creation_timestamp,
             Some(seen) => {
@@ -67,14 +67,9 @@ impl TriggerTime {
         seen.service_time = service.creation_timestamp;
         let mut trigger = service_time.into_iter().chain(seen.carried.take()).min();
         for ChangedPod { name, now, .. } in changed {
-            let Some(time) = now.as_deref().and_then(ready_since) else {
-                seen.pod_times.remove(name);
-                continue;
-            };
-            let before = match seen.pod_times.get_mut(name) {
-                Some(before) => Some(std::mem::replace(before, time)),
-                None => seen.pod_times.insert(name.clone(), time),
-            };
+            let time = now.as_deref().and_then(ready_since);
+            let before = seen.record(name, time);
+            let Some(time) = time else { continue };
             if before.is_none_or(|before| time > before) {
                 trigger = trigger.into_iter().chain([time]).min();
             }
@@ -96,13 +91,28 @@ impl TriggerTime {
     }
 }
 
+impl Seen {
+    /// Records the time of a pod, or that it has none. Returns the time before.
+    fn record(&mut self, pod: &Text, time: Option<Timestamp>) -> Option<Timestamp> {
+        match (self.pod_times.binary_search_by(|(name, _)| name.cmp(pod)), time) {
+            (Ok(place), Some(time)) => Some(std::mem::replace(&mut self.pod_times[place].1, time)),
+            (Ok(place), None) => Some(self.pod_times.remove(place).1),
+            (Err(place), Some(time)) => {
+                self.pod_times.insert(place, (pod.clone(), time));
+                None
+            }
+            (Err(_), None) => None,
+        }
+    }
+}
+
 /// When the pod's Ready condition changed last.
 fn ready_since(pod: &Pod) -> Option<Timestamp> {
     pod.ready.as_ref()?.last_transition
 }
 
-/// The earliest time in `new` that is later than the same pod's in `old`.
-fn earliest_newer(old: &BTreeMap<Text, Timestamp>, new: &BTreeMap<Text, Timestamp>) -> Option<Timestamp> {
+/// The earliest time in `new` that is later than the same pod's in `old`. Both are sorted by name.
+fn earliest_newer(old: &[(Text, Timestamp)], new: &[(Text, Timestamp)]) -> Option<Timestamp> {
     let mut old = old.iter().peekable();
     new.iter()
         .filter(|(name, time)| {
@@ -115,6 +125,8 @@ fn earliest_newer(old: &BTreeMap<Text, Timestamp>, new: &BTreeMap<Text, Timestam
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use kube_endpoint_core_model::ObjectKey;
     use kube_endpoint_core_model::pod::ReadyCondition;
