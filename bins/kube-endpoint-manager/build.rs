@@ -36,7 +36,9 @@ fn order_functions() -> io::Result<()> {
     let Some(folder) = env::var_os("OUT_DIR").map(PathBuf::from) else { return Ok(()) };
     let script = folder.join("functions.ld");
     fs::write(&script, linker_script(&fs::read_to_string("functions.txt")?))?;
-    println!("cargo::rustc-link-arg-bin=kube-endpoint-manager=-Wl,-T,{}", script.display());
+    // Compilers that link and linkers themselves know this option.
+    println!("cargo::rustc-link-arg-bin=kube-endpoint-manager=-T");
+    println!("cargo::rustc-link-arg-bin=kube-endpoint-manager={}", script.display());
     Ok(())
 }
 
