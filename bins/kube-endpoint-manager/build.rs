@@ -42,13 +42,13 @@ fn order_functions() -> io::Result<()> {
     Ok(())
 }
 
-/// A linker script that adds a section with these functions to the sections that the linker makes by itself.
+/// A linker script that puts these functions first in the section that the linker makes of all functions.
 ///
 /// Another compiler, or another version of a dependency, gives a symbol another hash. So the functions follow that have the same
 /// name and another hash: those are the functions meant, and the other instances of generic functions.
 fn linker_script(functions: &str) -> String {
     let symbols = || functions.lines().filter(|line| !line.starts_with('#'));
-    let mut script = "SECTIONS {\n  .text.executed : {\n".to_owned();
+    let mut script = "SECTIONS {\n  .text : {\n".to_owned();
     let mut seen = HashSet::new();
     for pattern in symbols().map(str::to_owned).chain(symbols().filter_map(any_hash)) {
         if !seen.contains(&pattern) {
@@ -56,7 +56,7 @@ fn linker_script(functions: &str) -> String {
             seen.insert(pattern);
         }
     }
-    script.push_str("  }\n} INSERT BEFORE .text;\n");
+    script.push_str("    *(.text .text.*)\n  }\n} INSERT BEFORE .fini;\n");
     script
 }
 
