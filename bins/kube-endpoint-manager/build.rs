@@ -45,14 +45,15 @@ fn order_functions() -> io::Result<()> {
 /// A linker script that puts these functions first in the section that the linker makes of all functions.
 ///
 /// Another compiler, or another version of a dependency, gives a symbol another hash. So the functions follow that have the same
-/// name and another hash: those are the functions meant, and the other instances of generic functions.
+/// name and another hash: those are the functions meant, and the other instances of generic functions. Functions with the attribute
+/// `cold`, which are executed all the same, have a section that is named in another way.
 fn linker_script(functions: &str) -> String {
     let symbols = || functions.lines().filter(|line| !line.starts_with('#'));
     let mut script = "SECTIONS {\n  .text : {\n".to_owned();
     let mut seen = HashSet::new();
     for pattern in symbols().map(str::to_owned).chain(symbols().filter_map(any_hash)) {
         if !seen.contains(&pattern) {
-            let _ = writeln!(script, "    *(.text.{pattern})");
+            let _ = writeln!(script, "    *(.text.{pattern} .text.unlikely.{pattern})");
             seen.insert(pattern);
         }
     }
