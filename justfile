@@ -74,18 +74,29 @@ scale *ARGS:
 count *ARGS:
     cargo bench --workspace --profile dev --bench instructions -- {{ ARGS }}
 
-# Find the functions that the program executes, and write bins/kube-endpoint-manager/functions.txt; `just functions --kubeconfig FILE` on a real API server
-functions *ARGS:
+# Find the functions that the program executes on the API server of a kubeconfig, and write bins/kube-endpoint-manager/functions.txt. It needs Valgrind
+functions KUBECONFIG:
     #!/usr/bin/env bash
     set -euo pipefail
     cargo build --release --package {{ binary }}
     program=${CARGO_TARGET_DIR:-target}/release/{{ binary }}
-    profile=$(mktemp)
-    cargo run --release --package kube-endpoint-scale -- --services 1000 --pods 5000 --big 2000 --nodes 50 --flips 600 --rate 10 \
-        --settle 30 --command "valgrind --tool=callgrind --demangle=no --callgrind-out-file=$profile $program \
-            --kubeconfig={kubeconfig} --kube-api-qps=5000 --kube-api-burst=10000 --leader-elect=false" {{ ARGS }}
-    cargo run --package kube-endpoint-benches --example function_order -- "$program" "$profile" > "$profile.txt"
-    mv "$profile.txt" bins/{{ binary }}/functions.txt
+    folder=$(mktemp --directory)
+    callgrind=(valgrind --tool=callgrind --demangle=no)
+    # A cold start, and changes of readiness.
+    cargo run --release --package kube-endpoint-scale -- --kubeconfig "{{ KUBECONFIG }}" \
+        --services 1000 --pods 5000 --big 2000 --nodes 50 --flips 400 --rate 10 --settle 20 \
+        --command "${callgrind[*]} --callgrind-out-file=$folder/work $program --kubeconfig={kubeconfig} \
+            --kube-api-qps=5000 --kube-api-burst=10000 --leader-elect=false"
+    # A leader that is probed and scraped. A request without rights takes the same way.
+    "${callgrind[@]}" --callgrind-out-file="$folder/idle" "$program" --kubeconfig="{{ KUBECONFIG }}" &
+    for path in readyz healthz livez metrics; do
+        curl --silent --insecure --retry 60 --retry-delay 1 --retry-connrefused --output /dev/null "https://127.0.0.1:10270/$path"
+    done
+    sleep 20
+    kill "$!"
+    wait
+    cargo run --package kube-endpoint-benches --example function_order -- "$program" "$folder/work" "$folder/idle" > "$folder/functions"
+    mv "$folder/functions" bins/{{ binary }}/functions.txt
 
 # Fuzz each target for a minute, or one target, or all, for some seconds: `just fuzz requests 600`, `just fuzz all 180`. It needs cargo-fuzz and nightly
 fuzz TARGET="all" SECONDS="60":
