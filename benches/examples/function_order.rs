@@ -13,7 +13,8 @@ use std::{env, fs, io};
 use kube_endpoint_benches::function_order::executed;
 
 const HEADER: &str = "\
-# Functions that the program executes, those with most calls first. build.rs hands them to the linker, which puts them beside one another.
+# Functions that the program executes: those of the first profile, then further ones of the others, and of each those with most calls
+# first. build.rs hands them to the linker, which puts them beside one another.
 # Written by `just functions`.
 ";
 

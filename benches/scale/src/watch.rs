@@ -1,4 +1,4 @@
-//! Watches of EndpointSlices and Endpoints.
+//! Watches of EndpointSlices and Endpoints, and how many events and bytes came.
 
 mod event;
 mod seen;

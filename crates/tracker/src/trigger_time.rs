@@ -55,8 +55,8 @@ impl TriggerTime {
         trigger
     }
 
-    /// As [`Self::compute`], if only these pods have changed since its last call. The work grows with their number. None if the
-    /// Service is a new one; all of its pods are needed then.
+    /// As [`Self::compute`], if only these pods have changed since its last call. The work grows with their number; a pod that is
+    /// new or gone also moves the entries after it, 24 bytes each. None if the Service is a new one; all of its pods are needed then.
     pub fn compute_changed(
         &mut self,
         service: &Service,
