@@ -108,7 +108,14 @@ pub struct StateCounts {
 #[expect(clippy::disallowed_types, reason = "no order that anyone sees depends on it")]
 type Hasher = std::hash::RandomState;
 
-type Shard<S> = Mutex<HashTable<(ObjectKey, KeyState<S>)>>;
+/// A table has up to 2.3 times as many slots as entries, so the entries are boxed.
+type Shard<S> = Mutex<HashTable<Box<Entry<S>>>>;
+
+/// A key and its state.
+struct Entry<S> {
+    key: ObjectKey,
+    state: KeyState<S>,
+}
 
 /// The state of all keys. A key whose state has the default value has no entry.
 pub(crate) struct KeyStates<S> {
@@ -131,8 +138,8 @@ impl<S: Default + PartialEq> KeyStates<S> {
     pub(crate) fn with<T>(&self, key: &ObjectKey, use_state: impl FnOnce(&mut KeyState<S>) -> T) -> T {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
-        if let Ok(mut entry) = shard.find_entry(hash, |(other, _)| other == key) {
-            let (_, state) = entry.get_mut();
+        if let Ok(mut entry) = shard.find_entry(hash, |entry| entry.key == *key) {
+            let state = &mut entry.get_mut().state;
             let result = use_state(state);
             if *state == KeyState::default() {
                 entry.remove();
@@ -142,7 +149,8 @@ impl<S: Default + PartialEq> KeyStates<S> {
         let mut state = KeyState::default();
         let result = use_state(&mut state);
         if state != KeyState::default() {
-            shard.insert_unique(hash, (key.clone(), state), |(other, _)| self.hasher.hash_one(other));
+            let entry = Box::new(Entry { key: key.clone(), state });
+            shard.insert_unique(hash, entry, |entry| self.hasher.hash_one(&entry.key));
         }
         result
     }
@@ -161,8 +169,8 @@ impl<S: Default + PartialEq> KeyStates<S> {
     ) -> Option<T> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
-        let mut entry = shard.find_entry(hash, |(other, _)| other == key).ok()?;
-        let (_, state) = entry.get_mut();
+        let mut entry = shard.find_entry(hash, |entry| entry.key == *key).ok()?;
+        let state = &mut entry.get_mut().state;
         state.rare.get()?;
         let result = state.rare.with(use_state);
         if *state == KeyState::default() {
@@ -175,8 +183,8 @@ impl<S: Default + PartialEq> KeyStates<S> {
     pub(crate) fn remove(&self, key: &ObjectKey) -> KeyState<S> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
-        let entry = shard.find_entry(hash, |(other, _)| other == key);
-        entry.map_or_else(|_| KeyState::default(), |entry| entry.remove().0.1)
+        let entry = shard.find_entry(hash, |entry| entry.key == *key);
+        entry.map_or_else(|_| KeyState::default(), |entry| entry.remove().0.state)
     }
 
     /// The keys whose own state matches, sorted.
@@ -184,7 +192,9 @@ impl<S: Default + PartialEq> KeyStates<S> {
         let mut found = Vec::new();
         for shard in &self.shards {
             let shard = shard.lock();
-            found.extend(shard.iter().filter(|(_, state)| matches(&state.own)).map(|(key, _)| key.clone()));
+            found.extend(
+                shard.iter().filter(|entry| matches(&entry.state.own)).map(|entry| entry.key.clone()),
+            );
         }
         found.sort_unstable();
         found
@@ -194,7 +204,7 @@ impl<S: Default + PartialEq> KeyStates<S> {
     pub(crate) fn counts(&self) -> StateCounts {
         let mut counts = StateCounts::default();
         for shard in &self.shards {
-            for (_, state) in shard.lock().iter() {
+            for Entry { state, .. } in shard.lock().iter().map(|entry| &**entry) {
                 counts.trigger_times += usize::from(!state.trigger_time.is_empty());
                 counts.reported += usize::from(state.last_events.is_some());
                 let rare = state.rare.get();
