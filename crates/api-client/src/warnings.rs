@@ -3,7 +3,7 @@
 //! client-go's default logs each; this logs each text once, as kubectl does, because the server repeats it with every
 //! request. Upstream: `rest/warnings.go` in client-go, `net.ParseWarningHeaders` in apimachinery.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use http::HeaderMap;
 use http::header::WARNING;
@@ -13,28 +13,50 @@ use parking_lot::Mutex;
 const MOST_TEXTS: usize = 100;
 /// What is kept of a text, in bytes.
 const LONGEST_TEXT: usize = 1000;
+/// How many headers are remembered as they arrived, and the longest of them in bytes.
+const MOST_HEADERS: usize = 16;
+const LONGEST_HEADER: usize = 1000;
 /// The code of the warnings that Kubernetes sends: "miscellaneous persistent warning".
 const MISCELLANEOUS: &str = "299";
 
 /// The warnings that were logged.
 #[derive(Debug, Default)]
-pub(crate) struct Warnings(Mutex<HashSet<String>>);
+pub(crate) struct Warnings(Mutex<Logged>);
+
+#[derive(Debug, Default)]
+struct Logged {
+    texts: HashSet<String>,
+    /// The last headers that have nothing more to log. Each write of Endpoints is answered with the same header, and parsing
+    /// it takes thousands of instructions.
+    headers: VecDeque<Box<[u8]>>,
+}
 
 impl Warnings {
     /// Logs the warnings of an answer that were not logged before.
     pub(crate) fn log(&self, headers: &HeaderMap, path: &str) {
         for header in headers.get_all(WARNING) {
-            for text in texts(&String::from_utf8_lossy(header.as_bytes())) {
-                if self.is_new(&text) {
-                    tracing::warn!(path, "the API server warns: {text}");
-                }
+            for text in self.new_texts(header.as_bytes()) {
+                tracing::warn!(path, "the API server warns: {text}");
             }
         }
     }
 
-    fn is_new(&self, text: &str) -> bool {
+    /// The texts of a header that are to be logged.
+    fn new_texts(&self, header: &[u8]) -> Vec<String> {
+        let is_known = |logged: &Logged| logged.headers.iter().any(|known| **known == *header);
+        if is_known(&self.0.lock()) {
+            return Vec::new();
+        }
+        let mut texts = texts(&String::from_utf8_lossy(header));
         let mut logged = self.0.lock();
-        !logged.contains(text) && logged.len() < MOST_TEXTS && logged.insert(text.to_owned())
+        texts.retain(|text| logged.texts.len() < MOST_TEXTS && logged.texts.insert(text.clone()));
+        if header.len() <= LONGEST_HEADER && !is_known(&logged) {
+            if logged.headers.len() == MOST_HEADERS {
+                logged.headers.pop_front();
+            }
+            logged.headers.push_back(header.into());
+        }
+        texts
     }
 }
 
@@ -102,12 +124,51 @@ mod tests {
         assert_eq!(texts(&format!("299 - \"{long}\"")), ["é".repeat(LONGEST_TEXT / 2)]);
     }
 
+    fn header(text: &str) -> String {
+        format!("299 - \"{text}\"")
+    }
+
     #[test]
     fn each_text_is_new_once_and_their_number_is_bounded() {
         let warnings = Warnings::default();
-        let new =
-            (0..10 * MOST_TEXTS).filter(|number| warnings.is_new(&format!("text {}", number / 2))).count();
-        assert_eq!(new, MOST_TEXTS);
-        assert!(!warnings.is_new("text 0"));
+        let new = |text: &str| warnings.new_texts(header(text).as_bytes()).len();
+        let count: usize = (0..10 * MOST_TEXTS).map(|number| new(&format!("text {}", number / 2))).sum();
+        assert_eq!(count, MOST_TEXTS);
+        assert_eq!(new("text 0"), 0);
+    }
+
+    #[test]
+    fn a_text_is_logged_once_whatever_header_it_arrives_in() {
+        let warnings = Warnings::default();
+        let check = |header: &str, expected: &[&str]| {
+            assert_eq!(warnings.new_texts(header.as_bytes()), expected, "{header}");
+        };
+        check(r#"299 - "a", 299 - "b""#, &["a", "b"]);
+        check(r#"299 - "b""#, &[]);
+        check(r#"299 - "c", 299 - "b", 299 - "c""#, &["c"]);
+        check("299 -", &[]);
+    }
+
+    #[test]
+    fn the_last_headers_are_not_parsed_again() {
+        let warnings = Warnings::default();
+        let parsed = |text: &str| {
+            // A text that was logged would not be returned, whether it is parsed or not.
+            warnings.0.lock().texts.clear();
+            !warnings.new_texts(header(text).as_bytes()).is_empty()
+        };
+        assert!(parsed("deprecated"));
+        assert!(!parsed("deprecated"));
+        for number in 1..MOST_HEADERS {
+            assert!(parsed(&number.to_string()));
+        }
+        assert!(!parsed("deprecated"));
+        assert!(parsed("one too many"));
+        assert!(parsed("deprecated"));
+        assert_eq!(warnings.0.lock().headers.len(), MOST_HEADERS);
+
+        let long = "x".repeat(LONGEST_HEADER);
+        assert!(parsed(&long));
+        assert!(parsed(&long), "it is too long to be remembered");
     }
 }
