@@ -7,14 +7,15 @@ use std::fmt::Write as _;
 ///
 /// Another compiler, or another version of a dependency, gives a symbol another hash. So the functions follow that have the same
 /// name and another hash: those are the functions meant, and the other instances of generic functions. Functions with the attribute
-/// `cold`, which are executed all the same, have a section that is named in another way.
+/// `cold`, which are executed all the same, have a section that is named in another way, and so have those that a profile of a run
+/// (`-Cprofile-use`) shows to be hot or cold.
 pub(crate) fn linker_script(functions: &str) -> String {
     let symbols = || functions.lines().filter(|line| !line.starts_with('#'));
     let mut script = "SECTIONS {\n  .text : {\n".to_owned();
     let mut seen = HashSet::new();
     for pattern in symbols().map(str::to_owned).chain(symbols().filter_map(any_hash)) {
         if !seen.contains(&pattern) {
-            let _ = writeln!(script, "    *(.text.{pattern} .text.unlikely.{pattern})");
+            let _ = writeln!(script, "    *(.text.{pattern} .text.hot.{pattern} .text.unlikely.{pattern})");
             seen.insert(pattern);
         }
     }

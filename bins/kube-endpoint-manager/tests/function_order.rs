@@ -19,14 +19,14 @@ of_another_language
     insta::assert_snapshot!(linker_script(functions), @r"
     SECTIONS {
       .text : {
-        *(.text._ZN4core3ptr9drop_glueIh17h0123456789abcdefE .text.unlikely._ZN4core3ptr9drop_glueIh17h0123456789abcdefE)
-        *(.text._ZN5alloc4sync16Arc$LT$T$C$A$GT$9drop_slow17h00000000000000aaE .text.unlikely._ZN5alloc4sync16Arc$LT$T$C$A$GT$9drop_slow17h00000000000000aaE)
-        *(.text._ZN5alloc4sync16Arc$LT$T$C$A$GT$9drop_slow17h00000000000000bbE.1981 .text.unlikely._ZN5alloc4sync16Arc$LT$T$C$A$GT$9drop_slow17h00000000000000bbE.1981)
-        *(.text._RNvMNtCsjrHSEGnQ3l9_3std4timeNtCs1a_4CsvX3now .text.unlikely._RNvMNtCsjrHSEGnQ3l9_3std4timeNtCs1a_4CsvX3now)
-        *(.text.of_another_language .text.unlikely.of_another_language)
-        *(.text._ZN4core3ptr9drop_glueIh17h* .text.unlikely._ZN4core3ptr9drop_glueIh17h*)
-        *(.text._ZN5alloc4sync16Arc$LT$T$C$A$GT$9drop_slow17h* .text.unlikely._ZN5alloc4sync16Arc$LT$T$C$A$GT$9drop_slow17h*)
-        *(.text._RNvMNtCs*_3std4timeNtCs*_4CsvX3now .text.unlikely._RNvMNtCs*_3std4timeNtCs*_4CsvX3now)
+        *(.text._ZN4core3ptr9drop_glueIh17h0123456789abcdefE .text.hot._ZN4core3ptr9drop_glueIh17h0123456789abcdefE .text.unlikely._ZN4core3ptr9drop_glueIh17h0123456789abcdefE)
+        *(.text._ZN5alloc4sync16Arc$LT$T$C$A$GT$9drop_slow17h00000000000000aaE .text.hot._ZN5alloc4sync16Arc$LT$T$C$A$GT$9drop_slow17h00000000000000aaE .text.unlikely._ZN5alloc4sync16Arc$LT$T$C$A$GT$9drop_slow17h00000000000000aaE)
+        *(.text._ZN5alloc4sync16Arc$LT$T$C$A$GT$9drop_slow17h00000000000000bbE.1981 .text.hot._ZN5alloc4sync16Arc$LT$T$C$A$GT$9drop_slow17h00000000000000bbE.1981 .text.unlikely._ZN5alloc4sync16Arc$LT$T$C$A$GT$9drop_slow17h00000000000000bbE.1981)
+        *(.text._RNvMNtCsjrHSEGnQ3l9_3std4timeNtCs1a_4CsvX3now .text.hot._RNvMNtCsjrHSEGnQ3l9_3std4timeNtCs1a_4CsvX3now .text.unlikely._RNvMNtCsjrHSEGnQ3l9_3std4timeNtCs1a_4CsvX3now)
+        *(.text.of_another_language .text.hot.of_another_language .text.unlikely.of_another_language)
+        *(.text._ZN4core3ptr9drop_glueIh17h* .text.hot._ZN4core3ptr9drop_glueIh17h* .text.unlikely._ZN4core3ptr9drop_glueIh17h*)
+        *(.text._ZN5alloc4sync16Arc$LT$T$C$A$GT$9drop_slow17h* .text.hot._ZN5alloc4sync16Arc$LT$T$C$A$GT$9drop_slow17h* .text.unlikely._ZN5alloc4sync16Arc$LT$T$C$A$GT$9drop_slow17h*)
+        *(.text._RNvMNtCs*_3std4timeNtCs*_4CsvX3now .text.hot._RNvMNtCs*_3std4timeNtCs*_4CsvX3now .text.unlikely._RNvMNtCs*_3std4timeNtCs*_4CsvX3now)
         *(.text .text.*)
       }
     } INSERT BEFORE .fini;
