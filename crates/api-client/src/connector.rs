@@ -19,6 +19,7 @@
 //! keepalive and `TCP_USER_TIMEOUT` do the same work. They are set on every connection: with HTTP/2 they are the second
 //! line of defence.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Request, Response, Uri};
@@ -38,6 +39,7 @@ use tower::Service;
 use tower::util::BoxCloneSyncService;
 
 use crate::error::ClientError;
+use crate::http1::Http1;
 use crate::spread::Spread;
 use crate::timeouts::Timeouts;
 
@@ -55,10 +57,11 @@ const IDLE: Duration = Duration::from_secs(30);
 /// the last handle of its pool is gone.
 pub(crate) type Pool = BoxCloneSyncService<Request<Body>, Response<Incoming>, Error>;
 
-/// A pool with the certificates that the configuration has now. Nothing is connected yet.
-pub(crate) fn pool(config: &Config, limits: &Timeouts) -> Result<Pool, ClientError> {
+/// A pool with the certificates that the configuration has now. Nothing is connected yet. `http1` decides which writes go over
+/// HTTP/1.
+pub(crate) fn pool(config: &Config, limits: &Timeouts, http1: &Arc<Http1>) -> Result<Pool, ClientError> {
     let tcp = tcp_connector(limits);
-    let Some(proxy) = &config.proxy_url else { return over(tcp, config, limits) };
+    let Some(proxy) = &config.proxy_url else { return over(tcp, config, limits, http1) };
     let refused = || {
         // User name and password are not shown.
         let host = proxy.authority().map_or("", |authority| authority.as_str());
@@ -73,10 +76,10 @@ pub(crate) fn pool(config: &Config, limits: &Timeouts) -> Result<Pool, ClientErr
         .ok_or_else(refused)?;
     let address = proxy.uri().clone();
     match address.scheme_str() {
-        Some("http") => over(tunnel(address, &proxy, tcp), config, limits),
+        Some("http") => over(tunnel(address, &proxy, tcp), config, limits, http1),
         Some("https") => {
             let tls = config.rustls_https_connector_with_connector(tcp).map_err(tls_error)?;
-            over(tunnel(address, &proxy, tls), config, limits)
+            over(tunnel(address, &proxy, tls), config, limits, http1)
         }
         Some("socks5" | "socks5h") => {
             let socks = SocksV5::new(address, tcp);
@@ -84,7 +87,7 @@ pub(crate) fn pool(config: &Config, limits: &Timeouts) -> Result<Pool, ClientErr
                 Some((user, password)) => socks.with_auth(user.to_owned(), password.to_owned()),
                 None => socks,
             };
-            over(socks, config, limits)
+            over(socks, config, limits, http1)
         }
         _ => Err(refused()),
     }
@@ -116,7 +119,7 @@ fn tcp_connector(limits: &Timeouts) -> HttpConnector {
 }
 
 /// A pool whose connections are made by `transport`, with TLS where the address asks for it.
-fn over<C>(transport: C, config: &Config, limits: &Timeouts) -> Result<Pool, ClientError>
+fn over<C>(transport: C, config: &Config, limits: &Timeouts, http1: &Arc<Http1>) -> Result<Pool, ClientError>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
     C::Response: Connection + Read + Write + Send + Unpin + 'static,
@@ -157,7 +160,7 @@ where
         .http2_initial_stream_window_size(STREAM_WINDOW)
         .http2_initial_connection_window_size(CONNECTION_WINDOW);
     let shared = limited(builder().enable_all_versions().wrap_connector(transport));
-    let spread = Spread::new(writes, || client.build::<_, Body>(shared.clone()));
+    let spread = Spread::new(Arc::clone(http1), writes, || client.build::<_, Body>(shared.clone()));
     Ok(BoxCloneSyncService::new(spread))
 }
 
@@ -190,7 +193,10 @@ mod tests {
     fn refused_proxy(url: &str) -> String {
         let mut config = Config::new(Uri::from_static("https://10.0.0.1:6443"));
         config.proxy_url = Some(url.parse().unwrap());
-        pool(&config, &Timeouts::default()).err().map(|error| error.to_string()).unwrap_or_default()
+        pool(&config, &Timeouts::default(), &Http1::new())
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default()
     }
 
     #[tokio::test]

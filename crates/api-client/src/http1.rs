@@ -32,7 +32,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(600);
 /// The pause does not grow further.
 const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
 
-/// Decides for each write. Shared by all clones of a client.
+/// Decides for each write. Shared by all clones of a client, and by its connections before and after a rotation of certificates.
 pub(crate) struct Http1(Mutex<State>);
 
 struct State {

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::connector::{Pool, pool};
 use crate::error::ClientError;
+use crate::http1::Http1;
 use crate::plugin::{self, PluginCredential, PluginMetrics, Validity};
 use crate::timeouts::Timeouts;
 
@@ -33,6 +34,8 @@ pub(crate) struct Sources {
     plugin: Option<ExecConfig>,
     metrics: PluginMetrics,
     limits: Timeouts,
+    /// Shared by all pools: what proxies do with HTTP/1 does not depend on certificates.
+    http1: Arc<Http1>,
 }
 
 /// What requests are sent with. A session never changes; when something new was read, another session takes its place.
@@ -77,7 +80,17 @@ impl Sources {
         let key = user.client_key.as_ref().filter(|_| user.client_key_data.is_none());
         let (certificate, key) = (certificate.map(PathBuf::from), key.map(PathBuf::from));
         let ca = config.root_cert_file.take().filter(|_| !config.accept_invalid_certs);
-        Self { config, ca, certificate, key, token, plugin, metrics: PluginMetrics::register(), limits }
+        Self {
+            config,
+            ca,
+            certificate,
+            key,
+            token,
+            plugin,
+            metrics: PluginMetrics::register(),
+            limits,
+            http1: Http1::new(),
+        }
     }
 
     /// The configuration for what does not change: address, headers, static credentials.
@@ -230,7 +243,7 @@ impl Sources {
             user.client_certificate_data = Some(BASE64.encode(certificate));
             user.client_key_data = Some(BASE64.encode(key).into());
         }
-        pool(&config, &self.limits)
+        pool(&config, &self.limits, &self.http1)
     }
 
     fn certificates(&self, bundle: &[u8]) -> Result<Vec<Vec<u8>>, ClientError> {

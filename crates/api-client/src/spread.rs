@@ -47,12 +47,12 @@ struct Watches<S> {
 }
 
 impl<S> Spread<S> {
-    /// `writes` is the pool of HTTP/1 connections for writes; `pool` makes a pool without connections.
-    pub(crate) fn new(writes: S, mut pool: impl FnMut() -> S) -> Self {
+    /// `http1` decides which writes go over `writes`, the pool of HTTP/1 connections; `pool` makes a pool without connections.
+    pub(crate) fn new(http1: Arc<Http1>, writes: S, mut pool: impl FnMut() -> S) -> Self {
         let shared = pool();
         let of_namespaces = (0..WATCH_CONNECTIONS).map(|_| Watches { pool: pool(), turn: Arc::default() });
         let of_namespaces = of_namespaces.collect();
-        Self { shared, writes, http1: Http1::new(), of_namespaces }
+        Self { shared, writes, http1, of_namespaces }
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
                 std::future::ready(Ok::<_, Infallible>(Response::new(name)))
             })
         };
-        let mut spread = Spread::new(pool("HTTP/1"), || pool("HTTP/2"));
+        let mut spread = Spread::new(Http1::new(), pool("HTTP/1"), || pool("HTTP/2"));
         let mut send = |path| {
             let answer = spread.call(Request::post(path).body(Body::empty()).unwrap());
             answer.now_or_never().unwrap().unwrap().into_body()
@@ -172,7 +172,7 @@ mod tests {
         let mut numbers = 0..;
         let mut pools = || pool(numbers.next().unwrap());
         // The last counter is that of writes, of which there are none.
-        let mut spread = Spread::new(pool(WATCH_CONNECTIONS + 1), &mut pools);
+        let mut spread = Spread::new(Http1::new(), pool(WATCH_CONNECTIONS + 1), &mut pools);
         for number in 0..500 {
             for plural in ["pods", "services", "endpoints", "endpointslices"] {
                 for query in ["watch=true", "limit=1"] {
@@ -203,7 +203,7 @@ mod tests {
                 }
             })
         };
-        let mut spread = Spread::new(pool(), pool);
+        let mut spread = Spread::new(Http1::new(), pool(), pool);
         let start = Instant::now();
         let watch = || Request::get("/api/v1/namespaces/shop/pods?watch=true").body(Body::empty()).unwrap();
         join_all((0..number).map(|_| spread.call(watch()))).await;

@@ -170,16 +170,16 @@ async fn watches_and_requests_share_one_connection_over_http2() {
     assert_eq!(server.connections(), 1);
 }
 
-const ENDPOINTS: &str = "/api/v1/namespaces/shop/endpoints/cart";
+pub(super) const ENDPOINTS: &str = "/api/v1/namespaces/shop/endpoints/cart";
 
 /// Sends a write and reads the answer.
-async fn put(client: &ApiClient, path: &str) -> kube::Result<Bytes> {
+pub(super) async fn put(client: &ApiClient, path: &str) -> kube::Result<Bytes> {
     let request = Request::put(path).body(Body::from(vec![b'x'; 100_000])).unwrap();
     Ok(client.send(request).await?.into_body().collect().await?.to_bytes())
 }
 
 /// Sends so many writes that the next go over HTTP/1.
-async fn make_busy(client: &ApiClient) {
+pub(super) async fn make_busy(client: &ApiClient) {
     for _ in 0..MANY {
         assert_eq!(put(client, ENDPOINTS).await.unwrap(), "ok");
     }

@@ -1,8 +1,10 @@
 //! Files with credentials that are replaced while the client runs.
 
+use http::Version;
 use http_body_util::BodyExt;
 use serde_json::json;
 
+use super::connections::{ENDPOINTS, make_busy, put};
 use super::{Authority, Credentials, Server, config, get, limits, until};
 use crate::client::client;
 use crate::timeouts::Timeouts;
@@ -40,6 +42,32 @@ async fn a_replaced_client_certificate_is_used_by_new_requests_and_cuts_no_watch
     assert_eq!(server.send("still there"), 1);
     assert_eq!(watch.frame().await.unwrap().unwrap().into_data().unwrap(), "still there");
     assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_replaced_client_certificate_changes_nothing_about_http1() {
+    let authority = Authority::new();
+    let server = Server::start(&authority).await;
+    let files = Credentials::new();
+    let (old, new) = (authority.issue(), authority.issue());
+    files.write("ca.crt", authority.pem());
+    files.write_identity(&old);
+    let mut config = config(&server, &files.path("ca.crt"));
+    config.auth_info.client_certificate = Some(files.path("client.crt").display().to_string());
+    config.auth_info.client_key = Some(files.path("client.key").display().to_string());
+    let client = client(config, limits()).await.unwrap();
+    make_busy(&client).await;
+    assert_eq!(put(&client, ENDPOINTS).await.unwrap(), "ok");
+    assert_eq!(server.last().version, Version::HTTP_11);
+
+    files.write_identity(&new);
+    // The writes before still count.
+    until("the new certificate is used", async || {
+        assert_eq!(put(&client, ENDPOINTS).await.unwrap(), "ok");
+        server.last().is_from(&new)
+    })
+    .await;
+    assert_eq!(server.last().version, Version::HTTP_11);
 }
 
 #[tokio::test]
