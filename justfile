@@ -74,13 +74,13 @@ scale *ARGS:
 count *ARGS:
     cargo bench --workspace --profile dev --bench instructions -- {{ ARGS }}
 
-# Build with a profile of what the program executes on the API server of a kubeconfig, into target/profiled: a change takes less CPU. It needs `rustup component add llvm-tools`
+# Build into target/profiled with a profile of what the program executes on the API server of a test cluster. The objects stay there: `just scale clean --kubeconfig FILE`. It needs `rustup component add llvm-tools`
 profiled KUBECONFIG:
     #!/usr/bin/env bash
     set -euo pipefail
     merge=$(rustc --print target-libdir)/../bin/llvm-profdata
     [[ -x $merge ]] || { echo "llvm-profdata is missing: run 'rustup component add llvm-tools'" >&2; exit 1; }
-    # They would take the place of the flags below.
+    # These would replace the flags below.
     unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
     folder=$(realpath --canonicalize-missing "${CARGO_TARGET_DIR:-target}")/profiled
     build() {
@@ -93,7 +93,7 @@ profiled KUBECONFIG:
         --services 1000 --pods 10000 --big 2000 --nodes 200 --flips 1500 --rate 50 \
         --command "$(printf %q "$folder/counting/release/{{ binary }}") --kubeconfig={kubeconfig} \
             --kube-api-qps=5000 --kube-api-burst=10000 --leader-elect=false --secure-port=0"
-    compgen -G "$folder/executed/*.profraw" > /dev/null || { echo "no profile in $folder/executed: is there a target.*.rustflags in Cargo's configuration?" >&2; exit 1; }
+    compgen -G "$folder/executed/*.profraw" > /dev/null || { echo "no profile in $folder/executed: does target.*.rustflags of Cargo's configuration replace its flags?" >&2; exit 1; }
     "$merge" merge --sparse --output "$folder/profile.profdata" "$folder/executed"
     build "$folder" "-Cprofile-use=$folder/profile.profdata"
     echo "built $folder/release/{{ binary }}"

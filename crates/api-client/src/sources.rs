@@ -34,7 +34,8 @@ pub(crate) struct Sources {
     plugin: Option<ExecConfig>,
     metrics: PluginMetrics,
     limits: Timeouts,
-    /// Shared by all pools: what proxies do with HTTP/1 does not depend on certificates.
+    /// Shared by all pools: what proxies do with HTTP/1 does not depend on certificates. A write that fails because of a
+    /// certificate starts a pause as any other does, and the pause goes on after the certificate has been replaced.
     http1: Arc<Http1>,
 }
 

@@ -49,7 +49,11 @@ impl Warnings {
         }
         let mut texts = texts(&String::from_utf8_lossy(header));
         let mut logged = self.0.lock();
-        texts.retain(|text| logged.texts.len() < MOST_TEXTS && logged.texts.insert(text.clone()));
+        texts.retain(|text| {
+            !logged.texts.contains(text)
+                && logged.texts.len() < MOST_TEXTS
+                && logged.texts.insert(text.clone())
+        });
         if header.len() <= LONGEST_HEADER && !is_known(&logged) {
             if logged.headers.len() == MOST_HEADERS {
                 logged.headers.pop_front();

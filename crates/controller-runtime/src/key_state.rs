@@ -108,7 +108,7 @@ pub struct StateCounts {
 #[expect(clippy::disallowed_types, reason = "no order that anyone sees depends on it")]
 type Hasher = std::hash::RandomState;
 
-/// A table has up to 2.3 times as many slots as entries, so the entries are boxed.
+/// A table that has grown has up to 2.3 times as many slots as entries, so the entries are boxed.
 type Shard<S> = Mutex<HashTable<Box<Entry<S>>>>;
 
 /// A key and its state.
