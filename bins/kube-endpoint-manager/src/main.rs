@@ -2,6 +2,7 @@
 //! manager and runs it until SIGTERM or SIGINT.
 
 mod completion;
+mod heap;
 mod run;
 mod signals;
 
@@ -26,6 +27,7 @@ const VERSION: &str =
     concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("KUBE_ENDPOINT_MANAGER_COMMIT"), ")");
 
 fn main() -> ExitCode {
+    heap::share_among_threads();
     let command = command().version(VERSION).after_help(completion::USAGE);
     let words: Vec<_> = std::env::args_os().collect();
     match completion::requested(&words) {

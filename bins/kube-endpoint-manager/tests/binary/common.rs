@@ -27,13 +27,13 @@ pub(crate) fn command(folder: &Path) -> Command {
 
 impl Process {
     pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Self {
-        let mut child = command(folder)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::spawn(command(folder).args(arguments))
+    }
+
+    /// Starts `command` and reads its output.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
         let outputs: [Box<dyn Read + Send>; 2] =
             [Box::new(child.stdout.take().unwrap()), Box::new(child.stderr.take().unwrap())];
@@ -63,6 +63,11 @@ impl Process {
                 return line;
             }
         }
+    }
+
+    /// Its process ID.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// The lines that were read so far.

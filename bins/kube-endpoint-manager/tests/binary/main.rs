@@ -4,6 +4,8 @@
 
 mod command_line;
 mod common;
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+mod heap;
 mod identity;
 mod invalid_input;
 mod process;
