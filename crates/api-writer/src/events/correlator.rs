@@ -4,6 +4,7 @@
 //! Upstream: `events_cache.go`, with its defaults.
 
 use std::collections::BTreeSet;
+use std::hash::Hash;
 use std::num::NonZeroUsize;
 
 use kube_endpoint_core_model::{EventType, Timestamp};
@@ -67,13 +68,16 @@ pub(super) struct Correlator {
     buckets: LruCache<(EventSubject, &'static str), SpamRecord>,
 }
 
+/// A cache that grows with its content. `LruCache::new` allocates all of it.
+fn cache<K: Hash + Eq, V>() -> LruCache<K, V> {
+    let mut cache = LruCache::unbounded();
+    cache.resize(ENTRIES);
+    cache
+}
+
 impl Correlator {
     pub(super) fn new() -> Self {
-        Self {
-            similar: LruCache::new(ENTRIES),
-            series: LruCache::new(ENTRIES),
-            buckets: LruCache::new(ENTRIES),
-        }
+        Self { similar: cache(), series: cache(), buckets: cache() }
     }
 
     /// Counts an event and returns what to send; none if there were too many of its type about its object. `name` is that
@@ -181,6 +185,27 @@ mod tests {
         assert_eq!(play(&mut correlator, &event("a", "9", 1)), combined("9", 1));
         assert_eq!(play(&mut correlator, &event("a", "10", 2)), combined("10", 2));
         assert_eq!(play(&mut correlator, &event("a", "11", 700)), Some(("11".into(), 1)), "after a pause");
+    }
+
+    #[test]
+    fn what_was_used_least_recently_is_forgotten() {
+        let entries = ENTRIES.get();
+        // The other objects that have an event between two of an object, and the count of the second.
+        let check = |others: usize, want: u32| {
+            let mut correlator = Correlator::new();
+            play(&mut correlator, &event("a", "m", 0));
+            for other in 0..others {
+                play(&mut correlator, &event(&format!("other-{other}"), "m", 0));
+            }
+            assert_eq!(play(&mut correlator, &event("a", "m", 1)), Some(("m".into(), want)), "{others}");
+            let kept = (others + 1).min(entries);
+            let Correlator { similar, series, buckets } = &correlator;
+            assert_eq!([similar.len(), series.len(), buckets.len()], [kept; 3], "{others}");
+        };
+        check(10, 2);
+        check(entries - 1, 2);
+        check(entries, 1);
+        check(entries + 10, 1);
     }
 
     #[test]
