@@ -1,29 +1,27 @@
 //! The heap of the process.
 
-/// Makes all threads share one heap, if the C library is glibc. Call it before another thread starts.
+/// Limits glibc to one arena, which all threads share. With another C library it does nothing. Call it before another thread
+/// starts.
 ///
-/// Otherwise each thread has an arena of its own, and memory that is free in one of them serves no other. One thread works at
-/// a time, nearly always, so that they do not wait for each other.
+/// By default glibc gives threads separate arenas, and a thread cannot allocate from the free memory of another arena. Here
+/// usually only one thread works at a time, so threads rarely wait for the lock of the arena.
 ///
-/// The environment variables that glibc reads for this, `MALLOC_ARENA_MAX` and `GLIBC_TUNABLES`, take precedence.
+/// If `MALLOC_ARENA_MAX` is in the environment, or `GLIBC_TUNABLES` sets `glibc.malloc.arena_max`, nothing is changed.
 pub(crate) fn share_among_threads() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    if !is_set_by_environment(std::env::var_os("MALLOC_ARENA_MAX"), std::env::var_os("GLIBC_TUNABLES")) {
-        #[expect(unsafe_code, reason = "no library has a safe function for it")]
-        // SAFETY: it takes two numbers and sets a limit, which malloc reads under its own locks. If glibc refuses the
-        // value, nothing changes.
+    if !is_set_by_environment() {
+        #[expect(unsafe_code, reason = "mallopt is a function of C")]
+        // SAFETY: mallopt must not run while another thread allocates. `main` calls this before it starts a thread.
         unsafe {
             libc::mallopt(libc::M_ARENA_MAX, 1);
         }
     }
 }
 
-/// Whether one of the two variables sets the number of arenas.
+/// Whether the environment sets the number of arenas.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn is_set_by_environment(
-    arena_max: Option<std::ffi::OsString>,
-    tunables: Option<std::ffi::OsString>,
-) -> bool {
-    let tunables = tunables.unwrap_or_default();
-    arena_max.is_some() || tunables.to_string_lossy().contains("glibc.malloc.arena_max=")
+fn is_set_by_environment() -> bool {
+    let tunables = std::env::var_os("GLIBC_TUNABLES").unwrap_or_default();
+    std::env::var_os("MALLOC_ARENA_MAX").is_some()
+        || tunables.to_string_lossy().contains("glibc.malloc.arena_max=")
 }

@@ -66,6 +66,7 @@ impl Process {
     }
 
     /// Its process ID.
+    #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }

@@ -1,11 +1,11 @@
-//! The heap that all threads share, where the C library is glibc.
+//! The heap that all threads share if the C library is glibc.
 
 use std::fs;
 
 use crate::common::{Process, command};
 
-/// The arenas of a process that has reconciled a few Services, without the main arena. glibc reserves 64 MB of addresses for
-/// each and makes the first part of them accessible.
+/// Returns the number of arenas besides the main arena, of a process that has reconciled a few Services. glibc reserves 64 MB
+/// of addresses for each and makes the first part of them accessible.
 fn further_arenas(environment: &[(&str, &str)]) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let mut command = command(folder.path());
@@ -25,6 +25,7 @@ fn further_arenas(environment: &[(&str, &str)]) -> usize {
 #[test]
 fn all_threads_share_one_heap() {
     assert_eq!(further_arenas(&[]), 0);
+    assert_eq!(further_arenas(&[("GLIBC_TUNABLES", "glibc.malloc.tcache_count=3")]), 0);
 }
 
 #[test]

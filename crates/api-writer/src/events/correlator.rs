@@ -68,7 +68,7 @@ pub(super) struct Correlator {
     buckets: LruCache<(EventSubject, &'static str), SpamRecord>,
 }
 
-/// A cache that grows with its content. `LruCache::new` allocates all of it.
+/// A cache of at most `ENTRIES` entries. `LruCache::new` would allocate the table for all of them at once.
 fn cache<K: Hash + Eq, V>() -> LruCache<K, V> {
     let mut cache = LruCache::unbounded();
     cache.resize(ENTRIES);
@@ -190,21 +190,27 @@ mod tests {
     #[test]
     fn what_was_used_least_recently_is_forgotten() {
         let entries = ENTRIES.get();
-        // The other objects that have an event between two of an object, and the count of the second.
+        // Sends an event about "oldest", one about "a", one about each of `others` other objects, and one about "oldest"
+        // halfway. Then sends another about "a", whose count is to be `want`, and another about "oldest".
         let check = |others: usize, want: u32| {
             let mut correlator = Correlator::new();
+            play(&mut correlator, &event("oldest", "m", 0));
             play(&mut correlator, &event("a", "m", 0));
             for other in 0..others {
+                if other == others / 2 {
+                    play(&mut correlator, &event("oldest", "m", 0));
+                }
                 play(&mut correlator, &event(&format!("other-{other}"), "m", 0));
             }
             assert_eq!(play(&mut correlator, &event("a", "m", 1)), Some(("m".into(), want)), "{others}");
-            let kept = (others + 1).min(entries);
+            assert_eq!(play(&mut correlator, &event("oldest", "m", 1)), Some(("m".into(), 3)), "{others}");
+            let kept = (others + 2).min(entries);
             let Correlator { similar, series, buckets } = &correlator;
             assert_eq!([similar.len(), series.len(), buckets.len()], [kept; 3], "{others}");
         };
         check(10, 2);
-        check(entries - 1, 2);
-        check(entries, 1);
+        check(entries - 2, 2);
+        check(entries - 1, 1);
         check(entries + 10, 1);
     }
 
