@@ -179,6 +179,35 @@ async fn a_dead_address_is_removed_though_no_slice_can_be_created() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_fails_twice_delays_no_update_and_repeats_none() {
+    let harness = started().await;
+    harness.create(&endpoints("web", &["192.0.2.1", "2001:db8::1"])).await;
+    harness.pass(Duration::from_secs(1)).await;
+    harness.writes();
+    harness.fault(refuse(500), "delete", 2);
+    harness.put("endpoints", &endpoints("web", &["192.0.2.2"])).await;
+    harness.moment().await;
+    assert_eq!(
+        harness.slices(),
+        ["endpointslicemirroring [192.0.2.2]", "endpointslicemirroring [2001:db8::1]"],
+        "the update does not wait for the delete"
+    );
+    harness.pass(Duration::from_secs(60)).await;
+    assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.2]"]);
+    let writes = harness.timed_writes();
+    let start = writes[0].0;
+    let seconds: Vec<(u128, String)> =
+        writes.into_iter().map(|(at, write)| ((at - start) / 1000, write)).collect();
+    let want = [
+        (0, "update endpointslices 200"),
+        (0, "delete endpointslices 500"),
+        (1, "delete endpointslices 500"),
+        (3, "delete endpointslices 200"),
+    ];
+    assert_eq!(seconds, want.map(|(at, write)| (at, write.to_owned())));
+}
+
 /// Related to kubernetes#125638: the retry of the lost update finds that the cache, which does not show the update yet, has
 /// what is wanted.
 #[tokio::test(start_paused = true)]
