@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 /// A linker script that puts these functions first in the section that the linker makes of all functions.
 ///
 /// Another compiler, or another version of a dependency, gives a symbol another hash. So the functions follow that have the same
-/// name and another hash: those are the functions meant, and the other instances of generic functions. Functions with the attribute
-/// `cold`, which are executed all the same, have a section that is named in another way, and so have those that a profile of a run
-/// (`-Cprofile-use`) shows to be hot or cold.
+/// name and another hash: those are the functions meant, and the other instances of generic functions. The names of
+/// sections begin with `.text.unlikely.` for functions with the attribute `cold`, which are executed all the same, and with
+/// `.text.hot.` or `.text.unlikely.` for those that a profile (`-Cprofile-use`) shows to be hot or cold.
 pub(crate) fn linker_script(functions: &str) -> String {
     let symbols = || functions.lines().filter(|line| !line.starts_with('#'));
     let mut script = "SECTIONS {\n  .text : {\n".to_owned();

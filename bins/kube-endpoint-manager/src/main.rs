@@ -27,7 +27,7 @@ const VERSION: &str =
     concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("KUBE_ENDPOINT_MANAGER_COMMIT"), ")");
 
 fn main() -> ExitCode {
-    heap::share_among_threads();
+    heap::limit_to_one_arena();
     let command = command().version(VERSION).after_help(completion::USAGE);
     let words: Vec<_> = std::env::args_os().collect();
     match completion::requested(&words) {

@@ -43,8 +43,7 @@ impl Warnings {
 
     /// The texts of a header that are to be logged.
     fn new_texts(&self, header: &[u8]) -> Vec<String> {
-        let is_known = |logged: &Logged| logged.headers.iter().any(|known| **known == *header);
-        if is_known(&self.0.lock()) {
+        if self.0.lock().headers.iter().any(|known| **known == *header) {
             return Vec::new();
         }
         let mut texts = texts(&String::from_utf8_lossy(header));
@@ -54,7 +53,8 @@ impl Warnings {
                 && logged.texts.len() < MOST_TEXTS
                 && logged.texts.insert(text.clone())
         });
-        if header.len() <= LONGEST_HEADER && !is_known(&logged) {
+        // Two threads may both add a header. It is then there twice, until newer ones take its places.
+        if header.len() <= LONGEST_HEADER {
             if logged.headers.len() == MOST_HEADERS {
                 logged.headers.pop_front();
             }

@@ -204,7 +204,8 @@ impl<S: Default + PartialEq> KeyStates<S> {
     pub(crate) fn counts(&self) -> StateCounts {
         let mut counts = StateCounts::default();
         for shard in &self.shards {
-            for Entry { state, .. } in shard.lock().iter().map(|entry| &**entry) {
+            for entry in shard.lock().iter() {
+                let state = &entry.state;
                 counts.trigger_times += usize::from(!state.trigger_time.is_empty());
                 counts.reported += usize::from(state.last_events.is_some());
                 let rare = state.rare.get();

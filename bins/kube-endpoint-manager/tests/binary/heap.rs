@@ -1,4 +1,4 @@
-//! The heap that all threads share if the C library is glibc.
+//! The arena that all threads share if the C library is glibc.
 
 use std::fs;
 
@@ -23,13 +23,13 @@ fn further_arenas(environment: &[(&str, &str)]) -> usize {
 }
 
 #[test]
-fn all_threads_share_one_heap() {
+fn all_threads_share_one_arena() {
     assert_eq!(further_arenas(&[]), 0);
     assert_eq!(further_arenas(&[("GLIBC_TUNABLES", "glibc.malloc.tcache_count=3")]), 0);
 }
 
 #[test]
-fn the_environment_can_give_each_thread_a_heap() {
+fn the_environment_can_allow_more_arenas() {
     assert_ne!(further_arenas(&[("MALLOC_ARENA_MAX", "8")]), 0);
     let tunables = "glibc.malloc.tcache_count=3:glibc.malloc.arena_max=8";
     assert_ne!(further_arenas(&[("GLIBC_TUNABLES", tunables)]), 0);

@@ -5,22 +5,28 @@ use http_body_util::BodyExt;
 use serde_json::json;
 
 use super::connections::{ENDPOINTS, make_busy, put};
-use super::{Authority, Credentials, Server, config, get, limits, until};
-use crate::client::client;
+use super::{Authority, Credentials, Identity, Server, config, get, limits, until};
+use crate::client::{ApiClient, client};
 use crate::timeouts::Timeouts;
 
-#[tokio::test]
-async fn a_replaced_client_certificate_is_used_by_new_requests_and_cuts_no_watch_off() {
+/// A server, a client that reads its certificate from files, these files, the identity in them, and another one.
+async fn with_certificate() -> (Server, ApiClient, Credentials, [Identity; 2]) {
     let authority = Authority::new();
     let server = Server::start(&authority).await;
     let files = Credentials::new();
-    let (old, new) = (authority.issue(), authority.issue());
+    let identities = [authority.issue(), authority.issue()];
     files.write("ca.crt", authority.pem());
-    files.write_identity(&old);
+    files.write_identity(&identities[0]);
     let mut config = config(&server, &files.path("ca.crt"));
     config.auth_info.client_certificate = Some(files.path("client.crt").display().to_string());
     config.auth_info.client_key = Some(files.path("client.key").display().to_string());
     let client = client(config, limits()).await.unwrap();
+    (server, client, files, identities)
+}
+
+#[tokio::test]
+async fn a_replaced_client_certificate_is_used_by_new_requests_and_cuts_no_watch_off() {
+    let (server, client, files, [old, new]) = with_certificate().await;
 
     let mut watch = client.send(get("/watch")).await.unwrap().into_body();
     assert!(server.last().is_from(&old));
@@ -46,16 +52,7 @@ async fn a_replaced_client_certificate_is_used_by_new_requests_and_cuts_no_watch
 
 #[tokio::test]
 async fn a_replaced_client_certificate_changes_nothing_about_http1() {
-    let authority = Authority::new();
-    let server = Server::start(&authority).await;
-    let files = Credentials::new();
-    let (old, new) = (authority.issue(), authority.issue());
-    files.write("ca.crt", authority.pem());
-    files.write_identity(&old);
-    let mut config = config(&server, &files.path("ca.crt"));
-    config.auth_info.client_certificate = Some(files.path("client.crt").display().to_string());
-    config.auth_info.client_key = Some(files.path("client.key").display().to_string());
-    let client = client(config, limits()).await.unwrap();
+    let (server, client, files, [_, new]) = with_certificate().await;
     make_busy(&client).await;
     assert_eq!(put(&client, ENDPOINTS).await.unwrap(), "ok");
     assert_eq!(server.last().version, Version::HTTP_11);
