@@ -251,7 +251,10 @@ impl Run<'_> {
             Process::ServerClock { seconds } => self.cluster.server.jump_clock(seconds),
             Process::Restore { .. } => self.cluster.restore(number),
             Process::Compact {} => self.cluster.server.compact(),
-            Process::EditLease { delete } => has_effect = self.cluster.edit_lease(delete).await,
+            Process::EditLease { delete } => {
+                self.watcher.lock().lease_is_edited();
+                has_effect = self.cluster.edit_lease(delete).await;
+            }
         }
         let mut watcher = self.watcher.lock();
         if !has_effect {

@@ -8,19 +8,22 @@ use crate::history::Manager;
 /// The holder of the Lease, and the creators of slices.
 #[derive(Debug, Default)]
 pub(super) struct Authors {
-    /// Whether managers use a Lease.
-    has_lease: bool,
+    /// How long a Lease is valid; `None` if managers use none.
+    lease: Option<Duration>,
     /// The holder of the Lease; empty if there is none.
     holder: String,
     /// Since when it has been the holder.
     since: Duration,
+    /// The holder of a Lease that was edited by hand, and when its last renewal has expired.
+    displaced: Option<(String, Duration)>,
     /// The processes that created slices, and when, by slice.
     creators: BTreeMap<String, (String, Duration)>,
 }
 
 impl Authors {
-    pub(super) fn new(has_lease: bool) -> Self {
-        Self { has_lease, ..Self::default() }
+    /// `lease` is how long a Lease is valid, `None` if managers use none.
+    pub(super) fn new(lease: Option<Duration>) -> Self {
+        Self { lease, ..Self::default() }
     }
 
     /// The Lease has this holder.
@@ -29,6 +32,18 @@ impl Authors {
             self.since = at;
             self.holder = holder;
         }
+    }
+
+    /// The Lease is about to be deleted or emptied by hand. A process that starts now knows of no holder, and leads at once. If the
+    /// holder cannot renew the Lease, it does not know, and leads until its renew deadline.
+    pub(super) fn lease_is_edited(&mut self, at: Duration) {
+        self.displaced = self.lease.map(|lease| (self.holder.clone(), at + lease));
+    }
+
+    /// Whether a process may take itself for the holder of a Lease that was edited by hand, while another one holds it.
+    pub(super) fn is_displaced(&self, at: Duration, process: &str) -> bool {
+        let was_holder = |(holder, until): &(String, Duration)| holder == process && at < *until;
+        self.holder != process && self.displaced.as_ref().is_some_and(was_holder)
     }
 
     /// Takes over the holder of a server that was set back, on which it is not known who created what.
@@ -45,7 +60,7 @@ impl Authors {
     /// That a process may begin a write. One without a Lease always may.
     pub(super) fn may_write(&self, manager: Manager, process: &str) -> Result<(), String> {
         let is_free = self.holder.is_empty() || self.holder == process;
-        if is_free || !self.has_lease || manager == Manager::C {
+        if is_free || self.lease.is_none() || manager == Manager::C {
             return Ok(());
         }
         Err(format!("{process} begins a write while {} holds the Lease", self.holder))
@@ -62,7 +77,7 @@ impl Authors {
 
     /// Whether a process knows a slice: it has created it, or it leads and a leader before it has.
     pub(super) fn knows(&self, process: &str, slice: &str) -> bool {
-        let leads_since = (self.has_lease && self.holder == process).then_some(self.since);
+        let leads_since = (self.lease.is_some() && self.holder == process).then_some(self.since);
         let is_before = |created: Duration| leads_since.is_some_and(|since| created < since);
         self.creators.get(slice).is_some_and(|(creator, created)| creator == process || is_before(*created))
     }
@@ -75,7 +90,7 @@ mod tests {
     #[test]
     fn a_leader_knows_what_it_and_the_leader_before_it_have_created() {
         let second = Duration::from_secs;
-        let mut authors = Authors::new(true);
+        let mut authors = Authors::new(Some(second(15)));
         authors.holds(second(1), "a1".to_owned());
         authors.created(second(2), "n/one", "a1");
         assert!(authors.knows("a1", "n/one") && !authors.knows("b1", "n/one"));
@@ -87,13 +102,27 @@ mod tests {
     }
 
     #[test]
+    fn the_holder_of_a_lease_that_was_edited_may_lead_until_its_last_renewal_has_expired() {
+        let second = Duration::from_secs;
+        let mut authors = Authors::new(Some(second(15)));
+        authors.holds(second(1), "a1".to_owned());
+        authors.lease_is_edited(second(2));
+        authors.holds(second(2), String::new());
+        authors.holds(second(3), "b1".to_owned());
+        assert!(authors.is_displaced(second(16), "a1"));
+        assert!(!authors.is_displaced(second(17), "a1"), "it has expired");
+        assert!(!authors.is_displaced(second(3), "b1"), "it holds the Lease");
+        assert!(!authors.is_displaced(second(3), "b2"), "it has never held the Lease");
+    }
+
+    #[test]
     fn only_the_holder_and_processes_without_a_lease_write() {
-        let mut authors = Authors::new(true);
+        let mut authors = Authors::new(Some(Duration::from_secs(15)));
         assert!(authors.may_write(Manager::A, "a1").is_ok(), "nobody holds it");
         authors.holds(Duration::ZERO, "b1".to_owned());
         assert!(authors.may_write(Manager::B, "b1").is_ok() && authors.may_write(Manager::C, "c1").is_ok());
         assert!(authors.may_write(Manager::A, "a1").is_err());
-        let without = Authors::new(false);
+        let without = Authors::new(None);
         assert!(without.may_write(Manager::A, "a1").is_ok());
     }
 }

@@ -129,7 +129,7 @@ impl SharedWatcher {
             positions: BTreeMap::new(),
             trouble: Trouble::new(setup.silence()),
             edits: Edits::default(),
-            authors: Authors::new(setup.lease.is_some()),
+            authors: Authors::new(setup.lease.map(|seconds| Duration::from_secs(seconds.into()))),
             traffic: Traffic::default(),
             questions: Questions::default(),
             owners: 0,
@@ -221,10 +221,18 @@ impl Watcher {
 
     /// A process begins a write of an output.
     pub(crate) fn begins_write(&mut self, manager: Manager, process: &str) {
-        if !self.trouble.was_restored(self.now()) {
+        let at = self.now();
+        if self.authors.is_displaced(at, process) {
+            self.trouble.disturb(at);
+        } else if !self.trouble.was_restored(at) {
             let outcome = self.authors.may_write(manager, process);
             self.check("only the holder of the Lease writes", "", outcome);
         }
+    }
+
+    /// The Lease is about to be deleted or emptied by hand.
+    pub(crate) fn lease_is_edited(&mut self) {
+        self.authors.lease_is_edited(self.now());
     }
 
     /// Registers a process that has been started.
