@@ -348,6 +348,9 @@ impl Watcher {
             }
             let owner = service_in(&request.name);
             let service = format!("{}/{owner}", request.namespace);
+            if logged.status == 404 {
+                self.questions.not_found(&service);
+            }
             // A create has no name: those of a namespace are counted together.
             let slices = match owner {
                 "" => self.world.slices_in(&request.namespace),

@@ -90,10 +90,10 @@ const QUESTIONS_OF_A_CHANGE: usize = 4;
 struct Asked {
     began: Duration,
     number: usize,
-    /// Changes of the Service and of its outputs by others, in all, and when the span, and the one before it, began.
-    changes: usize,
-    changes_at_begin: usize,
-    changes_before: usize,
+    /// The questions that have had a cause, in all, and when the span, and the one before it, began.
+    caused: usize,
+    caused_at_begin: usize,
+    caused_before: usize,
 }
 
 /// Counts questions about the outputs of Services.
@@ -103,9 +103,18 @@ pub(super) struct Questions(BTreeMap<String, Asked>);
 impl Questions {
     /// A Service is changed, or an output of it by another client.
     pub(super) fn change(&mut self, service: &str) {
+        self.cause(service, QUESTIONS_OF_A_CHANGE);
+    }
+
+    /// A write was answered with 404. The controller asks whether that is true.
+    pub(super) fn not_found(&mut self, service: &str) {
+        self.cause(service, 1);
+    }
+
+    fn cause(&mut self, service: &str, questions: usize) {
         match self.0.get_mut(service) {
-            Some(asked) => asked.changes += 1,
-            None => drop(self.0.insert(service.to_owned(), Asked { changes: 1, ..Asked::default() })),
+            Some(asked) => asked.caused += questions,
+            None => drop(self.0.insert(service.to_owned(), Asked { caused: questions, ..Asked::default() })),
         }
     }
 
@@ -114,17 +123,20 @@ impl Questions {
         let asked = self.0.entry(service.to_owned()).or_default();
         if at >= asked.began + SPAN {
             let is_next = at < asked.began + SPAN * 2;
-            let before = if is_next { asked.changes_at_begin } else { asked.changes };
-            asked.changes_before = before;
-            (asked.began, asked.number, asked.changes_at_begin) = (at, 0, asked.changes);
+            let before = if is_next { asked.caused_at_begin } else { asked.caused };
+            asked.caused_before = before;
+            (asked.began, asked.number, asked.caused_at_begin) = (at, 0, asked.caused);
         }
         asked.number += 1;
-        let causes = asked.changes - asked.changes_before;
-        let limit = MOST_QUESTIONS + QUESTIONS_OF_A_CHANGE * causes;
+        let caused = asked.caused - asked.caused_before;
+        let limit = MOST_QUESTIONS + caused;
         if asked.number <= limit {
             return Ok(());
         }
-        Err(format!("{} questions in {SPAN:?} after {causes} changes of it, more than {limit}", asked.number))
+        Err(format!(
+            "{} questions in {SPAN:?}, of which {caused} had a cause, more than {limit}",
+            asked.number
+        ))
     }
 }
 
@@ -132,23 +144,23 @@ impl Questions {
 mod tests {
     use super::*;
 
+    /// How many questions are allowed in a row, the first one at `from` milliseconds.
+    fn allowed(questions: &mut Questions, from: u64) -> usize {
+        let ask = |at: u64| questions.ask(Duration::from_millis(at), "n/s");
+        (from..from + 100).map(ask).take_while(Result::is_ok).count()
+    }
+
     #[test]
-    fn questions_about_a_service_are_bounded_by_its_changes() {
+    fn questions_about_a_service_are_bounded_by_what_causes_them() {
         let mut questions = Questions::default();
-        let mut allowed = |from: u64| {
-            (from..from + 100)
-                .take_while(|at| questions.ask(Duration::from_millis(*at), "n/s").is_ok())
-                .count()
-        };
-        assert_eq!(allowed(0), 6);
-        assert_eq!(allowed(60_000), 6);
+        assert_eq!(allowed(&mut questions, 0), 6);
+        assert_eq!(allowed(&mut questions, 60_000), 6);
         questions.change("n/s");
-        let mut allowed = |from: u64| {
-            (from..from + 100)
-                .take_while(|at| questions.ask(Duration::from_millis(*at), "n/s").is_ok())
-                .count()
-        };
-        assert_eq!(allowed(120_000), 10, "the change came in the span before");
-        assert_eq!(allowed(200_000), 6);
+        assert_eq!(allowed(&mut questions, 120_000), 10, "the change came in the span before");
+        assert_eq!(allowed(&mut questions, 200_000), 6);
+        for _ in 0..3 {
+            questions.not_found("n/s");
+        }
+        assert_eq!(allowed(&mut questions, 300_000), 9);
     }
 }
