@@ -74,11 +74,14 @@ impl<R: Reconciler> Runtime<R> {
                 // No change of the outputs makes the answer another one, so none ends the wait.
                 let wait = self.next_comparison(key);
                 self.add_after(key.clone(), wait, Cause::StaleCache);
-                if wait == LONGEST_WAIT && self.failing.failed(key, &error, Instant::now()) {
-                    tracing::warn!(
-                        queue = self.queue.name(), %key, %error,
-                        "the server keeps having another state than the cache; it is asked once a minute"
-                    );
+                if wait == LONGEST_WAIT {
+                    self.doubt_inputs(&key.namespace);
+                    if self.failing.failed(key, &error, Instant::now()) {
+                        tracing::warn!(
+                            queue = self.queue.name(), %key, %error,
+                            "the server keeps having another state than the cache; it is asked once a minute"
+                        );
+                    }
                 }
                 return Ok(Outcome::Stale);
             }

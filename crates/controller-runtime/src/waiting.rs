@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kube_endpoint_api_writer::WriteError;
 use kube_endpoint_core_model::{ObjectKey, Text};
+use kube_endpoint_informer::Kind;
 use kube_endpoint_tracker::CachePosition;
 use rand::RngExt;
 use tokio::time::{Instant, sleep};
@@ -107,6 +108,14 @@ impl<R: Reconciler> Runtime<R> {
         );
         self.writer.tracker().forget_deleted(key);
         self.cluster().request_version_check(R::Output::INFORMER_KIND, &key.namespace);
+    }
+
+    /// Call this when the API server's answers about Services or Endpoints of a namespace keep differing from the cache. Its storage may
+    /// have been set back, and may have passed the positions of all caches since. Then no event shows what it has.
+    pub(crate) fn doubt_inputs(&self, namespace: &str) {
+        for kind in [Kind::Services, Kind::Endpoints] {
+            self.cluster().request_version_check(kind, namespace);
+        }
     }
 
     /// Call this after a delete found that the object no longer existed: the key is synced again when the cache shows that.

@@ -259,3 +259,31 @@ async fn endpoints_that_a_restore_sets_back_unseen_are_found_by_conflicts_of_oth
     assert_eq!(harness.slices(), [mirrored("192.0.2.3"), mirrored("192.0.2.8")]);
     harness.nothing_is_remembered().await;
 }
+
+/// The restored server has passed all positions, and nothing is written. Only the answers about the Endpoints show the restore.
+#[tokio::test(start_paused = true)]
+async fn endpoints_that_a_restore_brings_back_unseen_are_found_by_asking_about_them() {
+    let harness = started(0).await;
+    let backup = harness.server.checkpoint();
+    let before = harness.server.resource_version();
+    // The restore comes between the event and the question whether the Endpoints are gone.
+    harness.fault(Fault::Delay(Duration::from_secs(1)), "get", 1);
+    harness.delete("endpoints", "web").await;
+    harness.pass(Duration::from_millis(100)).await;
+    harness.server.restore(&backup);
+    for number in 0..40 {
+        harness.load([service(&format!("other{number}"))]);
+    }
+    assert!(harness.server.resource_version() > before, "the versions are no lower");
+    harness.pass(Duration::from_secs(300)).await;
+    let questions = harness.timed_requests();
+    assert!(questions.iter().any(|(_, request)| request == "get endpoints 200"), "{questions:?}");
+    harness.server.clear_request_log();
+    harness.pass(Duration::from_secs(300)).await;
+    assert_eq!(harness.timed_requests(), [], "the cache shows the Endpoints");
+    assert!(is_mirrored(&harness));
+    harness.put("endpoints", &endpoints("web", &["192.0.2.2"])).await;
+    harness.moment().await;
+    assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.2]"]);
+    harness.nothing_is_remembered().await;
+}
