@@ -18,6 +18,8 @@ struct Writes {
     number: usize,
     /// The changes when the span began.
     changes: usize,
+    /// How many slices the Service had at most.
+    slices: usize,
 }
 
 /// Counts of writes and of changes.
@@ -42,12 +44,13 @@ impl Rates {
         };
         if at >= writes.began + SPAN {
             // Causes of the span before may still have effects.
-            *writes =
-                Writes { began: at, number: 0, changes: writes.changes.max(changes.saturating_sub(20)) };
+            let changes = writes.changes.max(changes.saturating_sub(20));
+            *writes = Writes { began: at, changes, ..Writes::default() };
         }
         writes.number += 1;
+        writes.slices = writes.slices.max(slices);
         let causes = changes - writes.changes;
-        let limit = MOST_WRITES + (1 + slices) * WRITES_OF_A_CHANGE * (1 + causes);
+        let limit = MOST_WRITES + (1 + writes.slices) * WRITES_OF_A_CHANGE * (1 + causes);
         if writes.number <= limit {
             return Ok(());
         }
@@ -66,6 +69,17 @@ mod tests {
         assert_eq!((0..48).filter(|at| write(*at).is_ok()).count(), 48);
         assert_eq!(write(48).unwrap_err(), "49 writes in 60s after 0 changes, more than 48");
         assert!(write(60_000).is_ok(), "a new span has begun");
+    }
+
+    #[test]
+    fn slices_that_are_gone_count_until_the_span_ends() {
+        let mut rates = Rates::default();
+        let mut write =
+            |millisecond, slices| rates.write(Duration::from_millis(millisecond), "default/s0", slices);
+        assert!(write(0, 9).is_ok());
+        assert_eq!((1..100).filter(|at| write(*at, 1).is_ok()).count(), 79);
+        assert!(write(60_000, 1).is_ok());
+        assert_eq!((60_001..60_100).filter(|at| write(*at, 1).is_ok()).count(), 47);
     }
 
     #[test]
