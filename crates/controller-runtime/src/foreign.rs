@@ -112,13 +112,17 @@ impl ForeignChanges {
         let came_back = change.answered_at.take().is_some();
         change.returns = change.returns.saturating_add(u32::from(came_back));
         change.seen_at = now;
-        let factor = 2_u32.saturating_pow(change.returns);
         Answer {
-            delay: FIRST_DELAY.saturating_mul(factor).min(LONGEST_DELAY),
+            delay: change.delay(),
             is_new: change.returns == 0,
             came_back,
             report: came_back && change.returns == REPORTED_RETURN,
         }
+    }
+
+    /// The longest delay of the answers to changes that have come back; `None` if none has.
+    pub(crate) fn longest_delay(&self) -> Option<Duration> {
+        self.0.iter().filter(|change| change.returns > 0).map(ForeignChange::delay).max()
     }
 
     /// Records that a sync is about to write outputs, which corrects all changes.
@@ -140,6 +144,11 @@ impl ForeignChanges {
 }
 
 impl ForeignChange {
+    /// The delay of the answer to it.
+    fn delay(&self) -> Duration {
+        FIRST_DELAY.saturating_mul(2_u32.saturating_pow(self.returns)).min(LONGEST_DELAY)
+    }
+
     fn is_recent(&self, now: Instant) -> bool {
         let last = self.answered_at.map_or(self.seen_at, |answered_at| answered_at.max(self.seen_at));
         now.saturating_duration_since(last) < CALM
@@ -237,6 +246,7 @@ mod tests {
         let mut reports = 0;
         for _ in 0..12 {
             let answer = changes.seen(7, now);
+            assert_eq!(changes.longest_delay(), answer.came_back.then_some(answer.delay));
             delays.push(answer.delay.as_secs());
             reports += usize::from(answer.report);
             now += answer.delay;

@@ -149,6 +149,15 @@ impl<R: Reconciler> Runtime<R> {
         self.defer_for(key, STALE_RETRY)
     }
 
+    /// Repeats a sync that has written something and needs the cache to show that before it goes on: as [`Self::defer`], unless another
+    /// client keeps deleting or changing what is written. Then the next sync waits as long as the answer to that.
+    pub fn go_on_later(&self, key: &ObjectKey) -> Outcome {
+        let wait = self.keys.with_kept_rare(key, |state| state.foreign.longest_delay()).flatten();
+        let Some(wait) = wait else { return self.defer(key) };
+        self.add_after(key.clone(), wait, Cause::StaleCache);
+        Outcome::Stale
+    }
+
     /// As [`Self::defer`], with another time.
     pub(crate) fn defer_for(&self, key: &ObjectKey, longest: Duration) -> Outcome {
         self.keys.with_rare(key, |state| state.deferred = true);

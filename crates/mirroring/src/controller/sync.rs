@@ -91,7 +91,11 @@ impl MirroringReconciler {
         }
         if changes {
             // They are looked at once the cache shows what was written.
-            return Ok(if completion == Completion::Recorded { Outcome::Done } else { runtime.defer(key) });
+            return Ok(if completion == Completion::Recorded {
+                Outcome::Done
+            } else {
+                runtime.go_on_later(key)
+            });
         }
         let is_deleted = |slice: &Arc<_>| deletes.iter().any(|deleted| Arc::ptr_eq(deleted, slice));
         let mirrored: Vec<_> = mirrored.into_iter().filter(|slice| !is_deleted(slice)).collect();

@@ -194,3 +194,27 @@ async fn slices_orphaned_while_stopped_are_deleted_at_the_start() {
     assert_eq!(harness.slices(), [MIRRORED]);
     assert_eq!(harness.controller.pending(), 0);
 }
+
+/// As the garbage collector does if the cache shows Endpoints that exist no longer. The slice of pods is kept, because the Endpoints do
+/// not have its address.
+#[tokio::test(start_paused = true)]
+async fn mirrored_slices_that_are_deleted_at_once_are_created_ever_more_slowly_beside_a_kept_orphan() {
+    let harness = selecting(true, endpoints("web", &["192.0.2.9"])).await;
+    lose_selector(&harness).await;
+    let mut deleted = 0;
+    for _ in 0..6000 {
+        harness.pass(Duration::from_millis(100)).await;
+        for slice in harness.server.list("endpointslices") {
+            if slice["metadata"]["name"] != "web-pods" {
+                harness.delete("endpointslices", slice["metadata"]["name"].as_str().unwrap()).await;
+                deleted += 1;
+            }
+        }
+    }
+    let created = harness.writes().iter().filter(|write| *write == "create endpointslices 201").count();
+    assert!((3..=20).contains(&created), "{created} in ten minutes");
+    assert_eq!(created, deleted);
+    harness.pass(Duration::from_secs(600)).await;
+    assert_eq!(harness.slices(), [MADE, "endpointslicemirroring [192.0.2.9]"]);
+    harness.nothing_is_remembered().await;
+}
