@@ -4,6 +4,19 @@ use std::fmt;
 
 use crate::settings::InvalidOption;
 
+/// The other controllers of kube-controller-manager 1.36, one in a line, with their old names: what its help text lists, and
+/// the aliases in `cmd/kube-controller-manager/app`.
+const OTHERS: &str = include_str!("upstream_controllers.txt");
+
+/// What `--controllers` selects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Selection {
+    /// The controllers to run.
+    pub(crate) controllers: Vec<ControllerName>,
+    /// The names of controllers that kube-controller-manager has and this program has not.
+    pub(crate) ignored: Vec<String>,
+}
+
 /// One of the three controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ControllerName {
@@ -64,8 +77,8 @@ impl ControllerName {
 
     /// Parses the list of `--controllers`: `*` enables all of this build, `name` enables one, `-name` disables one, `-*`
     /// disables all. As in kube-controller-manager, the first element that names a controller decides, and an element
-    /// that names it takes precedence over `*`.
-    pub(crate) fn select(words: &[String]) -> Result<Vec<Self>, InvalidOption> {
+    /// that names it takes precedence over `*`. Other controllers of kube-controller-manager may be named, too.
+    pub(crate) fn select(words: &[String]) -> Result<Selection, InvalidOption> {
         let invalid = |word: &str, why: &str| InvalidOption {
             option: "--controllers".into(),
             value: word.into(),
@@ -73,6 +86,7 @@ impl ControllerName {
         };
         let mut chosen: [Option<bool>; 3] = [None; 3];
         let mut star = false;
+        let mut ignored = Vec::new();
         for word in words.iter().filter(|word| !word.is_empty()) {
             let (on, name) = match word.strip_prefix('-') {
                 Some(name) => (false, name),
@@ -84,6 +98,10 @@ impl ControllerName {
             }
             let Some(controller) = Self::ALL.into_iter().find(|c| c.as_str() == name || c.old_name() == name)
             else {
+                if OTHERS.lines().any(|other| other == name) {
+                    ignored.extend(on.then(|| name.to_owned()));
+                    continue;
+                }
                 let known: Vec<&str> = Self::ALL.iter().map(|c| c.as_str()).collect();
                 return Err(invalid(
                     word,
@@ -99,10 +117,9 @@ impl ControllerName {
             }
             chosen[controller as usize].get_or_insert(on);
         }
-        Ok(Self::ALL
-            .into_iter()
-            .filter(|controller| chosen[*controller as usize].unwrap_or(star) && controller.is_built_in())
-            .collect())
+        let is_chosen =
+            |controller: &Self| chosen[*controller as usize].unwrap_or(star) && controller.is_built_in();
+        Ok(Selection { controllers: Self::ALL.into_iter().filter(is_chosen).collect(), ignored })
     }
 }
 
@@ -121,7 +138,7 @@ mod tests {
     fn lists_are_parsed_as_in_kube_controller_manager() {
         let check = |words: &[&str], want: &[ControllerName]| {
             let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-            assert_eq!(ControllerName::select(&words).unwrap(), want, "{words:?}");
+            assert_eq!(ControllerName::select(&words).unwrap().controllers, want, "{words:?}");
         };
         check(&["*"], &ControllerName::ALL);
         check(&["*", "-endpoints-controller"], &[EndpointSlice, EndpointSliceMirroring]);
@@ -132,11 +149,28 @@ mod tests {
         check(&["-*", "endpointslicemirroring"], &[EndpointSliceMirroring]);
         check(&[], &[]);
         check(&[""], &[]);
+        check(&["*", "bootstrapsigner", "tokencleaner"], &ControllerName::ALL);
+    }
+
+    #[test]
+    fn other_controllers_of_kube_controller_manager_are_ignored() {
+        let words = ["*", "bootstrapsigner", "-token-cleaner-controller"].map(ToOwned::to_owned);
+        assert_eq!(ControllerName::select(&words).unwrap().ignored, ["bootstrapsigner"]);
+    }
+
+    #[test]
+    fn names_of_others_are_sorted_unique_and_not_those_of_this_program() {
+        let names: Vec<&str> = OTHERS.lines().collect();
+        assert!(names.is_sorted_by(|one, two| one < two));
+        assert_eq!(names.len(), 90);
+        let is_ours =
+            |name: &&&str| ControllerName::ALL.iter().any(|c| c.as_str() == **name || c.old_name() == **name);
+        assert_eq!(names.iter().find(is_ours), None);
     }
 
     #[test]
     fn the_error_for_an_unknown_name_lists_the_known_ones() {
-        let error = ControllerName::select(&["deployment".into()]).unwrap_err();
-        insta::assert_snapshot!(error, @r#"invalid value "deployment" for --controllers: it is not in the list of known controllers: endpoints-controller, endpointslice-controller, endpointslice-mirroring-controller (or `*`)"#);
+        let error = ControllerName::select(&["deploymnt".into()]).unwrap_err();
+        insta::assert_snapshot!(error, @r#"invalid value "deploymnt" for --controllers: it is not in the list of known controllers: endpoints-controller, endpointslice-controller, endpointslice-mirroring-controller (or `*`)"#);
     }
 }

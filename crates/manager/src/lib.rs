@@ -12,6 +12,9 @@
 //! This program runs all controllers for ten seconds. The embedded API server takes the place of a cluster; for a real
 //! one, make the client with [`connect`] and pass a future that completes on a signal to [`Manager::run`].
 //!
+//! Besides the two crates, it needs `k8s-openapi` with the feature of a version of Kubernetes, such as `v1_36`, which libraries leave to
+//! the binary; tokio with `macros`, `rt` and `test-util`, which pauses the clock; and serde_json.
+//!
 //! ```
 //! use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 //! use kube_endpoint_manager_core::{ApiClient, Manager, Settings};

@@ -37,7 +37,7 @@ fn invalid_input_is_reported_on_one_line_and_starts_nothing() {
         &["--secure-port=99999"],
         &["--max-endpoints-per-slice=0"],
         &["--endpointslice-updates-batch-period=5"],
-        &["--controllers=deployment-controller"],
+        &["--controllers=deploymnt-controller"],
         &["--feature-gates=Nope=true"],
         &["--compatibility=1.20"],
         &["--leader-elect=maybe"],

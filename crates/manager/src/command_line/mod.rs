@@ -127,7 +127,8 @@ impl CommandLine {
         words = after_name(&words, &added);
         let matches =
             command.clone().try_get_matches_from(words).map_err(|error| explain(error, &origins))?;
-        let options = Options::from_arg_matches(&matches)?;
+        let mut options = Options::from_arg_matches(&matches)?;
+        options.unset_empty_paths();
         if options.auth.authentication_tolerate_lookup_failure {
             let reason = "if the cluster's certificate authorities cannot be read, serving always goes on without them";
             ignored.push(("authentication-tolerate-lookup-failure", reason));

@@ -282,3 +282,32 @@ fn each_flag_has_a_field_and_a_variable_of_its_own() {
         assert_eq!(list.len(), before);
     }
 }
+
+/// kube-controller-manager takes a path without a value for one that is not given.
+#[test]
+fn an_empty_path_counts_as_not_given() {
+    let flags = [
+        "--kubeconfig=",
+        "--tls-cert-file=",
+        "--tls-private-key-file=",
+        "--cert-dir=",
+        "--client-ca-file=",
+        "--authentication-kubeconfig=",
+        "--authorization-kubeconfig=",
+        "--requestheader-client-ca-file=",
+    ];
+    let options = read(None, &[], &flags).unwrap().options;
+    let (serving, auth) = (options.serving, options.auth);
+    let paths = [
+        options.api_server.kubeconfig,
+        serving.tls_cert_file,
+        serving.tls_private_key_file,
+        serving.cert_dir,
+        auth.client_ca_file,
+        auth.authentication_kubeconfig,
+        auth.authorization_kubeconfig,
+        auth.requestheader_client_ca_file,
+    ];
+    assert_eq!(paths, [const { None }; 8]);
+    assert!(read(None, &[], &["--audit-log-file="]).is_err(), "a flag of this program");
+}

@@ -6,14 +6,14 @@ use clap::{ArgAction, Args};
 
 use kube_endpoint_api_client::ContentType;
 
-use super::values::{boolean, content_type, number, whole};
+use super::values::{boolean, content_type, number, path, whole};
 
 /// Flags of the connection to the API server, as in kube-controller-manager.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "API server")]
 pub struct ApiServerOptions {
     /// Path of the kubeconfig; default: $KUBECONFIG, ~/.kube/config or the pod's service account
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub kubeconfig: Option<PathBuf>,
 
     /// URL of the API server, such as https://10.0.0.1:6443; overrides that of the kubeconfig or the service account

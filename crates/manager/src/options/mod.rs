@@ -81,6 +81,25 @@ pub(crate) fn ignored_flags(matches: &ArgMatches) -> impl Iterator<Item = (&'sta
 }
 
 impl Options {
+    /// Makes flags with a path that have an empty value those that are not given, as kube-controller-manager does: scripts
+    /// write `--client-ca-file=`.
+    pub(crate) fn unset_empty_paths(&mut self) {
+        let Self { api_server, serving, auth, .. } = self;
+        let paths = [
+            &mut api_server.kubeconfig,
+            &mut serving.tls_cert_file,
+            &mut serving.tls_private_key_file,
+            &mut serving.cert_dir,
+            &mut auth.client_ca_file,
+            &mut auth.authentication_kubeconfig,
+            &mut auth.requestheader_client_ca_file,
+            &mut auth.authorization_kubeconfig,
+        ];
+        for path in paths {
+            path.take_if(|path| path.as_os_str().is_empty());
+        }
+    }
+
     /// Whether `--embedded` is given.
     pub fn is_embedded(&self) -> bool {
         #[cfg(feature = "embedded")]

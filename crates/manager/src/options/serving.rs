@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 
-use super::values::{boolean, whole};
+use super::values::{boolean, path, whole};
 use crate::go_duration;
 
 /// Flags of serving. All but the default of the port are kube-controller-manager's.
@@ -22,15 +22,15 @@ pub struct ServingOptions {
     pub bind_address: IpAddr,
 
     /// Certificate (PEM), followed by the certificates of intermediate authorities; self-signed by default
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub tls_cert_file: Option<PathBuf>,
 
     /// Private key (PEM) of --tls-cert-file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub tls_private_key_file: Option<PathBuf>,
 
     /// Directory in which the self-signed certificate is kept; default: it is kept in memory
-    #[arg(long, value_name = "DIRECTORY")]
+    #[arg(long, value_name = "DIRECTORY", value_parser = path())]
     pub cert_dir: Option<PathBuf>,
 
     /// Lowest TLS version: VersionTLS12 or VersionTLS13 [default: VersionTLS12]
@@ -58,11 +58,11 @@ pub struct ServingOptions {
 #[command(next_help_heading = "Authentication and authorization")]
 pub struct AuthOptions {
     /// Certificate authorities (PEM) of client certificates; the common name is the user; default: the cluster's
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub client_ca_file: Option<PathBuf>,
 
     /// Kubeconfig for TokenReviews; default: the connection of the controllers
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub authentication_kubeconfig: Option<PathBuf>,
 
     /// Do not read certificate authorities from the cluster's ConfigMap kube-system/extension-apiserver-authentication
@@ -85,7 +85,7 @@ pub struct AuthOptions {
 
     /// Certificate authorities (PEM) of front proxies, whose headers name the user; default: the cluster's, which also says
     /// which headers count
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub requestheader_client_ca_file: Option<PathBuf>,
 
     /// Common names of front proxies' certificates; default: all that --requestheader-client-ca-file has signed
@@ -113,7 +113,7 @@ pub struct AuthOptions {
     pub authorization_always_allow_paths: Vec<String>,
 
     /// Kubeconfig for SubjectAccessReviews; default: the connection of the controllers
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub authorization_kubeconfig: Option<PathBuf>,
 
     /// How long the answer that a request is allowed is cached

@@ -1,9 +1,16 @@
 //! Parsers of flag values. Their errors say what a valid value looks like.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use kube_endpoint_api_client::ContentType;
 use kube_endpoint_core_model::go_bool;
+
+/// Takes a path, or an empty value, which [`Options::unset_empty_paths`](super::Options::unset_empty_paths) removes.
+pub(crate) fn path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
+}
 
 /// Parses an integer.
 pub(crate) fn whole<T: FromStr>(text: &str) -> Result<T, &'static str> {

@@ -153,6 +153,13 @@ impl TryFrom<&Options> for Settings {
         for name in &upstream_gates.ignored {
             ::tracing::warn!(gate = %name, "a feature gate of kube-controller-manager is ignored: it changes nothing here");
         }
+        let selection = ControllerName::select(&controllers.controllers)?;
+        for controller in &selection.ignored {
+            ::tracing::warn!(
+                controller,
+                "a controller of kube-controller-manager is ignored: this program does not have it"
+            );
+        }
         let dry_run = options.api_server.dry_run;
         if dry_run && options.leader_election.leader_elect == Some(true) {
             ::tracing::warn!("--leader-elect is ignored: --dry-run takes no Lease");
@@ -173,7 +180,7 @@ impl TryFrom<&Options> for Settings {
         let workers = |option: &str, value: usize| in_range(option, value, 1, MAX_WORKERS);
         let serving = ServingSettings::new(options.port(), &options.serving, &options.auth)?;
         Ok(Self {
-            controllers: ControllerName::select(&controllers.controllers)?,
+            controllers: selection.controllers,
             topology_node_tolerance: in_range(
                 "--topology-node-tolerance",
                 controllers.topology_node_tolerance,
@@ -339,7 +346,7 @@ mod tests {
             &["--min-resync-period=999ms"],
             &["--kube-api-burst=0"],
             &["--kube-api-burst=-1"],
-            &["--controllers=deployment"],
+            &["--controllers=deploymnt"],
             &["--compatibility=1.20"],
             &["--feature-gates=Nope=true"],
             &["--leader-elect-retry-period=0"],
