@@ -1,6 +1,6 @@
 //! The public handle of a queue, and waiting for keys.
 
-use std::fmt::{self, Debug};
+use std::fmt::{self, Debug, Display};
 use std::hash::Hash;
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::metrics::QueueMetrics;
 use crate::state::{Next, State, Wake};
 use crate::{Causes, RateLimiter};
 
-/// A key that can be queued. Queue the keys of objects, not the objects.
-pub trait Key: Clone + Eq + Hash + Debug + Send + Sync + 'static {}
+/// A key that can be queued, and that the log shows with `Display`. Queue the keys of objects, not the objects.
+pub trait Key: Clone + Eq + Hash + Debug + Display + Send + Sync + 'static {}
 
-impl<K: Clone + Eq + Hash + Debug + Send + Sync + 'static> Key for K {}
+impl<K: Clone + Eq + Hash + Debug + Display + Send + Sync + 'static> Key for K {}
 
 /// A deduplicating, delaying, rate-limited queue of keys. Clones are handles to one queue.
 ///

@@ -230,16 +230,16 @@ impl<K: Key, F, O> Job<K, F, O> {
         let requeues = self.queue.num_requeues(key);
         if requeues < self.max_retries {
             let requeues = requeues.saturating_add(1);
-            tracing::info!(queue, ?key, requeues, %error, "sync failed, the key will be retried");
+            tracing::info!(queue, %key, requeues, %error, "sync failed, the key will be retried");
             let longest = self.slow.as_ref().map_or(Duration::MAX, SlowRetries::delay);
             self.queue.add_rate_limited_within(key.clone(), longest);
             Disposition::Retried { requeues }
         } else if let Some(slow) = &self.slow {
-            tracing::info!(queue, ?key, requeues, %error, "sync failed, the key will be retried slowly");
+            tracing::info!(queue, %key, requeues, %error, "sync failed, the key will be retried slowly");
             self.queue.add_after_for(key.clone(), slow.delay(), Causes::RETRY);
             Disposition::RetriedSlowly
         } else {
-            tracing::error!(queue, ?key, requeues, %error, "sync failed after all retries, the key is dropped");
+            tracing::error!(queue, %key, requeues, %error, "sync failed after all retries, the key is dropped");
             self.queue.give_up(key);
             Disposition::Dropped
         }
