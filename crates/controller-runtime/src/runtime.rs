@@ -218,11 +218,7 @@ impl<R: Reconciler> Runtime<R> {
         let mut failures = Vec::new();
         let (mut answered, mut busy) = (false, false);
         for (index, writes) in sub_plans.into_iter().enumerate() {
-            self.note(|details| details.plans(&writes));
-            if busy {
-                continue;
-            }
-            if !(answered || writes.is_empty()) {
+            if !(busy || answered || writes.is_empty()) {
                 if let Err(failed) = self.check_outputs_are_current(key).await {
                     self.keys.with(key, |state| state.trigger_time.carry_over(trigger_time));
                     return Err(vec![failed]);
@@ -231,6 +227,10 @@ impl<R: Reconciler> Runtime<R> {
                 self.keys.with_kept_rare(key, |state| state.foreign.answered(Instant::now()));
                 self.space_writes(key);
                 answered = true;
+            }
+            self.note(|details| details.plans(&writes));
+            if busy {
+                continue;
             }
             let wrote = |operation| {
                 self.wrote(operation);
