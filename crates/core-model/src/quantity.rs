@@ -1,7 +1,7 @@
 //! Resource quantities of CPU.
 
 /// Parses a quantity such as `4`, `3920m`, `1.5`, `2e3` or `1Ki` in billionths of a unit, rounded up. None if the text is
-/// not a quantity, or the result overflows.
+/// not a quantity. A result that is too large is the largest one.
 pub fn parse_nano(text: &str) -> Option<i64> {
     const UNIT: i128 = 1_000_000_000;
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
@@ -25,10 +25,16 @@ pub fn parse_nano(text: &str) -> Option<i64> {
         "m" => (1_000_000, 1),
         "k" => (UNIT * 1_000, 1),
         "M" => (UNIT * 1_000_000, 1),
-        "G" => (UNIT * 1_000_000_000, 1),
+        "G" => (UNIT * 10i128.pow(9), 1),
+        "T" => (UNIT * 10i128.pow(12), 1),
+        "P" => (UNIT * 10i128.pow(15), 1),
+        "E" => (UNIT * 10i128.pow(18), 1),
         "Ki" => (UNIT << 10, 1),
         "Mi" => (UNIT << 20, 1),
         "Gi" => (UNIT << 30, 1),
+        "Ti" => (UNIT << 40, 1),
+        "Pi" => (UNIT << 50, 1),
+        "Ei" => (UNIT << 60, 1),
         _ => {
             let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
             let power = 10i128.checked_pow(exponent.unsigned_abs().min(30))?;
@@ -36,9 +42,9 @@ pub fn parse_nano(text: &str) -> Option<i64> {
         }
     };
     let divisor = scale.checked_mul(down)?;
-    let product = value.checked_mul(up)?;
-    let nano = product.checked_add(divisor - 1)? / divisor;
-    i64::try_from(if negative { -nano } else { nano }).ok()
+    let nano = value.saturating_mul(up).saturating_add(divisor - 1) / divisor;
+    let nano = i64::try_from(nano).unwrap_or(i64::MAX);
+    Some(if negative { -nano } else { nano })
 }
 
 #[cfg(test)]
@@ -65,6 +71,10 @@ mod tests {
         check("1x", None);
         check("1.2.3", None);
         check("99999999999999999999", None);
-        check("999999999999999999G", None);
+        for large in ["999999999999999999G", "3T", "1Ti", "1P", "1Pi", "1E", "7Ei", "1e20"] {
+            check(large, Some(i64::MAX));
+        }
+        check("-1E", Some(-i64::MAX));
+        check("0.001T", Some(1_000_000_000_000_000_000));
     }
 }
