@@ -189,6 +189,10 @@ impl<R: Reconciler> Runtime<R> {
         if answer.report {
             self.report_conflict(key, delay);
         }
+        if deleted && answer.came_back {
+            // It may be the garbage collector, because the owner exists in the cache only.
+            self.doubt_inputs(&key.namespace);
+        }
         self.add_after(key.clone(), delay, Cause::ForeignWrite);
     }
 

@@ -110,8 +110,9 @@ impl<R: Reconciler> Runtime<R> {
         self.cluster().request_version_check(R::Output::INFORMER_KIND, &key.namespace);
     }
 
-    /// Call this when the API server's answers about Services or Endpoints of a namespace keep differing from the cache. Its storage may
-    /// have been set back, and may have passed the positions of all caches since. Then no event shows what it has.
+    /// Call this when the cache may not show the Services or Endpoints of a namespace that the API server has: its answers about them keep
+    /// differing, or what is made for them is deleted again and again. Its storage may have been set back, and may have passed the
+    /// positions of all caches since. Then no event shows what it has.
     pub(crate) fn doubt_inputs(&self, namespace: &str) {
         for kind in [Kind::Services, Kind::Endpoints] {
             self.cluster().request_version_check(kind, namespace);

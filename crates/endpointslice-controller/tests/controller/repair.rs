@@ -316,3 +316,29 @@ async fn a_pod_that_a_restore_brings_back_unseen_is_found_by_conflicts() {
     assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
     harness.nothing_is_remembered().await;
 }
+
+/// The garbage collector deletes each slice of a Service that exists in the cache only.
+#[tokio::test(start_paused = true)]
+async fn a_service_that_a_restore_takes_away_unseen_is_found_by_the_deletions_of_its_slices() {
+    let harness = started(ControllerOptions::default()).await;
+    let backup = harness.server.checkpoint();
+    harness.fault(Fault::Refuse { status: 500, retry_after: None }, "create", 1);
+    harness.create(&service("db")).await;
+    harness.pass(millis(100)).await;
+    let before = harness.server.resource_version();
+    harness.server.restore(&backup);
+    for number in 0..40 {
+        harness.load([service(&format!("other{number}"))]);
+    }
+    assert!(harness.server.resource_version() > before, "the versions are no lower");
+    harness.writes();
+    harness.pass(seconds(5)).await;
+    assert!(harness.writes().contains(&"create endpointslices 201".to_owned()));
+    assert_eq!(harness.slices("db").len(), 0, "collected");
+    harness.pass(seconds(600)).await;
+    assert_eq!(harness.slices("other7").len(), 1, "the cache shows what the server has");
+    harness.writes();
+    harness.pass(seconds(1200)).await;
+    assert_eq!(harness.writes(), [""; 0]);
+    harness.nothing_is_remembered().await;
+}
