@@ -80,8 +80,9 @@ async fn run_explain(global: &Global, output: Output, options: Options, subject:
         let topology = objects.topology(options.slices.topology_node_tolerance);
         let now = current_time();
         let says = explain_pod(&objects, &key, &topology, now, &options);
-        let says = says.ok_or_else(|| anyhow!("there is no pod {key}"))?;
+        let says = says.ok_or_else(|| anyhow!("there is no pod {key}"))?.with_not_read(notes);
         output.print(&says, |layout| says.text(layout, now))?;
+        Ok(says.exit_code())
     } else {
         let mut notes = Vec::new();
         let mut read = async || explain_service(&reader, &key, &options, &mut notes).await;
@@ -94,9 +95,10 @@ async fn run_explain(global: &Global, output: Output, options: Options, subject:
         notes.sort();
         notes.dedup();
         notes.iter().for_each(|note| print_note(note));
+        let explanation = explanation.with_not_read(notes);
         output.print(&explanation, |layout| explanation.text(layout, now))?;
+        Ok(explanation.exit_code())
     }
-    Ok(0)
 }
 
 /// Reads and explains a Service. Returns the time of the reading, too.
@@ -195,12 +197,14 @@ async fn run_lint(
         Ok(report.with_not_read(notes))
     };
     let mut report = read().await?;
-    if report.problems.iter().any(|problem| is_behind(&problem.code)) {
+    // Without nodes, a write that is under way looks like one whose cause is not known.
+    let may_pass = |code: &Code| is_behind(code) || *code == Code::NotKnown;
+    if report.problems.iter().any(|problem| may_pass(&problem.code)) {
         tokio::time::sleep(BETWEEN_READINGS).await;
         let before = report.problems;
         report = read().await?;
         let is_same = |one: &Lint, other: &Lint| (&one.object, one.code) == (&other.object, other.code);
-        report.problems.retain(|now| !is_behind(&now.code) || before.iter().any(|then| is_same(now, then)));
+        report.problems.retain(|now| !may_pass(&now.code) || before.iter().any(|then| is_same(now, then)));
     }
     report.not_read.iter().for_each(|note| print_note(note));
     if output.format == Format::Sarif {

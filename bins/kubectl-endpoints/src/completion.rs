@@ -309,7 +309,7 @@ mod tests {
             ("lint --output=s", "sarif"),
             ("lint --color a", "auto always"),
             ("completion ", "kubectl bash zsh fish"),
-            ("lint --ignore EP00", "EP000"),
+            ("lint --ignore EP00", "EP000 EP001"),
             ("lint --ignore EP000,EP06", "EP000,EP060 EP000,EP061"),
             ("diff extra", ""),
         ] {

@@ -72,6 +72,8 @@ macro_rules! codes {
 codes! {
     Published "EP000" "published" Info "Nothing is wrong: each pod that should be published is."
 
+    NotKnown "EP001" "not-known" Warning "Objects that tell whether or why the Service works could not be read."
+
     PodFinished "EP010" "pod-finished" Info "The pod has ended for good."
     NoAddress "EP011" "no-address" Warning "The pod has no IP address yet."
     PortNameNotFound "EP012" "port-name-not-found" Error "The pod has no container port with a name that the Service asks for."
@@ -108,6 +110,7 @@ codes! {
     EndpointsNotMirrored "EP042" "endpoints-not-mirrored" Error "The Service's Endpoints are not mirrored to slices."
     AddressNotMirrored "EP043" "address-not-mirrored" Warning "Some addresses of the Endpoints are not mirrored to slices."
     NoAddressesWritten "EP044" "no-addresses-written" Error "The Service's endpoints are written by hand, and hold no ready address."
+    EndpointPortsDiffer "EP045" "endpoint-ports-differ" Error "No endpoint written for the Service has the port that the Service asks for."
 
     SlicesBehind "EP050" "slices-behind" Error "The slices differ from what they should be."
     WrongOwner "EP051" "wrong-owner" Warning "A slice of the Service is owned by another object."

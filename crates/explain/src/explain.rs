@@ -10,10 +10,10 @@ use kube_endpoint_endpointslice_controller::{Plan, TopologyState};
 use serde::Serialize;
 
 use crate::details::LastWrite;
-use crate::explanation::{self, Counts, EndpointsSummary, Explanation, Freshness, SliceSummary};
+use crate::explanation::{self, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
 use crate::near::{NearIndex, NearMatch, NearMatches, near_matches};
 use crate::pod::{Judged, Place, PodExplanation, Publication, ports_of};
-use crate::{Code, Fault, Objects, Options, Planned, PodReason, age, faults, hint, planned};
+use crate::{Code, Fault, Objects, Options, Planned, PodReason, age, faults, hint, planned, traffic};
 
 /// Events that an explanation shows at most.
 const EVENTS: usize = 5;
@@ -71,13 +71,10 @@ pub(crate) fn explain_with(
         Some(selector) if service.selects_pods() && pods.is_empty() && known.pods => near(selector),
         _ => NearMatches::default(),
     };
-    let mut counts = match planned.slices {
-        Some(_) => explanation::count(&explained),
-        None => written_by_others(objects.slices_of(key)),
+    let counts = match planned.slices {
+        Some(_) => traffic::count_pods(service, &explained, known),
+        None => traffic::count_endpoints(service, objects.slices_of(key), known),
     };
-    if !known.slices {
-        counts.receiving = counts.ready;
-    }
     let found = faults::Looked {
         objects,
         service,
@@ -92,7 +89,11 @@ pub(crate) fn explain_with(
     };
     let mut faults = found.faults();
     let is_alias = faults.iter().any(|fault| matches!(fault, Fault::ExternalName));
-    let to_do = explanation::advice(&key.namespace, &faults, &explained, counts.receiving == 0);
+    let open = faults.iter().find_map(|fault| match fault {
+        Fault::NotKnown { open, .. } => Some(*open),
+        _ => None,
+    });
+    let to_do = explanation::advice(&key.namespace, &faults, &explained, counts);
     faults.sort_by_key(|fault| {
         use crate::finding::Problem;
         (std::cmp::Reverse(fault.severity()), fault.code())
@@ -112,9 +113,9 @@ pub(crate) fn explain_with(
     events.truncate(EVENTS);
     Some(Explanation {
         service: key.clone(),
-        verdict: explanation::verdict(counts, what, &to_do, is_alias),
+        verdict: explanation::verdict(counts, what, &to_do, is_alias, open),
         pods_by_publication: counts,
-        faults,
+        faults: Faults::new(&key.namespace, faults),
         pods: explained,
         nearly_matching: nearly_matching.groups,
         slices,
@@ -127,6 +128,7 @@ pub(crate) fn explain_with(
         },
         events,
         to_do,
+        not_read: Vec::new(),
     })
 }
 
@@ -143,6 +145,7 @@ fn places(slices: &[std::sync::Arc<EndpointSlice>], plan: &Plan) -> BTreeMap<Tex
                 slice: slice.metadata.name.clone(),
                 addresses: endpoint.addresses.clone(),
                 ready: endpoint.conditions.ready != Some(false),
+                last_resort: traffic::is_last_resort(endpoint.conditions),
                 zone: endpoint.zone.clone(),
                 for_zones: hints.for_zones.into_iter().map(|hint| hint.name).collect(),
                 for_nodes: hints.for_nodes.into_iter().map(|hint| hint.name).collect(),
@@ -175,6 +178,7 @@ fn explain_one(
     let of_pod = places.get(&pod.key.name).into_iter().flatten();
     let same = of_pod.filter(|(uid, _)| uid.is_empty() || *uid == pod.uid);
     Some(PodExplanation {
+        namespace: pod.key.namespace.clone(),
         name: pod.key.name.clone(),
         addresses: pod.pod_ips.to_vec(),
         node: pod.node_name.clone(),
@@ -183,14 +187,6 @@ fn explain_one(
         reason,
         places: same.map(|(_, place)| place.clone()).collect(),
     })
-}
-
-/// Counts the endpoints of a Service that selects no pods.
-fn written_by_others(slices: &[std::sync::Arc<EndpointSlice>]) -> Counts {
-    let endpoints = || slices.iter().flat_map(|slice| &slice.endpoints);
-    let ready = endpoints().filter(|endpoint| endpoint.conditions.ready != Some(false)).count();
-    let selected = endpoints().count();
-    Counts { selected, ready, not_ready: selected - ready, left_out: 0, receiving: ready }
 }
 
 fn summary(objects: &Objects, slice: &EndpointSlice, options: &Options) -> SliceSummary {
@@ -232,6 +228,9 @@ pub struct PodServices {
     pub services: Vec<ServiceSays>,
     /// Services that do not select it because of one label.
     pub nearly: Vec<NearService>,
+    /// What could not be read, as sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_read: Vec<String>,
 }
 
 /// What one Service says about a pod.
@@ -241,7 +240,7 @@ pub struct PodServices {
 pub struct ServiceSays {
     /// Name of the Service.
     pub service: Text,
-    /// The code, [`Code::Published`] if nothing is wrong.
+    /// The code: [`Code::Published`] if nothing is wrong, [`Code::NotKnown`] if slices could not be read that would tell.
     pub code: Code,
     /// The explanation of the pod.
     pub pod: PodExplanation,
@@ -278,7 +277,10 @@ pub fn explain_pod(
             let of_pod = explanation.pods.into_iter().find(|one| one.name == key.name);
             services.extend(of_pod.map(|pod| ServiceSays {
                 service: service.key.name.clone(),
-                code: pod.code(),
+                code: match pod.code() {
+                    Code::Published if !options.known.slices => Code::NotKnown,
+                    code => code,
+                },
                 pod,
             }));
             continue;
@@ -288,13 +290,29 @@ pub fn explain_pod(
             near.groups.into_iter().map(|near| NearService { service: service.key.name.clone(), near }),
         );
     }
-    Some(PodServices { pod: key.clone(), services, nearly })
+    Some(PodServices { pod: key.clone(), services, nearly, not_read: Vec::new() })
 }
 
 impl PodServices {
+    /// Sets [`not_read`](Self::not_read).
+    pub fn with_not_read(self, not_read: Vec<String>) -> Self {
+        Self { not_read, ..self }
+    }
+
+    /// Returns true if slices could not be read that would tell whether a Service sends the pod traffic.
+    pub fn is_unknown(&self) -> bool {
+        self.services.iter().any(|says| says.code == Code::NotKnown)
+    }
+
+    /// Returns the exit code of a program that prints this: 2 if it is not known whether the pod receives traffic, otherwise 0.
+    pub fn exit_code(&self) -> u8 {
+        if self.is_unknown() { 2 } else { 0 }
+    }
+
     /// Returns true if each Service that selects the pod sends it traffic.
     pub fn is_published(&self) -> bool {
         !self.services.is_empty()
+            && !self.is_unknown()
             && self.services.iter().all(|says| says.pod.publication == Publication::Ready)
     }
 }

@@ -7,11 +7,11 @@ use serde::{Serialize, Serializer};
 
 use crate::details::{LastWrite, RecentEvent, write_optional_time};
 use crate::fault::Fault;
-use crate::finding::{self, Problem, in_namespace};
+use crate::finding::{Found, Problem, in_namespace};
 use crate::near::NearMatch;
-use crate::pod::{PodExplanation, Publication};
+use crate::pod::PodExplanation;
 use crate::pod_reason::{PodReason, Together};
-use crate::{Code, Severity};
+use crate::{Code, Open, Severity};
 
 /// Why a Service has the endpoints that it has.
 #[derive(Clone, Debug, Serialize)]
@@ -25,8 +25,7 @@ pub struct Explanation {
     /// Numbers of pods.
     pub pods_by_publication: Counts,
     /// What is wrong with the Service, its slices and its Endpoints; the worst is first.
-    #[serde(serialize_with = "serialize_faults")]
-    pub faults: Vec<Fault>,
+    pub faults: Faults,
     /// The pods that it selects, by name.
     pub pods: Vec<PodExplanation>,
     /// Pods that differ from the selector in one label.
@@ -44,6 +43,9 @@ pub struct Explanation {
     pub events: Vec<RecentEvent>,
     /// What to do, the most important first.
     pub to_do: Vec<Advice>,
+    /// What could not be read, as sentences. Problems that depend on it are not found.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_read: Vec<String>,
 }
 
 /// Whether a Service works.
@@ -54,6 +56,8 @@ pub enum Status {
     Ok,
     /// It has no endpoints, by design.
     NoEndpoints,
+    /// What could be read does not tell which of the others it is.
+    Unknown,
     /// It receives traffic, and something is wrong.
     Degraded,
     /// No endpoint receives traffic.
@@ -88,8 +92,17 @@ pub struct Counts {
     pub not_ready: usize,
     /// Those that are not listed.
     pub left_out: usize,
-    /// Of the ones that should receive traffic, those that do: a slice holds them as ready.
-    pub receiving: usize,
+    /// Of the ones that should receive traffic, those that do: a slice holds them as ready. None if that is not known.
+    pub receiving: Option<usize>,
+    /// Those that are being deleted and receive traffic until then, because no endpoint is ready.
+    pub ending: usize,
+}
+
+impl Counts {
+    /// Returns true if it is known that none receives traffic.
+    pub fn is_down(&self) -> bool {
+        self.receiving == Some(0) && self.ending == 0
+    }
 }
 
 /// One slice.
@@ -173,8 +186,32 @@ pub struct Advice {
     pub examples: Vec<Text>,
 }
 
-fn serialize_faults<S: Serializer>(faults: &[Fault], serializer: S) -> Result<S::Ok, S::Error> {
-    finding::serialize_all(faults, serializer)
+/// Faults of one Service. Each serialises with its code, message and remedy.
+#[derive(Clone, Debug)]
+pub struct Faults {
+    namespace: Text,
+    all: Vec<Fault>,
+}
+
+impl Faults {
+    pub(crate) fn new(namespace: &Text, all: Vec<Fault>) -> Self {
+        Self { namespace: namespace.clone(), all }
+    }
+}
+
+impl std::ops::Deref for Faults {
+    type Target = [Fault];
+
+    fn deref(&self) -> &[Fault] {
+        &self.all
+    }
+}
+
+impl Serialize for Faults {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let found = |fault| Found::new(fault, in_namespace(&Fault::remedy(fault), &self.namespace));
+        serializer.collect_seq(self.all.iter().map(found))
+    }
 }
 
 /// Pods that an advice names at most.
@@ -189,28 +226,25 @@ impl Explanation {
         codes.dedup();
         codes
     }
-}
 
-/// Counts pods.
-pub(crate) fn count(pods: &[PodExplanation]) -> Counts {
-    let of = |publication| pods.iter().filter(|pod| pod.publication == publication).count();
-    let receives = |pod: &&PodExplanation| pod.publication == Publication::Ready && pod.is_held_as_ready();
-    Counts {
-        selected: pods.len(),
-        ready: of(Publication::Ready),
-        not_ready: of(Publication::NotReady),
-        left_out: of(Publication::LeftOut),
-        receiving: pods.iter().filter(receives).count(),
+    /// Sets [`not_read`](Self::not_read).
+    pub fn with_not_read(self, not_read: Vec<String>) -> Self {
+        Self { not_read, ..self }
+    }
+
+    /// Returns the exit code of a program that prints the explanation: 2 if the status is not known, otherwise 0.
+    pub fn exit_code(&self) -> u8 {
+        if self.verdict.status == Status::Unknown { 2 } else { 0 }
     }
 }
 
 /// Returns what to do: one advice for each fault, and one for each reason of pods, the worst first. A pod's reason counts as
-/// an error if no pod receives traffic.
+/// an error if no pod receives traffic, and at least as a warning if only pods that are being deleted do.
 pub(crate) fn advice(
     namespace: &str,
     faults: &[Fault],
     pods: &[PodExplanation],
-    is_down: bool,
+    counts: Counts,
 ) -> Vec<Advice> {
     let mut all: Vec<Advice> = faults
         .iter()
@@ -227,18 +261,26 @@ pub(crate) fn advice(
     for (pod, reason) in pods.iter().filter_map(|pod| Some((pod, pod.reason.as_ref()?))) {
         groups.entry((reason.code(), reason.group())).or_default().push((&pod.name, reason));
     }
+    let is_left_to_ending = pods.iter().all(|pod| pod.reason.as_ref().is_some_and(PodReason::is_ending));
     for ((code, _), pods) in groups {
         let Some((name, reason)) = pods.first() else { continue };
         if reason.is_consequence() && !faults.is_empty() {
             continue;
         }
         let together = Together(pods.iter().map(|(_, reason)| *reason).collect());
-        let breaks = is_down && !reason.is_ending() && !reason.receives_traffic();
+        let is_alone = reason.is_ending() && is_left_to_ending;
+        let breaks = counts.is_down() && (is_alone || !reason.is_ending()) && !reason.receives_traffic();
+        let severity = match (breaks, is_alone && counts.ending > 0) {
+            (true, _) => Severity::Error,
+            (false, true) => reason.severity().max(Severity::Warning),
+            (false, false) => reason.severity(),
+        };
+        let remedy = together.remedy(name, is_alone && severity > Severity::Info);
         all.push(Advice {
             code,
-            severity: if breaks { Severity::Error } else { reason.severity() },
+            severity,
             message: together.to_string(),
-            remedy: in_namespace(&together.remedy(name), namespace),
+            remedy: in_namespace(&remedy, namespace),
             pods: pods.len(),
             examples: pods.iter().take(EXAMPLES).map(|(name, _)| (*name).clone()).collect(),
         });
@@ -251,32 +293,52 @@ pub(crate) fn advice(
     all
 }
 
-/// Returns the verdict. `advice` is sorted.
-pub(crate) fn verdict(counts: Counts, what: &str, advice: &[Advice], is_alias: bool) -> ServiceVerdict {
+/// Returns the verdict. `advice` is sorted, `open` is what could not be found out.
+pub(crate) fn verdict(
+    counts: Counts,
+    what: &str,
+    advice: &[Advice],
+    is_alias: bool,
+    open: Option<Open>,
+) -> ServiceVerdict {
     let worst = advice.first().filter(|advice| advice.severity > Severity::Info);
-    let cause = if is_alias { advice.first() } else { worst };
-    let status = match (is_alias, counts.receiving, worst) {
-        (true, ..) => Status::NoEndpoints,
-        (false, 0, _) => Status::Down,
-        (false, _, Some(_)) => Status::Degraded,
-        (false, _, None) => Status::Ok,
+    let status = match worst {
+        _ if is_alias => Status::NoEndpoints,
+        _ if open.is_some_and(Open::hides_status) => Status::Unknown,
+        _ if counts.is_down() => Status::Down,
+        Some(_) => Status::Degraded,
+        None => Status::Ok,
     };
-    // Something must be wrong with a Service that is down; perhaps all of its pods are ending.
-    let cause = if status == Status::Down { cause.or(advice.first()) } else { cause };
-    let numbers = format!("{} of {} {what} receive traffic", counts.receiving, counts.selected);
-    let message = match cause {
-        Some(cause) if is_alias || counts.selected == 0 => cause.message.clone(),
-        Some(cause) if cause.pods > 1 => format!("{numbers}; {} pods: {}", cause.pods, cause.message),
-        Some(cause) => format!("{numbers}; {}", cause.message),
-        None => numbers,
+    let cause = match status {
+        Status::Unknown => advice.iter().find(|advice| advice.code == Code::NotKnown),
+        // Something must be wrong with a Service that is down; perhaps a write is under way.
+        Status::Down => worst.or(advice.first()),
+        _ if is_alias => advice.first(),
+        _ => worst,
     };
-    ServiceVerdict {
-        status,
-        code: cause.map_or(Code::Published, |cause| cause.code),
-        severity: match status {
-            Status::Down => Severity::Error,
-            _ => cause.map_or(Severity::Info, |cause| cause.severity),
-        },
-        message,
-    }
+    let message = match (numbers(counts, what), cause) {
+        (Some(numbers), Some(cause)) if !is_alias && cause.pods > 1 => {
+            format!("{numbers}; {} pods: {}", cause.pods, cause.message)
+        }
+        (Some(numbers), Some(cause)) if !is_alias => format!("{numbers}; {}", cause.message),
+        (_, Some(cause)) => cause.message.clone(),
+        (numbers, None) => numbers.unwrap_or_else(|| format!("no {what} are selected")),
+    };
+    let severity = match (status, cause) {
+        (_, Some(cause)) => cause.severity,
+        (Status::Down, None) => Severity::Error,
+        (_, None) => Severity::Info,
+    };
+    ServiceVerdict { status, code: cause.map_or(Code::Published, |cause| cause.code), severity, message }
+}
+
+/// Returns how many receive traffic, or should if that is not known; none if there is nothing to count.
+fn numbers(counts: Counts, what: &str) -> Option<String> {
+    let all = counts.selected;
+    let numbers = match (counts.receiving, counts.ending) {
+        (None, _) => format!("{} of {all} {what} should receive traffic", counts.ready),
+        (Some(receiving), 0) => format!("{receiving} of {all} {what} receive traffic"),
+        (Some(_), ending) => format!("{ending} of {all} {what} receive traffic until they are deleted"),
+    };
+    (all > 0).then_some(numbers)
 }

@@ -10,12 +10,20 @@ use serde::Serialize;
 
 use crate::details::write_optional_time;
 use crate::near::NearMatch;
+use crate::{NamedPort, Open};
 
 /// Something that is wrong. Serialises with the tag `fault`, which holds the name of the code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "fault", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 #[non_exhaustive]
 pub enum Fault {
+    /// [`Code::NotKnown`](crate::Code::NotKnown)
+    NotKnown {
+        /// The kinds that could not be read, as the API names them: `pods`, `endpointslices`, `endpoints` or `nodes`.
+        kinds: Vec<&'static str>,
+        /// What is not known without them.
+        open: Open,
+    },
     /// [`Code::NoPodMatches`](crate::Code::NoPodMatches)
     NoPodMatches {
         /// The selector, as `key=value` pairs.
@@ -69,16 +77,31 @@ pub enum Fault {
     EndpointsNotMirrored {
         /// Why not.
         cause: String,
+        /// The Endpoints.
+        endpoints: Text,
+        /// The label or annotation that prevents it.
+        key: Text,
     },
     /// [`Code::AddressNotMirrored`](crate::Code::AddressNotMirrored)
     AddressNotMirrored {
         /// The addresses, as the Endpoints spell them.
         addresses: Vec<Text>,
-        /// Why the first of them is not mirrored.
+        /// Why they are not mirrored.
         cause: String,
+        /// How many addresses of a subset are mirrored at most, if these are too many.
+        maximum: Option<usize>,
     },
     /// [`Code::NoAddressesWritten`](crate::Code::NoAddressesWritten)
     NoAddressesWritten,
+    /// [`Code::EndpointPortsDiffer`](crate::Code::EndpointPortsDiffer)
+    EndpointPortsDiffer {
+        /// The ports of the Service that no ready endpoint has.
+        wanted: Vec<NamedPort>,
+        /// The ports of ready endpoints that the Service does not have.
+        has: Vec<NamedPort>,
+        /// Whether the Service has no other ports.
+        none_is_left: bool,
+    },
     /// [`Code::SlicesBehind`](crate::Code::SlicesBehind)
     SlicesBehind(Behind),
     /// [`Code::WrongOwner`](crate::Code::WrongOwner)

@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kube_endpoint_core_model::well_known::{
-    ANNOTATION_TOLERATE_UNREADY, ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY,
-    LABEL_MANAGED_BY, MIRRORING_CONTROLLER,
+    ANNOTATION_LEADER, ANNOTATION_TOLERATE_UNREADY, ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER,
+    LABEL_ENDPOINTS_MANAGED_BY, LABEL_MANAGED_BY, LABEL_SKIP_MIRROR, MIRRORING_CONTROLLER,
 };
-use kube_endpoint_core_model::{EndpointSlice, NodeLookup, Pod, Service, Text, Timestamp, Writes};
-use kube_endpoint_mirroring::plan::{MirrorVerdict, NotMirrored};
+use kube_endpoint_core_model::{EndpointSlice, NodeLookup, Pod, Service, Text, Timestamp, Writes, address};
+use kube_endpoint_mirroring::plan::{AddressVerdict, MirrorVerdict, NotMirrored, SkipReason};
 
 use crate::explanation::Counts;
 use crate::fault::Behind;
 use crate::near::NearMatches;
 use crate::pod::{PodExplanation, Publication};
-use crate::{Fault, Objects, Options, Planned, age, hint};
+use crate::{Fault, Objects, Options, Planned, age, hint, traffic};
 
 /// What faults are looked for in.
 pub(crate) struct Looked<'a> {
@@ -47,6 +47,7 @@ impl Looked<'_> {
             self.of_selector(&mut faults);
             self.of_hints(&mut faults);
         }
+        self.of_reading(&mut faults);
         self.of_spec(&mut faults);
         if self.options.known.slices {
             self.of_slices(&mut faults);
@@ -55,6 +56,15 @@ impl Looked<'_> {
             self.of_endpoints(&mut faults);
         }
         faults
+    }
+
+    /// What is not known because a kind could not be read. An alias has no endpoints.
+    fn of_reading(&self, faults: &mut Vec<Fault>) {
+        let is_alias = faults.iter().any(|fault| matches!(fault, Fault::ExternalName));
+        let slices = self.objects.slices_of(&self.service.key);
+        let known = self.options.known;
+        let not_known = traffic::not_known(self.service, slices, self.explained, self.counts, known);
+        faults.extend(not_known.filter(|_| !is_alias));
     }
 
     fn of_selector(&self, faults: &mut Vec<Fault>) {
@@ -157,34 +167,29 @@ impl Looked<'_> {
             return;
         }
         let plan = self.planned.mirroring.as_ref();
-        let cause = plan.and_then(|plan| plan.not_mirrored).filter(|_| endpoints.is_some());
-        let has_addresses = endpoints.is_some_and(|endpoints| !endpoints.subsets.is_empty());
-        if let Some(cause) = cause.filter(|cause| has_addresses && *cause != NotMirrored::Selector) {
+        let cause = plan.and_then(|plan| plan.not_mirrored);
+        let cause = endpoints.filter(|endpoints| !endpoints.subsets.is_empty()).and(cause);
+        if let Some((cause, key)) = cause.and_then(|cause| Some((cause, prevents(cause)?))) {
             let others = slices.iter().any(|slice| !slice.is_managed_by(MIRRORING_CONTROLLER));
             if !others {
-                faults.push(Fault::EndpointsNotMirrored { cause: cause.to_string() });
+                let endpoints = self.service.key.name.clone();
+                faults.push(Fault::EndpointsNotMirrored {
+                    cause: cause.to_string(),
+                    endpoints,
+                    key: key.into(),
+                });
+                return;
             }
-            return;
+        } else {
+            faults.extend(plan.iter().flat_map(|plan| not_mirrored(&plan.verdicts)));
         }
         if endpoints.is_none() && slices.is_empty() {
             faults.push(Fault::NoSelector);
             return;
         }
-        let skipped: Vec<_> = plan
-            .iter()
-            .flat_map(|plan| &plan.verdicts)
-            .filter_map(|one| match &one.verdict {
-                MirrorVerdict::Skipped(reason) => Some((one.address.clone(), reason.to_string())),
-                MirrorVerdict::Mirrored { .. } => None,
-            })
-            .collect();
-        if let Some((_, cause)) = skipped.first() {
-            let cause = cause.clone();
-            let addresses = skipped.into_iter().map(|(address, _)| address).collect();
-            faults.push(Fault::AddressNotMirrored { addresses, cause });
-        }
-        let written_ready = endpoints.is_some_and(|endpoints| endpoints.subsets.counts().0 > 0);
-        if self.counts.ready == 0 && !written_ready {
+        faults.extend(traffic::ports_without_endpoint(self.service, slices));
+        let is_due = cause.is_none() && endpoints.is_some_and(|endpoints| endpoints.subsets.counts().0 > 0);
+        if self.counts.ready == 0 && !is_due {
             faults.push(Fault::NoAddressesWritten);
         }
     }
@@ -255,6 +260,34 @@ impl Looked<'_> {
         let is_late = seconds.is_none_or(|seconds| seconds > self.options.late_after);
         Behind { since: self.newest, seconds, is_late, ..due }
     }
+}
+
+/// Returns the label or annotation of Endpoints that prevents that they are mirrored.
+fn prevents(cause: NotMirrored) -> Option<&'static str> {
+    match cause {
+        NotMirrored::SkipLabel => Some(LABEL_SKIP_MIRROR),
+        NotMirrored::LeaderElection => Some(ANNOTATION_LEADER),
+        _ => None,
+    }
+}
+
+/// Returns a fault for each reason why addresses of Endpoints are not mirrored.
+fn not_mirrored(verdicts: &[AddressVerdict]) -> impl Iterator<Item = Fault> {
+    let mut skipped: BTreeMap<&SkipReason, Vec<Text>> = BTreeMap::new();
+    for one in verdicts {
+        if let MirrorVerdict::Skipped(reason) = &one.verdict {
+            skipped.entry(reason).or_default().push(one.address.clone());
+        }
+    }
+    skipped.into_iter().map(|(reason, mut addresses)| {
+        // As text, .10 would come before .2.
+        addresses.sort_by_cached_key(|address| (address::parse_sloppy(address), address.clone()));
+        let maximum = match reason {
+            SkipReason::OverMaximum { max } => Some(*max),
+            _ => None,
+        };
+        Fault::AddressNotMirrored { addresses, cause: reason.to_string(), maximum }
+    })
 }
 
 fn nothing() -> Behind {

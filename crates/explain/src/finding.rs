@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::{Code, Severity};
 
@@ -25,9 +25,9 @@ pub(crate) fn in_namespace(remedy: &str, namespace: &str) -> String {
     remedy.replace("kubectl ", &format!("kubectl -n {namespace} "))
 }
 
-/// The serialised form of a finding.
+/// The serialised form of a finding: code, name, severity, message, remedy, and its data as `details`.
 #[derive(Serialize)]
-struct Serialised<'a, P> {
+pub(crate) struct Found<'a, P> {
     code: Code,
     name: &'static str,
     severity: Severity,
@@ -36,42 +36,16 @@ struct Serialised<'a, P> {
     details: &'a P,
 }
 
-/// Serialises a problem with code, name, severity, message, remedy, and its data as `details`.
-///
-/// # Errors
-///
-/// Those of the serialiser.
-pub(crate) fn serialize<P: Problem + Serialize, S: Serializer>(
-    problem: &P,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    Serialised {
-        code: problem.code(),
-        name: problem.code().name(),
-        severity: problem.severity(),
-        message: problem.to_string(),
-        remedy: problem.remedy(),
-        details: problem,
-    }
-    .serialize(serializer)
-}
-
-/// Serialises a list of problems as [`serialize`] does each.
-///
-/// # Errors
-///
-/// Those of the serialiser.
-pub(crate) fn serialize_all<P: Problem + Serialize, S: Serializer>(
-    problems: &[P],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    struct One<'a, P>(&'a P);
-
-    impl<P: Problem + Serialize> Serialize for One<'_, P> {
-        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            serialize(self.0, serializer)
+impl<'a, P: Problem> Found<'a, P> {
+    /// `remedy` is that of the problem, with the names that its commands need.
+    pub(crate) fn new(problem: &'a P, remedy: String) -> Self {
+        Self {
+            code: problem.code(),
+            name: problem.code().name(),
+            severity: problem.severity(),
+            message: problem.to_string(),
+            remedy,
+            details: problem,
         }
     }
-
-    serializer.collect_seq(problems.iter().map(One))
 }

@@ -51,6 +51,7 @@ mod pod_reason;
 pub mod render;
 mod sarif;
 pub mod text;
+mod traffic;
 
 pub use code::{Code, Severity, UnknownCode};
 pub use diff::{Change, Diff, DiffError, FieldChange, Verb, diff};
@@ -66,3 +67,4 @@ pub use planned::{Known, Options, Planned};
 pub use pod::{Place, PodExplanation, Publication};
 pub use pod_reason::{NamedPort, PodReason};
 pub use render::{Rendered, render};
+pub use traffic::Open;

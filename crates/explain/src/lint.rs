@@ -9,6 +9,7 @@ use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, StringMap, T
 use serde::Serialize;
 
 use crate::explain::explain_with;
+use crate::explanation::Advice;
 use crate::finding::{Problem, in_namespace};
 use crate::{Code, Explanation, Fault, NearIndex, Objects, Options, Severity};
 
@@ -107,7 +108,9 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
 
 fn of_service(explanation: Option<Explanation>, key: &ObjectKey) -> impl Iterator<Item = Lint> {
     let advice = explanation.map(|explanation| explanation.to_do).unwrap_or_default();
-    advice.into_iter().map(|advice| Lint {
+    // What could not be read is told once for all Services, unless it is why one that is down is listed.
+    let is_told = |advice: &Advice| advice.code == Code::NotKnown && advice.severity < Severity::Error;
+    advice.into_iter().filter(move |advice| !is_told(advice)).map(|advice| Lint {
         kind: "Service",
         object: key.clone(),
         code: advice.code,

@@ -7,7 +7,7 @@ use kube_endpoint_core_model::{LeftOut, Node, Pod, Service, Text, Verdict, addre
 use serde::{Serialize, Serializer};
 
 use crate::details::PodDetails;
-use crate::finding::{self, Problem};
+use crate::finding::{Found, Problem, in_namespace};
 use crate::hint::HintReason;
 use crate::pod_reason::{NamedPort, PodReason};
 use crate::{Code, Severity};
@@ -25,23 +25,22 @@ pub enum Publication {
 }
 
 /// One pod of a Service.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PodExplanation {
+    /// Namespace of the pod; not serialised, because it is that of the Service.
+    pub namespace: Text,
     /// Name of the pod.
     pub name: Text,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
     /// Its node.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<Text>,
     /// Its named ports.
     pub ports: Vec<NamedPort>,
     /// What clients should see of it.
     pub publication: Publication,
     /// The first reason why it receives no traffic, or not all of it; none if nothing is wrong.
-    #[serde(serialize_with = "serialize_reason", skip_serializing_if = "Option::is_none")]
     pub reason: Option<PodReason>,
     /// The slices that hold it now.
     pub places: Vec<Place>,
@@ -50,10 +49,25 @@ pub struct PodExplanation {
 impl PodExplanation {
     /// Returns true if a slice holds one of its addresses as ready.
     pub fn is_held_as_ready(&self) -> bool {
+        self.is_held(|place| place.ready)
+    }
+
+    /// Returns true if clients use the pod as long as no endpoint is ready: a slice holds one of its addresses as terminating
+    /// and serving.
+    pub fn is_last_resort(&self) -> bool {
+        self.publication == Publication::NotReady && self.is_held(|place| place.last_resort)
+    }
+
+    fn is_held(&self, as_wanted: impl Fn(&Place) -> bool) -> bool {
         let is_its_own = |address: &Text| {
             self.addresses.iter().any(|own| address::parse_sloppy(address).is_some_and(|held| held == *own))
         };
-        self.places.iter().any(|place| place.ready && place.addresses.iter().any(is_its_own))
+        self.places.iter().any(|place| as_wanted(place) && place.addresses.iter().any(is_its_own))
+    }
+
+    /// Returns the remedy of a reason, with the names that its commands need.
+    pub(crate) fn remedy_of(&self, reason: &PodReason) -> String {
+        in_namespace(&reason.remedy(), &self.namespace).replace("POD", &self.name)
     }
 
     /// Returns the code of the reason, or [`Code::Published`].
@@ -67,10 +81,33 @@ impl PodExplanation {
     }
 }
 
-fn serialize_reason<S: Serializer>(reason: &Option<PodReason>, serializer: S) -> Result<S::Ok, S::Error> {
-    match reason {
-        Some(reason) => finding::serialize(reason, serializer),
-        None => serializer.serialize_none(),
+/// The serialised form of a pod.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Serialised<'a> {
+    name: &'a Text,
+    addresses: &'a [IpAddr],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<&'a Text>,
+    ports: &'a [NamedPort],
+    publication: Publication,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<Found<'a, PodReason>>,
+    places: &'a [Place],
+}
+
+impl Serialize for PodExplanation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Serialised {
+            name: &self.name,
+            addresses: &self.addresses,
+            node: self.node.as_ref(),
+            ports: &self.ports,
+            publication: self.publication,
+            reason: self.reason.as_ref().map(|reason| Found::new(reason, self.remedy_of(reason))),
+            places: &self.places,
+        }
+        .serialize(serializer)
     }
 }
 
@@ -85,6 +122,8 @@ pub struct Place {
     pub addresses: Vec<Text>,
     /// The condition `ready`.
     pub ready: bool,
+    /// Whether it is terminating and still serving: clients use it as long as no endpoint is ready.
+    pub last_resort: bool,
     /// The endpoint's zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<Text>,

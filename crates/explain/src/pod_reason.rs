@@ -183,7 +183,12 @@ impl PodReason {
     /// Returns a text that is the same for reasons that can be told as one.
     pub(crate) fn group(&self) -> String {
         match self {
-            Self::NodeNotFound { .. } | Self::NodeNotReady { .. } => String::new(),
+            Self::NodeNotFound { .. }
+            | Self::NodeNotReady { .. }
+            | Self::InvalidAddress { .. }
+            | Self::PodTerminating { .. } => String::new(),
+            Self::NoAddressOfFamily { family, .. } => format!("{family:?}"),
+            Self::SomeFamiliesMissing { missing, .. } => format!("{missing:?}"),
             Self::ContainerNotRunning { container, why, .. } => format!("{container} {why}"),
             reason => reason.to_string(),
         }

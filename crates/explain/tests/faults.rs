@@ -9,7 +9,8 @@ use kube_endpoint_core_model::{ObjectKey, Timestamp};
 use kube_endpoint_endpoints_controller::PlanOptions as EndpointsOptions;
 use kube_endpoint_explain::text::{Colors, Layout};
 use kube_endpoint_explain::{
-    Code, Explanation, LintOptions, LintReport, Objects, Options, Planned, Problem, Severity, explain, lint,
+    Code, Explanation, Known, LintOptions, LintReport, Objects, Options, Planned, Problem, Severity, explain,
+    lint,
 };
 use kube_endpoint_testing::Cluster;
 use serde::Deserialize;
@@ -29,6 +30,9 @@ struct Fault {
     controllers: Option<Vec<String>>,
     /// Capacity of Endpoints objects, if it is not the default.
     endpoints_capacity: Option<usize>,
+    /// Kinds that may not be read: `pods`, `nodes`, `endpointslices` or `endpoints`.
+    #[serde(default)]
+    forbidden: Vec<String>,
     /// The objects, before the controllers write.
     objects: Vec<Value>,
     /// What mends the fault.
@@ -44,6 +48,8 @@ enum Remedy {
     Create(Value),
     /// The deletion of an object.
     Delete { kind: String, name: String },
+    /// All kinds may be read.
+    Permit(bool),
     /// All controllers run from now on.
     StartControllers(bool),
 }
@@ -74,6 +80,8 @@ struct State {
     cluster: Cluster,
     controllers: BTreeSet<String>,
     options: Options,
+    /// What the explanation may read; the controllers read all.
+    known: Known,
 }
 
 impl State {
@@ -82,14 +90,36 @@ impl State {
         if let Some(capacity) = fault.endpoints_capacity {
             options.endpoints = EndpointsOptions::default().with_capacity(capacity);
         }
+        let is_known = |kind: &str| !fault.forbidden.iter().any(|forbidden| forbidden == kind);
+        let known = Known {
+            pods: is_known("pods"),
+            nodes: is_known("nodes"),
+            slices: is_known("endpointslices"),
+            endpoints: is_known("endpoints"),
+        };
         let all = || ALL.map(str::to_owned).to_vec();
         let controllers = fault.controllers.clone().unwrap_or_else(all).into_iter().collect();
         let cluster = fault.objects.iter().fold(Cluster::new(), Cluster::with);
-        Self { cluster, controllers, options }.settled()
+        Self { cluster, controllers, options, known }.settled()
     }
 
     fn objects(&self) -> Objects {
         Objects::read(self.cluster.objects().iter().cloned()).unwrap()
+    }
+
+    /// The objects that may be read. Nodes that may not be read are taken to be ready, as the plugin does.
+    fn readable(&self) -> Objects {
+        let may = |object: &&Value| match object["kind"].as_str().unwrap() {
+            "Pod" => self.known.pods,
+            "EndpointSlice" => self.known.slices,
+            "Endpoints" => self.known.endpoints,
+            _ => true,
+        };
+        Objects::read(self.cluster.objects().iter().filter(may).cloned()).unwrap()
+    }
+
+    fn reading(&self) -> Options {
+        self.options.clone().with_known(self.known)
     }
 
     /// Carries out what the controllers write, until they write nothing.
@@ -128,6 +158,11 @@ impl State {
                 }
                 Remedy::Create(object) => self.cluster.with(object),
                 Remedy::Delete { kind, name } => self.cluster.remove(kind, name),
+                Remedy::Permit(permit) => {
+                    assert!(*permit);
+                    self.known = Known::ALL;
+                    self.cluster
+                }
                 Remedy::StartControllers(start) => {
                     assert!(*start);
                     self.controllers = ALL.map(str::to_owned).into();
@@ -139,14 +174,14 @@ impl State {
     }
 
     fn explained(&self) -> Option<Explanation> {
-        let objects = self.objects();
+        let objects = self.readable();
         let key = ObjectKey::new("default", "web");
-        explain(&objects, &key, &objects.topology(0.0), now(), None, &self.options)
+        explain(&objects, &key, &objects.topology(0.0), now(), None, &self.reading())
     }
 
     fn linted(&self) -> LintReport {
         let all = LintOptions { include_info: true, ..LintOptions::default() };
-        lint(&self.objects(), now(), &self.options, &all)
+        lint(&self.readable(), now(), &self.reading(), &all)
     }
 }
 
@@ -159,9 +194,13 @@ fn found(state: &State, wanted: Code) -> Option<(String, String)> {
     if let Some(lint) = state.linted().problems.into_iter().find(|lint| lint.code == wanted) {
         return Some((lint.message, lint.remedy));
     }
+    let explained = state.explained()?;
+    // What could not be read is in the notes of lint.
+    if let Some(advice) = explained.to_do.into_iter().find(|advice| advice.code == wanted) {
+        return Some((advice.message, advice.remedy));
+    }
     // A reason that only follows from a fault is in the explanation of the pod.
-    let reason =
-        state.explained()?.pods.into_iter().filter_map(|pod| pod.reason).find(|it| it.code() == wanted)?;
+    let reason = explained.pods.into_iter().filter_map(|pod| pod.reason).find(|it| it.code() == wanted)?;
     Some((reason.to_string(), reason.remedy()))
 }
 

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use kube_endpoint_core_model::{ObjectKey, StringMap, Text, Timestamp, Verdict};
 use kube_endpoint_explain::text::{Colors, Layout};
 use kube_endpoint_explain::{
-    Code, Explanation, NearIndex, Objects, Options, Planned, Problem, Publication, diff, explain,
-    near_matches,
+    Code, Explanation, LintOptions, NearIndex, Objects, Options, Planned, Problem, Publication, Severity,
+    Status, diff, explain, lint, near_matches,
 };
 use kube_endpoint_testing::Cluster;
 use proptest::prelude::*;
@@ -120,7 +120,7 @@ proptest! {
         let behind = [Code::SlicesBehind, Code::EndpointsBehind, Code::NotWritten, Code::DuplicateEndpoint];
         prop_assert!(!explanation.codes().iter().any(|code| behind.contains(code)), "{:?}", explanation.codes());
         let counts = explanation.pods_by_publication;
-        prop_assert_eq!(counts.receiving, counts.ready);
+        prop_assert_eq!(counts.receiving, Some(counts.ready));
         prop_assert_eq!(counts.ready + counts.not_ready + counts.left_out, counts.selected);
     }
 
@@ -129,8 +129,21 @@ proptest! {
         let objects = objects(cluster.objects());
         let explanation = explained(&objects);
         prop_assert!(explanation.codes().contains(&Code::SlicesBehind));
-        prop_assert_eq!(explanation.pods_by_publication.receiving, 0);
+        prop_assert_eq!(explanation.pods_by_publication.receiving, Some(0));
         prop_assert_eq!(diff(&objects, &Options::default()).unwrap().exit_code(), 1);
+    }
+
+    /// Whatever explain calls an error or a warning is in lint, and a code that means that nothing is wrong stands for nothing
+    /// else.
+    #[test]
+    fn a_verdict_and_lint_agree(cluster in cluster(), is_settled in any::<bool>()) {
+        let objects = objects(if is_settled { settled(cluster) } else { cluster }.objects());
+        let verdict = explained(&objects).verdict;
+        let worst = lint(&objects, now(), &Options::default(), &LintOptions::default()).problems;
+        let worst = worst.first().map_or(Severity::Info, |lint| lint.severity);
+        prop_assert_eq!(verdict.severity, worst, "{:?}", verdict);
+        prop_assert_eq!(verdict.status == Status::Ok, verdict.severity == Severity::Info);
+        prop_assert_eq!(verdict.status == Status::Ok, verdict.code == Code::Published);
     }
 
     /// The code that writes is the code that explains.

@@ -107,7 +107,7 @@ async fn a_list_that_is_forbidden_is_named_and_the_rest_is_checked() {
         ("nodes", "EP012 EP017 EP019 EP030", 2),
         ("endpointslices", "EP012 EP019 EP021 EP030 EP039", 2),
         ("endpoints", "EP012 EP019 EP021 EP030 EP039", 2),
-        ("pods", "", 2),
+        ("pods", "EP001", 2),
     ] {
         let shop = Shop::start(refuse(plural)).await;
         let output = shop.run(&["lint", "-o", "json"]).await;
@@ -150,12 +150,47 @@ async fn without_pods_a_service_is_explained_by_its_slices() {
     assert!(stderr(&output).starts_with("You may not read pods: "), "{}", stderr(&output));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["pods"].as_array().unwrap().len(), 0);
-    assert_eq!(json["faults"].as_array().unwrap().len(), 0, "{json:#}");
+    assert_eq!((&json["verdict"]["status"], &json["verdict"]["code"]), (&"down".into(), &"EP001".into()));
+    assert_eq!(json["faults"][0]["details"]["open"], "no-traffic", "{json:#}");
+    assert_eq!(json["notRead"].as_array().unwrap().len(), 1, "{json:#}");
     assert_eq!(json["slices"].as_array().unwrap().len(), 2);
     // A pod can be read alone, and judged alone.
     let output = shop.run(&["explain", "pod/frontend-7dfbff9db-gnqg8", "-o", "json"]).await;
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["services"][0]["code"], "EP019", "{}", stderr(&output));
+}
+
+/// The status is not known, so the exit code says that something could not be read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verdict_that_cannot_be_given_is_not_made_up() {
+    let refuse = || Fault::Refuse { status: 403, retry_after: None };
+    let rules = ["pods", "endpointslices", "endpoints", "nodes", "events"]
+        .map(|plural| FaultRule::new(refuse(), move |request| request.plural() == plural));
+    let shop = Shop::start(rules.into()).await;
+    let output = shop.run(&["explain", "payments", "-o", "json"]).await;
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["verdict"]["code"], "EP001");
+    assert_eq!(json["podsByPublication"]["receiving"], Value::Null);
+    let notes: Vec<&str> =
+        json["notRead"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+    assert_eq!(stderr(&output), notes.join("\n") + "\n");
+    let output = shop.run(&["explain", "cart"]).await;
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    insta::assert_snapshot!(stdout(&output), @r"
+    UNKNOWN  Service shop/cart  EP001 not-known
+    Pods and EndpointSlices could not be read, so whether the Service receives
+    traffic is not known.
+
+    Service
+      EP001  Pods and EndpointSlices could not be read, so whether the Service
+             receives traffic is not known.
+
+    What to do
+      1. EP001  Ask for the permission to get and list pods and endpointslices, and
+                explain the Service again; you have it if this says yes: kubectl -n
+                shop auth can-i list pods.
+    ");
 }
 
 #[tokio::test(flavor = "multi_thread")]

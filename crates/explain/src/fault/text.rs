@@ -3,10 +3,11 @@
 use std::fmt;
 
 use kube_endpoint_core_model::Text;
+use kube_endpoint_core_model::well_known::LABEL_SKIP_MIRROR;
 
 use super::Fault;
 use crate::finding::Problem;
-use crate::{Code, Severity};
+use crate::{Code, NamedPort, Open, Severity};
 
 /// Names that a sentence lists at most.
 const NAMES_IN_A_SENTENCE: usize = 5;
@@ -19,9 +20,60 @@ fn names(names: &[Text]) -> String {
     }
 }
 
+fn and(kinds: &[&str]) -> String {
+    match kinds {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// Returns how a text calls the objects of a resource.
+fn plural(resource: &str) -> &str {
+    match resource {
+        "endpointslices" => "EndpointSlices",
+        "endpoints" => "Endpoints",
+        resource => resource,
+    }
+}
+
+/// Lists ports by name and protocol.
+fn ports(ports: &[NamedPort]) -> String {
+    let text = |port: &NamedPort| match &*port.name {
+        "" => format!("the port without a name ({})", port.protocol),
+        name => format!("the port {name:?} ({})", port.protocol),
+    };
+    ports.iter().map(text).collect::<Vec<_>>().join(" and ")
+}
+
+/// Says how the ports of a Service and of its endpoints can be given the same names.
+fn rename(wanted: &[NamedPort], has: &[NamedPort]) -> String {
+    let endpoints = match wanted {
+        [one] if one.name.is_empty() => "Remove the name from the port of the endpoints".to_owned(),
+        wanted => format!("Give the endpoints {}", ports(wanted)),
+    };
+    match has {
+        [one] if one.name.is_empty() => format!("{endpoints}, or remove the name from that of the Service"),
+        [_] => format!("{endpoints}, or give the Service {}", ports(has)),
+        _ => endpoints,
+    }
+}
+
+/// Says how Endpoints come to be mirrored.
+fn mirror(endpoints: &str, key: &str) -> String {
+    let (what, verb) = if key == LABEL_SKIP_MIRROR { ("label", "label") } else { ("annotation", "annotate") };
+    format!(
+        "Write EndpointSlices yourself, or remove the {what}: kubectl {verb} endpoints {endpoints} {key}-"
+    )
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NotKnown { kinds, open } => {
+                let kinds: Vec<&str> = kinds.iter().map(|kind| plural(kind)).collect();
+                write!(f, "{} could not be read, so {} is not known", and(&kinds), open.subject())
+            }
             Self::NoPodMatches { selector } => write!(f, "no pod has the labels {selector}"),
             Self::PodsNearlyMatch { nearest, count } => {
                 let pods = if *count == 1 { "1 pod differs" } else { "pods differ" };
@@ -59,13 +111,28 @@ impl fmt::Display for Fault {
             Self::AnnotationIgnored { annotation, value } => {
                 write!(f, "the annotation {annotation}: {value:?} has no effect")
             }
-            Self::EndpointsNotMirrored { cause } => write!(f, "the Endpoints are not mirrored: {cause}"),
-            Self::AddressNotMirrored { addresses, cause } => {
+            Self::EndpointsNotMirrored { cause, .. } => write!(f, "the Endpoints are not mirrored: {cause}"),
+            Self::AddressNotMirrored { addresses, cause, maximum: Some(_) } => {
+                let count = addresses.len();
+                write!(
+                    f,
+                    "{count} addresses of the Endpoints are not mirrored: {} ({cause})",
+                    names(addresses)
+                )
+            }
+            Self::AddressNotMirrored { addresses, cause, .. } => {
                 write!(f, "addresses of the Endpoints are not mirrored: {} ({cause})", names(addresses))
             }
             Self::NoAddressesWritten => f.write_str(
                 "the Service has no selector, and the endpoints written for it hold no ready address",
             ),
+            Self::EndpointPortsDiffer { wanted, has, .. } => {
+                write!(f, "no ready endpoint has {} of the Service", ports(wanted))?;
+                if has.is_empty() {
+                    return Ok(());
+                }
+                write!(f, ": endpoints have {}, and ports are matched by name and protocol", ports(has))
+            }
             Self::SlicesBehind(behind) => behind.fmt(f, "the slices are not up to date"),
             Self::EndpointsBehind(behind) => behind.fmt(f, "the Endpoints are not up to date"),
             Self::WrongOwner { slice, owner: Some(owner) } => {
@@ -106,6 +173,7 @@ impl fmt::Display for Fault {
 impl Problem for Fault {
     fn code(&self) -> Code {
         match self {
+            Self::NotKnown { .. } => Code::NotKnown,
             Self::NoPodMatches { .. } => Code::NoPodMatches,
             Self::PodsNearlyMatch { .. } => Code::PodsNearlyMatch,
             Self::NoSelector => Code::NoSelector,
@@ -120,6 +188,7 @@ impl Problem for Fault {
             Self::EndpointsNotMirrored { .. } => Code::EndpointsNotMirrored,
             Self::AddressNotMirrored { .. } => Code::AddressNotMirrored,
             Self::NoAddressesWritten => Code::NoAddressesWritten,
+            Self::EndpointPortsDiffer { .. } => Code::EndpointPortsDiffer,
             Self::SlicesBehind(_) => Code::SlicesBehind,
             Self::WrongOwner { .. } => Code::WrongOwner,
             Self::ForeignSlice { .. } => Code::ForeignSlice,
@@ -137,6 +206,8 @@ impl Problem for Fault {
 
     fn severity(&self) -> Severity {
         match self {
+            Self::NotKnown { open: Open::NoTraffic, .. } => Severity::Error,
+            Self::EndpointPortsDiffer { none_is_left: false, .. } => Severity::Warning,
             Self::SlicesBehind(behind) | Self::EndpointsBehind(behind) if !behind.is_late => Severity::Info,
             fault => fault.code().severity(),
         }
@@ -144,6 +215,19 @@ impl Problem for Fault {
 
     fn remedy(&self) -> String {
         let fixed = match self {
+            Self::NotKnown { kinds, .. } => {
+                return format!(
+                    "Ask for the permission to get and list {}, and explain the Service again; you have it if this says yes: \
+                     kubectl auth can-i list {}",
+                    and(kinds),
+                    kinds.first().unwrap_or(&"pods")
+                );
+            }
+            Self::EndpointsNotMirrored { endpoints, key, .. } => return mirror(endpoints, key),
+            Self::AddressNotMirrored { maximum: Some(_), .. } => {
+                "Write EndpointSlices yourself, which hold as many, or raise --mirroring-max-endpoints-per-subset"
+            }
+            Self::EndpointPortsDiffer { wanted, has, .. } => return rename(wanted, has),
             Self::PodsNearlyMatch { nearest, .. } => return nearest.remedy(),
             Self::HeadlessWithoutNames { service, .. } => {
                 return format!(
@@ -205,7 +289,6 @@ impl Problem for Fault {
             Self::AnnotationIgnored { .. } => {
                 "Remove the annotation, and set spec.publishNotReadyAddresses instead"
             }
-            Self::EndpointsNotMirrored { .. } => "Remove what prevents it, or write EndpointSlices yourself",
             Self::AddressNotMirrored { .. } => "Correct the addresses, or write EndpointSlices yourself",
             Self::NoAddressesWritten => "Write ready addresses into them, or set spec.selector",
             Self::SlicesBehind(_) | Self::EndpointsBehind(_) => {

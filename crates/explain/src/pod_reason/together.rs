@@ -18,8 +18,31 @@ impl Together<'_> {
         nodes
     }
 
-    /// Returns what to do about all of them; `pod` is the name of one of the pods.
-    pub(crate) fn remedy(&self, pod: &str) -> String {
+    /// Returns how many of the pods are being deleted and still answer requests.
+    fn serving(&self) -> usize {
+        let is_serving =
+            |reason: &&&PodReason| matches!(reason, PodReason::PodTerminating { serving: true, .. });
+        self.0.iter().filter(is_serving).count()
+    }
+
+    /// Returns the addresses that the reasons name in place of others, each once.
+    fn addresses(&self) -> Vec<String> {
+        let of = |reason: &&PodReason| match reason {
+            PodReason::InvalidAddress { address } => vec![format!("{address:?}")],
+            PodReason::NoAddressOfFamily { has, .. } | PodReason::SomeFamiliesMissing { has, .. } => {
+                has.iter().map(ToString::to_string).collect()
+            }
+            _ => Vec::new(),
+        };
+        let mut addresses: Vec<String> = self.0.iter().flat_map(of).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        addresses
+    }
+
+    /// Returns what to do about all of them. `pod` is the name of one of the pods; `is_alone` if the Service has pods of this
+    /// kind only.
+    pub(crate) fn remedy(&self, pod: &str, is_alone: bool) -> String {
         let nodes = self.nodes();
         match self.0.first() {
             Some(PodReason::NodeNotReady { .. }) if nodes.len() > 1 => {
@@ -33,6 +56,12 @@ impl Together<'_> {
                 "Bring the nodes {} back, or delete the pods so that they are scheduled elsewhere",
                 first_few(&nodes)
             ),
+            Some(PodReason::PodFinished) if is_alone => {
+                "Start a pod that keeps running; if the work is done, delete the Service".to_owned()
+            }
+            Some(PodReason::PodTerminating { .. }) if is_alone => {
+                "Start a pod in its place; if it stays, look at its finalizers and its node".to_owned()
+            }
             Some(reason) => reason.remedy().replace("POD", pod),
             None => String::new(),
         }
@@ -53,10 +82,42 @@ impl fmt::Display for Together<'_> {
             Some(PodReason::NodeNotFound { .. }) if nodes.len() > 1 => {
                 write!(f, "their nodes do not exist: {}", first_few(&nodes))
             }
+            Some(PodReason::PodTerminating { .. }) if (1..self.0.len()).contains(&self.serving()) => {
+                let answer = if self.serving() == 1 { "answers" } else { "answer" };
+                write!(f, "the pods are being deleted, of which {} still {answer}", self.serving())
+            }
+            Some(PodReason::NoAddressOfFamily { family, .. }) if self.0.len() > 1 => {
+                write!(
+                    f,
+                    "the pods have no {family:?} address, only {}",
+                    first_few(&texts(&self.addresses()))
+                )
+            }
+            Some(PodReason::SomeFamiliesMissing { missing, .. }) if self.0.len() > 1 => {
+                let missing: Vec<String> = missing.iter().map(|family| format!("{family:?}")).collect();
+                let has = self.addresses();
+                write!(
+                    f,
+                    "the pods have no {} address, only {}",
+                    missing.join(" or "),
+                    first_few(&texts(&has))
+                )
+            }
+            Some(PodReason::InvalidAddress { .. }) if self.0.len() > 1 => {
+                write!(
+                    f,
+                    "the pods' addresses are not IP addresses: {}",
+                    first_few(&texts(&self.addresses()))
+                )
+            }
             Some(reason) => reason.fmt(f),
             None => Ok(()),
         }
     }
+}
+
+fn texts(texts: &[String]) -> Vec<&str> {
+    texts.iter().map(String::as_str).collect()
 }
 
 fn first<'a>(names: &[&'a str]) -> &'a str {

@@ -9,7 +9,6 @@ use super::table::Table;
 use crate::details::LastWrite;
 use crate::explain::PodServices;
 use crate::explanation::{Explanation, Status};
-use crate::finding::in_namespace;
 use crate::pod::{Place, PodExplanation, Publication};
 use crate::pod_reason::Together;
 use crate::{Code, Fault, HintReason, PodReason, Problem, Severity, age};
@@ -25,6 +24,7 @@ impl Status {
         match self {
             Self::Ok => "OK",
             Self::NoEndpoints => "NO ENDPOINTS",
+            Self::Unknown => "UNKNOWN",
             Self::Degraded => "DEGRADED",
             Self::Down => "DOWN",
         }
@@ -34,7 +34,7 @@ impl Status {
         match self {
             Self::Ok => Emphasis::Good,
             Self::NoEndpoints => Emphasis::Strong,
-            Self::Degraded => Emphasis::Warning,
+            Self::Degraded | Self::Unknown => Emphasis::Warning,
             Self::Down => Emphasis::Bad,
         }
     }
@@ -106,10 +106,14 @@ impl Explanation {
             let is_published = code == Code::Published;
             let emphasis = if is_published { Emphasis::Good } else { severity.0.emphasis() };
             let together = Together(pods.iter().filter_map(|pod| pod.reason.as_ref()).collect());
-            let text = if is_published {
-                format!("{} published.", number(pods.len(), "pod"))
-            } else {
-                format!("{}: {together}.", number(pods.len(), "pod"))
+            let count = number(pods.len(), "pod");
+            let is_known = self.pods_by_publication.receiving.is_some();
+            let (code, emphasis, text) = match (is_published, is_known) {
+                (true, true) => (code, emphasis, format!("{count} published.")),
+                (true, false) => {
+                    (Code::NotKnown, Emphasis::Warning, format!("{count} should receive traffic."))
+                }
+                (false, _) => (code, emphasis, format!("{count}: {together}.")),
             };
             let code = span(code.id(), emphasis);
             document.sentence(vec![plain("  "), code, plain("  ")], &text, Emphasis::None, layout.columns);
@@ -228,6 +232,7 @@ impl PodServices {
             self.services.iter().filter(|says| says.pod.publication == Publication::Ready).count();
         let (word, emphasis) = match (self.services.len(), receiving) {
             (0, _) => ("NOT SELECTED", Emphasis::Warning),
+            (_, some) if some > 0 && self.is_unknown() => ("UNKNOWN", Emphasis::Warning),
             (_, 0) => ("NO TRAFFIC", Emphasis::Bad),
             (all, some) if some < all => ("SOME TRAFFIC", Emphasis::Warning),
             _ => ("OK", Emphasis::Good),
@@ -239,28 +244,36 @@ impl PodServices {
         ]);
         let summary = match self.services.len() {
             0 => "No Service selects the pod.".to_owned(),
+            all if self.is_unknown() => format!(
+                "{receiving} of {} that select the pod should send it traffic; whether they do is not known.",
+                number(all, "Service")
+            ),
             all => format!("{receiving} of {} that select the pod send it traffic.", number(all, "Service")),
         };
-        document.line([plain(summary)]);
+        document.sentence(Vec::new(), &summary, Emphasis::None, layout.columns);
         if !self.services.is_empty() {
             document.heading("Services");
         }
         for says in &self.services {
             let emphasis = match (says.code, says.pod.publication) {
                 (Code::Published, _) => Emphasis::Good,
-                (_, Publication::Ready) => Emphasis::Warning,
+                (Code::NotKnown, _) | (_, Publication::Ready) => Emphasis::Warning,
                 _ => Emphasis::Bad,
             };
             let message = match &says.pod.reason {
                 Some(reason) => sentence(&format!("{}: {reason}", says.service)),
+                None if says.code == Code::NotKnown => {
+                    format!(
+                        "{}: the pod should be published; EndpointSlices could not be read.",
+                        says.service
+                    )
+                }
                 None => format!("{}: the pod is published.", says.service),
             };
             let lead = vec![plain("  "), span(says.code.id(), emphasis), plain("  ")];
             document.sentence(lead, &message, Emphasis::None, layout.columns);
             if let Some(reason) = &says.pod.reason {
-                let remedy =
-                    in_namespace(&reason.remedy(), &self.pod.namespace).replace("POD", &self.pod.name);
-                let remedy = sentence(&remedy);
+                let remedy = sentence(&says.pod.remedy_of(reason));
                 document.sentence(vec![plain("         ")], &remedy, Emphasis::Dim, layout.columns);
             }
             let mut table = Table::new(9, headings(layout));

@@ -1,0 +1,195 @@
+//! How many endpoints of a Service receive traffic, as kube-proxy chooses them, and what of that is not known.
+
+use std::sync::Arc;
+
+use kube_endpoint_core_model::service::ServicePort;
+use kube_endpoint_core_model::slice::EndpointConditions;
+use kube_endpoint_core_model::{EndpointPort, EndpointSlice, Service, Text};
+use serde::Serialize;
+
+use crate::explanation::Counts;
+use crate::pod::{PodExplanation, Publication};
+use crate::pod_reason::NamedPort;
+use crate::{Fault, Known, PodReason};
+
+/// What is not known about a Service because a kind of object could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Open {
+    /// Whether it receives traffic.
+    Traffic,
+    /// Why no endpoint receives traffic.
+    NoTraffic,
+    /// Why some endpoints receive no traffic.
+    LessTraffic,
+    /// Whether more endpoints should receive traffic than those that do.
+    MoreTraffic,
+}
+
+impl Open {
+    /// Returns true if the status of the Service depends on it.
+    pub fn hides_status(self) -> bool {
+        matches!(self, Self::Traffic | Self::MoreTraffic)
+    }
+
+    /// Returns what is not known, as the subject of a sentence.
+    pub(crate) fn subject(self) -> &'static str {
+        match self {
+            Self::Traffic => "whether the Service receives traffic",
+            Self::NoTraffic => "why no endpoint receives traffic",
+            Self::LessTraffic => "why some endpoints receive no traffic",
+            Self::MoreTraffic => "whether more endpoints should receive traffic",
+        }
+    }
+}
+
+/// Returns true if kube-proxy uses an endpoint with these conditions as long as none is ready.
+pub(crate) fn is_last_resort(conditions: EndpointConditions) -> bool {
+    conditions.ready == Some(false)
+        && conditions.serving != Some(false)
+        && conditions.terminating == Some(true)
+}
+
+fn is_ready(conditions: EndpointConditions) -> bool {
+    conditions.ready != Some(false)
+}
+
+/// Counts the pods of a Service. Without slices, it is known that none receives traffic only if none should.
+pub(crate) fn count_pods(service: &Service, pods: &[PodExplanation], known: Known) -> Counts {
+    let of = |publication| pods.iter().filter(|pod| pod.publication == publication).count();
+    let ready = of(Publication::Ready);
+    let received = |pod: &&PodExplanation| pod.publication == Publication::Ready && pod.is_held_as_ready();
+    let receiving = pods.iter().filter(received).count();
+    // DNS, which clients of a headless Service ask, has ready endpoints only.
+    let is_alone = receiving == 0 && !service.is_headless();
+    let ending = if is_alone { pods.iter().filter(|pod| pod.is_last_resort()).count() } else { 0 };
+    let serves =
+        |pod: &PodExplanation| matches!(pod.reason, Some(PodReason::PodTerminating { serving: true, .. }));
+    let may_receive = ready > 0 || (!service.is_headless() && pods.iter().any(serves));
+    Counts {
+        selected: pods.len(),
+        ready,
+        not_ready: of(Publication::NotReady),
+        left_out: of(Publication::LeftOut),
+        receiving: (known.slices || !may_receive).then_some(receiving),
+        ending,
+    }
+}
+
+/// Counts the endpoints of slices.
+pub(crate) fn count_endpoints(service: &Service, slices: &[Arc<EndpointSlice>], known: Known) -> Counts {
+    if !known.slices {
+        return Counts::default();
+    }
+    let count = |wanted: fn(EndpointConditions) -> bool,
+                 slices: &mut dyn Iterator<Item = &Arc<EndpointSlice>>| {
+        slices.flat_map(|slice| &slice.endpoints).filter(|endpoint| wanted(endpoint.conditions)).count()
+    };
+    let selected = count(|_| true, &mut slices.iter());
+    let ready = count(is_ready, &mut slices.iter());
+    let with_port = || slices.iter().filter(|slice| has_port_of(slice, service));
+    let receiving = count(is_ready, &mut with_port());
+    let is_alone = receiving == 0 && !service.is_headless();
+    let ending = if is_alone { count(is_last_resort, &mut with_port()) } else { 0 };
+    Counts { selected, ready, not_ready: selected - ready, left_out: 0, receiving: Some(receiving), ending }
+}
+
+/// Returns true if kube-proxy uses a slice for a port of the Service. Clients of a headless Service need no port.
+fn has_port_of(slice: &EndpointSlice, service: &Service) -> bool {
+    needs_no_port(service)
+        || service.ports.iter().any(|port| slice.ports.iter().any(|held| is_for(held, port)))
+}
+
+fn needs_no_port(service: &Service) -> bool {
+    service.is_headless() || service.ports.is_empty()
+}
+
+/// kube-proxy matches the ports of slices and Services by name and protocol, and ignores ports without a number.
+fn is_for(held: &EndpointPort, wanted: &ServicePort) -> bool {
+    let held_port = named(held);
+    let wanted = asked_for(wanted);
+    held_port.name == wanted.name
+        && held_port.protocol == wanted.protocol
+        && held.port.is_some_and(|port| port != 0)
+}
+
+fn named(port: &EndpointPort) -> NamedPort {
+    let protocol = protocol(port.protocol.clone().unwrap_or_default());
+    NamedPort { name: port.name.clone().unwrap_or_default(), protocol, port: port.port }
+}
+
+fn asked_for(port: &ServicePort) -> NamedPort {
+    NamedPort { name: port.name.clone(), protocol: protocol(port.protocol.clone()), port: None }
+}
+
+/// Returns a protocol, or the default of the API.
+fn protocol(protocol: Text) -> Text {
+    if protocol.is_empty() { "TCP".into() } else { protocol }
+}
+
+/// Returns the ports of a Service that no ready endpoint has, if there are ready endpoints.
+pub(crate) fn ports_without_endpoint(service: &Service, slices: &[Arc<EndpointSlice>]) -> Option<Fault> {
+    let ready: Vec<&Arc<EndpointSlice>> = slices
+        .iter()
+        .filter(|slice| slice.endpoints.iter().any(|endpoint| is_ready(endpoint.conditions)))
+        .collect();
+    if needs_no_port(service) || ready.is_empty() {
+        return None;
+    }
+    let held = || ready.iter().flat_map(|slice| slice.ports.iter());
+    let lacks = |port: &&ServicePort| !held().any(|held| is_for(held, port));
+    let wanted: Vec<NamedPort> = service.ports.iter().filter(lacks).map(asked_for).collect();
+    let is_wanted = |held: &&EndpointPort| service.ports.iter().any(|port| is_for(held, port));
+    let mut has: Vec<NamedPort> = held().filter(|held| !is_wanted(held)).map(named).collect();
+    has.sort_by(|one, other| {
+        (&one.name, &one.protocol, one.port).cmp(&(&other.name, &other.protocol, other.port))
+    });
+    has.dedup();
+    let none_is_left = wanted.len() == service.ports.len();
+    (!wanted.is_empty()).then_some(Fault::EndpointPortsDiffer { wanted, has, none_is_left })
+}
+
+/// Returns what is not known about a Service, and which kinds would tell.
+pub(crate) fn not_known(
+    service: &Service,
+    slices: &[Arc<EndpointSlice>],
+    pods: &[PodExplanation],
+    counts: Counts,
+    known: Known,
+) -> Option<Fault> {
+    let selects = service.selects_pods();
+    let unread = |kinds: &[(bool, &'static str)]| {
+        kinds.iter().filter(|(is_known, _)| !is_known).map(|(_, kind)| *kind).collect::<Vec<_>>()
+    };
+    let Some(receiving) = counts.receiving else {
+        let kinds = if selects {
+            unread(&[
+                (known.pods, "pods"),
+                (known.slices, "endpointslices"),
+                (known.nodes || !known.pods, "nodes"),
+            ])
+        } else {
+            unread(&[(known.slices, "endpointslices"), (known.endpoints, "endpoints")])
+        };
+        return Some(Fault::NotKnown { kinds, open: Open::Traffic });
+    };
+    let is_mirrored = |slice: &Arc<EndpointSlice>| {
+        slice.is_managed_by(kube_endpoint_core_model::well_known::MIRRORING_CONTROLLER)
+    };
+    let is_due = |pod: &PodExplanation| matches!(pod.reason, Some(PodReason::NotWritten));
+    let kinds = if !selects {
+        // Slices that are not mirrored have no source that would tell more.
+        let matters = slices.is_empty() || slices.iter().any(is_mirrored);
+        unread(&[(known.endpoints || !matters, "endpoints")])
+    } else if known.pods {
+        unread(&[(known.nodes || !pods.iter().any(is_due), "nodes")])
+    } else {
+        unread(&[(known.pods, "pods")])
+    };
+    let open = match receiving + counts.ending {
+        0 => Open::NoTraffic,
+        some if some < counts.selected => Open::LessTraffic,
+        _ => Open::MoreTraffic,
+    };
+    (!kinds.is_empty()).then_some(Fault::NotKnown { kinds, open })
+}

@@ -1,0 +1,254 @@
+//! Headlines of Services: which endpoints receive traffic as kube-proxy chooses them, and what is not known if a kind may not
+//! be read.
+#![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
+
+use kube_endpoint_core_model::{ObjectKey, Timestamp};
+use kube_endpoint_explain::text::{Colors, Layout};
+use kube_endpoint_explain::{
+    Explanation, Known, LintOptions, Objects, Options, Planned, explain, explain_pod, lint,
+};
+use kube_endpoint_testing::Cluster;
+use serde_json::{Value, json};
+
+fn key() -> ObjectKey {
+    ObjectKey::new("default", "web")
+}
+
+fn now() -> Timestamp {
+    "2026-01-01T01:00:00Z".parse().unwrap()
+}
+
+/// Carries out the writes of slices and Endpoints, twice, because mirrored slices follow the Endpoints.
+fn settled(cluster: Cluster) -> Cluster {
+    let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
+    let planned = Planned::new(&objects, &key(), &objects.topology(0.0), &Options::default());
+    let cluster = planned.slice_writes().fold(cluster, |cluster, writes| cluster.apply(writes));
+    planned.endpoints_writes().fold(cluster, |cluster, writes| cluster.apply(writes))
+}
+
+/// Pods `web-1` and so on, of which the first are not ready.
+fn web(pods: usize, not_ready: usize) -> Cluster {
+    let cluster = Cluster::new().node("a").service("web").pods("web", pods);
+    let names: Vec<String> = (1..=not_ready).map(|at| format!("web-{at}")).collect();
+    settled(names.iter().fold(cluster, |cluster, name| cluster.select("Pod", name).not_ready()))
+}
+
+/// What the plugin reads if these kinds are forbidden. It takes nodes to be ready then.
+fn reading(cluster: &Cluster, forbidden: &str) -> (Objects, Options) {
+    let may = |kind: &str| !forbidden.split(' ').any(|forbidden| forbidden == kind);
+    let known = Known {
+        pods: may("pods"),
+        nodes: may("nodes"),
+        slices: may("endpointslices"),
+        endpoints: may("endpoints"),
+    };
+    let is_read = |object: &&Value| match object["kind"].as_str().unwrap() {
+        "Pod" => known.pods,
+        "EndpointSlice" => known.slices,
+        "Endpoints" => known.endpoints,
+        _ => true,
+    };
+    let objects = Objects::read(cluster.objects().iter().filter(is_read).cloned()).unwrap();
+    (objects, Options::default().with_known(known))
+}
+
+fn explained(cluster: &Cluster, forbidden: &str) -> Explanation {
+    let (objects, options) = reading(cluster, forbidden);
+    explain(&objects, &key(), &objects.topology(0.0), now(), None, &options).unwrap()
+}
+
+/// The headline, as one line.
+fn headline(cluster: &Cluster, forbidden: &str) -> String {
+    let explanation = explained(cluster, forbidden);
+    let verdict = &explanation.verdict;
+    let status = serde_json::to_value(verdict.status).unwrap();
+    format!("{} {} {}", status.as_str().unwrap(), verdict.code, verdict.message)
+}
+
+fn text(cluster: &Cluster, forbidden: &str) -> String {
+    explained(cluster, forbidden).text(Layout::NARROW, now()).render(Colors::Off)
+}
+
+/// The codes that lint prints.
+fn linted(cluster: &Cluster, forbidden: &str) -> Vec<String> {
+    let (objects, options) = reading(cluster, forbidden);
+    let problems = lint(&objects, now(), &options, &LintOptions::default()).problems;
+    problems.iter().map(|lint| format!("{} {}", lint.severity, lint.code)).collect()
+}
+
+#[test]
+fn what_may_not_be_read_is_not_claimed() {
+    let clusters = [
+        ("3 of 3 ready", web(3, 0)),
+        ("1 of 2 ready", web(2, 1)),
+        ("0 of 2 ready", web(2, 2)),
+        ("no pods", web(0, 0)),
+        ("slice not written", Cluster::new().node("a").service("web").pods("web", 1)),
+    ];
+    let mut lines = String::new();
+    for (what, cluster) in clusters {
+        for forbidden in [
+            "pods endpointslices endpoints nodes",
+            "endpointslices endpoints nodes",
+            "endpointslices",
+            "pods",
+            "nodes",
+            "endpoints",
+        ] {
+            let (headline, linted) = (headline(&cluster, forbidden), linted(&cluster, forbidden));
+            lines.push_str(&format!("{what}, without {forbidden}:\n  {headline}\n  lint: {linted:?}\n"));
+        }
+    }
+    insta::assert_snapshot!(lines);
+}
+
+#[test]
+fn what_may_not_be_read_is_told_to_a_reader() {
+    let texts =
+        ["pods endpointslices endpoints nodes", "endpointslices", "pods"].map(|it| text(&web(2, 1), it));
+    insta::assert_snapshot!(texts.join("---\n"));
+}
+
+#[test]
+fn a_pod_is_not_said_to_receive_traffic_if_slices_may_not_be_read() {
+    let (objects, options) = reading(&web(1, 0), "endpointslices");
+    let pod = ObjectKey::new("default", "web-1");
+    let says = explain_pod(&objects, &pod, &objects.topology(0.0), now(), &options).unwrap();
+    assert_eq!((says.exit_code(), says.is_published()), (2, false));
+    insta::assert_snapshot!(says.text(Layout::NARROW, now()).render(Colors::Off));
+}
+
+/// kube-proxy sends traffic to endpoints that are terminating and serving if none is ready; DNS has no such rule.
+#[test]
+fn pods_that_are_being_deleted_receive_traffic_if_no_other_does() {
+    let cluster = || Cluster::new().node("a").service("web").pods("web", 2);
+    let ending = |cluster: Cluster| cluster.select("Pod", "web-1").terminating();
+    let both = |cluster: Cluster| ending(cluster).select("Pod", "web-2").terminating();
+    let check = |cluster: Cluster, headline_wanted: &str, lint_wanted: &[&str]| {
+        let cluster = settled(cluster);
+        assert_eq!(
+            (&*headline(&cluster, ""), &linted(&cluster, "")[..]),
+            (headline_wanted, &lint_wanted.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()[..])
+        );
+    };
+    check(ending(cluster()), "ok EP000 1 of 2 pods receive traffic", &[]);
+    check(
+        both(cluster()),
+        "degraded EP013 2 of 2 pods receive traffic until they are deleted; 2 pods: the pod is being deleted and finishes its requests",
+        &["warning EP013"],
+    );
+    check(
+        both(cluster()).select("Pod", "web-1").not_ready(),
+        "degraded EP013 1 of 2 pods receive traffic until they are deleted; 2 pods: the pods are being deleted, of which 1 still answers",
+        &["warning EP013"],
+    );
+    check(
+        both(cluster()).select("Pod", "web-1").not_ready().select("Pod", "web-2").not_ready(),
+        "down EP013 0 of 2 pods receive traffic; 2 pods: the pod is being deleted",
+        &["error EP013"],
+    );
+    check(
+        both(cluster()).select("Service", "web").headless(),
+        "down EP013 0 of 2 pods receive traffic; 2 pods: the pod is being deleted and finishes its requests",
+        &["error EP013"],
+    );
+    check(
+        cluster().select("Pod", "web-1").phase("Succeeded").select("Pod", "web-2").phase("Failed"),
+        "down EP010 0 of 2 pods receive traffic; 2 pods: the pod has ended for good (phase Succeeded or Failed)",
+        &["error EP010"],
+    );
+}
+
+/// A Service without a selector, and Endpoints with one address.
+fn by_hand(service_ports: Value, ports: Value) -> Cluster {
+    settled(
+        Cluster::new()
+            .with(json!({"kind": "Service", "metadata": {"name": "web"},
+                "spec": {"clusterIP": "10.96.0.10", "ipFamilies": ["IPv4"], "ports": service_ports}}))
+            .with(json!({"kind": "Endpoints", "metadata": {"name": "web"},
+                "subsets": [{"addresses": [{"ip": "10.9.0.1"}], "ports": ports}]})),
+    )
+}
+
+#[test]
+fn ports_of_endpoints_are_matched_by_name_and_protocol() {
+    let check = |service_ports: Value, ports: Value, want: &str| {
+        assert_eq!(headline(&by_hand(service_ports, ports), ""), want);
+    };
+    let differ = "and ports are matched by name and protocol";
+    check(json!([{"port": 80}]), json!([{"port": 8080}]), "ok EP000 1 of 1 addresses receive traffic");
+    check(
+        json!([{"port": 80}]),
+        json!([{"name": "other", "port": 8080}]),
+        &format!(
+            "down EP045 0 of 1 addresses receive traffic; no ready endpoint has the port without a name (TCP) of the Service: endpoints have the port \"other\" (TCP), {differ}"
+        ),
+    );
+    check(
+        json!([{"name": "dns", "port": 53, "protocol": "UDP"}]),
+        json!([{"name": "dns", "port": 53}]),
+        &format!(
+            "down EP045 0 of 1 addresses receive traffic; no ready endpoint has the port \"dns\" (UDP) of the Service: endpoints have the port \"dns\" (TCP), {differ}"
+        ),
+    );
+    check(
+        json!([{"name": "http", "port": 80}, {"name": "metrics", "port": 9100}]),
+        json!([{"name": "http", "port": 8080}]),
+        "degraded EP045 1 of 1 addresses receive traffic; no ready endpoint has the port \"metrics\" (TCP) of the Service",
+    );
+    check(
+        json!([{"name": "http", "port": 80}]),
+        json!([{"name": "http", "port": 8080}, {"name": "metrics", "port": 9100}]),
+        "ok EP000 1 of 1 addresses receive traffic",
+    );
+}
+
+#[test]
+fn addresses_over_the_maximum_are_not_called_wrong() {
+    let addresses: Vec<Value> =
+        (0..1_103).map(|at| json!({"ip": format!("10.9.{}.{}", at / 250, 1 + at % 250)})).collect();
+    let cluster = settled(
+        by_hand(json!([{"port": 80}]), json!([{"port": 8080}])).select("Endpoints", "web").change(|object| {
+            object["subsets"][0]["addresses"] = addresses.clone().into();
+        }),
+    );
+    insta::assert_snapshot!(text(&cluster, ""));
+}
+
+/// Pods with the same cause are told as one, whatever their addresses.
+#[test]
+fn pods_are_grouped_by_cause() {
+    let pods = |address: fn(usize) -> String| {
+        let cluster = Cluster::new().node("a").service("web").pods("web", 5);
+        let set = |cluster: Cluster, at: usize| {
+            let address = address(at);
+            cluster.select("Pod", &format!("web-{}", at + 1)).change(|pod| {
+                pod["status"]["podIP"] = address.clone().into();
+                pod["status"]["podIPs"] = json!([{"ip": address}]);
+            })
+        };
+        (0..5).fold(cluster, set)
+    };
+    let ipv4 = || pods(|at| format!("10.2.0.{at}"));
+    let ipv6 = |cluster: Cluster| {
+        cluster.select("Service", "web").change(|service| service["spec"]["ipFamilies"] = json!(["IPv6"]))
+    };
+    let texts = [
+        text(&settled(ipv6(ipv4())), ""),
+        text(&settled(ipv4().select("Service", "web").dual_stack()), ""),
+        text(&settled(pods(|at| format!("10.2.{at}"))), ""),
+    ];
+    insta::assert_snapshot!(texts.join("---\n"));
+}
+
+/// A remedy in JSON can be run as it is.
+#[test]
+fn remedies_in_json_name_the_pod_and_the_namespace() {
+    let cluster = Cluster::new().node("a").service("web").pods("web", 1).select("Pod", "web-1").not_ready();
+    let json = serde_json::to_value(explained(&settled(cluster), "")).unwrap();
+    assert_eq!(
+        json["pods"][0]["reason"]["remedy"],
+        "Look at the pod's conditions: kubectl -n default describe pod web-1"
+    );
+    assert!(!json.to_string().contains("POD"), "{json:#}");
+}
