@@ -242,6 +242,8 @@ pub struct ServiceSays {
     pub service: Text,
     /// The code: [`Code::Published`] if nothing is wrong, [`Code::NotKnown`] if slices could not be read that would tell.
     pub code: Code,
+    /// Whether the Service sends the pod traffic; if slices could not be read, whether it should.
+    pub receives: bool,
     /// The explanation of the pod.
     pub pod: PodExplanation,
 }
@@ -274,6 +276,11 @@ pub fn explain_pod(
         let Some(selector) = service.selector.as_ref().filter(|_| service.selects_pods()) else { continue };
         if selector.selects(&pod.labels) {
             let explanation = explain(objects, &service.key, topology, now, Some(&[]), options)?;
+            let ending = explanation.pods_by_publication.ending > 0;
+            let receives = |pod: &PodExplanation| match pod.publication {
+                Publication::Ready => !options.known.slices || pod.is_held_as_ready(),
+                _ => ending && pod.is_last_resort(),
+            };
             let of_pod = explanation.pods.into_iter().find(|one| one.name == key.name);
             services.extend(of_pod.map(|pod| ServiceSays {
                 service: service.key.name.clone(),
@@ -281,6 +288,7 @@ pub fn explain_pod(
                     Code::Published if !options.known.slices => Code::NotKnown,
                     code => code,
                 },
+                receives: receives(&pod),
                 pod,
             }));
             continue;
@@ -311,8 +319,6 @@ impl PodServices {
 
     /// Returns true if each Service that selects the pod sends it traffic.
     pub fn is_published(&self) -> bool {
-        !self.services.is_empty()
-            && !self.is_unknown()
-            && self.services.iter().all(|says| says.pod.publication == Publication::Ready)
+        !self.services.is_empty() && !self.is_unknown() && self.services.iter().all(|says| says.receives)
     }
 }

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use kube_endpoint_core_model::{ObjectKey, StringMap, Text, Timestamp, Verdict};
 use kube_endpoint_explain::text::{Colors, Layout};
 use kube_endpoint_explain::{
-    Code, Explanation, LintOptions, NearIndex, Objects, Options, Planned, Problem, Publication, Severity,
-    Status, diff, explain, lint, near_matches,
+    Code, Explanation, Known, LintOptions, NearIndex, Objects, Options, Planned, Problem, Publication,
+    Severity, Status, diff, explain, lint, near_matches,
 };
 use kube_endpoint_testing::Cluster;
 use proptest::prelude::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// One random pod: what differs from a pod that is ready.
 #[derive(Clone, Copy, Debug)]
@@ -131,6 +131,33 @@ proptest! {
         prop_assert!(explanation.codes().contains(&Code::SlicesBehind));
         prop_assert_eq!(explanation.pods_by_publication.receiving, Some(0));
         prop_assert_eq!(diff(&objects, &Options::default()).unwrap().exit_code(), 1);
+    }
+
+    /// Whoever may not read all kinds reads nothing that is contradicted by those kinds.
+    #[test]
+    fn less_to_read_makes_no_other_claim(cluster in cluster(), is_settled in any::<bool>(), may in prop::collection::vec(any::<bool>(), 4)) {
+        let cluster = if is_settled { settled(cluster) } else { cluster };
+        let full = explained(&objects(cluster.objects()));
+        let known = Known { pods: may[0], slices: may[1], endpoints: may[2], nodes: may[3] };
+        let is_read = |object: &&Value| match object["kind"].as_str().unwrap() {
+            "Pod" => known.pods,
+            "EndpointSlice" => known.slices,
+            "Endpoints" => known.endpoints,
+            _ => true,
+        };
+        // The plugin takes nodes to be ready that it may not read.
+        let assumed = |name: &str| json!({"kind": "Node", "metadata": {"name": name},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        let assumed: Vec<Value> = ["a", "b", "nowhere"].into_iter().filter(|_| !known.nodes).map(assumed).collect();
+        let part = objects(cluster.objects().iter().filter(is_read).chain(&assumed));
+        let options = Options::default().with_known(known);
+        let part = explain(&part, &key(), &part.topology(0.0), now(), None, &options).unwrap();
+        let (part, full) = (part.verdict, full.verdict);
+        if part.status != Status::Unknown {
+            prop_assert_eq!(part.status == Status::Down, full.status == Status::Down, "{:?}\n{:?}", part, full);
+        }
+        prop_assert!(part.status != Status::Ok || part.code == Code::Published);
+        prop_assert!(part.status == Status::Ok || part.code != Code::Published);
     }
 
     /// Whatever explain calls an error or a warning is in lint, and a code that means that nothing is wrong stands for nothing

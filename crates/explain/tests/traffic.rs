@@ -159,6 +159,28 @@ fn pods_that_are_being_deleted_receive_traffic_if_no_other_does() {
     );
 }
 
+/// What is said about a pod agrees with what is said about its Service.
+#[test]
+fn a_pod_is_said_to_receive_what_its_service_sends() {
+    let said = |cluster: &Cluster| {
+        let (objects, options) = reading(cluster, "");
+        let pod = ObjectKey::new("default", "web-1");
+        let says = explain_pod(&objects, &pod, &objects.topology(0.0), now(), &options).unwrap();
+        let text = says.text(Layout::NARROW, now()).render(Colors::Off);
+        text.lines()
+            .take(1)
+            .chain(says.services.iter().map(|says| says.code.id()))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let one = || Cluster::new().node("a").service("web").pods("web", 1);
+    let ending = || one().select("Pod", "web-1").terminating();
+    assert_eq!(said(&settled(one())), "OK  Pod default/web-1 EP000");
+    assert_eq!(said(&one()), "NO TRAFFIC  Pod default/web-1 EP028");
+    assert_eq!(said(&settled(ending())), "OK  Pod default/web-1 EP013");
+    assert_eq!(said(&settled(ending().not_ready())), "NO TRAFFIC  Pod default/web-1 EP013");
+}
+
 /// A Service without a selector, and Endpoints with one address.
 fn by_hand(service_ports: Value, ports: Value) -> Cluster {
     settled(

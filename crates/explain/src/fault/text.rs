@@ -113,12 +113,12 @@ impl fmt::Display for Fault {
             }
             Self::EndpointsNotMirrored { cause, .. } => write!(f, "the Endpoints are not mirrored: {cause}"),
             Self::AddressNotMirrored { addresses, cause, maximum: Some(_) } => {
-                let count = addresses.len();
-                write!(
-                    f,
-                    "{count} addresses of the Endpoints are not mirrored: {} ({cause})",
-                    names(addresses)
-                )
+                let are = if addresses.len() == 1 {
+                    "address of the Endpoints is"
+                } else {
+                    "addresses of the Endpoints are"
+                };
+                write!(f, "{} {are} not mirrored: {} ({cause})", addresses.len(), names(addresses))
             }
             Self::AddressNotMirrored { addresses, cause, .. } => {
                 write!(f, "addresses of the Endpoints are not mirrored: {} ({cause})", names(addresses))

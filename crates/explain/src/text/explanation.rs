@@ -9,7 +9,7 @@ use super::table::Table;
 use crate::details::LastWrite;
 use crate::explain::PodServices;
 use crate::explanation::{Explanation, Status};
-use crate::pod::{Place, PodExplanation, Publication};
+use crate::pod::{Place, PodExplanation};
 use crate::pod_reason::Together;
 use crate::{Code, Fault, HintReason, PodReason, Problem, Severity, age};
 
@@ -228,8 +228,7 @@ impl PodServices {
     /// Returns what all Services say about the pod, as text. `now` is the time against which ages are computed.
     pub fn text(&self, layout: Layout, now: Timestamp) -> Document {
         let mut document = Document::default();
-        let receiving =
-            self.services.iter().filter(|says| says.pod.publication == Publication::Ready).count();
+        let receiving = self.services.iter().filter(|says| says.receives).count();
         let (word, emphasis) = match (self.services.len(), receiving) {
             (0, _) => ("NOT SELECTED", Emphasis::Warning),
             (_, some) if some > 0 && self.is_unknown() => ("UNKNOWN", Emphasis::Warning),
@@ -255,9 +254,9 @@ impl PodServices {
             document.heading("Services");
         }
         for says in &self.services {
-            let emphasis = match (says.code, says.pod.publication) {
+            let emphasis = match (says.code, says.receives) {
                 (Code::Published, _) => Emphasis::Good,
-                (Code::NotKnown, _) | (_, Publication::Ready) => Emphasis::Warning,
+                (_, true) => Emphasis::Warning,
                 _ => Emphasis::Bad,
             };
             let message = match &says.pod.reason {
