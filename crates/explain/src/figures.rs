@@ -6,8 +6,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use kube_endpoint_core_model::well_known::ANNOTATION_TRIGGER_TIME;
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text, Timestamp};
+use kube_endpoint_core_model::well_known::{
+    ANNOTATION_TRIGGER_TIME, ENDPOINTSLICE_CONTROLLER, LABEL_MANAGED_BY,
+};
+use kube_endpoint_core_model::{Endpoint, EndpointSlice, ObjectKey, Service, Text, Timestamp};
 use serde::Serialize;
 
 /// Seconds of one bucket: writes are counted in buckets.
@@ -22,6 +24,10 @@ const MAX_DELAYS: usize = 4096;
 /// Number of classes of fill: 0 to 9 % of a slice's capacity, 10 to 19 %, and so on; full slices are in the last one.
 pub const FILL_CLASSES: usize = 10;
 
+/// The API's limit of a slice's endpoints. The EndpointSlice controller's own is lower; mirrored slices, and those that somebody
+/// else writes, may reach this one.
+const API_MAX_ENDPOINTS: usize = 1000;
+
 /// What is known about all Services.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
@@ -35,6 +41,8 @@ pub struct Figures {
 #[derive(Clone, Debug, Default)]
 struct ServiceState {
     exists: bool,
+    /// Whether it has ports, so that an endpoint without one is not reached.
+    needs_ports: bool,
     slices: BTreeMap<Text, SliceState>,
     writes: Writes,
     last_write: Option<Timestamp>,
@@ -45,6 +53,35 @@ struct ServiceState {
 struct SliceState {
     endpoints: usize,
     ready: usize,
+    /// Number of endpoints that it can hold.
+    capacity: usize,
+    has_ports: bool,
+}
+
+impl SliceState {
+    /// `max_endpoints` is the capacity of the EndpointSlice controller's slices.
+    fn of(slice: &EndpointSlice, max_endpoints: usize) -> Self {
+        let is_ready = |endpoint: &&Endpoint| endpoint.conditions.ready != Some(false);
+        let endpoints = slice.endpoints.len();
+        let manager = slice.metadata.labels.get(LABEL_MANAGED_BY);
+        let is_planned = manager.is_some_and(|manager| **manager == *ENDPOINTSLICE_CONTROLLER);
+        let capacity = if is_planned { max_endpoints } else { API_MAX_ENDPOINTS };
+        Self {
+            endpoints,
+            ready: slice.endpoints.iter().filter(is_ready).count(),
+            // The controller that wrote it may have a higher limit than is known here.
+            capacity: capacity.max(endpoints),
+            has_ports: !slice.ports.is_empty(),
+        }
+    }
+}
+
+impl ServiceState {
+    /// Returns the number of endpoints of a slice that receive traffic. A slice without ports means that no pod has the named
+    /// port of the Service.
+    fn ready(&self, slice: &SliceState) -> usize {
+        if self.needs_ports && !slice.has_ports { 0 } else { slice.ready }
+    }
 }
 
 /// Numbers of writes by bucket; buckets without a write are left out.
@@ -82,7 +119,7 @@ fn bucket_of(time: Timestamp) -> i64 {
 pub struct Row {
     /// The Service.
     pub service: ObjectKey,
-    /// Number of ready endpoints.
+    /// Number of ready endpoints. Those of a slice without ports do not count, unless the Service has none either.
     pub ready: usize,
     /// Number of endpoints.
     pub endpoints: usize,
@@ -127,19 +164,21 @@ pub struct Totals {
 }
 
 impl Figures {
-    /// No Services yet. `max_endpoints` is the capacity of a slice.
+    /// No Services yet. `max_endpoints` is the capacity of a slice of the EndpointSlice controller.
     pub fn new(max_endpoints: usize) -> Self {
         Self { max_endpoints: max_endpoints.max(1), ..Self::default() }
     }
 
     /// A Service was created or deleted. One without slices is counted, too.
-    pub fn service(&mut self, key: &ObjectKey, exists: bool) {
-        if let Some(state) = self.services.get_mut(key) {
-            state.exists = exists;
+    pub fn service(&mut self, service: &Service, exists: bool) {
+        let needs_ports = !service.ports.is_empty();
+        if let Some(state) = self.services.get_mut(&service.key) {
+            (state.exists, state.needs_ports) = (exists, needs_ports);
         } else if exists {
-            self.services.insert(key.clone(), ServiceState { exists, ..ServiceState::default() });
+            let state = ServiceState { exists, needs_ports, ..ServiceState::default() };
+            self.services.insert(service.key.clone(), state);
         }
-        self.forget(key);
+        self.forget(&service.key);
     }
 
     /// A slice changed. If `is_write` is false, it was there before anybody looked: it is counted, and its write is not.
@@ -159,13 +198,8 @@ impl Figures {
         }
         let delay = new.filter(|_| is_write).and_then(|new| delay_of(old, new, at));
         if let (Some(key), Some(slice)) = (&after, new) {
-            let is_ready =
-                |endpoint: &&kube_endpoint_core_model::Endpoint| endpoint.conditions.ready != Some(false);
+            let figures = SliceState::of(slice, self.max_endpoints);
             let state = self.services.entry(key.clone()).or_default();
-            let figures = SliceState {
-                endpoints: slice.endpoints.len(),
-                ready: slice.endpoints.iter().filter(is_ready).count(),
-            };
             state.slices.insert(slice.metadata.name.clone(), figures);
             state.delay_millis = delay.or(state.delay_millis);
         }
@@ -197,10 +231,10 @@ impl Figures {
     pub fn rows(&self, now: Timestamp) -> Vec<Row> {
         let row = |(key, state): (&ObjectKey, &ServiceState)| {
             let endpoints: usize = state.slices.values().map(|slice| slice.endpoints).sum();
-            let capacity = state.slices.len() * self.max_endpoints;
+            let capacity = state.slices.values().map(|slice| slice.capacity).sum();
             Row {
                 service: key.clone(),
-                ready: state.slices.values().map(|slice| slice.ready).sum(),
+                ready: state.slices.values().map(|slice| state.ready(slice)).sum(),
                 endpoints,
                 slices: state.slices.len(),
                 fill_percent: (endpoints * 100).checked_div(capacity),
@@ -216,9 +250,11 @@ impl Figures {
     /// Returns the sums of all Services.
     pub fn totals(&self, now: Timestamp) -> Totals {
         let slices = || self.services.values().flat_map(|state| state.slices.values());
+        let ready =
+            |state: &ServiceState| state.slices.values().map(|slice| state.ready(slice)).sum::<usize>();
         let mut slices_by_fill = [0; FILL_CLASSES];
         for slice in slices() {
-            let class = (slice.endpoints * FILL_CLASSES / self.max_endpoints).min(FILL_CLASSES - 1);
+            let class = (slice.endpoints * FILL_CLASSES / slice.capacity).min(FILL_CLASSES - 1);
             if let Some(count) = slices_by_fill.get_mut(class) {
                 *count += 1;
             }
@@ -241,7 +277,7 @@ impl Figures {
             services: self.services.len(),
             slices: slices().count(),
             endpoints: slices().map(|slice| slice.endpoints).sum(),
-            ready: slices().map(|slice| slice.ready).sum(),
+            ready: self.services.values().map(ready).sum(),
             writes_last_minute: self.writes.latest(6, now),
             writes: (first..=last)
                 .map(|bucket| by_bucket.get(&bucket).copied().unwrap_or_default())
@@ -266,6 +302,7 @@ fn delay_of(old: Option<&EndpointSlice>, new: &EndpointSlice, at: Timestamp) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kube_endpoint_core_model::well_known::MIRRORING_CONTROLLER;
     use serde_json::json;
 
     fn at(seconds: i64) -> Timestamp {
@@ -285,9 +322,17 @@ mod tests {
         let annotations = trigger.map(|seconds| json!({ANNOTATION_TRIGGER_TIME: at(seconds).to_string()}));
         serde_json::from_value(json!({
             "metadata": {"name": name, "namespace": "n", "annotations": annotations.unwrap_or_default(),
-                "labels": {"kubernetes.io/service-name": service}},
-            "addressType": "IPv4", "endpoints": (0..endpoints).map(endpoint).collect::<Vec<_>>(),
+                "labels": {"kubernetes.io/service-name": service, LABEL_MANAGED_BY: ENDPOINTSLICE_CONTROLLER}},
+            "addressType": "IPv4", "ports": [{"port": 80}], "endpoints": (0..endpoints).map(endpoint).collect::<Vec<_>>(),
         }))
+        .unwrap()
+    }
+
+    /// A Service with a port.
+    fn service(name: &str) -> Service {
+        serde_json::from_value(
+            json!({"metadata": {"name": name, "namespace": "n"}, "spec": {"ports": [{"port": 80}]}}),
+        )
         .unwrap()
     }
 
@@ -298,7 +343,7 @@ mod tests {
     #[test]
     fn slices_are_summed_by_service() {
         let mut figures = Figures::new(10);
-        figures.service(&ObjectKey::new("n", "empty"), true);
+        figures.service(&service("empty"), true);
         figures.slice(None, Some(&slice("a", "web", 10, 7, None)), at(0), false);
         figures.slice(None, Some(&slice("b", "web", 3, 3, None)), at(0), false);
         let web = row(&figures, "web", 0).unwrap();
@@ -311,12 +356,52 @@ mod tests {
     }
 
     #[test]
+    fn the_capacity_of_a_slice_is_that_of_its_manager() {
+        let check = |manager: Option<&str>, endpoints, want| {
+            let mut slice = slice("a", "web", endpoints, 0, None);
+            let label = manager.map(|manager| (LABEL_MANAGED_BY, manager));
+            slice.metadata.labels =
+                [("kubernetes.io/service-name", "web")].into_iter().chain(label).collect();
+            let mut figures = Figures::new(100);
+            figures.slice(None, Some(&slice), at(0), false);
+            assert_eq!(row(&figures, "web", 0).unwrap().fill_percent, Some(want), "{manager:?} {endpoints}");
+            let class = figures.totals(at(0)).slices_by_fill.iter().position(|count| *count == 1);
+            assert_eq!(class, Some((want / 10).min(FILL_CLASSES - 1)), "{manager:?} {endpoints}");
+        };
+        check(Some(ENDPOINTSLICE_CONTROLLER), 50, 50);
+        check(Some(MIRRORING_CONTROLLER), 50, 5);
+        check(Some(MIRRORING_CONTROLLER), 1000, 100);
+        check(None, 300, 30);
+        // Its writer has a higher limit.
+        check(Some(ENDPOINTSLICE_CONTROLLER), 250, 100);
+    }
+
+    #[test]
+    fn an_endpoint_without_a_port_that_its_service_has_is_not_ready() {
+        let check = |service: &Service, has_port: bool, want| {
+            let mut slice = slice("a", "web", 2, 2, None);
+            if !has_port {
+                slice.ports = Vec::new();
+            }
+            let mut figures = Figures::new(100);
+            figures.slice(None, Some(&slice), at(0), false);
+            figures.service(service, true);
+            let row = row(&figures, "web", 0).unwrap();
+            assert_eq!((row.ready, row.endpoints, figures.totals(at(0)).ready), (want, 2, want));
+        };
+        check(&service("web"), true, 2);
+        check(&service("web"), false, 0);
+        let headless = Service { ports: Vec::new(), ..service("web") };
+        check(&headless, false, 2);
+    }
+
+    #[test]
     fn a_service_is_forgotten_when_it_and_its_slices_are_gone() {
         let mut figures = Figures::new(100);
         let web = slice("a", "web", 1, 1, None);
-        figures.service(&ObjectKey::new("n", "web"), true);
+        figures.service(&service("web"), true);
         figures.slice(None, Some(&web), at(0), false);
-        figures.service(&ObjectKey::new("n", "web"), false);
+        figures.service(&service("web"), false);
         assert!(row(&figures, "web", 0).is_some());
         figures.slice(Some(&web), None, at(1), true);
         assert_eq!(row(&figures, "web", 1), None);

@@ -17,7 +17,7 @@ use futures::future::LocalBoxFuture;
 use jiff::Timestamp;
 use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Service};
 use kube_endpoint_explain::figures::Figures;
-use kube_endpoint_explain::text::Document;
+use kube_endpoint_explain::text::{Document, Layout};
 use kube_endpoint_informer::{Change, Cluster, Handler, Kind, ReflectorOptions, Scope, View, run as reflect};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use tokio::sync::mpsc;
@@ -84,7 +84,8 @@ pub(crate) async fn run(
                     Some(Action::None) => {}
                     Some(Action::Explain(key)) => {
                         state.message = Some(format!("Reading {key}"));
-                        explaining = Some(Box::pin(explained(&reader, key, options, output)));
+                        let layout = view::layout_in(output.layout(), terminal.size()?.width);
+                        explaining = Some(Box::pin(explained(&reader, key, options, layout)));
                     }
                 },
                 (title, document) = async { match &mut explaining { Some(it) => it.await, None => pending().await } } => {
@@ -131,11 +132,11 @@ async fn explained(
     reader: &Reader,
     key: ObjectKey,
     options: &Options,
-    output: Output,
+    layout: Layout,
 ) -> (String, anyhow::Result<Document>) {
     let mut notes = Vec::new();
     let read = explain_service(reader, &key, options, &mut notes).await;
-    let document = read.map(|(explanation, now)| explanation.text(output.layout(), now));
+    let document = read.map(|(explanation, now)| explanation.text(layout, now));
     (format!("Service {key}"), document)
 }
 
@@ -164,7 +165,7 @@ impl Recorder {
 impl Handler for Recorder {
     fn on_service(&self, change: &Change<Service>) {
         let Some(service) = change.latest() else { return };
-        self.with(|figures| figures.service(&service.key, change.new.is_some()));
+        self.with(|figures| figures.service(service, change.new.is_some()));
     }
 
     fn on_endpoint_slice(&self, change: &Change<EndpointSlice>) {

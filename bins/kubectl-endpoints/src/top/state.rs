@@ -292,7 +292,8 @@ fn moved(at: usize, by: isize, length: usize) -> usize {
 pub(crate) mod tests {
     use super::*;
     use jiff::Timestamp;
-    use kube_endpoint_core_model::EndpointSlice;
+    use kube_endpoint_core_model::well_known::{ENDPOINTSLICE_CONTROLLER, LABEL_MANAGED_BY};
+    use kube_endpoint_core_model::{EndpointSlice, Service};
     use kube_endpoint_explain::figures::Figures;
     use kube_endpoint_explain::text::Layout;
     use serde_json::json;
@@ -306,9 +307,16 @@ pub(crate) mod tests {
         serde_json::from_value(json!({
             "metadata": {"name": format!("{service}-1"), "namespace": namespace,
                 "annotations": {"endpoints.kubernetes.io/last-change-trigger-time": trigger},
-                "labels": {"kubernetes.io/service-name": service}},
-            "addressType": "IPv4", "endpoints": (0..endpoints).map(endpoint).collect::<Vec<_>>(),
+                "labels": {"kubernetes.io/service-name": service, LABEL_MANAGED_BY: ENDPOINTSLICE_CONTROLLER}},
+            "addressType": "IPv4", "ports": [{"port": 80}], "endpoints": (0..endpoints).map(endpoint).collect::<Vec<_>>(),
         }))
+        .unwrap()
+    }
+
+    fn service(namespace: &str, name: &str) -> Service {
+        serde_json::from_value(
+            json!({"metadata": {"name": name, "namespace": namespace}, "spec": {"ports": [{"port": 80}]}}),
+        )
         .unwrap()
     }
 
@@ -322,7 +330,7 @@ pub(crate) mod tests {
             ("pay", "ledger", 3, 0),
             ("pay", "queue", 100, 100),
         ] {
-            figures.service(&ObjectKey::new(namespace, service), true);
+            figures.service(&self::service(namespace, service), true);
             let old = slice(namespace, service, endpoints, ready, "2026-01-01T00:00:00Z");
             figures.slice(None, Some(&old), time(600), false);
             if service == "cart" {
@@ -333,7 +341,7 @@ pub(crate) mod tests {
                 }
             }
         }
-        figures.service(&ObjectKey::new("shop", "nobody"), true);
+        figures.service(&service("shop", "nobody"), true);
         figures
     }
 

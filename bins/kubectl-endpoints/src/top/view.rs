@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 use kube_endpoint_explain::age;
 use kube_endpoint_explain::figures::{Row, Totals};
-use kube_endpoint_explain::text::{Colors, Emphasis, Line as TextLine};
+use kube_endpoint_explain::text::{Colors, Emphasis, Layout as TextLayout, Line as TextLine};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Sparkline, Table};
+use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Sparkline, Table, Wrap};
 
 use super::state::{Column, Overlay, State};
 
@@ -244,6 +244,12 @@ fn help() -> Vec<Line<'static>> {
     all
 }
 
+/// Returns the layout of a text that is drawn in a frame over a terminal of some columns.
+pub(crate) fn layout_in(layout: TextLayout, terminal: u16) -> TextLayout {
+    // The frame takes a column on each side.
+    TextLayout { columns: layout.columns.min(usize::from(terminal.saturating_sub(2))), ..layout }
+}
+
 /// Draws a text over everything.
 fn draw_text(frame: &mut Frame<'_>, title: &str, lines: &[Line<'_>], from: usize, colors: Colors) {
     let area = frame.area();
@@ -254,7 +260,8 @@ fn draw_text(frame: &mut Frame<'_>, title: &str, lines: &[Line<'_>], from: usize
         .style(style(Emphasis::None, colors));
     let lines: Vec<Line<'_>> = lines.iter().skip(from).cloned().collect();
     frame.render_widget(Clear, area);
-    frame.render_widget(Paragraph::new(lines).block(block), area);
+    // Tables are not laid out for the terminal, and its size may have changed: what does not fit is on the next line.
+    frame.render_widget(Paragraph::new(lines).block(block).wrap(Wrap { trim: false }), area);
 }
 
 #[cfg(test)]
@@ -262,7 +269,6 @@ mod tests {
     use super::super::state::tests::{now, state};
     use super::super::state::{Key, State};
     use super::*;
-    use kube_endpoint_explain::text::Layout as TextLayout;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
@@ -314,6 +320,30 @@ mod tests {
         let document = kube_endpoint_explain::leftovers::Cleanup::default().text(TextLayout::NARROW);
         state.show("shop/cart".to_owned(), document);
         insta::assert_snapshot!(drawn(&state, 60, 6));
+    }
+
+    #[test]
+    fn no_word_of_an_explanation_is_lost() {
+        let text = "the pod is being deleted and finishes its requests";
+        for (width, laid_out) in [(80, 80), (40, 40), (30, 80)] {
+            let mut cleanup = kube_endpoint_explain::leftovers::Cleanup::default();
+            cleanup.items.push(kube_endpoint_explain::leftovers::CleanupItem {
+                kind: kube_endpoint_explain::leftovers::OutputKind::Endpoints,
+                object: kube_endpoint_core_model::ObjectKey::new("shop", "gone"),
+                uid: "u".into(),
+                reason: format!("{text} {text} {text}"),
+                outcome: kube_endpoint_explain::leftovers::Outcome::Found,
+                message: String::new(),
+            });
+            let mut state = state();
+            state.show("shop/cart".to_owned(), cleanup.text(layout_in(TextLayout::NARROW, laid_out)));
+            let drawn = drawn(&state, width, 24);
+            let words: Vec<&str> = drawn.split(|c: char| !c.is_alphanumeric()).collect();
+            let count = |word: &str| words.iter().filter(|it| **it == word).count();
+            for word in text.split(' ').filter(|word| *word != "the") {
+                assert_eq!(count(word), 3, "{word}\n{drawn}");
+            }
+        }
     }
 
     #[test]
