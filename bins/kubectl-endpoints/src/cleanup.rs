@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use kube::Error;
 use kube::api::{DeleteParams, ListParams, Preconditions};
+use kube_endpoint_api_client::why_request_failed;
 use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_core_model::well_known::{
     ENDPOINTSLICE_CONTROLLER, LABEL_MANAGED_BY, MIRRORING_CONTROLLER,
@@ -22,7 +23,7 @@ use crate::reader::{Kind, Reader};
 ///
 /// # Errors
 ///
-/// If the Services cannot be listed, or the server does not answer.
+/// If the Services cannot be listed, the server does not answer, or the namespace does not exist.
 pub(crate) async fn run(reader: &Reader, namespace: Option<&str>, delete: bool) -> anyhow::Result<Cleanup> {
     let mut found = Cleanup::default();
     let candidates = candidates(reader, namespace, &mut found.not_read).await?;
@@ -97,6 +98,9 @@ async fn candidates(
             not_read.push(format!("{note} They are not cleaned up."));
         }
     }
+    if let Some(namespace) = namespace.filter(|_| managed.is_empty() && uids.is_empty()) {
+        reader.check_namespace(namespace).await?;
+    }
     let look = |reference: &Reference| match uids.get(reference) {
         Some(uid) => Presence::Present(uid.as_str().into()),
         None if reference.is_service || endpoints_known => Presence::Absent,
@@ -117,7 +121,7 @@ async fn confirm(reader: &Reader, object: &Managed) -> Judgement {
         let presence = match reader.uid(kind, &reference.key).await {
             Ok(Some(uid)) => Presence::Present(uid.into()),
             Ok(None) => Presence::Absent,
-            Err(error) => Presence::Unknown(why(&error)),
+            Err(error) => Presence::Unknown(why_request_failed(&error)),
         };
         found.insert(reference, presence);
     }
@@ -141,14 +145,6 @@ async fn delete_one(reader: &Reader, object: &Managed) -> (Outcome, String) {
         Err(Error::Api(status)) if status.code == 409 => {
             (Outcome::Kept, "it changed meanwhile; run the command again".to_owned())
         }
-        Err(error) => (Outcome::Failed, why(&error)),
-    }
-}
-
-/// Returns an error as a sentence without a full stop.
-fn why(error: &Error) -> String {
-    match error {
-        Error::Api(status) => status.message.trim_end_matches('.').to_owned(),
-        error => kube_endpoint_core_model::causes(error),
+        Err(error) => (Outcome::Failed, why_request_failed(&error)),
     }
 }

@@ -1,18 +1,22 @@
 //! Reads objects from the API server, page by page, and only those that a command needs.
 
+mod failed;
+
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
-use anyhow::{Context, anyhow};
+use anyhow::{anyhow, bail, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, ObjectList};
 use kube::{Client, Error};
+use kube_endpoint_api_client::why_request_failed;
 use kube_endpoint_core_model::{ObjectKey, Service, StringMap, Text};
 use kube_endpoint_explain::{Known, Objects};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::progress::Progress;
+use failed::{Failed, forbidden};
 
 /// Objects of one page, as many as kubectl asks for.
 const PAGE: u32 = 500;
@@ -140,6 +144,28 @@ impl Reader {
         object.map(|object| json_of(kind, &object)).transpose()
     }
 
+    /// Reads the Service or pod that is to be explained.
+    async fn subject(&self, kind: Kind, key: &ObjectKey) -> anyhow::Result<Value> {
+        let word = if kind == Kind::Pod { "pod" } else { "Service" };
+        ensure!(!key.name.is_empty(), "the name of the {word} is empty");
+        let object = self.get(kind, &key.namespace, &key.name).await;
+        let object =
+            object.map_err(|error| anyhow!("{word} {key} cannot be read: {}", why_request_failed(&error)))?;
+        let Some(object) = object else {
+            self.check_namespace(&key.namespace).await?;
+            bail!("there is no {word} {key}");
+        };
+        Ok(object)
+    }
+
+    /// Returns an error if a namespace does not exist: its name may be mistyped. If that may not be read, it is taken to exist.
+    pub(crate) async fn check_namespace(&self, namespace: &str) -> anyhow::Result<()> {
+        match self.uid(Kind::Namespace, &ObjectKey::new("", namespace)).await {
+            Ok(None) => bail!("there is no namespace {namespace}"),
+            _ => Ok(()),
+        }
+    }
+
     /// Lists objects page by page. No two pages are held at once. If the list changed so much meanwhile that the server
     /// cannot continue it, it is listed again as a whole, as client-go does.
     async fn pages<T>(
@@ -238,10 +264,8 @@ impl Reader {
 
     /// Reads all that a Service depends on.
     pub(crate) async fn service(&self, key: &ObjectKey) -> anyhow::Result<Reading> {
-        let (namespace, name) = (&*key.namespace, &*key.name);
-        let object = self.get(Kind::Service, namespace, name).await;
-        let object = object.with_context(|| format!("Service {key} cannot be read"))?;
-        let object = object.ok_or_else(|| anyhow!("there is no Service {key}"))?;
+        let namespace = &*key.namespace;
+        let object = self.subject(Kind::Service, key).await?;
         let service = Service::deserialize(&object)?;
         let mut reading = Reading::default();
         reading.objects.add(object)?;
@@ -270,9 +294,7 @@ impl Reader {
     /// Reads a pod, the Services of its namespace, and all that those depend on which select it.
     pub(crate) async fn pod(&self, key: &ObjectKey) -> anyhow::Result<Reading> {
         let namespace = &*key.namespace;
-        let object = self.get(Kind::Pod, namespace, &key.name).await;
-        let object = object.with_context(|| format!("pod {key} cannot be read"))?;
-        let object = object.ok_or_else(|| anyhow!("there is no pod {key}"))?;
+        let object = self.subject(Kind::Pod, key).await?;
         let mut reading = Reading::default();
         reading.objects.add(object)?;
         let failed = |failed: Failed| failed.of(Kind::Service, Some(namespace));
@@ -320,11 +342,14 @@ impl Reader {
     }
 
     /// Reads all Services of a namespace, or of all, with all that they depend on. What may not be read is noted, but without
-    /// Services nothing can be said.
+    /// Services nothing can be said. A namespace that does not exist is an error.
     pub(crate) async fn all(&self, namespace: Option<&str>) -> anyhow::Result<Reading> {
         let mut reading = Reading::default();
         let listed = self.add(&mut reading.objects, Kind::Service, namespace, ListParams::default()).await;
         listed.map_err(|failed| failed.of(Kind::Service, namespace))?;
+        if let Some(namespace) = namespace.filter(|_| reading.objects.services().next().is_none()) {
+            self.check_namespace(namespace).await?;
+        }
         for kind in [Kind::Pod, Kind::EndpointSlice, Kind::Endpoints, Kind::Node] {
             let listed = self.add(&mut reading.objects, kind, namespace, ListParams::default()).await;
             if let Some(note) = forbidden(listed, kind, namespace)? {
@@ -405,45 +430,13 @@ impl Reader {
                     }
                 }
                 Err(error) => {
-                    reading.notes.push(format!("Pods that nearly match cannot be read: {error}."));
+                    let why = why_request_failed(&error);
+                    reading.notes.push(format!("Pods that nearly match cannot be read: {why}."));
                     break;
                 }
             }
         }
         reading.metadata = Some(found);
-    }
-}
-
-/// Why a list failed.
-enum Failed {
-    Request(Error),
-    Object(anyhow::Error),
-}
-
-impl Failed {
-    fn of(self, kind: Kind, namespace: Option<&str>) -> anyhow::Error {
-        let place = namespace.map(|namespace| format!(" of namespace {namespace}")).unwrap_or_default();
-        match self {
-            Self::Request(error) => {
-                anyhow::Error::new(error).context(format!("the {kind}{place} cannot be listed"))
-            }
-            Self::Object(error) => error.context(format!("one of the {kind}{place} cannot be read")),
-        }
-    }
-}
-
-/// Returns a note if a list is forbidden.
-fn forbidden(
-    listed: Result<(), Failed>,
-    kind: Kind,
-    namespace: Option<&str>,
-) -> anyhow::Result<Option<String>> {
-    match listed {
-        Ok(()) => Ok(None),
-        Err(Failed::Request(Error::Api(status))) if status.code == 403 => {
-            Ok(Some(format!("You may not read {kind}: {}.", status.message.trim_end_matches('.'))))
-        }
-        Err(failed) => Err(failed.of(kind, namespace)),
     }
 }
 

@@ -1,7 +1,10 @@
-//! Why there is no client, or no credential for a request.
+//! Why there is no client, no credential for a request, or no answer.
 
+use std::error::Error;
 use std::path::PathBuf;
 
+use http::Uri;
+use kube::core::Status;
 use kube_endpoint_core_model::causes;
 
 use crate::plugin::PluginError;
@@ -54,4 +57,95 @@ pub enum ClientError {
     /// The runtime is shutting down.
     #[error("reading the credentials for the API server was interrupted because the process is ending")]
     Interrupted,
+}
+
+/// No connection to the server could be made. The source is the innermost error, such as that of the operating system.
+#[derive(Debug)]
+pub(crate) struct ConnectError {
+    server: String,
+    error: hyper_util::client::legacy::Error,
+}
+
+impl ConnectError {
+    /// `uri` is that of the request.
+    pub(crate) fn new(uri: &Uri, error: hyper_util::client::legacy::Error) -> Self {
+        let scheme = uri.scheme_str().unwrap_or("http");
+        let server = format!("{scheme}://{}", uri.authority().map_or("", |authority| authority.as_str()));
+        Self { server, error }
+    }
+}
+
+impl std::fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot connect to {}", self.server)
+    }
+}
+
+impl Error for ConnectError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        let mut innermost: &(dyn Error + 'static) = &self.error;
+        while let Some(source) = innermost.source() {
+            innermost = source;
+        }
+        Some(innermost)
+    }
+}
+
+/// Says on one line why a request failed, without a full stop: what the server answered, or why no answer arrived. In contrast
+/// to [`kube::Error`]'s `Display`, it names no types of Rust.
+pub fn why_request_failed(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => answered(status),
+        kube::Error::Service(error) => causes(&**error),
+        error => causes(error),
+    }
+}
+
+fn answered(status: &Status) -> String {
+    // What is no `Status` comes from a proxy: any text, of several lines.
+    let message = status.message.split_whitespace().collect::<Vec<_>>().join(" ");
+    let message = message.trim_end_matches('.');
+    match status.code {
+        401 => "the API server answered 401 Unauthorized; have the credentials expired?".to_owned(),
+        // The message names user, verb and object.
+        403 if !message.is_empty() => message.to_owned(),
+        code => {
+            let answer = format!("the API server answered {code} {}", status.reason);
+            let answer = answer.trim_end();
+            if message.is_empty() { answer.to_owned() } else { format!("{answer}: {message}") }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_told_in_words() {
+        let check = |code, reason: &str, message: &str, want: &str| {
+            let status =
+                Status { code, reason: reason.to_owned(), message: message.to_owned(), ..Status::default() };
+            assert_eq!(why_request_failed(&kube::Error::Api(Box::new(status))), want);
+        };
+        let expired = "the API server answered 401 Unauthorized; have the credentials expired?";
+        check(401, "Unauthorized", "Unauthorized", expired);
+        let forbidden = r#"services "web" is forbidden: User "jane" cannot get resource "services" in API group "" in the namespace "shop""#;
+        check(403, "Forbidden", forbidden, forbidden);
+        check(403, "Forbidden", "", "the API server answered 403 Forbidden");
+        check(500, "InternalError", "it broke.", "the API server answered 500 InternalError: it broke");
+        check(
+            502,
+            "",
+            "<html>\n  Bad Gateway\n</html>\n",
+            "the API server answered 502: <html> Bad Gateway </html>",
+        );
+    }
+
+    #[test]
+    fn a_lost_answer_is_told_without_types() {
+        let lost = std::io::Error::other("connection closed before message completed");
+        let error = kube::Error::Service(lost.into());
+        assert_eq!(why_request_failed(&error), "connection closed before message completed");
+    }
 }

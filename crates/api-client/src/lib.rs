@@ -35,7 +35,7 @@ mod tests;
 
 pub use client::{AnswerBody, ApiClient, client_from_config, client_with_silence_limit, without_credentials};
 pub use content_type::ContentType;
-pub use error::ClientError;
+pub use error::{ClientError, why_request_failed};
 pub use kubeconfig::{check_kubeconfig_encoding, read_kubeconfig, watch_files};
 pub use metrics::{CountRequests, Counted, CountedBody, buckets};
 pub use plugin::PluginError;

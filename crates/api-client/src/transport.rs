@@ -12,6 +12,7 @@ use kube::client::Body;
 use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceExt};
 
+use crate::error::ConnectError;
 use crate::sessions::Sessions;
 
 /// Sends each request with the session that is current at that moment, once.
@@ -49,13 +50,20 @@ impl Service<Request<Body>> for Transport {
             let answer = session.pool.clone().oneshot(request).await;
             let status = answer.as_ref().map(|answer| answer.status().as_u16()).ok();
             tracing::debug!(%method, path = uri.path(), query = uri.query(), status, took = ?sent.elapsed(), "request");
-            match &answer {
-                // The caller gets the response and decides whether to repeat the request.
-                Ok(answer) if answer.status() == StatusCode::UNAUTHORIZED => sessions.rejected(&session),
-                Err(error) if error.is_connect() => sessions.connection_failed(),
-                _ => {}
+            match answer {
+                Ok(answer) => {
+                    if answer.status() == StatusCode::UNAUTHORIZED {
+                        // The caller gets the response and decides whether to repeat the request.
+                        sessions.rejected(&session);
+                    }
+                    Ok(answer)
+                }
+                Err(error) if error.is_connect() => {
+                    sessions.connection_failed();
+                    Err(ConnectError::new(&uri, error).into())
+                }
+                Err(error) => Err(error.into()),
             }
-            Ok(answer?)
         }
         .boxed()
     }

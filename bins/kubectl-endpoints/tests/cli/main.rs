@@ -5,6 +5,7 @@
 mod cleanup;
 mod completion;
 mod docs;
+mod errors;
 mod krew;
 mod large;
 mod requests;

@@ -1,0 +1,44 @@
+//! Why objects could not be read, in words.
+
+use anyhow::anyhow;
+use kube::Error;
+use kube_endpoint_api_client::why_request_failed;
+
+use super::Kind;
+
+/// Why a list failed.
+pub(super) enum Failed {
+    Request(Error),
+    Object(anyhow::Error),
+}
+
+impl Failed {
+    pub(super) fn of(self, kind: Kind, namespace: Option<&str>) -> anyhow::Error {
+        let place = namespace.map(|namespace| format!(" of namespace {namespace}")).unwrap_or_default();
+        match self {
+            Self::Request(error) => {
+                anyhow!("the {kind}{place} cannot be listed: {}", why_request_failed(&error))
+            }
+            Self::Object(error) => error.context(format!("one of the {kind}{place} cannot be read")),
+        }
+    }
+}
+
+/// Returns a note if a list is forbidden.
+pub(super) fn forbidden(
+    listed: Result<(), Failed>,
+    kind: Kind,
+    namespace: Option<&str>,
+) -> anyhow::Result<Option<String>> {
+    match listed {
+        Ok(()) => Ok(None),
+        Err(Failed::Request(error)) if is_forbidden(&error) => {
+            Ok(Some(format!("You may not read {kind}: {}.", why_request_failed(&error))))
+        }
+        Err(failed) => Err(failed.of(kind, namespace)),
+    }
+}
+
+fn is_forbidden(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if status.code == 403)
+}
