@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, header};
 use http_body_util::BodyExt;
 use kube::client::Body;
-use kube_endpoint_api_client::ContentType;
+use kube_endpoint_api_client::{ContentType, why_request_failed};
 use kube_endpoint_core_model::causes;
 
 use crate::error::WriteError;
@@ -126,7 +126,7 @@ impl ApiWriter {
             .map_err(|error| WriteError::Refused { code: 0, message: format!("{path}: {error}") })?;
         span.inject(request.headers_mut());
         let answered = async {
-            let answer = self.client.send(request).await.map_err(|error| causes(&error))?;
+            let answer = self.client.send(request).await.map_err(|error| why_request_failed(&error))?;
             let (parts, body) = answer.into_parts();
             let body = body.collect().await.map_err(|error| causes(&error))?.to_bytes();
             Ok::<_, String>((parts, body))

@@ -6,9 +6,8 @@ use bytes::Bytes;
 use http::{Method, Request as HttpRequest, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
-use kube_endpoint_api_client::{AnswerBody, ApiClient};
+use kube_endpoint_api_client::{AnswerBody, ApiClient, why_request_failed};
 use kube_endpoint_api_writer::RequestLimiter;
-use kube_endpoint_core_model::causes;
 use serde_json::Value;
 
 use crate::action::{Answer, Request};
@@ -78,7 +77,8 @@ impl LeaseClient {
             timeout.as_secs()
         );
         let request = self.request(&Method::GET, &path, Vec::new())?;
-        let (head, body) = self.client.send(request).await.map_err(|error| causes(&error))?.into_parts();
+        let (head, body) =
+            self.client.send(request).await.map_err(|error| why_request_failed(&error))?.into_parts();
         if head.status == StatusCode::OK {
             return Ok(body);
         }
@@ -92,7 +92,8 @@ impl LeaseClient {
         body: Vec<u8>,
     ) -> Result<(StatusCode, Bytes), String> {
         let request = self.request(method, path, body)?;
-        let (head, body) = self.client.send(request).await.map_err(|error| causes(&error))?.into_parts();
+        let (head, body) =
+            self.client.send(request).await.map_err(|error| why_request_failed(&error))?.into_parts();
         Ok((head.status, read(body).await?))
     }
 

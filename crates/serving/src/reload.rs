@@ -7,8 +7,7 @@ use std::time::Duration;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
-use kube_endpoint_api_client::ApiClient;
-use kube_endpoint_core_model::causes;
+use kube_endpoint_api_client::{ApiClient, why_request_failed};
 use serde_json::Value;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
@@ -103,7 +102,10 @@ impl Reload {
 async fn config_map(client: &ApiClient) -> Result<Value, String> {
     let request = Request::get(PATH).header("accept", "application/json").body(Body::empty());
     let request = request.map_err(|error| error.to_string())?;
-    let answer = client.send(request).await.map_err(|error| format!("cannot be read: {}", causes(&error)))?;
+    let answer = client
+        .send(request)
+        .await
+        .map_err(|error| format!("cannot be read: {}", why_request_failed(&error)))?;
     match answer.status() {
         StatusCode::OK => {}
         StatusCode::NOT_FOUND => return Ok(Value::Null),

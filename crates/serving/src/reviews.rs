@@ -9,8 +9,7 @@ use bytes::Bytes;
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
-use kube_endpoint_api_client::ApiClient;
-use kube_endpoint_core_model::causes;
+use kube_endpoint_api_client::{ApiClient, why_request_failed};
 use kube_endpoint_workqueue::TokenBucket;
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -233,7 +232,7 @@ impl Reviewer {
             .header(header::ACCEPT, "application/json")
             .body(Body::from(review))
             .map_err(|error| error.to_string())?;
-        let answer = self.client.send(request).await.map_err(|error| causes(&error))?;
+        let answer = self.client.send(request).await.map_err(|error| why_request_failed(&error))?;
         if !answer.status().is_success() {
             return Ok(Err(answer.status()));
         }

@@ -56,7 +56,7 @@ async fn a_create_with_a_lost_answer_is_repeated_under_its_name_while_the_cache_
     create endpointslices 409
     get endpointslices 200
     update endpointslices 200
-    Service default/web: FailedToUpdateEndpointSlices Error updating Endpoint Slices for Service default/web: failed to create web-sn9dh EndpointSlice for Service default/web: POST /apis/discovery.k8s.io/v1/namespaces/default/endpointslices: ServiceError: connection closed before message completed
+    Service default/web: FailedToUpdateEndpointSlices Error updating Endpoint Slices for Service default/web: failed to create web-sn9dh EndpointSlice for Service default/web: POST /apis/discovery.k8s.io/v1/namespaces/default/endpointslices: connection closed before message completed
     ");
     harness.nothing_is_remembered().await;
 }
