@@ -20,13 +20,19 @@ use tokio::process::{Child, Command};
 
 use crate::args::Global;
 use crate::connect::config;
-use crate::output::print;
+use crate::output::{print, print_note};
 
 /// The manager's secure port.
 const SECURE_PORT: u16 = 10270;
 
 /// Time that kubectl may take to open the tunnel.
 const TUNNEL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Time that is left to read why kubectl opened no tunnel.
+const REASON_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Time after which the user is told what is waited for.
+const NOTE_AFTER: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
 pub(crate) struct UiArgs {
@@ -107,13 +113,34 @@ async fn open_tunnel(global: &Global, args: &UiArgs) -> anyhow::Result<(Child, u
     }
     command.args(["--namespace", &args.manager_namespace, "port-forward", "--address", "127.0.0.1"]);
     command.arg(&args.manager).arg(format!(":{SECURE_PORT}"));
+    let target = format!("{} in namespace {}", args.manager, args.manager_namespace);
+    // kubectl waits silently until a pod runs.
+    let patient = async {
+        tokio::time::sleep(NOTE_AFTER).await;
+        print_note(&format!("Waiting until kubectl opens a tunnel to {target}."));
+        std::future::pending().await
+    };
+    tokio::select! {
+        biased;
+        opened = tunnel(command, &target, TUNNEL_TIMEOUT) => opened,
+        never = patient => never,
+    }
+}
+
+/// Runs a command of `kubectl port-forward` until it names the port. `target` is what the tunnel ends in, for errors.
+async fn tunnel(mut command: Command, target: &str, limit: Duration) -> anyhow::Result<(Child, u16)> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().context("kubectl cannot be started; give --address URL instead")?;
     let mut lines = BufReader::new(child.stdout.take().context("kubectl has no output")?).lines();
-    let first = tokio::time::timeout(TUNNEL_TIMEOUT, lines.next_line()).await;
-    let first =
-        first.map_err(|_| anyhow!("kubectl opened no tunnel within {} s", TUNNEL_TIMEOUT.as_secs()))??;
-    let Some(port) = first.as_deref().and_then(forwarded_port) else {
+    let Ok(first) = tokio::time::timeout(limit, lines.next_line()).await else {
+        let _ = child.start_kill();
+        let mut said = Vec::new();
+        // A credential plugin that it started may keep the pipe open.
+        let _ = tokio::time::timeout(REASON_TIMEOUT, read_errors(&mut child, &mut said)).await;
+        let why = reason(&said).unwrap_or_else(|| "is a pod of it running?".to_owned());
+        bail!("kubectl opened no tunnel to {target} within {} s: {why}", limit.as_secs());
+    };
+    let Some(port) = first?.as_deref().and_then(forwarded_port) else {
         return Err(ended(Some(&mut child)).await);
     };
     // kubectl writes a line for each connection, and would wait for a reader.
@@ -126,20 +153,28 @@ fn forwarded_port(line: &str) -> Option<u16> {
     line.strip_prefix("Forwarding from 127.0.0.1:")?.split_whitespace().next()?.parse().ok()
 }
 
-/// Waits until the tunnel ends, and returns what kubectl says. Waits forever if there is none.
+/// Waits until the tunnel ends, and returns why. Waits forever if there is none.
 async fn ended(tunnel: Option<&mut Child>) -> anyhow::Error {
     let Some(child) = tunnel else { return std::future::pending().await };
-    let mut said = String::new();
+    let mut said = Vec::new();
+    read_errors(child, &mut said).await;
+    let _ = child.wait().await;
+    anyhow!("the tunnel ended: {}", reason(&said).as_deref().unwrap_or("kubectl gives no reason"))
+}
+
+/// Reads what kubectl says on standard error until it ends.
+async fn read_errors(child: &mut Child, said: &mut Vec<u8>) {
     if let Some(stderr) = &mut child.stderr {
         // What cannot be read is not reported.
-        let _ = stderr.read_to_string(&mut said).await;
+        let _ = stderr.read_to_end(said).await;
     }
-    let _ = child.wait().await;
-    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it gives no reason");
-    anyhow!(
-        "the tunnel ended: {}",
-        last.trim_start_matches("error: ").trim_start_matches("Error from server ")
-    )
+}
+
+/// Returns the last line that kubectl has said: its error.
+fn reason(said: &[u8]) -> Option<String> {
+    let said = String::from_utf8_lossy(said);
+    let last = said.lines().rfind(|line| !line.trim().is_empty())?;
+    Some(last.trim_start_matches("error: ").trim_start_matches("Error from server ").to_owned())
 }
 
 #[cfg(test)]
@@ -155,6 +190,40 @@ mod tests {
             ("Forwarding from 127.0.0.1:notaport -> 10270", None),
         ] {
             assert_eq!(forwarded_port(line), want, "{line}");
+        }
+    }
+
+    /// What a program in place of kubectl makes of the tunnel: the port, or the error.
+    async fn opened(script: &str) -> Result<u16, String> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        let opened = tunnel(command, "pod/web in namespace shop", Duration::from_secs(1)).await;
+        opened.map(|(_, port)| port).map_err(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn kubectls_reason_is_told() {
+        for (script, want) in [
+            ("echo 'Forwarding from 127.0.0.1:40123 -> 10270'; exec sleep 60", Ok(40123)),
+            (
+                "echo 'Error from server (NotFound): pods \"web\" not found' >&2; exit 1",
+                Err("the tunnel ended: (NotFound): pods \"web\" not found"),
+            ),
+            ("exit 1", Err("the tunnel ended: kubectl gives no reason")),
+            (
+                "echo 'E1 memcache.go: connect: connection refused' >&2; exec sleep 60",
+                Err(
+                    "kubectl opened no tunnel to pod/web in namespace shop within 1 s: E1 memcache.go: connect: connection refused",
+                ),
+            ),
+            (
+                "exec sleep 60",
+                Err(
+                    "kubectl opened no tunnel to pod/web in namespace shop within 1 s: is a pod of it running?",
+                ),
+            ),
+        ] {
+            assert_eq!(opened(script).await, want.map_err(str::to_owned), "{script}");
         }
     }
 }
