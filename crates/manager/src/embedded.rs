@@ -1,6 +1,8 @@
 //! The embedded API server of `--embedded`: loaded with a sample cluster or with manifests, listening on loopback, with a
 //! kubeconfig for kubectl.
 
+mod manifest;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +14,7 @@ use kube_endpoint_embedded_apiserver::{
 use serde_json::Value;
 
 use crate::options::EmbeddedOptions;
+use manifest::Manifest;
 
 /// The sample: the namespace of a shop with its nodes, pods and Services, recorded from a real cluster. Node and pod health
 /// is edited: all nodes, and all pods but one, are ready.
@@ -50,8 +53,10 @@ pub enum EmbeddedError {
     #[error(transparent)]
     Build(#[from] BuildError),
     /// The server refuses an object.
-    #[error("{kind} {name:?} is refused: {why}")]
+    #[error("{path}: {kind} {name:?} is refused: {why}")]
     Refused {
+        /// The file, or the sample.
+        path: PathBuf,
         /// Kind of the object.
         kind: String,
         /// Name of the object.
@@ -88,27 +93,31 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Loads the objects and starts listening.
+    /// Loads the objects and starts listening. Objects of kinds that the server does not store are skipped, with a warning in
+    /// the log for each file: manifests of an application hold more than endpoints depend on.
     ///
     /// # Errors
     ///
     /// When any of these fails. Nothing is left running.
     pub async fn start(options: &EmbeddedOptions, now: Timestamp, seed: u64) -> Result<Self, EmbeddedError> {
-        let objects = objects(options)?;
+        let manifests = manifests(options)?;
+        manifests.iter().for_each(warn_of_skipped);
+        let objects: Vec<(PathBuf, Value)> = manifests.into_iter().flat_map(Manifest::into_objects).collect();
         let loaded = objects.len();
         // An object with a uid was stored by a server and is loaded unchanged. Others are created as a client would.
-        let stored = |object: &Value| object["metadata"]["uid"].is_string();
-        let (stored, written): (Vec<Value>, Vec<Value>) = objects.into_iter().partition(stored);
+        let (stored, written): (Vec<_>, Vec<_>) =
+            objects.into_iter().partition(|(_, object)| object["metadata"]["uid"].is_string());
+        let stored = stored.into_iter().map(|(_, object)| object);
         let mut builder = EmbeddedApiServer::builder().seed(seed).start_time(now).load(stored);
         if !options.embedded_no_auth {
             builder = builder.token(new_token()?, administrator()).require_token();
         }
         let server = builder.build()?;
-        for object in written {
+        for (path, object) in written {
             let of = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let (kind, name) = (of(&object["kind"]), of(&object["metadata"]["name"]));
             let created = server.create(object).await;
-            created.map_err(|status| EmbeddedError::Refused { kind, name, why: status.message })?;
+            created.map_err(|status| EmbeddedError::Refused { path, kind, name, why: status.message })?;
         }
         let listen = ListenOptions { allow_any_address: options.embedded_allow_remote };
         let listener = server.listen_with(options.embedded_address, listen).await?;
@@ -129,6 +138,18 @@ impl Embedded {
     pub fn client(&self) -> ApiClient {
         ApiClient::for_tests(self.server.service())
     }
+}
+
+fn warn_of_skipped(manifest: &Manifest) {
+    if manifest.skipped.is_empty() {
+        return;
+    }
+    let kinds: Vec<&str> = manifest.skipped.iter().map(String::as_str).collect();
+    tracing::warn!(
+        file = %manifest.path.display(),
+        kinds = kinds.join(", "),
+        "objects were skipped: the embedded API server does not store these kinds",
+    );
 }
 
 /// A bearer token of 128 random bits. It does not depend on `--seed`, so that nobody can guess it.
@@ -159,116 +180,18 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// The objects to load.
-fn objects(options: &EmbeddedOptions) -> Result<Vec<Value>, EmbeddedError> {
+/// The manifests to load.
+fn manifests(options: &EmbeddedOptions) -> Result<Vec<Manifest>, EmbeddedError> {
     if options.embedded_empty {
         return Ok(Vec::new());
     }
-    let mut objects = Vec::new();
     if options.embedded_load.is_empty() {
-        read(Path::new("sample"), SAMPLE, &mut objects)?;
+        return Ok(vec![Manifest::parse(Path::new("sample"), SAMPLE)?]);
     }
-    for path in &options.embedded_load {
+    let read = |path: &PathBuf| {
         let text = std::fs::read_to_string(path)
             .map_err(|why| EmbeddedError::Unreadable { path: path.clone(), why })?;
-        read(path, &text, &mut objects)?;
-    }
-    Ok(objects)
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// The documents of a manifest. The error has the line of the mistake.
-fn documents(text: &str) -> Result<Vec<Value>, (u64, String)> {
-    // The parsers name the place at the end of their explanations.
-    let explained = |language: &str, line: u64, why: &str| {
-        let why = why.rsplit_once(" at line ").map_or(why, |(why, _)| why);
-        (line.max(1), format!("this is not {language}: {}", one_line(why)))
+        Manifest::parse(path, &text)
     };
-    if text.trim_start().starts_with('{') {
-        let parsed: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
-        return parsed.map_err(|error| explained("JSON", error.line() as u64, &error.to_string()));
-    }
-    serde_saphyr::from_multiple(text).map_err(|error| {
-        let line = error.location().map_or(1, |location| location.line());
-        explained("YAML", line, &error.without_snippet().to_string())
-    })
-}
-
-/// Splits a manifest into objects. It may be JSON or YAML, hold several documents, and contain `List` objects.
-fn read(path: &Path, text: &str, objects: &mut Vec<Value>) -> Result<(), EmbeddedError> {
-    let invalid = |why: String| EmbeddedError::Invalid { path: path.to_owned(), why: one_line(&why) };
-    let documents =
-        documents(text).map_err(|(line, why)| EmbeddedError::Syntax { path: path.to_owned(), line, why })?;
-    for document in documents {
-        let items = match document {
-            Value::Null => continue,
-            Value::Object(mut list) if list.get("kind").is_some_and(|kind| kind == "List") => {
-                match list.remove("items") {
-                    Some(Value::Array(items)) => items,
-                    _ => return Err(invalid("a List needs items".into())),
-                }
-            }
-            one => vec![one],
-        };
-        for item in items {
-            let has = |field: &str| item[field].as_str().is_some_and(|value| !value.is_empty());
-            if !has("kind") || !has("apiVersion") || item["metadata"]["name"].as_str().is_none() {
-                let start: String = item.to_string().chars().take(80).collect();
-                let why = format!("this object lacks apiVersion, kind or metadata.name: {start}");
-                return Err(invalid(why));
-            }
-            objects.push(item);
-        }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn kinds_of(text: &str) -> Result<Vec<String>, String> {
-        let mut objects = Vec::new();
-        read(Path::new("m.yaml"), text, &mut objects).map_err(|error| error.to_string())?;
-        Ok(objects.iter().map(|object| object["kind"].as_str().unwrap_or_default().to_owned()).collect())
-    }
-
-    #[test]
-    fn json_and_yaml_lists_and_single_objects_are_read() {
-        let json = r#"{"kind":"List","apiVersion":"v1","items":[{"kind":"Node","apiVersion":"v1","metadata":{"name":"a"}}]}"#;
-        assert_eq!(kinds_of(json).unwrap(), ["Node"]);
-        let yaml = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Service\nmetadata:\n  name: b\n";
-        assert_eq!(kinds_of(yaml).unwrap(), ["Node", "Service"]);
-    }
-
-    #[test]
-    fn an_invalid_manifest_is_reported_on_one_line() {
-        let errors = [
-            kinds_of("{\"kind\":\n "),
-            kinds_of("kind: Node\nmetadata: {name: [}\n"),
-            kinds_of("kind: Node\n\tname: a\n"),
-            kinds_of("kind: Node\n---\nkind: [a\n"),
-            kinds_of("kind: Node\n"),
-            kinds_of("{\"kind\":\"List\",\"apiVersion\":\"v1\"}"),
-            kinds_of("just words"),
-        ]
-        .map(Result::unwrap_err);
-        assert!(errors.iter().all(|error| !error.contains('\n')));
-        insta::assert_snapshot!(errors.join("\n"));
-    }
-
-    #[test]
-    fn the_sample_has_inputs_and_no_outputs_of_the_controllers() {
-        let mut objects = Vec::new();
-        read(Path::new("sample"), SAMPLE, &mut objects).unwrap();
-        let count = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).count();
-        assert_eq!(
-            (count("Node"), count("Service"), count("EndpointSlice"), count("Endpoints")),
-            (6, 9, 0, 1)
-        );
-        assert_eq!(count("Pod"), 19);
-    }
+    options.embedded_load.iter().map(read).collect()
 }

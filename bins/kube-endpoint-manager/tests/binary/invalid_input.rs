@@ -16,11 +16,6 @@ fn invalid_input_is_reported_on_one_line_and_starts_nothing() {
     fs::write(folder.path().join("broken.json"), r#"{"kind": "Service""#).unwrap();
     fs::write(folder.path().join("nameless.yaml"), "kind: Service\n").unwrap();
     fs::write(
-        folder.path().join("unknown.yaml"),
-        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: default}\n",
-    )
-    .unwrap();
-    fs::write(
         folder.path().join("refused.yaml"),
         "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 0}]}\n",
     )
@@ -60,7 +55,6 @@ fn invalid_input_is_reported_on_one_line_and_starts_nothing() {
         &["--embedded", "--embedded-load=no-such-file"],
         &["--embedded", "--embedded-load=broken.json"],
         &["--embedded", "--embedded-load=nameless.yaml"],
-        &["--embedded", "--embedded-load=unknown.yaml"],
         &["--embedded", "--embedded-load=refused.yaml"],
         &["--embedded", "--embedded-address=0.0.0.0:0"],
         &["--embedded", "--embedded-kubeconfig=no/such/folder/file"],

@@ -97,8 +97,11 @@ fn sigterm_ends_a_start_that_waits_for_a_credential_plugin() {
 async fn manifests_replace_the_sample() {
     let folder = tempfile::tempdir().unwrap();
     let manifest = "apiVersion: v1\nkind: Service\nmetadata: {name: own, namespace: default}\nspec:\n  selector: {app: own}\n  ports: [{port: 80}]\n";
-    fs::write(folder.path().join("own.yaml"), manifest).unwrap();
+    let deployment = "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: own}\n";
+    fs::write(folder.path().join("own.yaml"), format!("{manifest}{deployment}")).unwrap();
     let mut process = Process::start(folder.path(), &["--embedded", "--embedded-load=own.yaml"]);
+    let skipped = process.wait_for_line("objects were skipped");
+    assert!(skipped.contains("own.yaml") && skipped.contains("Deployment of apps/v1"), "{skipped}");
     process.wait_for_line("with 1 object loaded");
     let client = client(folder.path().join("embedded.kubeconfig")).await;
     assert_eq!(services_with_slices(&client, 1).await, ["own"]);

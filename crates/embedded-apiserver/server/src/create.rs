@@ -11,6 +11,11 @@ use tower::ServiceExt;
 use crate::EmbeddedApiServer;
 
 impl EmbeddedApiServer {
+    /// Whether objects of a kind are stored. Others can be neither created nor loaded.
+    pub fn stores(api_version: &str, kind: &str) -> bool {
+        stored_resource(api_version, kind).is_some()
+    }
+
     /// Creates an object as a client's POST does, and then sets its status, if it has one, as a client's PATCH does.
     /// A missing namespace is created. Returns the stored object.
     ///
@@ -21,9 +26,8 @@ impl EmbeddedApiServer {
     ///
     /// The Status that a client would get.
     pub async fn create(&self, mut object: Value) -> Result<Value, Status> {
-        let resource = resource::by_kind(text(&object, "apiVersion"), text(&object, "kind"))
-            .filter(|resource| resource.is_stored())
-            .ok_or_else(|| {
+        let resource =
+            stored_resource(text(&object, "apiVersion"), text(&object, "kind")).ok_or_else(|| {
                 let (kind, api_version) = (text(&object, "kind"), text(&object, "apiVersion"));
                 Status::bad_request(format!("this server does not store {kind} of {api_version}"))
             })?;
@@ -72,6 +76,10 @@ impl EmbeddedApiServer {
         // The reason must be static; the code distinguishes the errors.
         Err(Status::new(code.as_u16(), "Refused", text(&value, "message")))
     }
+}
+
+fn stored_resource(api_version: &str, kind: &str) -> Option<&'static Resource> {
+    resource::by_kind(api_version, kind).filter(|resource| resource.is_stored())
 }
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
