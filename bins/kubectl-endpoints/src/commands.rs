@@ -136,6 +136,10 @@ fn add_file(objects: &mut Objects, path: &Path) -> anyhow::Result<()> {
     for object in documents(&text_of(path)?)? {
         objects.add(object)?;
     }
+    let skipped = Vec::from_iter(objects.take_skipped_kinds()).join(", ");
+    if !skipped.is_empty() {
+        print_note(&format!("{}: skipped, because nothing is rendered from them: {skipped}", path.display()));
+    }
     Ok(())
 }
 

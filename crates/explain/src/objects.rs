@@ -48,6 +48,8 @@ pub struct Objects {
     pub(crate) pods_created: HashMap<ObjectKey, Timestamp>,
     /// Events about Services.
     pub(crate) events: HashMap<ObjectKey, Vec<RecentEvent>>,
+    /// The kinds that no explanation reads.
+    skipped: BTreeSet<String>,
     /// Pods by namespace and label.
     by_label: HashMap<(Text, Text, Text), Vec<Arc<Pod>>>,
     repeated: Repeated,
@@ -83,7 +85,7 @@ impl Objects {
         Ok(all)
     }
 
-    /// Adds an object or a List. Kinds that no explanation reads are skipped.
+    /// Adds an object or a List. Kinds that no explanation reads are skipped; see [`Self::take_skipped_kinds`].
     ///
     /// # Errors
     ///
@@ -133,9 +135,16 @@ impl Objects {
                     self.events.entry(key).or_default().push(event);
                 }
             }
-            _ => {}
+            _ => {
+                self.skipped.insert(kind);
+            }
         }
         Ok(())
+    }
+
+    /// The kinds of the objects that were skipped since the last call.
+    pub fn take_skipped_kinds(&mut self) -> BTreeSet<String> {
+        std::mem::take(&mut self.skipped)
     }
 
     /// Adds a Service.

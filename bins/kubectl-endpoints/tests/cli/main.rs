@@ -12,6 +12,7 @@ mod requests;
 mod sarif;
 mod server;
 
+use std::io::Write;
 use std::process::Command;
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
@@ -204,6 +205,13 @@ async fn files_are_rendered_without_a_cluster() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let list: Value = serde_saphyr::from_str(&stdout(&output)).unwrap();
     assert_eq!(list["items"].as_array().unwrap().len(), 17);
+    assert!(stderr(&output).ends_with(": skipped, because nothing is rendered from them: Namespace\n"));
+    let mut other = tempfile::NamedTempFile::new().unwrap();
+    other.write_all(b"{kind: Deployment}\n---\n{kind: Servcie}\n").unwrap();
+    let path = other.path().to_str().unwrap();
+    let output = render(&["-f", path]);
+    let want = format!("{path}: skipped, because nothing is rendered from them: Deployment, Servcie\n");
+    assert_eq!(stderr(&output), want);
     let output = render(&["-f", "/no/such/file"]);
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(stderr(&output), "error: /no/such/file: No such file or directory (os error 2)\n");
