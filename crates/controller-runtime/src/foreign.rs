@@ -12,6 +12,7 @@ use kube_endpoint_api_writer::Writable;
 use kube_endpoint_core_model::{ObjectKey, PlannedEvent};
 use tokio::time::Instant;
 
+use crate::waiting::LONGEST_WAIT;
 use crate::{Cause, ForeignWrite, Output, Reconciler, Runtime};
 
 /// The delay of the first answer.
@@ -120,13 +121,15 @@ impl ForeignChanges {
         }
     }
 
-    /// The longest delay of the answers to changes that have come back; `None` if none has.
-    pub(crate) fn longest_delay(&self) -> Option<Duration> {
-        self.0.iter().filter(|change| change.returns > 0).map(ForeignChange::delay).max()
+    /// The longest delay of the answers to changes that keep coming back; `None` if none does.
+    pub(crate) fn longest_delay(&self, now: Instant) -> Option<Duration> {
+        let comes_back = self.0.iter().filter(|change| change.returns > 0 && change.is_recent(now));
+        comes_back.map(ForeignChange::delay).max()
     }
 
     /// Records that a sync is about to write outputs, which corrects all changes.
     pub(crate) fn answered(&mut self, now: Instant) {
+        self.0.retain(|change| change.is_recent(now));
         for change in &mut self.0 {
             change.answered_at = Some(now);
         }
@@ -189,7 +192,7 @@ impl<R: Reconciler> Runtime<R> {
         if answer.report {
             self.report_conflict(key, delay);
         }
-        if deleted && answer.came_back {
+        if deleted && answer.delay >= LONGEST_WAIT {
             // It may be the garbage collector, because the owner exists in the cache only.
             self.doubt_inputs(&key.namespace);
         }
@@ -250,7 +253,7 @@ mod tests {
         let mut reports = 0;
         for _ in 0..12 {
             let answer = changes.seen(7, now);
-            assert_eq!(changes.longest_delay(), answer.came_back.then_some(answer.delay));
+            assert_eq!(changes.longest_delay(now), answer.came_back.then_some(answer.delay));
             delays.push(answer.delay.as_secs());
             reports += usize::from(answer.report);
             now += answer.delay;
@@ -259,6 +262,8 @@ mod tests {
         }
         assert_eq!(delays, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
         assert_eq!(reports, 1);
+        assert_eq!(changes.longest_delay(now + secs(599)), Some(secs(300)));
+        assert_eq!(changes.longest_delay(now + secs(600)), None, "it has stayed away");
         assert_eq!(changes.seen(8, now).delay, secs(1), "another change");
         assert_eq!(changes.seen(7, now + secs(600)).delay, secs(1), "after ten minutes without it");
     }

@@ -110,9 +110,9 @@ impl<R: Reconciler> Runtime<R> {
         self.cluster().request_version_check(R::Output::INFORMER_KIND, &key.namespace);
     }
 
-    /// Call this when the cache may not show the Services or Endpoints of a namespace that the API server has: its answers about them keep
-    /// differing, or what is made for them is deleted again and again. Its storage may have been set back, and may have passed the
-    /// positions of all caches since. Then no event shows what it has.
+    /// Has the caches of Services and Endpoints compared with the API server. Call this when they may show another state of a namespace:
+    /// answers of the API server keep differing from them, or what is made for them is deleted again and again. Its storage may have
+    /// been set back, and may have passed the positions of all caches since. Then no event shows what it has.
     pub(crate) fn doubt_inputs(&self, namespace: &str) {
         for kind in [Kind::Services, Kind::Endpoints] {
             self.cluster().request_version_check(kind, namespace);
@@ -153,7 +153,8 @@ impl<R: Reconciler> Runtime<R> {
     /// Repeats a sync that has written something and needs the cache to show that before it goes on: as [`Self::defer`], unless another
     /// client keeps deleting or changing what is written. Then the next sync waits as long as the answer to that.
     pub fn go_on_later(&self, key: &ObjectKey) -> Outcome {
-        let wait = self.keys.with_kept_rare(key, |state| state.foreign.longest_delay()).flatten();
+        let wait =
+            self.keys.with_kept_rare(key, |state| state.foreign.longest_delay(Instant::now())).flatten();
         let Some(wait) = wait else { return self.defer(key) };
         self.add_after(key.clone(), wait, Cause::StaleCache);
         Outcome::Stale

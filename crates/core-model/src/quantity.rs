@@ -1,7 +1,7 @@
 //! Resource quantities of CPU.
 
 /// Parses a quantity such as `4`, `3920m`, `1.5`, `2e3` or `1Ki` in billionths of a unit, rounded up. None if the text is
-/// not a quantity. A result that is too large is the largest one.
+/// not a quantity, or has more than 18 digits before or after the point. A result that is too large is the largest one.
 pub fn parse_nano(text: &str) -> Option<i64> {
     const UNIT: i128 = 1_000_000_000;
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
@@ -38,7 +38,7 @@ pub fn parse_nano(text: &str) -> Option<i64> {
         _ => {
             let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
             let power = 10i128.checked_pow(exponent.unsigned_abs().min(30))?;
-            if exponent < 0 { (UNIT, power) } else { (UNIT.checked_mul(power)?, 1) }
+            if exponent < 0 { (UNIT, power) } else { (UNIT.saturating_mul(power), 1) }
         }
     };
     let divisor = scale.checked_mul(down)?;
@@ -71,7 +71,7 @@ mod tests {
         check("1x", None);
         check("1.2.3", None);
         check("99999999999999999999", None);
-        for large in ["999999999999999999G", "3T", "1Ti", "1P", "1Pi", "1E", "7Ei", "1e20"] {
+        for large in ["999999999999999999G", "3T", "1Ti", "1P", "1Pi", "1E", "7Ei", "1e20", "1e30", "1e99"] {
             check(large, Some(i64::MAX));
         }
         check("-1E", Some(-i64::MAX));

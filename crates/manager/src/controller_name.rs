@@ -117,6 +117,15 @@ impl ControllerName {
             }
             chosen[controller as usize].get_or_insert(on);
         }
+        if let [other, ..] = &*ignored
+            && !star
+            && chosen == [None; 3]
+        {
+            return Err(invalid(
+                other,
+                "this program does not have this controller, and no other one is enabled",
+            ));
+        }
         let is_chosen =
             |controller: &Self| chosen[*controller as usize].unwrap_or(star) && controller.is_built_in();
         Ok(Selection { controllers: Self::ALL.into_iter().filter(is_chosen).collect(), ignored })
@@ -156,6 +165,8 @@ mod tests {
     fn other_controllers_of_kube_controller_manager_are_ignored() {
         let words = ["*", "bootstrapsigner", "-token-cleaner-controller"].map(ToOwned::to_owned);
         assert_eq!(ControllerName::select(&words).unwrap().ignored, ["bootstrapsigner"]);
+        let error = ControllerName::select(&["service".into()]).unwrap_err();
+        insta::assert_snapshot!(error, @r#"invalid value "service" for --controllers: this program does not have this controller, and no other one is enabled"#);
     }
 
     #[test]

@@ -252,7 +252,9 @@ impl Run<'_> {
             Process::Restore { .. } => self.cluster.restore(number),
             Process::Compact {} => self.cluster.server.compact(),
             Process::EditLease { delete } => {
-                self.watcher.lock().lease_is_edited();
+                if self.cluster.server.count("leases") > 0 {
+                    self.watcher.lock().lease_is_edited();
+                }
                 has_effect = self.cluster.edit_lease(delete).await;
             }
         }

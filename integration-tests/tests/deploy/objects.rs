@@ -53,7 +53,9 @@ fn every_object_is_valid() {
 #[test]
 fn the_reserved_lease_is_valid() {
     let text = read_to_string(root().join("deploy/hand-over/reserved-lease.yaml")).unwrap();
-    assert_eq!(check(&documents(&text)[0]), Ok(()));
+    let lease = &documents(&text)[0];
+    assert_eq!(check(lease), Ok(()));
+    assert_eq!(lease["spec"]["leaseDurationSeconds"], 7 * 24 * 3600, "a week, as the manual says");
 }
 
 #[test]

@@ -207,7 +207,7 @@ async fn files_are_rendered_without_a_cluster() {
     assert_eq!(list["items"].as_array().unwrap().len(), 17);
     assert!(stderr(&output).ends_with(": skipped, because nothing is rendered from them: Namespace\n"));
     let mut other = tempfile::NamedTempFile::new().unwrap();
-    other.write_all(b"{kind: Deployment}\n---\n{kind: Servcie}\n").unwrap();
+    other.write_all(b"kind: Deployment\n---\nkind: Servcie\n").unwrap();
     let path = other.path().to_str().unwrap();
     let output = render(&["-f", path]);
     let want = format!("{path}: skipped, because nothing is rendered from them: Deployment, Servcie\n");

@@ -214,7 +214,11 @@ async fn mirrored_slices_that_are_deleted_at_once_are_created_ever_more_slowly_b
     let created = harness.writes().iter().filter(|write| *write == "create endpointslices 201").count();
     assert!((3..=20).contains(&created), "{created} in ten minutes");
     assert_eq!(created, deleted);
-    harness.pass(Duration::from_secs(600)).await;
+    harness.pass(Duration::from_secs(1200)).await;
     assert_eq!(harness.slices(), [MADE, "endpointslicemirroring [192.0.2.9]"]);
+    // The other client has gone.
+    harness.put("endpoints", &endpoints("web", &["192.0.2.1"])).await;
+    harness.pass(Duration::from_secs(2)).await;
+    assert_eq!(harness.slices(), [MIRRORED]);
     harness.nothing_is_remembered().await;
 }

@@ -34,10 +34,15 @@ impl Authors {
         }
     }
 
-    /// The Lease is about to be deleted or emptied by hand. A process that starts now knows of no holder, and leads at once. If the
-    /// holder cannot renew the Lease, it does not know, and leads until its renew deadline.
+    /// The Lease is about to be deleted or emptied by hand. A process that starts now knows of no holder, and leads at once. As long as
+    /// the holder cannot reach the Lease, it does not know, and leads until its renew deadline.
     pub(super) fn lease_is_edited(&mut self, at: Duration) {
         self.displaced = self.lease.map(|lease| (self.holder.clone(), at + lease));
+    }
+
+    /// A request of a process about the Lease is answered, so that it knows who holds it.
+    pub(super) fn reads_lease(&mut self, process: &str) {
+        self.displaced.take_if(|(holder, _)| holder == process);
     }
 
     /// Whether a process may take itself for the holder of a Lease that was edited by hand, while another one holds it.
@@ -113,6 +118,10 @@ mod tests {
         assert!(!authors.is_displaced(second(17), "a1"), "it has expired");
         assert!(!authors.is_displaced(second(3), "b1"), "it holds the Lease");
         assert!(!authors.is_displaced(second(3), "b2"), "it has never held the Lease");
+        authors.reads_lease("b1");
+        assert!(authors.is_displaced(second(4), "a1"));
+        authors.reads_lease("a1");
+        assert!(!authors.is_displaced(second(4), "a1"), "it knows who holds the Lease");
     }
 
     #[test]

@@ -328,7 +328,16 @@ impl Watcher {
             let agent = &request.user_agent;
             format!("{agent}: {} {} -> {}", request.verb, request.path, logged.status)
         });
-        if manager.is_none() || request.plural() == "leases" {
+        if request.plural() == "leases" {
+            // The answer may be lost while there are faults.
+            if !self.trouble.is_active()
+                && let Some(process) = request.user_agent.split(' ').next()
+            {
+                self.authors.reads_lease(process);
+            }
+            return;
+        }
+        if manager.is_none() {
             return;
         }
         self.traffic.add(logged);
