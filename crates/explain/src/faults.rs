@@ -14,7 +14,7 @@ use crate::explanation::Counts;
 use crate::fault::Behind;
 use crate::near::NearMatches;
 use crate::pod::{PodExplanation, Publication};
-use crate::{Fault, Objects, Options, Planned, age, hint, traffic};
+use crate::{Fault, Objects, Open, Options, Planned, age, hint, traffic};
 
 /// What faults are looked for in.
 pub(crate) struct Looked<'a> {
@@ -64,7 +64,12 @@ impl Looked<'_> {
         let slices = self.objects.slices_of(&self.service.key);
         let known = self.options.known;
         let not_known = traffic::not_known(self.service, slices, self.explained, self.counts, known);
-        faults.extend(not_known.filter(|_| !is_alias));
+        // The slices show why.
+        let is_told = faults.iter().any(|fault| matches!(fault, Fault::EndpointPortsDiffer { .. }));
+        let is_open = |fault: &Fault| {
+            !(is_alias || is_told && matches!(fault, Fault::NotKnown { open: Open::NoTraffic, .. }))
+        };
+        faults.extend(not_known.filter(is_open));
     }
 
     fn of_selector(&self, faults: &mut Vec<Fault>) {
@@ -157,21 +162,21 @@ impl Looked<'_> {
         }
     }
 
-    /// A Service without a selector: somebody else writes its endpoints.
+    /// A Service without a selector: somebody else writes its endpoints. Slices tell which ports and addresses it has, even
+    /// if its Endpoints may not be read.
     fn without_selector(&self, faults: &mut Vec<Fault>) {
-        let key = &self.service.key;
-        let slices = self.objects.slices_of(key);
-        let endpoints = self.objects.endpoints_of(key);
         self.of_left_slices(faults);
-        if !(self.options.known.slices && self.options.known.endpoints) {
+        let known = self.options.known;
+        if !known.slices {
             return;
         }
+        let slices = self.objects.slices_of(&self.service.key);
+        let endpoints = self.objects.endpoints_of(&self.service.key);
         let plan = self.planned.mirroring.as_ref();
         let cause = plan.and_then(|plan| plan.not_mirrored);
         let cause = endpoints.filter(|endpoints| !endpoints.subsets.is_empty()).and(cause);
-        if let Some((cause, key)) = cause.and_then(|cause| Some((cause, prevents(cause)?))) {
-            let others = slices.iter().any(|slice| !slice.is_managed_by(MIRRORING_CONTROLLER));
-            if !others {
+        let not_mirrored: Vec<Fault> = match cause.and_then(|cause| Some((cause, prevents(cause)?))) {
+            Some((cause, key)) if slices.iter().all(is_mirrored) => {
                 let endpoints = self.service.key.name.clone();
                 faults.push(Fault::EndpointsNotMirrored {
                     cause: cause.to_string(),
@@ -180,18 +185,40 @@ impl Looked<'_> {
                 });
                 return;
             }
-        } else {
-            faults.extend(plan.iter().flat_map(|plan| not_mirrored(&plan.verdicts)));
-        }
-        if endpoints.is_none() && slices.is_empty() {
+            Some(_) => Vec::new(),
+            None => plan.iter().flat_map(|plan| not_mirrored(&plan.verdicts)).collect(),
+        };
+        if known.endpoints && endpoints.is_none() && slices.is_empty() {
             faults.push(Fault::NoSelector);
             return;
         }
-        faults.extend(traffic::ports_without_endpoint(self.service, slices));
-        let is_due = cause.is_none() && endpoints.is_some_and(|endpoints| endpoints.subsets.counts().0 > 0);
-        if self.counts.ready == 0 && !is_due {
+        let is_behind = plan.is_some_and(|plan| !plan.writes.is_empty());
+        let is_told = is_behind || !not_mirrored.is_empty();
+        faults.extend(not_mirrored);
+        faults.extend(self.ports_that_stay_without_endpoint());
+        let has_addresses = endpoints.is_some_and(|endpoints| endpoints.subsets.counts().0 > 0);
+        let is_due = cause.is_none() && has_addresses && is_told;
+        // Mirrored slices have the addresses of the Endpoints.
+        let is_known = known.endpoints || (!slices.is_empty() && !slices.iter().any(is_mirrored));
+        if self.counts.ready == 0 && is_known && !is_due {
             faults.push(Fault::NoAddressesWritten);
         }
+    }
+
+    /// Returns the ports that no ready endpoint has, and that none will have when the Endpoints are mirrored as they are now.
+    fn ports_that_stay_without_endpoint(&self) -> Option<Fault> {
+        let slices = self.objects.slices_of(&self.service.key);
+        let now = traffic::ports_without_endpoint(self.service, slices)?;
+        let Some(plan) = self.planned.mirroring.as_ref().filter(|plan| !plan.writes.is_empty()) else {
+            return Some(now);
+        };
+        let writes = &plan.writes;
+        let deleted = writes.delete.iter().map(|slice| &**slice);
+        let replaced: Vec<&Text> =
+            writes.update.iter().chain(deleted).map(|slice| &slice.metadata.name).collect();
+        let kept = slices.iter().filter(|slice| !replaced.contains(&&slice.metadata.name)).cloned();
+        let written = writes.create.iter().chain(&writes.update).cloned().map(Arc::new);
+        traffic::ports_without_endpoint(self.service, &kept.chain(written).collect::<Vec<_>>())
     }
 
     fn of_slices(&self, faults: &mut Vec<Fault>) {
@@ -260,6 +287,10 @@ impl Looked<'_> {
         let is_late = seconds.is_none_or(|seconds| seconds > self.options.late_after);
         Behind { since: self.newest, seconds, is_late, ..due }
     }
+}
+
+fn is_mirrored(slice: &Arc<EndpointSlice>) -> bool {
+    slice.is_managed_by(MIRRORING_CONTROLLER)
 }
 
 /// Returns the label or annotation of Endpoints that prevents that they are mirrored.

@@ -53,9 +53,15 @@ impl PodExplanation {
     }
 
     /// Returns true if clients use the pod as long as no endpoint is ready: a slice holds one of its addresses as terminating
-    /// and serving.
+    /// and serving, or still as ready.
     pub fn is_last_resort(&self) -> bool {
-        self.publication == Publication::NotReady && self.is_held(|place| place.last_resort)
+        self.publication == Publication::NotReady
+            && self.is_held(|place| place.last_resort || (place.ready && self.is_ending_and_serving()))
+    }
+
+    /// Returns true if the pod is being deleted and still answers requests.
+    pub(crate) fn is_ending_and_serving(&self) -> bool {
+        matches!(self.reason, Some(PodReason::PodTerminating { serving: true, .. }))
     }
 
     fn is_held(&self, as_wanted: impl Fn(&Place) -> bool) -> bool {

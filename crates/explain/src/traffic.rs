@@ -61,11 +61,12 @@ pub(crate) fn count_pods(service: &Service, pods: &[PodExplanation], known: Know
     let received = |pod: &&PodExplanation| pod.publication == Publication::Ready && pod.is_held_as_ready();
     let receiving = pods.iter().filter(received).count();
     // DNS, which clients of a headless Service ask, has ready endpoints only.
-    let is_alone = receiving == 0 && !service.is_headless();
-    let ending = if is_alone { pods.iter().filter(|pod| pod.is_last_resort()).count() } else { 0 };
-    let serves =
-        |pod: &PodExplanation| matches!(pod.reason, Some(PodReason::PodTerminating { serving: true, .. }));
-    let may_receive = ready > 0 || (!service.is_headless() && pods.iter().any(serves));
+    let is_alone = receiving == 0;
+    let ends =
+        |pod: &&PodExplanation| pod.is_last_resort() && (!service.is_headless() || pod.is_held_as_ready());
+    let ending = if is_alone { pods.iter().filter(ends).count() } else { 0 };
+    let may_receive =
+        ready > 0 || (!service.is_headless() && pods.iter().any(PodExplanation::is_ending_and_serving));
     Counts {
         selected: pods.len(),
         ready,
@@ -94,14 +95,16 @@ pub(crate) fn count_endpoints(service: &Service, slices: &[Arc<EndpointSlice>], 
     Counts { selected, ready, not_ready: selected - ready, left_out: 0, receiving: Some(receiving), ending }
 }
 
-/// Returns true if kube-proxy uses a slice for a port of the Service. Clients of a headless Service need no port.
+/// Returns true if kube-proxy uses a slice for a port of the Service.
 fn has_port_of(slice: &EndpointSlice, service: &Service) -> bool {
     needs_no_port(service)
         || service.ports.iter().any(|port| slice.ports.iter().any(|held| is_for(held, port)))
 }
 
+/// DNS knows addresses without ports. A pod without the ports that a headless Service asks for is nevertheless not what its
+/// clients look for.
 fn needs_no_port(service: &Service) -> bool {
-    service.is_headless() || service.ports.is_empty()
+    service.ports.is_empty() || (service.is_headless() && !service.selects_pods())
 }
 
 /// kube-proxy matches the ports of slices and Services by name and protocol, and ignores ports without a number.
@@ -188,8 +191,18 @@ pub(crate) fn not_known(
     };
     let open = match receiving + counts.ending {
         0 => Open::NoTraffic,
-        some if some < counts.selected => Open::LessTraffic,
+        _ if selects && is_less_than_listed(service, slices) => Open::LessTraffic,
         _ => Open::MoreTraffic,
     };
     (!kinds.is_empty()).then_some(Fault::NotKnown { kinds, open })
+}
+
+/// Returns true if slices hold endpoints that receive no traffic although they are not being deleted. Whoever writes addresses
+/// by hand may mean that.
+fn is_less_than_listed(service: &Service, slices: &[Arc<EndpointSlice>]) -> bool {
+    slices.iter().any(|slice| {
+        let has_port = has_port_of(slice, service);
+        let mut conditions = slice.endpoints.iter().map(|endpoint| endpoint.conditions);
+        conditions.any(|it| if is_ready(it) { !has_port } else { it.terminating != Some(true) })
+    })
 }

@@ -76,6 +76,46 @@ fn cluster() -> impl Strategy<Value = Cluster> {
     })
 }
 
+/// Ports of a Service, of Endpoints or of a slice: the name and the protocol differ, or there are none.
+fn ports() -> impl Strategy<Value = Value> {
+    let all = [
+        json!([]),
+        json!([{"port": 80}]),
+        json!([{"port": 80, "protocol": "UDP"}]),
+        json!([{"name": "http", "port": 80}]),
+        json!([{"name": "http", "port": 80}, {"name": "metrics", "port": 9100}]),
+    ];
+    prop::sample::select(all.to_vec())
+}
+
+/// A Service without a selector, and Endpoints, mirrored or not, a slice that somebody wrote, or both.
+fn by_hand() -> impl Strategy<Value = Cluster> {
+    let bits = prop::collection::vec(any::<bool>(), 6);
+    (ports(), ports(), ports(), ports(), bits).prop_map(|(service, first, second, of_slice, bits)| {
+        let mut cluster = Cluster::new().with(json!({"kind": "Service", "metadata": {"name": "web"},
+            "spec": {"clusterIP": "10.96.0.10", "ipFamilies": ["IPv4"], "ports": service}}));
+        let addresses = if bits[0] { "addresses" } else { "notReadyAddresses" };
+        if bits[1] {
+            cluster = cluster.with(json!({"kind": "Endpoints", "metadata": {"name": "web"},
+                "subsets": [{addresses: [{"ip": "10.9.0.1"}], "ports": first}]}));
+        }
+        if bits[1] && bits[2] {
+            let plan = planned(&objects(cluster.objects())).mirroring.unwrap();
+            cluster = cluster.apply(&plan.writes);
+        }
+        if bits[1] && bits[2] && bits[3] {
+            let change = move |object: &mut Value| object["subsets"][0]["ports"] = second.clone();
+            cluster = cluster.select("Endpoints", "web").change(change);
+        }
+        if bits[4] {
+            cluster = cluster.with(json!({"kind": "EndpointSlice", "addressType": "IPv4", "ports": of_slice,
+                "metadata": {"name": "by-hand", "labels": {"kubernetes.io/service-name": "web"}},
+                "endpoints": [{"addresses": ["10.9.0.9"], "conditions": {"ready": bits[5]}}]}));
+        }
+        cluster
+    })
+}
+
 fn labels() -> impl Strategy<Value = StringMap> {
     let values = prop::sample::select(&["web", "wbe", "web-v2", "api", "x"][..]);
     let pairs = prop::collection::btree_map(prop::sample::select(&["app", "tier", "env"][..]), values, 0..4);
@@ -156,8 +196,33 @@ proptest! {
         if part.status != Status::Unknown {
             prop_assert_eq!(part.status == Status::Down, full.status == Status::Down, "{:?}\n{:?}", part, full);
         }
+        prop_assert!(part.status != Status::Degraded || full.status != Status::Ok, "{:?}\n{:?}", part, full);
         prop_assert!(part.status != Status::Ok || part.code == Code::Published);
         prop_assert!(part.status == Status::Ok || part.code != Code::Published);
+    }
+
+    /// The same for endpoints that are written by hand; and a Service that is down has a cause, and something to do.
+    #[test]
+    fn no_service_without_a_selector_is_down_without_a_cause(cluster in by_hand(), may in prop::collection::vec(any::<bool>(), 2)) {
+        let full = explained(&objects(cluster.objects()));
+        let known = Known { slices: may[0], endpoints: may[1], ..Known::ALL };
+        let is_read = |object: &&Value| match object["kind"].as_str().unwrap() {
+            "EndpointSlice" => known.slices,
+            "Endpoints" => known.endpoints,
+            _ => true,
+        };
+        let part = objects(cluster.objects().iter().filter(is_read));
+        let options = Options::default().with_known(known);
+        let part = explain(&part, &key(), &part.topology(0.0), now(), None, &options).unwrap();
+        for one in [&full, &part] {
+            prop_assert_eq!(one.verdict.status == Status::Ok, one.verdict.code == Code::Published, "{:?}", one.verdict);
+            prop_assert!(one.verdict.status != Status::Down || !one.to_do.is_empty());
+        }
+        let (part, full) = (part.verdict, full.verdict);
+        if part.status != Status::Unknown {
+            prop_assert_eq!(part.status == Status::Down, full.status == Status::Down, "{:?}\n{:?}", part, full);
+        }
+        prop_assert!(part.status != Status::Degraded || full.status != Status::Ok, "{:?}\n{:?}", part, full);
     }
 
     /// Whatever explain calls an error or a warning is in lint, and a code that means that nothing is wrong stands for nothing

@@ -225,6 +225,91 @@ fn ports_of_endpoints_are_matched_by_name_and_protocol() {
     );
 }
 
+/// A Service with the port `http` and no selector, and a slice that somebody wrote.
+fn slice_by_hand(port: Value, ready: bool) -> Cluster {
+    Cluster::new()
+        .with(json!({"kind": "Service", "metadata": {"name": "web"},
+            "spec": {"clusterIP": "10.96.0.10", "ipFamilies": ["IPv4"], "ports": [{"name": "http", "port": 80}]}}))
+        .with(json!({"kind": "EndpointSlice", "metadata": {"name": "web-1", "labels": {"kubernetes.io/service-name": "web"}},
+            "addressType": "IPv4", "ports": [port],
+            "endpoints": [{"addresses": ["10.9.0.1"], "conditions": {"ready": ready}}]}))
+}
+
+fn codes(cluster: &Cluster, forbidden: &str) -> String {
+    let explanation = explained(cluster, forbidden);
+    let status = serde_json::to_value(explanation.verdict.status).unwrap();
+    let codes: Vec<&str> = explanation.to_do.iter().map(|advice| advice.code.id()).collect();
+    format!("{} {}: {}", status.as_str().unwrap(), explanation.verdict.code, codes.join(" "))
+}
+
+/// Slices show what is wrong with endpoints that are written by hand, even if Endpoints may not be read.
+#[test]
+fn without_endpoints_the_slices_tell_why_there_is_no_traffic() {
+    let other = || json!({"name": "other", "port": 8080});
+    let mirrored = || by_hand(json!([{"name": "http", "port": 80}]), json!([other()]));
+    let not_ready = |ready: Value| {
+        let ports = json!([{"port": 8080}]);
+        by_hand(json!([{"port": 80}]), ports.clone()).select("Endpoints", "web").change(move |object| {
+            object["subsets"] =
+                json!([{"addresses": ready, "notReadyAddresses": [{"ip": "10.9.0.2"}], "ports": ports}]);
+        })
+    };
+    let check = |cluster: &Cluster, full: &str, part: &str| {
+        assert_eq!((&*codes(cluster, ""), &*codes(cluster, "endpoints")), (full, part));
+    };
+    let port_differs = "down EP045: EP045";
+    check(&slice_by_hand(other(), true), port_differs, port_differs);
+    check(
+        &slice_by_hand(json!({"name": "http", "port": 80}), false),
+        "down EP044: EP044",
+        "down EP044: EP044",
+    );
+    check(&mirrored(), port_differs, port_differs);
+    check(&settled(not_ready(json!([]))), "down EP044: EP044", "down EP001: EP001");
+    check(&settled(not_ready(json!([{"ip": "10.9.0.1"}]))), "ok EP000: ", "unknown EP001: EP001");
+}
+
+/// What the Endpoints say already is not asked for: the slices that mirror them are late.
+#[test]
+fn ports_that_are_about_to_be_mirrored_are_not_called_wrong() {
+    let service = || json!([{"port": 80}]);
+    let change = |cluster: Cluster, ports: Value| {
+        cluster.select("Endpoints", "web").change(move |object| object["subsets"][0]["ports"] = ports.clone())
+    };
+    let wrong = || by_hand(service(), json!([{"name": "other", "port": 8080}]));
+    let right = || by_hand(service(), json!([{"port": 8080}]));
+    assert_eq!(codes(&change(wrong(), json!([{"port": 8080}])), ""), "down EP050: EP050");
+    assert_eq!(
+        codes(&change(wrong(), json!([{"name": "third", "port": 8080}])), ""),
+        "down EP045: EP045 EP050"
+    );
+    assert_eq!(
+        codes(&change(right(), json!([{"name": "other", "port": 8080}])), ""),
+        "degraded EP050: EP050"
+    );
+}
+
+/// Endpoints that end, and addresses that somebody lists as not ready, are not a loss that must have a cause.
+#[test]
+fn a_rollout_is_not_called_degraded_if_pods_may_not_be_read() {
+    let two = || Cluster::new().node("a").service("web").pods("web", 2);
+    let ending = settled(two().select("Pod", "web-1").terminating());
+    assert_eq!(codes(&ending, "pods"), "unknown EP001: EP001");
+    assert_eq!(codes(&web(2, 1), "pods"), "degraded EP001: EP001");
+}
+
+/// kube-proxy knows the slice, and not yet that the pod is being deleted.
+#[test]
+fn the_last_pod_receives_traffic_until_its_slice_is_written() {
+    let stale = || settled(Cluster::new().node("a").service("web").pods("web", 1));
+    let message = "1 of 1 pods receive traffic until they are deleted; the slices are not up to date";
+    let headline = headline(&stale().select("Pod", "web-1").terminating(), "");
+    assert!(headline.starts_with(&format!("degraded EP050 {message}")), "{headline}");
+    assert!(codes(&stale().select("Pod", "web-1").terminating().not_ready(), "").starts_with("down EP050"));
+    let headless = settled(Cluster::new().node("a").service("web").headless().pods("web", 1));
+    assert!(codes(&headless.select("Pod", "web-1").terminating(), "").starts_with("degraded EP050"));
+}
+
 #[test]
 fn addresses_over_the_maximum_are_not_called_wrong() {
     let addresses: Vec<Value> =
