@@ -318,7 +318,7 @@ impl Reader {
         for service in &selecting {
             let Some(service) = reading.objects.service(service).cloned() else { continue };
             all_nodes |= service.topology_hints_enabled();
-            let Some(selector) = &service.selector else { continue };
+            let Some(selector) = service.selector.as_ref().filter(|_| reading.known.pods) else { continue };
             let params = ListParams::default().labels(&as_text(selector));
             let objects = &mut reading.objects;
             let listed = self.list(Kind::Pod, Some(namespace), params, |pod| {
@@ -326,16 +326,15 @@ impl Reader {
                 Ok(objects.add(pod)?)
             });
             if let Some(note) = forbidden(listed.await, Kind::Pod, Some(namespace))? {
-                // The verdict on a pod does not depend on other pods, but slices do.
+                // The verdict on a pod does not depend on other pods, but what slices should be does.
                 let consequence = "Slices and Endpoints are not compared with what they should be.";
                 reading.notes.push(format!("{note} {consequence}"));
-                (reading.known.slices, reading.known.endpoints) = (false, false);
+                reading.known.pods = false;
                 nodes.extend(reading.objects.node_names().iter().map(|name| name.to_string()));
             }
         }
         self.nodes(&mut reading, nodes, all_nodes).await?;
-        let is_compared = reading.known.slices;
-        for service in selecting.iter().filter(|_| is_compared) {
+        for service in &selecting {
             self.outputs(&mut reading, service).await?;
         }
         Ok(reading)

@@ -13,7 +13,7 @@ use crate::details::LastWrite;
 use crate::explanation::{self, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
 use crate::near::{NearIndex, NearMatch, NearMatches, near_matches};
 use crate::pod::{Judged, Place, PodExplanation, Publication, ports_of};
-use crate::{Code, Fault, Objects, Options, Planned, PodReason, age, faults, hint, planned, traffic};
+use crate::{Code, Fault, Known, Objects, Options, Planned, PodReason, age, faults, hint, planned, traffic};
 
 /// Events that an explanation shows at most.
 const EVENTS: usize = 5;
@@ -242,8 +242,8 @@ pub struct ServiceSays {
     pub service: Text,
     /// The code: [`Code::Published`] if nothing is wrong, [`Code::NotKnown`] if slices could not be read that would tell.
     pub code: Code,
-    /// Whether the Service sends the pod traffic; if slices could not be read, whether it should.
-    pub receives: bool,
+    /// Whether the Service sends the pod traffic; none if slices could not be read that would tell.
+    pub receives: Option<bool>,
     /// The explanation of the pod.
     pub pod: PodExplanation,
 }
@@ -260,6 +260,9 @@ pub struct NearService {
 }
 
 /// Explains which Services of its namespace should publish a pod. None if the objects do not contain the pod.
+///
+/// If pods are not [known](crate::Known), the objects need not contain others: what is said about a pod does not depend on them,
+/// except that slices tell whether a pod that is being deleted is the last one.
 pub fn explain_pod(
     objects: &Objects,
     key: &ObjectKey,
@@ -268,6 +271,7 @@ pub fn explain_pod(
     options: &Options,
 ) -> Option<PodServices> {
     let pod = objects.pod(key)?;
+    let alone = options.clone().with_known(Known { pods: true, ..options.known });
     let mut services = Vec::new();
     let mut nearly = Vec::new();
     let mut index = NearIndex::new([(&pod.key.name, &pod.labels)]);
@@ -275,22 +279,14 @@ pub fn explain_pod(
     for service in in_namespace.filter_map(|service| objects.service(service)) {
         let Some(selector) = service.selector.as_ref().filter(|_| service.selects_pods()) else { continue };
         if selector.selects(&pod.labels) {
-            let explanation = explain(objects, &service.key, topology, now, Some(&[]), options)?;
-            let ending = explanation.pods_by_publication.ending > 0;
-            let receives = |pod: &PodExplanation| match pod.publication {
-                Publication::Ready => !options.known.slices || pod.is_held_as_ready(),
-                _ => ending && pod.is_last_resort(),
+            let explanation = explain(objects, &service.key, topology, now, Some(&[]), &alone)?;
+            let counts = if options.known.pods {
+                explanation.pods_by_publication
+            } else {
+                traffic::count_endpoints(service, objects.slices_of(&service.key), options.known)
             };
             let of_pod = explanation.pods.into_iter().find(|one| one.name == key.name);
-            services.extend(of_pod.map(|pod| ServiceSays {
-                service: service.key.name.clone(),
-                code: match pod.code() {
-                    Code::Published if !options.known.slices => Code::NotKnown,
-                    code => code,
-                },
-                receives: receives(&pod),
-                pod,
-            }));
+            services.extend(of_pod.map(|pod| says(service, pod, counts.ending > 0, options)));
             continue;
         }
         let near = index.near(selector);
@@ -301,6 +297,22 @@ pub fn explain_pod(
     Some(PodServices { pod: key.clone(), services, nearly, not_read: Vec::new() })
 }
 
+/// Returns what a Service says about a pod. `ending` says whether the Service sends traffic to pods that are being deleted.
+fn says(service: &Service, pod: PodExplanation, ending: bool, options: &Options) -> ServiceSays {
+    let known = options.known;
+    let may_be_last = !service.is_headless() && pod.is_ending_and_serving();
+    let receives = match pod.publication {
+        Publication::Ready => known.slices.then(|| pod.is_held_as_ready()),
+        _ if may_be_last && !known.slices => None,
+        _ => Some(pod.is_last_resort() && (may_be_last && ending || pod.is_held_as_ready())),
+    };
+    let code = match pod.code() {
+        Code::Published if receives.is_none() => Code::NotKnown,
+        code => code,
+    };
+    ServiceSays { service: service.key.name.clone(), code, receives, pod }
+}
+
 impl PodServices {
     /// Sets [`not_read`](Self::not_read).
     pub fn with_not_read(self, not_read: Vec<String>) -> Self {
@@ -309,7 +321,7 @@ impl PodServices {
 
     /// Returns true if slices could not be read that would tell whether a Service sends the pod traffic.
     pub fn is_unknown(&self) -> bool {
-        self.services.iter().any(|says| says.code == Code::NotKnown)
+        self.services.iter().any(|says| says.receives.is_none())
     }
 
     /// Returns the exit code of a program that prints this: 2 if it is not known whether the pod receives traffic, otherwise 0.
@@ -319,6 +331,6 @@ impl PodServices {
 
     /// Returns true if each Service that selects the pod sends it traffic.
     pub fn is_published(&self) -> bool {
-        !self.services.is_empty() && !self.is_unknown() && self.services.iter().all(|says| says.receives)
+        !self.services.is_empty() && self.services.iter().all(|says| says.receives == Some(true))
     }
 }

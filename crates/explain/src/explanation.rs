@@ -332,9 +332,12 @@ pub(crate) fn verdict(
     ServiceVerdict { status, code: cause.map_or(Code::Published, |cause| cause.code), severity, message }
 }
 
-/// Returns how many receive traffic, or should if that is not known; none if there is nothing to count.
+/// Returns how many receive traffic, or should if that is not known; none if there is nothing to count, or none should.
 fn numbers(counts: Counts, what: &str) -> Option<String> {
     let all = counts.selected;
+    if counts.receiving.is_none() && counts.ready == 0 {
+        return None;
+    }
     let numbers = match (counts.receiving, counts.ending) {
         (None, _) => format!("{} of {all} {what} should receive traffic", counts.ready),
         (Some(receiving), 0) => format!("{receiving} of {all} {what} receive traffic"),

@@ -1,5 +1,6 @@
 //! What can be wrong with a Service itself, its slices and its Endpoints.
 
+mod ports;
 mod text;
 
 use std::fmt;
@@ -97,7 +98,7 @@ pub enum Fault {
     EndpointPortsDiffer {
         /// The ports of the Service that no ready endpoint has.
         wanted: Vec<NamedPort>,
-        /// The ports of ready endpoints that the Service does not have.
+        /// The ports of ready endpoints that the Service does not have, or that have no number; each name and protocol once.
         has: Vec<NamedPort>,
         /// Whether the Service has no other ports.
         none_is_left: bool,

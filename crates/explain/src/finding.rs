@@ -20,9 +20,13 @@ pub trait Problem: fmt::Display {
     }
 }
 
-/// Adds the namespace to the commands of a remedy.
+/// Adds the namespace to the commands of a remedy, except those that are about nodes.
 pub(crate) fn in_namespace(remedy: &str, namespace: &str) -> String {
-    remedy.replace("kubectl ", &format!("kubectl -n {namespace} "))
+    let of_nodes = "kubectl auth can-i list nodes";
+    let parts = remedy.split(of_nodes);
+    let parts: Vec<String> =
+        parts.map(|part| part.replace("kubectl ", &format!("kubectl -n {namespace} "))).collect();
+    parts.join(of_nodes)
 }
 
 /// The serialised form of a finding: code, name, severity, message, remedy, and its data as `details`.

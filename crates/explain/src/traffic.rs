@@ -109,16 +109,15 @@ fn needs_no_port(service: &Service) -> bool {
 
 /// kube-proxy matches the ports of slices and Services by name and protocol, and ignores ports without a number.
 fn is_for(held: &EndpointPort, wanted: &ServicePort) -> bool {
-    let held_port = named(held);
+    let held = named(held);
     let wanted = asked_for(wanted);
-    held_port.name == wanted.name
-        && held_port.protocol == wanted.protocol
-        && held.port.is_some_and(|port| port != 0)
+    held.name == wanted.name && held.protocol == wanted.protocol && held.port.is_some()
 }
 
 fn named(port: &EndpointPort) -> NamedPort {
     let protocol = protocol(port.protocol.clone().unwrap_or_default());
-    NamedPort { name: port.name.clone().unwrap_or_default(), protocol, port: port.port }
+    let number = port.port.filter(|number| *number != 0);
+    NamedPort { name: port.name.clone().unwrap_or_default(), protocol, port: number }
 }
 
 fn asked_for(port: &ServicePort) -> NamedPort {
@@ -147,7 +146,7 @@ pub(crate) fn ports_without_endpoint(service: &Service, slices: &[Arc<EndpointSl
     has.sort_by(|one, other| {
         (&one.name, &one.protocol, one.port).cmp(&(&other.name, &other.protocol, other.port))
     });
-    has.dedup();
+    has.dedup_by(|other, one| (&one.name, &one.protocol) == (&other.name, &other.protocol));
     let none_is_left = wanted.len() == service.ports.len();
     (!wanted.is_empty()).then_some(Fault::EndpointPortsDiffer { wanted, has, none_is_left })
 }

@@ -118,6 +118,114 @@ fn a_pod_is_not_said_to_receive_traffic_if_slices_may_not_be_read() {
     insta::assert_snapshot!(says.text(Layout::NARROW, now()).render(Colors::Off));
 }
 
+/// What is said about `web-1`: the first word, the exit code, and what it says of the only Service. `reads_others` tells
+/// whether other pods may be read.
+fn said(cluster: &Cluster, forbidden: &str, reads_others: bool) -> String {
+    let (_, options) = reading(cluster, forbidden);
+    let known = Known { pods: reads_others, ..options.known };
+    let is_read = |object: &&Value| match object["kind"].as_str().unwrap() {
+        "Pod" => reads_others || object["metadata"]["name"] == "web-1",
+        "EndpointSlice" => known.slices,
+        _ => true,
+    };
+    let objects = Objects::read(cluster.objects().iter().filter(is_read).cloned()).unwrap();
+    let options = options.with_known(known);
+    let pod = ObjectKey::new("default", "web-1");
+    let says = explain_pod(&objects, &pod, &objects.topology(0.0), now(), &options).unwrap();
+    let text = says.text(Layout::NARROW, now()).render(Colors::Off);
+    let (word, _) = text.split_once("  Pod").unwrap();
+    let one = &says.services[0];
+    assert_eq!(says.is_published(), one.receives == Some(true));
+    format!("{word} {} {} {:?}", says.exit_code(), one.code, one.receives)
+}
+
+#[test]
+fn what_is_said_about_a_pod_depends_on_what_may_be_read() {
+    let check = |cluster: Cluster, full: &str, without_slices: &str, without_pods: &str| {
+        let cluster = settled(cluster);
+        assert_eq!(said(&cluster, "", true), full);
+        assert_eq!(said(&cluster, "endpointslices", true), without_slices);
+        assert_eq!(said(&cluster, "endpointslices", false), without_slices);
+        assert_eq!(said(&cluster, "", false), without_pods);
+    };
+    let two = || Cluster::new().node("a").service("web").pods("web", 2).select("Pod", "web-1");
+    let (yes, no) =
+        (|code| format!("OK 0 {code} Some(true)"), |code| format!("NO TRAFFIC 0 {code} Some(false)"));
+    let unknown = |code| format!("UNKNOWN 2 {code} None");
+    check(two(), &yes("EP000"), &unknown("EP001"), &yes("EP000"));
+    check(two().not_ready(), &no("EP017"), &no("EP017"), &no("EP017"));
+    let tolerant = two().not_ready().select("Service", "web").publish_not_ready();
+    check(tolerant, &yes("EP027"), &unknown("EP027"), &yes("EP027"));
+    check(two().terminating(), &no("EP013"), &unknown("EP013"), &no("EP013"));
+    let both = || two().terminating().select("Pod", "web-2").terminating();
+    check(both(), &yes("EP013"), &unknown("EP013"), &yes("EP013"));
+    check(both().select("Service", "web").headless(), &no("EP013"), &no("EP013"), &no("EP013"));
+}
+
+#[test]
+fn services_that_send_a_pod_traffic_are_counted() {
+    let summary = |services: &[bool], forbidden: &str| {
+        let add = |cluster: Cluster, (at, publishes): (usize, &bool)| {
+            let cluster = cluster.service(&format!("web{at}"));
+            let cluster = cluster.change(|it| it["spec"]["selector"] = json!({"app": "web"}));
+            if *publishes { cluster.publish_not_ready() } else { cluster }
+        };
+        let cluster = Cluster::new().node("a").pods("web", 1).select("Pod", "web-1").not_ready();
+        let cluster = services.iter().enumerate().fold(cluster, add);
+        let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
+        let keys: Vec<ObjectKey> = objects.services().cloned().collect();
+        let plan = |key| Planned::new(&objects, key, &objects.topology(0.0), &Options::default());
+        let cluster = keys.iter().fold(cluster, |cluster, key| {
+            plan(key).slice_writes().fold(cluster, |cluster, writes| cluster.apply(writes))
+        });
+        let (objects, options) = reading(&cluster, forbidden);
+        let pod = ObjectKey::new("default", "web-1");
+        let says = explain_pod(&objects, &pod, &objects.topology(0.0), now(), &options).unwrap();
+        let text = says.text(Layout::NARROW, now()).render(Colors::Off);
+        text.lines().nth(1).unwrap().to_owned()
+    };
+    let texts = [
+        summary(&[], ""),
+        summary(&[true], ""),
+        summary(&[false], ""),
+        summary(&[true, true], ""),
+        summary(&[true, false], ""),
+        summary(&[false, false], ""),
+        summary(&[true, true, false], ""),
+        summary(&[true], "endpointslices"),
+        summary(&[true, false], "endpointslices"),
+    ];
+    insta::assert_snapshot!(texts.join("\n"), @r"
+    No Service selects the pod.
+    The Service that selects the pod sends it traffic.
+    The Service that selects the pod sends it no traffic.
+    Each of the 2 Services that select the pod sends it traffic.
+    1 of the 2 Services that select the pod sends it traffic.
+    None of the 2 Services that select the pod sends it traffic.
+    2 of the 3 Services that select the pod send it traffic.
+    Whether the Service that selects the pod sends it traffic is not known.
+    Whether 1 of the 2 Services that select the pod sends it traffic is not known.
+    ");
+}
+
+/// Zero that should receive traffic would be read as none that does.
+#[test]
+fn each_kind_that_is_missing_has_a_command_and_no_number_stands_for_nothing() {
+    let ending = Cluster::new().node("a").service("web").pods("web", 1).select("Pod", "web-1").terminating();
+    let explanation = explained(&settled(ending), "endpointslices nodes");
+    assert_eq!(
+        explanation.verdict.message,
+        "EndpointSlices and nodes could not be read, so whether the Service receives traffic is not known"
+    );
+    assert!(
+        explanation.to_do[0].remedy.ends_with(
+            "you have it if these say yes: kubectl -n default auth can-i list endpointslices; kubectl auth can-i list nodes"
+        ),
+        "{}",
+        explanation.to_do[0].remedy
+    );
+}
+
 /// kube-proxy sends traffic to endpoints that are terminating and serving if none is ready; DNS has no such rule.
 #[test]
 fn pods_that_are_being_deleted_receive_traffic_if_no_other_does() {
@@ -162,33 +270,26 @@ fn pods_that_are_being_deleted_receive_traffic_if_no_other_does() {
 /// What is said about a pod agrees with what is said about its Service.
 #[test]
 fn a_pod_is_said_to_receive_what_its_service_sends() {
-    let said = |cluster: &Cluster| {
-        let (objects, options) = reading(cluster, "");
-        let pod = ObjectKey::new("default", "web-1");
-        let says = explain_pod(&objects, &pod, &objects.topology(0.0), now(), &options).unwrap();
-        let text = says.text(Layout::NARROW, now()).render(Colors::Off);
-        text.lines()
-            .take(1)
-            .chain(says.services.iter().map(|says| says.code.id()))
-            .collect::<Vec<_>>()
-            .join(" ")
-    };
     let one = || Cluster::new().node("a").service("web").pods("web", 1);
     let ending = || one().select("Pod", "web-1").terminating();
-    assert_eq!(said(&settled(one())), "OK  Pod default/web-1 EP000");
-    assert_eq!(said(&one()), "NO TRAFFIC  Pod default/web-1 EP028");
-    assert_eq!(said(&settled(ending())), "OK  Pod default/web-1 EP013");
-    assert_eq!(said(&settled(ending().not_ready())), "NO TRAFFIC  Pod default/web-1 EP013");
+    let said = |cluster: Cluster| said(&cluster, "", true);
+    assert_eq!(said(settled(one())), "OK 0 EP000 Some(true)");
+    assert_eq!(said(one()), "NO TRAFFIC 0 EP028 Some(false)");
+    assert_eq!(said(settled(ending())), "OK 0 EP013 Some(true)");
+    assert_eq!(said(settled(ending().not_ready())), "NO TRAFFIC 0 EP013 Some(false)");
 }
 
 /// A Service without a selector, and Endpoints with one address.
 fn by_hand(service_ports: Value, ports: Value) -> Cluster {
+    by_hand_with(service_ports, json!([{"addresses": [{"ip": "10.9.0.1"}], "ports": ports}]))
+}
+
+fn by_hand_with(service_ports: Value, subsets: Value) -> Cluster {
     settled(
         Cluster::new()
             .with(json!({"kind": "Service", "metadata": {"name": "web"},
                 "spec": {"clusterIP": "10.96.0.10", "ipFamilies": ["IPv4"], "ports": service_ports}}))
-            .with(json!({"kind": "Endpoints", "metadata": {"name": "web"},
-                "subsets": [{"addresses": [{"ip": "10.9.0.1"}], "ports": ports}]})),
+            .with(json!({"kind": "Endpoints", "metadata": {"name": "web"}, "subsets": subsets})),
     )
 }
 
@@ -308,6 +409,44 @@ fn the_last_pod_receives_traffic_until_its_slice_is_written() {
     assert!(codes(&stale().select("Pod", "web-1").terminating().not_ready(), "").starts_with("down EP050"));
     let headless = settled(Cluster::new().node("a").service("web").headless().pods("web", 1));
     assert!(codes(&headless.select("Pod", "web-1").terminating(), "").starts_with("degraded EP050"));
+}
+
+#[test]
+fn remedies_for_ports_can_be_carried_out() {
+    let advice = |cluster: Cluster| {
+        let explanation = explained(&cluster, "");
+        let advice = explanation.to_do.iter().find(|advice| advice.code.id() == "EP045").unwrap();
+        format!("{}\n  {}", advice.message, advice.remedy)
+    };
+    let by_hand = |service: Value, ports: Value| advice(by_hand(service, ports));
+    let two = || json!([{"name": "http", "port": 80}, {"name": "metrics", "port": 9100}]);
+    let http = || json!([{"name": "http", "port": 80}]);
+    let subsets = by_hand_with(
+        http(),
+        json!([
+            {"addresses": [{"ip": "10.9.0.1"}], "ports": [{"name": "x", "port": 1}]},
+            {"addresses": [{"ip": "10.9.0.2"}], "ports": [{"name": "x", "port": 2}]},
+        ]),
+    );
+    let texts = [
+        by_hand(json!([{"port": 53, "protocol": "UDP"}]), json!([{"port": 53}])),
+        by_hand(
+            json!([{"name": "dns", "port": 53, "protocol": "UDP"}]),
+            json!([{"name": "dns", "port": 53}]),
+        ),
+        by_hand(json!([{"port": 53, "protocol": "UDP"}]), json!([{"name": "dns", "port": 53}])),
+        by_hand(http(), json!([])),
+        by_hand(json!([{"port": 80}]), json!([])),
+        by_hand(http(), json!([{"port": 8080}])),
+        by_hand(json!([{"port": 80}]), json!([{"name": "other", "port": 8080}])),
+        by_hand(two(), json!([{"port": 8080}])),
+        by_hand(two(), json!([])),
+        by_hand(two(), json!([{"name": "http", "port": 80, "protocol": "UDP"}])),
+        by_hand(two(), json!([{"name": "http", "port": 80}, {"name": "x", "port": 81}])),
+        advice(slice_by_hand(json!({"name": "http"}), true)),
+        advice(subsets),
+    ];
+    insta::assert_snapshot!(texts.join("\n"));
 }
 
 #[test]

@@ -160,6 +160,10 @@ async fn without_pods_a_service_is_explained_by_its_slices() {
     let output = shop.run(&["explain", "pod/frontend-7dfbff9db-gnqg8", "-o", "json"]).await;
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["services"][0]["code"], "EP019", "{}", stderr(&output));
+    assert_eq!(json["services"][0]["receives"], false);
+    // Its slices are read, too.
+    assert_eq!(json["services"][0]["pod"]["places"].as_array().unwrap().len(), 1, "{json:#}");
+    assert_eq!(json["notRead"].as_array().unwrap().len(), 1, "{json:#}");
 }
 
 /// The status is not known, so the exit code says that something could not be read.
@@ -190,8 +194,9 @@ async fn a_verdict_that_cannot_be_given_is_not_made_up() {
 
     What to do
       1. EP001  Ask for the permission to get and list pods and endpointslices, and
-                explain the Service again; you have it if this says yes: kubectl -n
-                shop auth can-i list pods.
+                explain the Service again; you have it if these say yes: kubectl -n
+                shop auth can-i list pods; kubectl -n shop auth can-i list
+                endpointslices.
     ");
 }
 

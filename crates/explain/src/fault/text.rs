@@ -5,9 +5,9 @@ use std::fmt;
 use kube_endpoint_core_model::Text;
 use kube_endpoint_core_model::well_known::LABEL_SKIP_MIRROR;
 
-use super::Fault;
+use super::{Fault, ports};
 use crate::finding::Problem;
-use crate::{Code, NamedPort, Open, Severity};
+use crate::{Code, Open, Severity};
 
 /// Names that a sentence lists at most.
 const NAMES_IN_A_SENTENCE: usize = 5;
@@ -34,28 +34,6 @@ fn plural(resource: &str) -> &str {
         "endpointslices" => "EndpointSlices",
         "endpoints" => "Endpoints",
         resource => resource,
-    }
-}
-
-/// Lists ports by name and protocol.
-fn ports(ports: &[NamedPort]) -> String {
-    let text = |port: &NamedPort| match &*port.name {
-        "" => format!("the port without a name ({})", port.protocol),
-        name => format!("the port {name:?} ({})", port.protocol),
-    };
-    ports.iter().map(text).collect::<Vec<_>>().join(" and ")
-}
-
-/// Says how the ports of a Service and of its endpoints can be given the same names.
-fn rename(wanted: &[NamedPort], has: &[NamedPort]) -> String {
-    let endpoints = match wanted {
-        [one] if one.name.is_empty() => "Remove the name from the port of the endpoints".to_owned(),
-        wanted => format!("Give the endpoints {}", ports(wanted)),
-    };
-    match has {
-        [one] if one.name.is_empty() => format!("{endpoints}, or remove the name from that of the Service"),
-        [_] => format!("{endpoints}, or give the Service {}", ports(has)),
-        _ => endpoints,
     }
 }
 
@@ -126,12 +104,8 @@ impl fmt::Display for Fault {
             Self::NoAddressesWritten => f.write_str(
                 "the Service has no selector, and the endpoints written for it hold no ready address",
             ),
-            Self::EndpointPortsDiffer { wanted, has, .. } => {
-                write!(f, "no ready endpoint has {} of the Service", ports(wanted))?;
-                if has.is_empty() {
-                    return Ok(());
-                }
-                write!(f, ": endpoints have {}, and ports are matched by name and protocol", ports(has))
+            Self::EndpointPortsDiffer { wanted, has, none_is_left } => {
+                f.write_str(&ports::differ(wanted, has, *none_is_left))
             }
             Self::SlicesBehind(behind) => behind.fmt(f, "the slices are not up to date"),
             Self::EndpointsBehind(behind) => behind.fmt(f, "the Endpoints are not up to date"),
@@ -216,18 +190,22 @@ impl Problem for Fault {
     fn remedy(&self) -> String {
         let fixed = match self {
             Self::NotKnown { kinds, .. } => {
+                let commands: Vec<String> =
+                    kinds.iter().map(|kind| format!("kubectl auth can-i list {kind}")).collect();
+                let say = if commands.len() == 1 { "this says" } else { "these say" };
                 return format!(
-                    "Ask for the permission to get and list {}, and explain the Service again; you have it if this says yes: \
-                     kubectl auth can-i list {}",
+                    "Ask for the permission to get and list {}, and explain the Service again; you have it if {say} yes: {}",
                     and(kinds),
-                    kinds.first().unwrap_or(&"pods")
+                    commands.join("; ")
                 );
             }
             Self::EndpointsNotMirrored { endpoints, key, .. } => return mirror(endpoints, key),
             Self::AddressNotMirrored { maximum: Some(_), .. } => {
                 "Write EndpointSlices yourself, which hold as many, or raise --mirroring-max-endpoints-per-subset"
             }
-            Self::EndpointPortsDiffer { wanted, has, .. } => return rename(wanted, has),
+            Self::EndpointPortsDiffer { wanted, has, none_is_left } => {
+                return ports::remedy(wanted, has, *none_is_left);
+            }
             Self::PodsNearlyMatch { nearest, .. } => return nearest.remedy(),
             Self::HeadlessWithoutNames { service, .. } => {
                 return format!(

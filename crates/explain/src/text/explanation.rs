@@ -228,10 +228,10 @@ impl PodServices {
     /// Returns what all Services say about the pod, as text. `now` is the time against which ages are computed.
     pub fn text(&self, layout: Layout, now: Timestamp) -> Document {
         let mut document = Document::default();
-        let receiving = self.services.iter().filter(|says| says.receives).count();
+        let receiving = self.services.iter().filter(|says| says.receives == Some(true)).count();
         let (word, emphasis) = match (self.services.len(), receiving) {
             (0, _) => ("NOT SELECTED", Emphasis::Warning),
-            (_, some) if some > 0 && self.is_unknown() => ("UNKNOWN", Emphasis::Warning),
+            _ if self.is_unknown() => ("UNKNOWN", Emphasis::Warning),
             (_, 0) => ("NO TRAFFIC", Emphasis::Bad),
             (all, some) if some < all => ("SOME TRAFFIC", Emphasis::Warning),
             _ => ("OK", Emphasis::Good),
@@ -241,14 +241,7 @@ impl PodServices {
             plain("  "),
             span(format!("Pod {}", self.pod), Emphasis::Strong),
         ]);
-        let summary = match self.services.len() {
-            0 => "No Service selects the pod.".to_owned(),
-            all if self.is_unknown() => format!(
-                "{receiving} of {} that select the pod should send it traffic; whether they do is not known.",
-                number(all, "Service")
-            ),
-            all => format!("{receiving} of {} that select the pod send it traffic.", number(all, "Service")),
-        };
+        let summary = self.summary(receiving);
         document.sentence(Vec::new(), &summary, Emphasis::None, layout.columns);
         if !self.services.is_empty() {
             document.heading("Services");
@@ -256,8 +249,8 @@ impl PodServices {
         for says in &self.services {
             let emphasis = match (says.code, says.receives) {
                 (Code::Published, _) => Emphasis::Good,
-                (_, true) => Emphasis::Warning,
-                _ => Emphasis::Bad,
+                (_, Some(false)) => Emphasis::Bad,
+                _ => Emphasis::Warning,
             };
             let message = match &says.pod.reason {
                 Some(reason) => sentence(&format!("{}: {reason}", says.service)),
@@ -271,6 +264,11 @@ impl PodServices {
             };
             let lead = vec![plain("  "), span(says.code.id(), emphasis), plain("  ")];
             document.sentence(lead, &message, Emphasis::None, layout.columns);
+            if says.receives.is_none() && says.pod.reason.is_some() {
+                let not_known =
+                    "EndpointSlices could not be read, so whether it receives traffic is not known.";
+                document.sentence(vec![plain("         ")], not_known, Emphasis::None, layout.columns);
+            }
             if let Some(reason) = &says.pod.reason {
                 let remedy = sentence(&says.pod.remedy_of(reason));
                 document.sentence(vec![plain("         ")], &remedy, Emphasis::Dim, layout.columns);
@@ -287,6 +285,26 @@ impl PodServices {
             document.sentence(vec![plain("  ")], &sentence(&message), Emphasis::None, layout.columns);
         }
         document
+    }
+
+    /// Says how many Services send the pod traffic.
+    fn summary(&self, receiving: usize) -> String {
+        let unknown = self.services.iter().filter(|says| says.receives.is_none()).count();
+        let all = self.services.len();
+        let send = |some: usize| if some == 1 { "sends" } else { "send" };
+        let selecting = format!("{all} Services that select the pod");
+        match (all, unknown, receiving) {
+            (0, ..) => "No Service selects the pod.".to_owned(),
+            (1, 0, 0) => "The Service that selects the pod sends it no traffic.".to_owned(),
+            (1, 0, _) => "The Service that selects the pod sends it traffic.".to_owned(),
+            (1, ..) => "Whether the Service that selects the pod sends it traffic is not known.".to_owned(),
+            (_, 0, 0) => format!("None of the {selecting} sends it traffic."),
+            (_, 0, some) if some < all => format!("{some} of the {selecting} {} it traffic.", send(some)),
+            (_, 0, _) => format!("Each of the {selecting} sends it traffic."),
+            (_, some, _) => {
+                format!("Whether {some} of the {selecting} {} it traffic is not known.", send(some))
+            }
+        }
     }
 }
 

@@ -1,0 +1,98 @@
+//! What is said about the ports of a Service that its endpoints lack, and what to do.
+
+use crate::NamedPort;
+
+/// Says which ports no endpoint has, and which they have.
+pub(super) fn differ(wanted: &[NamedPort], has: &[NamedPort], none_is_left: bool) -> String {
+    let lacking = match wanted {
+        [one] => format!("no ready endpoint has {} of the Service", the(one)),
+        [first @ .., last] => {
+            let first: Vec<String> = first.iter().map(the).collect();
+            format!("ready endpoints have neither {} nor {} of the Service", first.join(", "), the(last))
+        }
+        [] => String::new(),
+    };
+    let they = if wanted.len() == 1 { "endpoints" } else { "they" };
+    let numbered: Vec<NamedPort> = has.iter().filter(|port| port.port.is_some()).cloned().collect();
+    let unnumbered: Vec<NamedPort> = has.iter().filter(|port| port.port.is_none()).cloned().collect();
+    match (numbered.as_slice(), unnumbered.as_slice()) {
+        ([], []) if none_is_left => format!("{lacking}: {they} have no ports"),
+        ([], []) => lacking,
+        (numbered, []) => {
+            format!(
+                "{lacking}: {they} have {}, and ports are matched by name and protocol",
+                list(numbered, the)
+            )
+        }
+        ([], unnumbered) => {
+            format!("{lacking}: {they} have {}, but without a number", list(unnumbered, the))
+        }
+        (numbered, unnumbered) => format!(
+            "{lacking}: {they} have {}, and without a number {}",
+            list(numbered, the),
+            list(unnumbered, the)
+        ),
+    }
+}
+
+/// Says how the ports of a Service and of its endpoints can be made the same.
+pub(super) fn remedy(wanted: &[NamedPort], has: &[NamedPort], none_is_left: bool) -> String {
+    let mut steps = Vec::new();
+    let mut missing = Vec::new();
+    for one in wanted {
+        let same = has.iter().find(|held| (&held.name, &held.protocol) == (&one.name, &one.protocol));
+        let same_name = has.iter().find(|held| held.name == one.name && held.port.is_some());
+        match (same, same_name) {
+            (Some(same), _) => steps.push(format!("set the number of {} of the endpoints", the(same))),
+            (None, Some(other)) => {
+                steps.push(format!(
+                    "set the protocol of {} of the endpoints to {}",
+                    the(other),
+                    one.protocol
+                ));
+            }
+            (None, None) => missing.push(one.clone()),
+        }
+    }
+    if !missing.is_empty() {
+        steps.push(add(&missing, wanted, has, none_is_left));
+    }
+    let steps = steps.join(", and ");
+    let mut chars = steps.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+/// Says how endpoints come to have ports that they lack. If only one is lacking and only one is left over, one of the two can be
+/// renamed.
+fn add(missing: &[NamedPort], wanted: &[NamedPort], has: &[NamedPort], none_is_left: bool) -> String {
+    let give = format!("give the endpoints {}", list(missing, a));
+    let ([one], [_], [other]) = (missing, wanted, has) else { return give };
+    let is_other_name = one.protocol == other.protocol;
+    let endpoints = if one.name.is_empty() && is_other_name {
+        "remove the name from the port of the endpoints".to_owned()
+    } else {
+        give
+    };
+    match (other.name.is_empty(), none_is_left) {
+        // A Service with several ports must name them.
+        (true, false) => endpoints,
+        (true, true) if is_other_name => format!("{endpoints}, or remove the name from that of the Service"),
+        _ if other.port.is_none() => endpoints,
+        _ => format!("{endpoints}, or give the Service {}", a(other)),
+    }
+}
+
+fn list(ports: &[NamedPort], text: impl Fn(&NamedPort) -> String) -> String {
+    ports.iter().map(text).collect::<Vec<_>>().join(" and ")
+}
+
+fn the(port: &NamedPort) -> String {
+    match &*port.name {
+        "" => format!("the port without a name ({})", port.protocol),
+        name => format!("the port {name:?} ({})", port.protocol),
+    }
+}
+
+fn a(port: &NamedPort) -> String {
+    if port.name.is_empty() { format!("a port without a name ({})", port.protocol) } else { the(port) }
+}
