@@ -117,7 +117,7 @@ fn errors_name_the_place_and_what_is_valid() {
         error(Some("kubeApiQps: fast"), &[], &[]),
         error(Some("controllers: endpoint"), &[], &[]),
         error(Some("controllers:\n- endpoint\n- 5"), &[], &[]),
-        error(Some("controllers: [deployment]"), &[], &[]),
+        error(Some("controllers: [deploymnt]"), &[], &[]),
         error(Some("featureGates: {SliceCompaction: maybe}"), &[], &[]),
         error(Some("featureGates: {Nope: true}"), &[], &[]),
         error(Some("compatibility: 1.36"), &[], &[]),
