@@ -82,16 +82,21 @@ pub(crate) fn count_endpoints(service: &Service, slices: &[Arc<EndpointSlice>], 
     if !known.slices {
         return Counts::default();
     }
-    let count = |wanted: fn(EndpointConditions) -> bool,
-                 slices: &mut dyn Iterator<Item = &Arc<EndpointSlice>>| {
-        slices.flat_map(|slice| &slice.endpoints).filter(|endpoint| wanted(endpoint.conditions)).count()
-    };
-    let selected = count(|_| true, &mut slices.iter());
-    let ready = count(is_ready, &mut slices.iter());
-    let with_port = || slices.iter().filter(|slice| has_port_of(slice, service));
-    let receiving = count(is_ready, &mut with_port());
-    let is_alone = receiving == 0 && !service.is_headless();
-    let ending = if is_alone { count(is_last_resort, &mut with_port()) } else { 0 };
+    let (mut selected, mut ready, mut receiving, mut ending) = (0, 0, 0, 0);
+    for slice in slices {
+        let count = |wanted: fn(EndpointConditions) -> bool| {
+            slice.endpoints.iter().filter(|endpoint| wanted(endpoint.conditions)).count()
+        };
+        selected += slice.endpoints.len();
+        ready += count(is_ready);
+        if has_port_of(slice, service) {
+            receiving += count(is_ready);
+            ending += count(is_last_resort);
+        }
+    }
+    if receiving > 0 || service.is_headless() {
+        ending = 0;
+    }
     Counts { selected, ready, not_ready: selected - ready, left_out: 0, receiving: Some(receiving), ending }
 }
 

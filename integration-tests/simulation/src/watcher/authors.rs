@@ -14,7 +14,7 @@ pub(super) struct Authors {
     holder: String,
     /// Since when it has been the holder.
     since: Duration,
-    /// The holder of a Lease that was edited by hand, and when its last renewal has expired.
+    /// The holder of a Lease that was edited by hand, and until when it may lead.
     displaced: Option<(String, Duration)>,
     /// The processes that created slices, and when, by slice.
     creators: BTreeMap<String, (String, Duration)>,
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_holder_of_a_lease_that_was_edited_may_lead_until_its_last_renewal_has_expired() {
+    fn the_holder_of_a_lease_that_was_edited_may_lead_for_as_long_as_a_lease_is_valid() {
         let second = Duration::from_secs;
         let mut authors = Authors::new(Some(second(15)));
         authors.holds(second(1), "a1".to_owned());
