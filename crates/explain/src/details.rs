@@ -1,6 +1,8 @@
 //! What explanations read of objects beyond the views of the plans: why a pod is not ready, and who wrote an object last.
 //! All of it is optional: without it, an explanation says less.
 
+use std::collections::HashMap;
+
 use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -86,6 +88,28 @@ pub struct RecentEvent {
     /// When it happened last.
     #[serde(serialize_with = "write_optional_time", skip_serializing_if = "Option::is_none")]
     pub last: Option<Timestamp>,
+}
+
+impl RecentEvent {
+    /// Sums events that say the same, as each instance of a controller reports them. The latest come first.
+    pub(crate) fn summed<'a>(events: impl Iterator<Item = &'a Self>) -> Vec<Self> {
+        let mut summed: HashMap<(&Text, &Text, &Text), Self> = HashMap::new();
+        for event in events {
+            summed
+                .entry((&event.event_type, &event.reason, &event.message))
+                .and_modify(|sum| {
+                    sum.count = sum.count.saturating_add(event.count);
+                    sum.last = sum.last.max(event.last);
+                })
+                .or_insert_with(|| event.clone());
+        }
+        let mut events: Vec<Self> = summed.into_values().collect();
+        events.sort_by(|one, other| {
+            let names = |event: &Self| (event.reason.clone(), event.message.clone());
+            other.last.cmp(&one.last).then_with(|| names(one).cmp(&names(other)))
+        });
+        events
+    }
 }
 
 pub(crate) fn write_time<S: serde::Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {

@@ -9,7 +9,7 @@ use kube_endpoint_core_model::{
 use kube_endpoint_endpointslice_controller::{Plan, TopologyState};
 use serde::Serialize;
 
-use crate::details::LastWrite;
+use crate::details::{LastWrite, RecentEvent};
 use crate::explanation::{self, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
 use crate::near::{NearIndex, NearMatch, NearMatches, near_matches};
 use crate::pod::{Judged, Place, PodExplanation, Publication, ports_of};
@@ -108,8 +108,7 @@ pub(crate) fn explain_with(
         .chain(endpoints.as_ref().and_then(|endpoints| endpoints.last_write.as_ref()))
         .map(|write| write.time)
         .max();
-    let mut events = objects.events.get(key).cloned().unwrap_or_default();
-    events.sort_by_key(|event| std::cmp::Reverse(event.last));
+    let mut events = RecentEvent::summed(objects.events.get(key).into_iter().flatten());
     events.truncate(EVENTS);
     Some(Explanation {
         service: key.clone(),

@@ -1,12 +1,13 @@
 //! What can be wrong with a Service itself, its slices and its Endpoints.
 
+mod families;
 mod ports;
 mod text;
 
 use std::fmt;
 
 use kube_endpoint_core_model::display::PlannedObject;
-use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
+use kube_endpoint_core_model::{AddressType, IpFamily, ObjectKey, Text, Timestamp};
 use serde::Serialize;
 
 use crate::details::write_optional_time;
@@ -102,6 +103,13 @@ pub enum Fault {
         has: Vec<NamedPort>,
         /// Whether the Service has no other ports.
         none_is_left: bool,
+    },
+    /// [`Code::EndpointFamiliesDiffer`](crate::Code::EndpointFamiliesDiffer)
+    EndpointFamiliesDiffer {
+        /// The IP families of the Service.
+        wanted: Vec<IpFamily>,
+        /// The types of the addresses of its ready endpoints.
+        has: Vec<AddressType>,
     },
     /// [`Code::SlicesBehind`](crate::Code::SlicesBehind)
     SlicesBehind(Behind),

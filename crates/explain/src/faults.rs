@@ -65,7 +65,10 @@ impl Looked<'_> {
         let known = self.options.known;
         let not_known = traffic::not_known(self.service, slices, self.explained, self.counts, known);
         // The slices show why.
-        let is_told = faults.iter().any(|fault| matches!(fault, Fault::EndpointPortsDiffer { .. }));
+        let tells = |fault: &Fault| {
+            matches!(fault, Fault::EndpointPortsDiffer { .. } | Fault::EndpointFamiliesDiffer { .. })
+        };
+        let is_told = faults.iter().any(tells);
         let is_open = |fault: &Fault| {
             !(is_alias || is_told && matches!(fault, Fault::NotKnown { open: Open::NoTraffic, .. }))
         };
@@ -195,7 +198,7 @@ impl Looked<'_> {
         let is_behind = plan.is_some_and(|plan| !plan.writes.is_empty());
         let is_told = is_behind || !not_mirrored.is_empty();
         faults.extend(not_mirrored);
-        faults.extend(self.ports_that_stay_without_endpoint());
+        faults.extend(self.slices_that_stay_unused());
         let has_addresses = endpoints.is_some_and(|endpoints| endpoints.subsets.counts().0 > 0);
         let is_due = cause.is_none() && has_addresses && is_told;
         // Mirrored slices have the addresses of the Endpoints.
@@ -205,10 +208,10 @@ impl Looked<'_> {
         }
     }
 
-    /// Returns the ports that no ready endpoint has, and that none will have when the Endpoints are mirrored as they are now.
-    fn ports_that_stay_without_endpoint(&self) -> Option<Fault> {
+    /// Returns why slices are not used, and will not be when the Endpoints are mirrored as they are now.
+    fn slices_that_stay_unused(&self) -> Option<Fault> {
         let slices = self.objects.slices_of(&self.service.key);
-        let now = traffic::ports_without_endpoint(self.service, slices)?;
+        let now = traffic::unused(self.service, slices)?;
         let Some(plan) = self.planned.mirroring.as_ref().filter(|plan| !plan.writes.is_empty()) else {
             return Some(now);
         };
@@ -218,7 +221,7 @@ impl Looked<'_> {
             writes.update.iter().chain(deleted).map(|slice| &slice.metadata.name).collect();
         let kept = slices.iter().filter(|slice| !replaced.contains(&&slice.metadata.name)).cloned();
         let written = writes.create.iter().chain(&writes.update).cloned().map(Arc::new);
-        traffic::ports_without_endpoint(self.service, &kept.chain(written).collect::<Vec<_>>())
+        traffic::unused(self.service, &kept.chain(written).collect::<Vec<_>>())
     }
 
     fn of_slices(&self, faults: &mut Vec<Fault>) {

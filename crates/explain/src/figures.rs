@@ -12,6 +12,8 @@ use kube_endpoint_core_model::well_known::{
 use kube_endpoint_core_model::{Endpoint, EndpointSlice, ObjectKey, Service, Text, Timestamp};
 use serde::Serialize;
 
+use crate::proxy::{Offered, Wanted};
+
 /// Seconds of one bucket: writes are counted in buckets.
 pub const BUCKET_SECONDS: i64 = 10;
 
@@ -41,21 +43,21 @@ pub struct Figures {
 #[derive(Clone, Debug, Default)]
 struct ServiceState {
     exists: bool,
-    /// Whether it has ports, so that an endpoint without one is not reached.
-    needs_ports: bool,
+    /// The slices that kube-proxy uses.
+    wanted: Wanted,
     slices: BTreeMap<Text, SliceState>,
     writes: Writes,
     last_write: Option<Timestamp>,
     delay_millis: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct SliceState {
     endpoints: usize,
     ready: usize,
     /// Number of endpoints that it can hold.
     capacity: usize,
-    has_ports: bool,
+    offered: Offered,
 }
 
 impl SliceState {
@@ -71,16 +73,15 @@ impl SliceState {
             ready: slice.endpoints.iter().filter(is_ready).count(),
             // The controller that wrote it may have a higher limit than is known here.
             capacity: capacity.max(endpoints),
-            has_ports: !slice.ports.is_empty(),
+            offered: Offered::by(slice),
         }
     }
 }
 
 impl ServiceState {
-    /// Returns the number of endpoints of a slice that receive traffic. A slice without ports means that no pod has the named
-    /// port of the Service.
+    /// Returns the number of endpoints of a slice that receive traffic.
     fn ready(&self, slice: &SliceState) -> usize {
-        if self.needs_ports && !slice.has_ports { 0 } else { slice.ready }
+        if self.wanted.uses(&slice.offered) { slice.ready } else { 0 }
     }
 }
 
@@ -119,7 +120,7 @@ fn bucket_of(time: Timestamp) -> i64 {
 pub struct Row {
     /// The Service.
     pub service: ObjectKey,
-    /// Number of ready endpoints. Those of a slice without ports do not count, unless the Service has none either.
+    /// Number of ready endpoints. Those of a slice that has no port or other addresses than the Service asks for do not count.
     pub ready: usize,
     /// Number of endpoints.
     pub endpoints: usize,
@@ -169,13 +170,13 @@ impl Figures {
         Self { max_endpoints: max_endpoints.max(1), ..Self::default() }
     }
 
-    /// A Service was created or deleted. One without slices is counted, too.
+    /// A Service was created, changed or deleted. One without slices is counted, too.
     pub fn service(&mut self, service: &Service, exists: bool) {
-        let needs_ports = !service.ports.is_empty();
+        let wanted = Wanted::by(service);
         if let Some(state) = self.services.get_mut(&service.key) {
-            (state.exists, state.needs_ports) = (exists, needs_ports);
+            (state.exists, state.wanted) = (exists, wanted);
         } else if exists {
-            let state = ServiceState { exists, needs_ports, ..ServiceState::default() };
+            let state = ServiceState { exists, wanted, ..ServiceState::default() };
             self.services.insert(service.key.clone(), state);
         }
         self.forget(&service.key);

@@ -48,6 +48,7 @@ mod objects;
 mod planned;
 mod pod;
 mod pod_reason;
+mod proxy;
 pub mod render;
 mod sarif;
 pub mod text;

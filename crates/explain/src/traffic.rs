@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use kube_endpoint_core_model::service::ServicePort;
 use kube_endpoint_core_model::slice::EndpointConditions;
-use kube_endpoint_core_model::{EndpointPort, EndpointSlice, Service, Text};
+use kube_endpoint_core_model::{AddressType, EndpointSlice, Service};
 use serde::Serialize;
 
 use crate::explanation::Counts;
 use crate::pod::{PodExplanation, Publication};
-use crate::pod_reason::NamedPort;
-use crate::{Fault, Known, PodReason};
+use crate::proxy::{Offered, Wanted, is_for};
+use crate::{Fault, Known, NamedPort, PodReason};
 
 /// What is not known about a Service because a kind of object could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -82,6 +81,7 @@ pub(crate) fn count_endpoints(service: &Service, slices: &[Arc<EndpointSlice>], 
     if !known.slices {
         return Counts::default();
     }
+    let wanted = Wanted::by(service);
     let (mut selected, mut ready, mut receiving, mut ending) = (0, 0, 0, 0);
     for slice in slices {
         let count = |wanted: fn(EndpointConditions) -> bool| {
@@ -89,7 +89,7 @@ pub(crate) fn count_endpoints(service: &Service, slices: &[Arc<EndpointSlice>], 
         };
         selected += slice.endpoints.len();
         ready += count(is_ready);
-        if has_port_of(slice, service) {
+        if wanted.uses(&Offered::by(slice)) {
             receiving += count(is_ready);
             ending += count(is_last_resort);
         }
@@ -100,60 +100,33 @@ pub(crate) fn count_endpoints(service: &Service, slices: &[Arc<EndpointSlice>], 
     Counts { selected, ready, not_ready: selected - ready, left_out: 0, receiving: Some(receiving), ending }
 }
 
-/// Returns true if kube-proxy uses a slice for a port of the Service.
-fn has_port_of(slice: &EndpointSlice, service: &Service) -> bool {
-    needs_no_port(service)
-        || service.ports.iter().any(|port| slice.ports.iter().any(|held| is_for(held, port)))
-}
-
-/// DNS knows addresses without ports. A pod without the ports that a headless Service asks for is nevertheless not what its
-/// clients look for.
-fn needs_no_port(service: &Service) -> bool {
-    service.ports.is_empty() || (service.is_headless() && !service.selects_pods())
-}
-
-/// kube-proxy matches the ports of slices and Services by name and protocol, and ignores ports without a number.
-fn is_for(held: &EndpointPort, wanted: &ServicePort) -> bool {
-    let held = named(held);
-    let wanted = asked_for(wanted);
-    held.name == wanted.name && held.protocol == wanted.protocol && held.port.is_some()
-}
-
-fn named(port: &EndpointPort) -> NamedPort {
-    let protocol = protocol(port.protocol.clone().unwrap_or_default());
-    let number = port.port.filter(|number| *number != 0);
-    NamedPort { name: port.name.clone().unwrap_or_default(), protocol, port: number }
-}
-
-fn asked_for(port: &ServicePort) -> NamedPort {
-    NamedPort { name: port.name.clone(), protocol: protocol(port.protocol.clone()), port: None }
-}
-
-/// Returns a protocol, or the default of the API.
-fn protocol(protocol: Text) -> Text {
-    if protocol.is_empty() { "TCP".into() } else { protocol }
-}
-
-/// Returns the ports of a Service that no ready endpoint has, if there are ready endpoints.
-pub(crate) fn ports_without_endpoint(service: &Service, slices: &[Arc<EndpointSlice>]) -> Option<Fault> {
-    let ready: Vec<&Arc<EndpointSlice>> = slices
-        .iter()
-        .filter(|slice| slice.endpoints.iter().any(|endpoint| is_ready(endpoint.conditions)))
-        .collect();
-    if needs_no_port(service) || ready.is_empty() {
+/// Returns why kube-proxy uses no slice, or none for some ports of the Service, if there are ready endpoints.
+pub(crate) fn unused(service: &Service, slices: &[Arc<EndpointSlice>]) -> Option<Fault> {
+    let wanted = Wanted::by(service);
+    let ready =
+        slices.iter().filter(|slice| slice.endpoints.iter().any(|endpoint| is_ready(endpoint.conditions)));
+    let mut types: Vec<AddressType> = ready.clone().map(|slice| slice.address_type).collect();
+    types.sort_unstable();
+    types.dedup();
+    if types.is_empty() {
         return None;
     }
-    let held = || ready.iter().flat_map(|slice| slice.ports.iter());
-    let lacks = |port: &&ServicePort| !held().any(|held| is_for(held, port));
-    let wanted: Vec<NamedPort> = service.ports.iter().filter(lacks).map(asked_for).collect();
-    let is_wanted = |held: &&EndpointPort| service.ports.iter().any(|port| is_for(held, port));
-    let mut has: Vec<NamedPort> = held().filter(|held| !is_wanted(held)).map(named).collect();
+    if !types.iter().any(|address_type| wanted.has_type(*address_type)) {
+        return Some(Fault::EndpointFamiliesDiffer { wanted: wanted.families().to_vec(), has: types });
+    }
+    let offered: Vec<Offered> =
+        ready.filter(|slice| wanted.has_type(slice.address_type)).map(|slice| Offered::by(slice)).collect();
+    let held = || offered.iter().flat_map(Offered::ports);
+    let lacks = |port: &&NamedPort| !held().any(|held| is_for(held, port));
+    let lacking: Vec<NamedPort> = wanted.ports().iter().filter(lacks).cloned().collect();
+    let is_wanted = |held: &&NamedPort| wanted.ports().iter().any(|port| is_for(held, port));
+    let mut has: Vec<NamedPort> = held().filter(|held| !is_wanted(held)).cloned().collect();
     has.sort_by(|one, other| {
         (&one.name, &one.protocol, one.port).cmp(&(&other.name, &other.protocol, other.port))
     });
     has.dedup_by(|other, one| (&one.name, &one.protocol) == (&other.name, &other.protocol));
-    let none_is_left = wanted.len() == service.ports.len();
-    (!wanted.is_empty()).then_some(Fault::EndpointPortsDiffer { wanted, has, none_is_left })
+    let none_is_left = lacking.len() == wanted.ports().len();
+    (!lacking.is_empty()).then_some(Fault::EndpointPortsDiffer { wanted: lacking, has, none_is_left })
 }
 
 /// Returns what is not known about a Service, and which kinds would tell.
@@ -204,9 +177,10 @@ pub(crate) fn not_known(
 /// Returns true if slices hold endpoints that receive no traffic although they are not being deleted. Whoever writes addresses
 /// by hand may mean that.
 fn is_less_than_listed(service: &Service, slices: &[Arc<EndpointSlice>]) -> bool {
+    let wanted = Wanted::by(service);
     slices.iter().any(|slice| {
-        let has_port = has_port_of(slice, service);
+        let is_used = wanted.uses(&Offered::by(slice));
         let mut conditions = slice.endpoints.iter().map(|endpoint| endpoint.conditions);
-        conditions.any(|it| if is_ready(it) { !has_port } else { it.terminating != Some(true) })
+        conditions.any(|it| if is_ready(it) { !is_used } else { it.terminating != Some(true) })
     })
 }

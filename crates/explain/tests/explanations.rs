@@ -82,6 +82,28 @@ fn a_change_is_late_after_half_a_minute() {
     check("2026-01-01T00:00:36Z", Severity::Error);
 }
 
+/// Each instance of a controller reports its own.
+#[test]
+fn events_that_say_the_same_are_one() {
+    let event = |name: &str, reason: &str, count: u32, last: &str| {
+        json!({"kind": "Event", "metadata": {"name": name}, "type": "Warning", "reason": reason, "count": count,
+            "message": "no", "lastTimestamp": last,
+            "involvedObject": {"kind": "Service", "namespace": "default", "name": "web"}})
+    };
+    let mut cluster = settled(Cluster::new().node("a").service("web").pods("web", 1));
+    for number in 0..9 {
+        let at = format!("2026-01-01T00:0{number}:00Z");
+        cluster = cluster.with(event(&format!("e{number}"), "Refused", 2, &at));
+    }
+    let cluster = cluster.with(event("other", "Withheld", 1, "2026-01-01T00:00:30Z"));
+    let events = explained(&cluster).events;
+    let said: Vec<String> = events
+        .iter()
+        .map(|event| format!("{} {} {}", event.reason, event.count, event.last.unwrap()))
+        .collect();
+    assert_eq!(said, ["Refused 18 2026-01-01T00:08:00Z", "Withheld 1 2026-01-01T00:00:30Z"]);
+}
+
 #[test]
 fn events_and_ages_are_shown() {
     let event = |reason: &str, count: u32, last: &str| {

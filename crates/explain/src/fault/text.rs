@@ -5,7 +5,7 @@ use std::fmt;
 use kube_endpoint_core_model::Text;
 use kube_endpoint_core_model::well_known::LABEL_SKIP_MIRROR;
 
-use super::{Fault, ports};
+use super::{Fault, families, ports};
 use crate::finding::Problem;
 use crate::{Code, Open, Severity};
 
@@ -107,6 +107,7 @@ impl fmt::Display for Fault {
             Self::EndpointPortsDiffer { wanted, has, none_is_left } => {
                 f.write_str(&ports::differ(wanted, has, *none_is_left))
             }
+            Self::EndpointFamiliesDiffer { wanted, has } => f.write_str(&families::differ(wanted, has)),
             Self::SlicesBehind(behind) => behind.fmt(f, "the slices are not up to date"),
             Self::EndpointsBehind(behind) => behind.fmt(f, "the Endpoints are not up to date"),
             Self::WrongOwner { slice, owner: Some(owner) } => {
@@ -163,6 +164,7 @@ impl Problem for Fault {
             Self::AddressNotMirrored { .. } => Code::AddressNotMirrored,
             Self::NoAddressesWritten => Code::NoAddressesWritten,
             Self::EndpointPortsDiffer { .. } => Code::EndpointPortsDiffer,
+            Self::EndpointFamiliesDiffer { .. } => Code::EndpointFamiliesDiffer,
             Self::SlicesBehind(_) => Code::SlicesBehind,
             Self::WrongOwner { .. } => Code::WrongOwner,
             Self::ForeignSlice { .. } => Code::ForeignSlice,
@@ -206,6 +208,7 @@ impl Problem for Fault {
             Self::EndpointPortsDiffer { wanted, has, none_is_left } => {
                 return ports::remedy(wanted, has, *none_is_left);
             }
+            Self::EndpointFamiliesDiffer { wanted, has } => return families::remedy(wanted, has),
             Self::PodsNearlyMatch { nearest, .. } => return nearest.remedy(),
             Self::HeadlessWithoutNames { service, .. } => {
                 return format!(

@@ -24,7 +24,7 @@ fn slice(name: &str, service: &str, endpoints: usize, ready: usize, trigger: Opt
 /// A Service with a port.
 fn service(name: &str) -> Service {
     serde_json::from_value(
-        json!({"metadata": {"name": name, "namespace": "n"}, "spec": {"ports": [{"port": 80}]}}),
+        json!({"metadata": {"name": name, "namespace": "n"}, "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80}]}}),
     )
     .unwrap()
 }
@@ -69,22 +69,49 @@ fn the_capacity_of_a_slice_is_that_of_its_manager() {
 }
 
 #[test]
-fn an_endpoint_without_a_port_that_its_service_has_is_not_ready() {
-    let check = |service: &Service, has_port: bool, want| {
+fn an_endpoint_that_kube_proxy_does_not_use_is_not_ready() {
+    let check = |spec: serde_json::Value, offered: serde_json::Value, want| {
+        let service: Service =
+            serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "n"}, "spec": spec}))
+                .unwrap();
         let mut slice = slice("a", "web", 2, 2, None);
-        if !has_port {
-            slice.ports = Vec::new();
-        }
+        (slice.address_type, slice.ports) = serde_json::from_value(offered.clone()).unwrap();
         let mut figures = Figures::new(100);
         figures.slice(None, Some(&slice), at(0), false);
-        figures.service(service, true);
+        figures.service(&service, true);
         let row = row(&figures, "web", 0).unwrap();
-        assert_eq!((row.ready, row.endpoints, figures.totals(at(0)).ready), (want, 2, want));
+        let counts = (row.ready, row.endpoints, figures.totals(at(0)).ready);
+        assert_eq!(counts, (want, 2, want), "{spec} {offered}");
     };
-    check(&service("web"), true, 2);
-    check(&service("web"), false, 0);
-    let headless = Service { ports: Vec::new(), ..service("web") };
-    check(&headless, false, 2);
+    let spec = |ports| json!({"clusterIP": "10.96.0.1", "ipFamilies": ["IPv4"], "ports": ports});
+    let named = || spec(json!([{"name": "http", "port": 80}, {"name": "metrics", "port": 9100}]));
+    let headless = || json!({"clusterIP": "None", "ports": [{"port": 80}]});
+    check(spec(json!([{"port": 80}])), json!(["IPv4", [{"port": 8080}]]), 2);
+    check(spec(json!([{"port": 80}])), json!(["IPv4", []]), 0);
+    check(spec(json!([])), json!(["IPv4", []]), 2);
+    check(named(), json!(["IPv4", [{"name": "http", "port": 8080}]]), 2);
+    check(named(), json!(["IPv4", [{"name": "http", "protocol": "UDP", "port": 8080}]]), 0);
+    check(named(), json!(["IPv4", [{"name": "http"}]]), 0);
+    check(named(), json!(["IPv4", [{"port": 8080}]]), 0);
+    check(spec(json!([{"port": 80}])), json!(["IPv6", [{"port": 8080}]]), 0);
+    check(spec(json!([{"port": 80}])), json!(["FQDN", [{"port": 8080}]]), 0);
+    // DNS needs no ports, and has addresses of all types.
+    check(headless(), json!(["FQDN", []]), 2);
+}
+
+#[test]
+fn a_change_of_a_service_counts_at_once() {
+    let mut figures = Figures::new(100);
+    figures.slice(None, Some(&slice("a", "web", 2, 2, None)), at(0), false);
+    let ready = |figures: &Figures| row(figures, "web", 0).unwrap().ready;
+    figures.service(&service("web"), true);
+    assert_eq!(ready(&figures), 2);
+    let mut other = service("web");
+    other.ports[0].name = "http".into();
+    figures.service(&other, true);
+    assert_eq!(ready(&figures), 0);
+    figures.service(&service("web"), true);
+    assert_eq!(ready(&figures), 2);
 }
 
 #[test]

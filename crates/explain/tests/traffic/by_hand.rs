@@ -1,0 +1,237 @@
+//! Endpoints that somebody writes by hand: their ports and addresses.
+
+use serde_json::json;
+
+use super::*;
+
+/// A Service without a selector, and Endpoints with one address.
+fn by_hand(service_ports: Value, ports: Value) -> Cluster {
+    by_hand_with(service_ports, json!([{"addresses": [{"ip": "10.9.0.1"}], "ports": ports}]))
+}
+
+fn by_hand_with(service_ports: Value, subsets: Value) -> Cluster {
+    settled(
+        Cluster::new()
+            .with(json!({"kind": "Service", "metadata": {"name": "web"},
+                "spec": {"clusterIP": "10.96.0.10", "ipFamilies": ["IPv4"], "ports": service_ports}}))
+            .with(json!({"kind": "Endpoints", "metadata": {"name": "web"}, "subsets": subsets})),
+    )
+}
+
+#[test]
+fn ports_of_endpoints_are_matched_by_name_and_protocol() {
+    let check = |service_ports: Value, ports: Value, want: &str| {
+        assert_eq!(headline(&by_hand(service_ports, ports), ""), want);
+    };
+    let differ = "and ports are matched by name and protocol";
+    check(json!([{"port": 80}]), json!([{"port": 8080}]), "ok EP000 1 of 1 addresses receive traffic");
+    check(
+        json!([{"port": 80}]),
+        json!([{"name": "other", "port": 8080}]),
+        &format!(
+            "down EP045 0 of 1 addresses receive traffic; no ready endpoint has the port without a name (TCP) of the Service: endpoints have the port \"other\" (TCP), {differ}"
+        ),
+    );
+    check(
+        json!([{"name": "dns", "port": 53, "protocol": "UDP"}]),
+        json!([{"name": "dns", "port": 53}]),
+        &format!(
+            "down EP045 0 of 1 addresses receive traffic; no ready endpoint has the port \"dns\" (UDP) of the Service: endpoints have the port \"dns\" (TCP), {differ}"
+        ),
+    );
+    check(
+        json!([{"name": "http", "port": 80}, {"name": "metrics", "port": 9100}]),
+        json!([{"name": "http", "port": 8080}]),
+        "degraded EP045 1 of 1 addresses receive traffic; no ready endpoint has the port \"metrics\" (TCP) of the Service",
+    );
+    check(
+        json!([{"name": "http", "port": 80}]),
+        json!([{"name": "http", "port": 8080}, {"name": "metrics", "port": 9100}]),
+        "ok EP000 1 of 1 addresses receive traffic",
+    );
+}
+
+/// A Service with the port `http` and no selector, and a slice that somebody wrote.
+fn slice_by_hand(port: Value, ready: bool) -> Cluster {
+    Cluster::new()
+        .with(json!({"kind": "Service", "metadata": {"name": "web"},
+            "spec": {"clusterIP": "10.96.0.10", "ipFamilies": ["IPv4"], "ports": [{"name": "http", "port": 80}]}}))
+        .with(json!({"kind": "EndpointSlice", "metadata": {"name": "web-1", "labels": {"kubernetes.io/service-name": "web"}},
+            "addressType": "IPv4", "ports": [port],
+            "endpoints": [{"addresses": ["10.9.0.1"], "conditions": {"ready": ready}}]}))
+}
+
+/// Slices show what is wrong with endpoints that are written by hand, even if Endpoints may not be read.
+#[test]
+fn without_endpoints_the_slices_tell_why_there_is_no_traffic() {
+    let other = || json!({"name": "other", "port": 8080});
+    let mirrored = || by_hand(json!([{"name": "http", "port": 80}]), json!([other()]));
+    let not_ready = |ready: Value| {
+        let ports = json!([{"port": 8080}]);
+        by_hand(json!([{"port": 80}]), ports.clone()).select("Endpoints", "web").change(move |object| {
+            object["subsets"] =
+                json!([{"addresses": ready, "notReadyAddresses": [{"ip": "10.9.0.2"}], "ports": ports}]);
+        })
+    };
+    let check = |cluster: &Cluster, full: &str, part: &str| {
+        assert_eq!((&*codes(cluster, ""), &*codes(cluster, "endpoints")), (full, part));
+    };
+    let port_differs = "down EP045: EP045";
+    check(&slice_by_hand(other(), true), port_differs, port_differs);
+    check(
+        &slice_by_hand(json!({"name": "http", "port": 80}), false),
+        "down EP044: EP044",
+        "down EP044: EP044",
+    );
+    check(&mirrored(), port_differs, port_differs);
+    check(&settled(not_ready(json!([]))), "down EP044: EP044", "down EP001: EP001");
+    check(&settled(not_ready(json!([{"ip": "10.9.0.1"}]))), "ok EP000: ", "unknown EP001: EP001");
+}
+
+/// What the Endpoints say already is not asked for: the slices that mirror them are late.
+#[test]
+fn ports_that_are_about_to_be_mirrored_are_not_called_wrong() {
+    let service = || json!([{"port": 80}]);
+    let change = |cluster: Cluster, ports: Value| {
+        cluster.select("Endpoints", "web").change(move |object| object["subsets"][0]["ports"] = ports.clone())
+    };
+    let wrong = || by_hand(service(), json!([{"name": "other", "port": 8080}]));
+    let right = || by_hand(service(), json!([{"port": 8080}]));
+    assert_eq!(codes(&change(wrong(), json!([{"port": 8080}])), ""), "down EP050: EP050");
+    assert_eq!(
+        codes(&change(wrong(), json!([{"name": "third", "port": 8080}])), ""),
+        "down EP045: EP045 EP050"
+    );
+    assert_eq!(
+        codes(&change(right(), json!([{"name": "other", "port": 8080}])), ""),
+        "degraded EP050: EP050"
+    );
+}
+
+#[test]
+fn remedies_for_ports_can_be_carried_out() {
+    let advice = |cluster: Cluster| {
+        let explanation = explained(&cluster, "");
+        let advice = explanation.to_do.iter().find(|advice| advice.code.id() == "EP045").unwrap();
+        format!("{}\n  {}", advice.message, advice.remedy)
+    };
+    let by_hand = |service: Value, ports: Value| advice(by_hand(service, ports));
+    let two = || json!([{"name": "http", "port": 80}, {"name": "metrics", "port": 9100}]);
+    let http = || json!([{"name": "http", "port": 80}]);
+    let subsets = by_hand_with(
+        http(),
+        json!([
+            {"addresses": [{"ip": "10.9.0.1"}], "ports": [{"name": "x", "port": 1}]},
+            {"addresses": [{"ip": "10.9.0.2"}], "ports": [{"name": "x", "port": 2}]},
+        ]),
+    );
+    let texts = [
+        by_hand(json!([{"port": 53, "protocol": "UDP"}]), json!([{"port": 53}])),
+        by_hand(
+            json!([{"name": "dns", "port": 53, "protocol": "UDP"}]),
+            json!([{"name": "dns", "port": 53}]),
+        ),
+        by_hand(json!([{"port": 53, "protocol": "UDP"}]), json!([{"name": "dns", "port": 53}])),
+        by_hand(http(), json!([])),
+        by_hand(json!([{"port": 80}]), json!([])),
+        by_hand(http(), json!([{"port": 8080}])),
+        by_hand(json!([{"port": 80}]), json!([{"name": "other", "port": 8080}])),
+        by_hand(two(), json!([{"port": 8080}])),
+        by_hand(two(), json!([])),
+        by_hand(two(), json!([{"name": "http", "port": 80, "protocol": "UDP"}])),
+        by_hand(two(), json!([{"name": "http", "port": 80}, {"name": "x", "port": 81}])),
+        advice(slice_by_hand(json!({"name": "http"}), true)),
+        advice(subsets),
+    ];
+    insta::assert_snapshot!(texts.join("\n"));
+}
+
+#[test]
+fn addresses_over_the_maximum_are_not_called_wrong() {
+    let addresses: Vec<Value> =
+        (0..1_103).map(|at| json!({"ip": format!("10.9.{}.{}", at / 250, 1 + at % 250)})).collect();
+    let cluster = settled(
+        by_hand(json!([{"port": 80}]), json!([{"port": 8080}])).select("Endpoints", "web").change(|object| {
+            object["subsets"][0]["addresses"] = addresses.clone().into();
+        }),
+    );
+    insta::assert_snapshot!(text(&cluster, ""));
+}
+
+/// A Service without a selector, and a slice with a ready endpoint of another type of address.
+fn of_type(spec: Value, address_type: &str) -> Cluster {
+    let address = match address_type {
+        "IPv4" => "10.9.0.1",
+        "IPv6" => "fd00::9",
+        _ => "db.example.com",
+    };
+    Cluster::new()
+        .with(json!({"kind": "Service", "metadata": {"name": "web"}, "spec": spec}))
+        .with(json!({"kind": "EndpointSlice", "metadata": {"name": "web-1", "labels": {"kubernetes.io/service-name": "web"}},
+            "addressType": address_type, "ports": [{"port": 80}],
+            "endpoints": [{"addresses": [address], "conditions": {"ready": true}}]}))
+}
+
+#[test]
+fn addresses_count_if_the_service_has_their_family() {
+    let with =
+        |families: Value| json!({"clusterIP": "10.96.0.10", "ipFamilies": families, "ports": [{"port": 80}]});
+    let check = |spec: Value, address_type: &str, want: &str| {
+        assert_eq!(headline(&of_type(spec, address_type), ""), want);
+    };
+    let ok = "ok EP000 1 of 1 addresses receive traffic";
+    let differs = |families: &str, has: &str| {
+        format!(
+            "down EP046 0 of 1 addresses receive traffic; no ready endpoint has an address of the IP {families} of the Service: endpoints have {has}"
+        )
+    };
+    check(with(json!(["IPv4"])), "IPv4", ok);
+    check(with(json!(["IPv4"])), "IPv6", &differs("family IPv4", "IPv6 addresses"));
+    check(with(json!(["IPv6"])), "IPv4", &differs("family IPv6", "IPv4 addresses"));
+    check(with(json!(["IPv4", "IPv6"])), "IPv6", ok);
+    check(with(json!(["IPv4", "IPv6"])), "FQDN", &differs("families IPv4 and IPv6", "domain names"));
+    // The family of the cluster IP, where an older server has set none.
+    check(with(json!([])), "IPv6", &differs("family IPv4", "IPv6 addresses"));
+    // DNS has all addresses.
+    check(json!({"clusterIP": "None", "ipFamilies": ["IPv4"], "ports": [{"port": 80}]}), "IPv6", ok);
+}
+
+#[test]
+fn endpoints_of_two_families_for_one_are_no_fault() {
+    let both = json!([{"addresses": [{"ip": "10.9.0.1"}, {"ip": "fd00::9"}], "ports": [{"port": 80}]}]);
+    let cluster = by_hand_with(json!([{"port": 80}]), both);
+    assert_eq!(headline(&cluster, ""), "ok EP000 1 of 2 addresses receive traffic");
+}
+
+#[test]
+fn ports_are_compared_in_slices_of_the_services_family() {
+    let subsets = json!([
+        {"addresses": [{"ip": "10.9.0.1"}], "ports": [{"name": "other", "port": 8080}]},
+        {"addresses": [{"ip": "fd00::9"}], "ports": [{"port": 80}]},
+    ]);
+    assert_eq!(codes(&by_hand_with(json!([{"port": 80}]), subsets), ""), "down EP045: EP045");
+}
+
+#[test]
+fn addresses_that_are_about_to_be_mirrored_are_not_called_wrong() {
+    let wrong = by_hand_with(
+        json!([{"port": 80}]),
+        json!([{"addresses": [{"ip": "fd00::9"}], "ports": [{"port": 80}]}]),
+    );
+    assert_eq!(codes(&wrong, ""), "down EP046: EP046");
+    assert_eq!(codes(&wrong, "endpoints"), "down EP046: EP046");
+    let mended = wrong
+        .select("Endpoints", "web")
+        .change(|object| object["subsets"][0]["addresses"] = json!([{"ip": "10.9.0.1"}]));
+    assert_eq!(codes(&mended, ""), "down EP050: EP050");
+}
+
+#[test]
+fn remedies_for_families_name_what_can_be_done() {
+    let remedy = |address_type| {
+        let spec = json!({"clusterIP": "10.96.0.10", "ipFamilies": ["IPv4"], "ports": [{"port": 80}]});
+        explained(&of_type(spec, address_type), "").to_do.swap_remove(0).remedy
+    };
+    insta::assert_snapshot!(remedy("IPv6"), @"Write addresses of IPv4, or make the Service dual-stack (spec.ipFamilyPolicy: RequireDualStack), which the cluster must be, too");
+    insta::assert_snapshot!(remedy("FQDN"), @"Write IP addresses, because kube-proxy ignores domain names, or make the Service an ExternalName");
+}
