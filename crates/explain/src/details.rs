@@ -1,7 +1,7 @@
 //! What explanations read of objects beyond the views of the plans: why a pod is not ready, and who wrote an object last.
 //! All of it is optional: without it, an explanation says less.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -93,10 +93,10 @@ pub struct RecentEvent {
 impl RecentEvent {
     /// Sums events that say the same, as each instance of a controller reports them. The latest come first.
     pub(crate) fn summed<'a>(events: impl Iterator<Item = &'a Self>) -> Vec<Self> {
-        let mut summed: HashMap<(&Text, &Text, &Text), Self> = HashMap::new();
+        let mut summed: BTreeMap<(&Text, &Text, &Text), Self> = BTreeMap::new();
         for event in events {
             summed
-                .entry((&event.event_type, &event.reason, &event.message))
+                .entry((&event.reason, &event.message, &event.event_type))
                 .and_modify(|sum| {
                     sum.count = sum.count.saturating_add(event.count);
                     sum.last = sum.last.max(event.last);
@@ -104,10 +104,7 @@ impl RecentEvent {
                 .or_insert_with(|| event.clone());
         }
         let mut events: Vec<Self> = summed.into_values().collect();
-        events.sort_by(|one, other| {
-            let names = |event: &Self| (event.reason.clone(), event.message.clone());
-            other.last.cmp(&one.last).then_with(|| names(one).cmp(&names(other)))
-        });
+        events.sort_by_key(|event| std::cmp::Reverse(event.last));
         events
     }
 }

@@ -13,6 +13,7 @@ use crate::details::{LastWrite, RecentEvent};
 use crate::explanation::{self, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
 use crate::near::{NearIndex, NearMatch, NearMatches, near_matches};
 use crate::pod::{Judged, Place, PodExplanation, Publication, ports_of};
+use crate::proxy::{Offered, Wanted};
 use crate::{Code, Fault, Known, Objects, Options, Planned, PodReason, age, faults, hint, planned, traffic};
 
 /// Events that an explanation shows at most.
@@ -53,7 +54,7 @@ pub(crate) fn explain_with(
     let newest = planned::newest_change(objects, service, &pods);
     let explained: Vec<PodExplanation> = match &planned.slices {
         Some(plan) => {
-            let places = places(objects.slices_of(key), plan);
+            let places = places(service, objects.slices_of(key), plan);
             let in_endpoints = planned.endpoints.as_ref().map_or(&[][..], |plan| &plan.verdicts);
             let in_endpoints: BTreeMap<&Text, &Verdict> =
                 in_endpoints.iter().map(|one| (&one.pod.name, &one.verdict)).collect();
@@ -132,9 +133,15 @@ pub(crate) fn explain_with(
 }
 
 /// Returns the endpoints of all slices, by name of the pod that they stand for.
-fn places(slices: &[std::sync::Arc<EndpointSlice>], plan: &Plan) -> BTreeMap<Text, Vec<(Text, Place)>> {
+fn places(
+    service: &Service,
+    slices: &[std::sync::Arc<EndpointSlice>],
+    plan: &Plan,
+) -> BTreeMap<Text, Vec<(Text, Place)>> {
+    let wanted = Wanted::by(service);
     let mut places: BTreeMap<Text, Vec<(Text, Place)>> = BTreeMap::new();
     for slice in slices {
+        let used = wanted.uses(&Offered::by(slice));
         for endpoint in &slice.endpoints {
             let Some(target) = endpoint.target_ref.as_ref().filter(|target| *target.kind == *"Pod") else {
                 continue;
@@ -143,6 +150,7 @@ fn places(slices: &[std::sync::Arc<EndpointSlice>], plan: &Plan) -> BTreeMap<Tex
             let place = Place {
                 slice: slice.metadata.name.clone(),
                 addresses: endpoint.addresses.clone(),
+                used,
                 ready: endpoint.conditions.ready != Some(false),
                 last_resort: traffic::is_last_resort(endpoint.conditions),
                 zone: endpoint.zone.clone(),

@@ -106,10 +106,12 @@ pub enum Fault {
     },
     /// [`Code::EndpointFamiliesDiffer`](crate::Code::EndpointFamiliesDiffer)
     EndpointFamiliesDiffer {
-        /// The IP families of the Service.
-        wanted: Vec<IpFamily>,
+        /// The IP families of the Service of which no ready endpoint has an address.
+        missing: Vec<IpFamily>,
         /// The types of the addresses of its ready endpoints.
         has: Vec<AddressType>,
+        /// Whether the Service has no other families.
+        none_is_left: bool,
     },
     /// [`Code::SlicesBehind`](crate::Code::SlicesBehind)
     SlicesBehind(Behind),

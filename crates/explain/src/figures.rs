@@ -120,7 +120,8 @@ fn bucket_of(time: Timestamp) -> i64 {
 pub struct Row {
     /// The Service.
     pub service: ObjectKey,
-    /// Number of ready endpoints. Those of a slice that has no port or other addresses than the Service asks for do not count.
+    /// Number of ready endpoints. Those that kube-proxy does not use do not count: their slice has none of the Service's ports,
+    /// or addresses of another family. Without the Service, all count.
     pub ready: usize,
     /// Number of endpoints.
     pub endpoints: usize,
@@ -172,7 +173,7 @@ impl Figures {
 
     /// A Service was created, changed or deleted. One without slices is counted, too.
     pub fn service(&mut self, service: &Service, exists: bool) {
-        let wanted = Wanted::by(service);
+        let wanted = if exists { Wanted::by(service) } else { Wanted::default() };
         if let Some(state) = self.services.get_mut(&service.key) {
             (state.exists, state.wanted) = (exists, wanted);
         } else if exists {

@@ -47,12 +47,12 @@ pub struct PodExplanation {
 }
 
 impl PodExplanation {
-    /// Returns true if a slice holds one of its addresses as ready.
+    /// Returns true if a slice that is used holds one of its addresses as ready.
     pub fn is_held_as_ready(&self) -> bool {
         self.is_held(|place| place.ready)
     }
 
-    /// Returns true if clients use the pod as long as no endpoint is ready: a slice holds one of its addresses as terminating
+    /// Returns true if clients use the pod as long as no endpoint is ready: a slice that is used holds one of its addresses as terminating
     /// and serving, or still as ready.
     pub fn is_last_resort(&self) -> bool {
         self.publication == Publication::NotReady
@@ -68,7 +68,9 @@ impl PodExplanation {
         let is_its_own = |address: &Text| {
             self.addresses.iter().any(|own| address::parse_sloppy(address).is_some_and(|held| held == *own))
         };
-        self.places.iter().any(|place| as_wanted(place) && place.addresses.iter().any(is_its_own))
+        self.places
+            .iter()
+            .any(|place| place.used && as_wanted(place) && place.addresses.iter().any(is_its_own))
     }
 
     /// Returns the remedy of a reason, with the names that its commands need.
@@ -126,6 +128,8 @@ pub struct Place {
     pub slice: Text,
     /// The endpoint's addresses.
     pub addresses: Vec<Text>,
+    /// Whether the slice has a port and the addresses that the Service asks for. kube-proxy ignores it otherwise.
+    pub used: bool,
     /// The condition `ready`.
     pub ready: bool,
     /// Whether it is terminating and still serving: clients use it as long as no endpoint is ready.

@@ -1,13 +1,24 @@
-//! Which slices of a Service kube-proxy uses, or DNS, if the Service is headless.
+//! Which slices of a Service are used by kube-proxy. For a headless Service, which kube-proxy ignores, it is DNS that uses them.
+//!
+//! Labels that take a Service or a slice away from kube-proxy (`service.kubernetes.io/service-proxy-name`) are not looked at.
 
-use kube_endpoint_core_model::service::ServicePort;
+use kube_endpoint_core_model::service::{ServicePort, ServiceType};
 use kube_endpoint_core_model::{AddressType, EndpointPort, EndpointSlice, IpFamily, Service, Text};
 
 use crate::NamedPort;
 
-/// What kube-proxy looks for in the slices of a Service. The default is any slice.
+/// What is looked for in the slices of a Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Nothing: the Service is an alias of a DNS name.
+    Nothing,
+    /// Slices with these addresses and ports.
+    Slices(Matching),
+}
+
+/// What the slices of a Service must have. The default is nothing, which all slices fulfil.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct Matching {
     /// The types of addresses, of which one is enough; empty if any is.
     families: Vec<IpFamily>,
     /// The ports, of which one is enough; empty if none is needed.
@@ -21,26 +32,44 @@ pub(crate) struct Offered {
     ports: Box<[NamedPort]>,
 }
 
+impl Default for Wanted {
+    /// Any slice, as long as the Service is not known.
+    fn default() -> Self {
+        Self::Slices(Matching::default())
+    }
+}
+
 impl Wanted {
     /// DNS takes addresses of any type, and knows them without ports. A pod without the ports that a headless Service asks for
     /// is nevertheless not what its clients look for.
     pub(crate) fn by(service: &Service) -> Self {
+        if service.service_type == ServiceType::ExternalName {
+            return Self::Nothing;
+        }
         let is_headless = service.is_headless();
         let needs_no_port = is_headless && !service.selects_pods();
-        Self {
+        Self::Slices(Matching {
             families: if is_headless { Vec::new() } else { service.slice_families() },
             ports: if needs_no_port { Vec::new() } else { service.ports.iter().map(asked_for).collect() },
-        }
+        })
     }
 
     /// Returns true if a slice is used for a port of the Service.
     pub(crate) fn uses(&self, offered: &Offered) -> bool {
-        self.has_type(offered.address_type)
-            && (self.ports.is_empty()
-                || self.ports.iter().any(|port| offered.ports.iter().any(|held| is_for(held, port))))
+        let Self::Slices(wanted) = self else { return false };
+        let has_port = |port: &NamedPort| offered.ports.iter().any(|held| is_for(held, port));
+        wanted.has_type(offered.address_type)
+            && (wanted.ports.is_empty() || wanted.ports.iter().any(has_port))
     }
 
-    /// Returns true if addresses of this type are used. There is none for domain names but DNS.
+    /// Returns true if addresses of this type are used.
+    pub(crate) fn has_type(&self, address_type: AddressType) -> bool {
+        matches!(self, Self::Slices(wanted) if wanted.has_type(address_type))
+    }
+}
+
+impl Matching {
+    /// Returns true if addresses of this type are used. Only DNS uses domain names.
     pub(crate) fn has_type(&self, address_type: AddressType) -> bool {
         self.families.is_empty()
             || self.families.iter().any(|family| AddressType::from(*family) == address_type)

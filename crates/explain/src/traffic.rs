@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kube_endpoint_core_model::slice::EndpointConditions;
-use kube_endpoint_core_model::{AddressType, EndpointSlice, Service};
+use kube_endpoint_core_model::{AddressType, EndpointSlice, IpFamily, Service};
 use serde::Serialize;
 
 use crate::explanation::Counts;
@@ -102,7 +102,7 @@ pub(crate) fn count_endpoints(service: &Service, slices: &[Arc<EndpointSlice>], 
 
 /// Returns why kube-proxy uses no slice, or none for some ports of the Service, if there are ready endpoints.
 pub(crate) fn unused(service: &Service, slices: &[Arc<EndpointSlice>]) -> Option<Fault> {
-    let wanted = Wanted::by(service);
+    let Wanted::Slices(wanted) = Wanted::by(service) else { return None };
     let ready =
         slices.iter().filter(|slice| slice.endpoints.iter().any(|endpoint| is_ready(endpoint.conditions)));
     let mut types: Vec<AddressType> = ready.clone().map(|slice| slice.address_type).collect();
@@ -111,8 +111,10 @@ pub(crate) fn unused(service: &Service, slices: &[Arc<EndpointSlice>]) -> Option
     if types.is_empty() {
         return None;
     }
+    let has_none = |family: &&IpFamily| !types.contains(&AddressType::from(**family));
+    let missing: Vec<IpFamily> = wanted.families().iter().filter(has_none).copied().collect();
     if !types.iter().any(|address_type| wanted.has_type(*address_type)) {
-        return Some(Fault::EndpointFamiliesDiffer { wanted: wanted.families().to_vec(), has: types });
+        return Some(Fault::EndpointFamiliesDiffer { missing, has: types, none_is_left: true });
     }
     let offered: Vec<Offered> =
         ready.filter(|slice| wanted.has_type(slice.address_type)).map(|slice| Offered::by(slice)).collect();
@@ -126,7 +128,14 @@ pub(crate) fn unused(service: &Service, slices: &[Arc<EndpointSlice>]) -> Option
     });
     has.dedup_by(|other, one| (&one.name, &one.protocol) == (&other.name, &other.protocol));
     let none_is_left = lacking.len() == wanted.ports().len();
-    (!lacking.is_empty()).then_some(Fault::EndpointPortsDiffer { wanted: lacking, has, none_is_left })
+    if !lacking.is_empty() {
+        return Some(Fault::EndpointPortsDiffer { wanted: lacking, has, none_is_left });
+    }
+    (!missing.is_empty()).then_some(Fault::EndpointFamiliesDiffer {
+        missing,
+        has: types,
+        none_is_left: false,
+    })
 }
 
 /// Returns what is not known about a Service, and which kinds would tell.
@@ -174,11 +183,11 @@ pub(crate) fn not_known(
     (!kinds.is_empty()).then_some(Fault::NotKnown { kinds, open })
 }
 
-/// Returns true if slices hold endpoints that receive no traffic although they are not being deleted. Whoever writes addresses
-/// by hand may mean that.
+/// Returns true if slices hold endpoints that receive no traffic although they are not being deleted, nor of a family that the
+/// Service does not have. Whoever writes addresses by hand may mean that.
 fn is_less_than_listed(service: &Service, slices: &[Arc<EndpointSlice>]) -> bool {
     let wanted = Wanted::by(service);
-    slices.iter().any(|slice| {
+    slices.iter().filter(|slice| wanted.has_type(slice.address_type)).any(|slice| {
         let is_used = wanted.uses(&Offered::by(slice));
         let mut conditions = slice.endpoints.iter().map(|endpoint| endpoint.conditions);
         conditions.any(|it| if is_ready(it) { !is_used } else { it.terminating != Some(true) })

@@ -85,23 +85,27 @@ fn a_change_is_late_after_half_a_minute() {
 /// Each instance of a controller reports its own.
 #[test]
 fn events_that_say_the_same_are_one() {
-    let event = |name: &str, reason: &str, count: u32, last: &str| {
-        json!({"kind": "Event", "metadata": {"name": name}, "type": "Warning", "reason": reason, "count": count,
-            "message": "no", "lastTimestamp": last,
+    let event = |name: String, event_type: &str, message: &str, minute: Option<u32>| {
+        json!({"kind": "Event", "metadata": {"name": name}, "type": event_type, "reason": "Refused", "count": 2,
+            "message": message, "lastTimestamp": minute.map(|minute| format!("2026-01-01T00:0{minute}:00Z")),
             "involvedObject": {"kind": "Service", "namespace": "default", "name": "web"}})
     };
     let mut cluster = settled(Cluster::new().node("a").service("web").pods("web", 1));
-    for number in 0..9 {
-        let at = format!("2026-01-01T00:0{number}:00Z");
-        cluster = cluster.with(event(&format!("e{number}"), "Refused", 2, &at));
+    for (number, minute) in [Some(3), Some(8), None, Some(1)].into_iter().enumerate() {
+        cluster = cluster.with(event(format!("e{number}"), "Warning", "no", minute));
     }
-    let cluster = cluster.with(event("other", "Withheld", 1, "2026-01-01T00:00:30Z"));
+    cluster = cluster.with(event("other".to_owned(), "Warning", "never", Some(2)));
+    cluster = cluster.with(event("normal".to_owned(), "Normal", "no", None));
     let events = explained(&cluster).events;
     let said: Vec<String> = events
         .iter()
-        .map(|event| format!("{} {} {}", event.reason, event.count, event.last.unwrap()))
+        .map(|event| {
+            let last = event.last.map(|last| last.to_string()).unwrap_or_default();
+            format!("{} {} {} {last}", event.event_type, event.message, event.count)
+        })
         .collect();
-    assert_eq!(said, ["Refused 18 2026-01-01T00:08:00Z", "Withheld 1 2026-01-01T00:00:30Z"]);
+    let want = ["Warning no 8 2026-01-01T00:08:00Z", "Warning never 2 2026-01-01T00:02:00Z", "Normal no 2 "];
+    assert_eq!(said, want);
 }
 
 #[test]

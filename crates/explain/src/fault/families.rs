@@ -1,33 +1,35 @@
-//! What is said about endpoints whose addresses the Service does not use, and what to do.
+//! What is said about endpoints whose addresses are not of the Service's IP families, and what to do.
 
 use kube_endpoint_core_model::{AddressType, IpFamily};
 
-/// Says which addresses the endpoints have.
-pub(super) fn differ(wanted: &[IpFamily], has: &[AddressType]) -> String {
-    let families = if wanted.len() == 1 { "family" } else { "families" };
+/// Says which families have no endpoint, and which addresses there are.
+pub(super) fn differ(missing: &[IpFamily], has: &[AddressType]) -> String {
     let has: Vec<&str> = has.iter().copied().map(addresses).collect();
-    format!(
-        "no ready endpoint has an address of the IP {families} {} of the Service: endpoints have {}",
-        list(wanted),
-        has.join(" and ")
-    )
+    format!("no ready endpoint has an {} address; there are only {}", list(missing), has.join(" and "))
 }
 
 /// Says how the Service and its endpoints can be made to agree.
-pub(super) fn remedy(wanted: &[IpFamily], has: &[AddressType]) -> String {
-    if has == [AddressType::Fqdn] {
-        return "Write IP addresses, because kube-proxy ignores domain names, or make the Service an ExternalName"
-            .to_owned();
+pub(super) fn remedy(missing: &[IpFamily], has: &[AddressType], none_is_left: bool) -> String {
+    let missing = list(missing);
+    let other = has.iter().find(|address_type| **address_type != AddressType::Fqdn);
+    match other {
+        None => format!(
+            "Write {missing} addresses, because kube-proxy ignores domain names, or use a Service with spec.type ExternalName"
+        ),
+        // The first family of a Service cannot be changed.
+        Some(other) if none_is_left => format!(
+            "Write ready endpoints with {missing} addresses, or create the Service anew with spec.ipFamilies: [{}]",
+            other.as_str()
+        ),
+        Some(_) => {
+            format!("Write ready endpoints with {missing} addresses, too, or make the Service single-stack")
+        }
     }
-    format!(
-        "Write addresses of {}, or make the Service dual-stack (spec.ipFamilyPolicy: RequireDualStack), which the cluster must be, too",
-        list(wanted)
-    )
 }
 
 fn list(families: &[IpFamily]) -> String {
     let families: Vec<&str> = families.iter().map(|family| AddressType::from(*family).as_str()).collect();
-    families.join(" and ")
+    families.join(" or ")
 }
 
 fn addresses(address_type: AddressType) -> &'static str {

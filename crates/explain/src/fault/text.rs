@@ -107,7 +107,7 @@ impl fmt::Display for Fault {
             Self::EndpointPortsDiffer { wanted, has, none_is_left } => {
                 f.write_str(&ports::differ(wanted, has, *none_is_left))
             }
-            Self::EndpointFamiliesDiffer { wanted, has } => f.write_str(&families::differ(wanted, has)),
+            Self::EndpointFamiliesDiffer { missing, has, .. } => f.write_str(&families::differ(missing, has)),
             Self::SlicesBehind(behind) => behind.fmt(f, "the slices are not up to date"),
             Self::EndpointsBehind(behind) => behind.fmt(f, "the Endpoints are not up to date"),
             Self::WrongOwner { slice, owner: Some(owner) } => {
@@ -183,7 +183,8 @@ impl Problem for Fault {
     fn severity(&self) -> Severity {
         match self {
             Self::NotKnown { open: Open::NoTraffic, .. } => Severity::Error,
-            Self::EndpointPortsDiffer { none_is_left: false, .. } => Severity::Warning,
+            Self::EndpointPortsDiffer { none_is_left: false, .. }
+            | Self::EndpointFamiliesDiffer { none_is_left: false, .. } => Severity::Warning,
             Self::SlicesBehind(behind) | Self::EndpointsBehind(behind) if !behind.is_late => Severity::Info,
             fault => fault.code().severity(),
         }
@@ -208,7 +209,9 @@ impl Problem for Fault {
             Self::EndpointPortsDiffer { wanted, has, none_is_left } => {
                 return ports::remedy(wanted, has, *none_is_left);
             }
-            Self::EndpointFamiliesDiffer { wanted, has } => return families::remedy(wanted, has),
+            Self::EndpointFamiliesDiffer { missing, has, none_is_left } => {
+                return families::remedy(missing, has, *none_is_left);
+            }
             Self::PodsNearlyMatch { nearest, .. } => return nearest.remedy(),
             Self::HeadlessWithoutNames { service, .. } => {
                 return format!(

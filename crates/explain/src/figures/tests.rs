@@ -97,6 +97,8 @@ fn an_endpoint_that_kube_proxy_does_not_use_is_not_ready() {
     check(spec(json!([{"port": 80}])), json!(["FQDN", [{"port": 8080}]]), 0);
     // DNS needs no ports, and has addresses of all types.
     check(headless(), json!(["FQDN", []]), 2);
+    let alias = json!({"type": "ExternalName", "externalName": "db.example.com"});
+    check(alias, json!(["IPv4", [{"port": 8080}]]), 0);
 }
 
 #[test]
@@ -111,6 +113,10 @@ fn a_change_of_a_service_counts_at_once() {
     figures.service(&other, true);
     assert_eq!(ready(&figures), 0);
     figures.service(&service("web"), true);
+    assert_eq!(ready(&figures), 2);
+    // Slices are counted as before the Service was known.
+    figures.service(&other, true);
+    figures.service(&other, false);
     assert_eq!(ready(&figures), 2);
 }
 

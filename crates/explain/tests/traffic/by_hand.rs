@@ -180,20 +180,57 @@ fn addresses_count_if_the_service_has_their_family() {
         assert_eq!(headline(&of_type(spec, address_type), ""), want);
     };
     let ok = "ok EP000 1 of 1 addresses receive traffic";
-    let differs = |families: &str, has: &str| {
+    let differs = |status: &str, receive: &str, family: &str, has: &str| {
         format!(
-            "down EP046 0 of 1 addresses receive traffic; no ready endpoint has an address of the IP {families} of the Service: endpoints have {has}"
+            "{status} EP046 {receive} of 1 addresses receive traffic; no ready endpoint has an {family} address; there are only {has}"
         )
     };
     check(with(json!(["IPv4"])), "IPv4", ok);
-    check(with(json!(["IPv4"])), "IPv6", &differs("family IPv4", "IPv6 addresses"));
-    check(with(json!(["IPv6"])), "IPv4", &differs("family IPv6", "IPv4 addresses"));
-    check(with(json!(["IPv4", "IPv6"])), "IPv6", ok);
-    check(with(json!(["IPv4", "IPv6"])), "FQDN", &differs("families IPv4 and IPv6", "domain names"));
+    check(with(json!(["IPv4"])), "IPv6", &differs("down", "0", "IPv4", "IPv6 addresses"));
+    check(with(json!(["IPv6"])), "IPv4", &differs("down", "0", "IPv6", "IPv4 addresses"));
+    // The cluster IP of the other family has no endpoint.
+    check(with(json!(["IPv4", "IPv6"])), "IPv6", &differs("degraded", "1", "IPv4", "IPv6 addresses"));
+    check(with(json!(["IPv4", "IPv6"])), "FQDN", &differs("down", "0", "IPv4 or IPv6", "domain names"));
     // The family of the cluster IP, where an older server has set none.
-    check(with(json!([])), "IPv6", &differs("family IPv4", "IPv6 addresses"));
+    check(with(json!([])), "IPv6", &differs("down", "0", "IPv4", "IPv6 addresses"));
     // DNS has all addresses.
     check(json!({"clusterIP": "None", "ipFamilies": ["IPv4"], "ports": [{"port": 80}]}), "IPv6", ok);
+}
+
+/// An alias has no endpoints, whatever slices there are.
+#[test]
+fn slices_of_an_alias_count_for_nothing() {
+    let spec = json!({"type": "ExternalName", "externalName": "db.example.com", "ports": [{"port": 80}]});
+    let counts = explained(&of_type(spec, "IPv4"), "").pods_by_publication;
+    assert_eq!((counts.ready, counts.receiving), (1, Some(0)));
+}
+
+/// The slices of pods follow the same rule, whether pods may be read or not.
+#[test]
+fn pods_receive_traffic_through_slices_that_the_service_uses() {
+    let check = |change: fn(&mut Value)| {
+        let cluster = web(2, 0).select("Service", "web").change(change);
+        for (forbidden, what) in [("", "pods"), ("pods", "addresses")] {
+            let headline = headline(&cluster, forbidden);
+            assert!(headline.contains(&format!(" 0 of 2 {what} receive traffic")), "{headline}");
+        }
+        assert!(codes(&cluster, "").starts_with("down EP050"), "{}", codes(&cluster, ""));
+    };
+    check(|service| service["spec"]["ports"][0]["name"] = json!("renamed"));
+    check(|service| {
+        service["spec"]["ipFamilies"] = json!(["IPv6"]);
+        service["spec"]["clusterIP"] = json!("fd00::1");
+    });
+}
+
+/// Why they receive no traffic is known.
+#[test]
+fn endpoints_of_another_family_leave_nothing_open() {
+    let cluster = web(2, 0).with(json!({"kind": "EndpointSlice",
+        "metadata": {"name": "web-other", "labels": {"kubernetes.io/service-name": "web", "endpointslice.kubernetes.io/managed-by": "example.com"}},
+        "addressType": "IPv6", "ports": [{"port": 8080}], "endpoints": [{"addresses": ["fd00::9"], "conditions": {"ready": true}}]}));
+    assert!(headline(&cluster, "").starts_with("ok "), "{}", headline(&cluster, ""));
+    assert!(headline(&cluster, "pods").starts_with("unknown "), "{}", headline(&cluster, "pods"));
 }
 
 #[test]
@@ -228,10 +265,11 @@ fn addresses_that_are_about_to_be_mirrored_are_not_called_wrong() {
 
 #[test]
 fn remedies_for_families_name_what_can_be_done() {
-    let remedy = |address_type| {
-        let spec = json!({"clusterIP": "10.96.0.10", "ipFamilies": ["IPv4"], "ports": [{"port": 80}]});
+    let remedy = |families: Value, address_type| {
+        let spec = json!({"clusterIP": "10.96.0.10", "ipFamilies": families, "ports": [{"port": 80}]});
         explained(&of_type(spec, address_type), "").to_do.swap_remove(0).remedy
     };
-    insta::assert_snapshot!(remedy("IPv6"), @"Write addresses of IPv4, or make the Service dual-stack (spec.ipFamilyPolicy: RequireDualStack), which the cluster must be, too");
-    insta::assert_snapshot!(remedy("FQDN"), @"Write IP addresses, because kube-proxy ignores domain names, or make the Service an ExternalName");
+    insta::assert_snapshot!(remedy(json!(["IPv4"]), "IPv6"), @"Write ready endpoints with IPv4 addresses, or create the Service anew with spec.ipFamilies: [IPv6]");
+    insta::assert_snapshot!(remedy(json!(["IPv4", "IPv6"]), "IPv4"), @"Write ready endpoints with IPv6 addresses, too, or make the Service single-stack");
+    insta::assert_snapshot!(remedy(json!(["IPv4"]), "FQDN"), @"Write IPv4 addresses, because kube-proxy ignores domain names, or use a Service with spec.type ExternalName");
 }
