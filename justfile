@@ -98,34 +98,45 @@ profiled KUBECONFIG:
     build "$folder" "-Cprofile-use=$folder/profile.profdata"
     echo "built $folder/release/{{ binary }}"
 
-# Find the functions that the program executes on the API server of a kubeconfig, and write bins/kube-endpoint-manager/functions.txt. It needs Valgrind
+# Find the functions that the program executes on the API server of a kubeconfig, and write bins/kube-endpoint-manager/functions.txt. It needs Valgrind, a C compiler for musl and Rust's standard library for it
 functions KUBECONFIG:
     #!/usr/bin/env bash
     set -euo pipefail
-    cargo build --release --package {{ binary }}
-    program=${CARGO_TARGET_DIR:-target}/release/{{ binary }}
     folder=$(mktemp --directory)
     trap 'kill "${idle-}" 2>/dev/null || true; rm -r "$folder"' EXIT
     callgrind=(valgrind --tool=callgrind --demangle=no)
-    # A cold start, and changes of readiness.
-    cargo run --release --package kube-endpoint-scale -- --kubeconfig "{{ KUBECONFIG }}" \
-        --services 1000 --pods 5000 --big 2000 --nodes 50 --flips 400 --rate 10 --settle 20 \
-        --command "${callgrind[*]} --callgrind-out-file=$folder/work $program --kubeconfig={kubeconfig} \
-            --kube-api-qps=5000 --kube-api-burst=10000 --leader-elect=false"
-    # A leader that is probed and scraped.
-    "${callgrind[@]}" --callgrind-out-file="$folder/idle" "$program" --kubeconfig="{{ KUBECONFIG }}" \
-        --authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics &
-    idle=$!
-    for path in readyz healthz livez metrics; do
-        curl --silent --fail --insecure --retry 60 --retry-delay 1 --retry-connrefused --output /dev/null "https://127.0.0.1:10270/$path"
-    done
-    # It is refused by the API server, unless anybody may read it.
-    curl --silent --insecure --output /dev/null https://127.0.0.1:10270/statusz
-    sleep 20
-    kill "$idle"
-    wait "$idle"
-    idle=
-    cargo run --package kube-endpoint-benches --example function_order -- "$program" "$folder/work" "$folder/idle" > "$folder/functions"
+    release() { cargo build --release --package {{ binary }} "$@"; }
+    target=$(uname -m)-unknown-linux-musl
+    profiles=()
+    # Run one of the two programs in a folder of its profiles.
+    profile() {
+        mkdir "$folder/$1"
+        # A cold start, and changes of readiness.
+        cargo run --release --package kube-endpoint-scale -- --kubeconfig "{{ KUBECONFIG }}" \
+            --services 1000 --pods 5000 --big 2000 --nodes 50 --flips 400 --rate 10 --settle 20 \
+            --command "${callgrind[*]} --callgrind-out-file=$folder/$1/work $2 --kubeconfig={kubeconfig} \
+                --kube-api-qps=5000 --kube-api-burst=10000 --leader-elect=false"
+        # A leader that is probed and scraped.
+        "${callgrind[@]}" --callgrind-out-file="$folder/$1/idle" "$2" --kubeconfig="{{ KUBECONFIG }}" \
+            --authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics &
+        idle=$!
+        for path in readyz healthz livez metrics; do
+            curl --silent --fail --insecure --retry 60 --retry-delay 1 --retry-connrefused --output /dev/null "https://127.0.0.1:10270/$path"
+        done
+        # It is refused by the API server, unless anybody may read it.
+        curl --silent --insecure --output /dev/null https://127.0.0.1:10270/statusz
+        sleep 20
+        kill "$idle"
+        wait "$idle"
+        idle=
+        profiles+=("$folder/$1/work" "$folder/$1/idle")
+    }
+    release
+    profile default "${CARGO_TARGET_DIR:-target}/release/{{ binary }}"
+    # The program of the image; the libraries are others, and some instances of generic functions.
+    release --target "$target" --no-default-features --features endpoints,endpointslice,mirroring,otlp,ui --config "target.$target.linker='rust-lld'"
+    profile image "${CARGO_TARGET_DIR:-target}/$target/release/{{ binary }}"
+    cargo run --package kube-endpoint-benches --example function_order -- "${profiles[@]}" > "$folder/functions"
     cp "$folder/functions" bins/{{ binary }}/functions.txt
 
 # Fuzz each target for a minute, or one target, or all, for some seconds: `just fuzz requests 600`, `just fuzz all 180`. It needs cargo-fuzz and nightly

@@ -1,47 +1,54 @@
-//! Prints the functions of a program that were executed, for `bins/kube-endpoint-manager/functions.txt`:
+//! Prints patterns of the functions of a program that were executed, for `bins/kube-endpoint-manager/functions.txt`:
 //!
 //! ```text
-//! function_order PROGRAM PROFILE...
+//! function_order PROFILE...
 //! ```
 //!
-//! Each profile is the output of `valgrind --tool=callgrind --demangle=no PROGRAM`. The functions of the first profile come first.
+//! Each profile is what `valgrind --tool=callgrind --demangle=no PROGRAM` writes. The functions of the first profile come first. The
+//! programs may be different ones.
 
 use std::collections::HashSet;
 use std::process::ExitCode;
 use std::{env, fs, io};
 
-use kube_endpoint_benches::function_order::executed;
+use kube_endpoint_benches::function_order::{executed, pattern, program};
 
 const HEADER: &str = "\
 # Functions that the program executes: those of the first profile, then further ones of the others, and of each those with most calls
-# first. build.rs hands them to the linker, which puts them beside one another.
+# first. build.rs hands them to the linker, which puts them beside one another. A `*` stands for what differs between builds.
 # Written by `just functions`.
 ";
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    let [program, profiles @ ..] = &*arguments else { return fail("which program?") };
+    let profiles: Vec<String> = env::args().skip(1).collect();
     if profiles.is_empty() {
         return fail("which profiles of Callgrind?");
     }
-    let program = match fs::canonicalize(program) {
-        Ok(path) => path.display().to_string(),
-        Err(error) => return fail(&format!("{program}: {error}")),
-    };
     let (mut seen, mut all) = (HashSet::new(), HEADER.to_owned());
-    for path in profiles {
+    for path in &profiles {
         let profile = match fs::read_to_string(path) {
             Ok(profile) => profile,
             Err(error) => return fail(&format!("{path}: {error}")),
         };
+        let Some(program) = program(&profile) else {
+            return fail(&format!("{path} has no line 'cmd:': is it a profile of Callgrind?"));
+        };
+        let program = match fs::canonicalize(program) {
+            Ok(path) => path.display().to_string(),
+            Err(error) => return fail(&format!("{path} is a profile of {program}: {error}")),
+        };
         let functions = executed(&profile, &program);
         if functions.is_empty() {
-            return fail(&format!("{path} has no function of {program}"));
+            return fail(&format!(
+                "{path} has no function of {program}: was it built with -Csymbol-mangling-version=v0?"
+            ));
         }
         for function in functions {
-            if seen.insert(function.clone()) {
-                all.push_str(&function);
+            let pattern = pattern(&function);
+            if !seen.contains(&pattern) {
+                all.push_str(&pattern);
                 all.push('\n');
+                seen.insert(pattern);
             }
         }
     }
@@ -53,6 +60,6 @@ fn main() -> ExitCode {
 
 #[expect(clippy::print_stderr, reason = "it is a program")]
 fn fail(message: &str) -> ExitCode {
-    eprintln!("function_order: {message}\nusage: function_order PROGRAM PROFILE...");
+    eprintln!("function_order: {message}\nusage: function_order PROFILE...");
     ExitCode::FAILURE
 }
