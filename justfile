@@ -105,6 +105,8 @@ functions KUBECONFIG:
     folder=$(mktemp --directory)
     trap 'kill "${idle-}" 2>/dev/null || true; rm -r "$folder"' EXIT
     callgrind=(valgrind --tool=callgrind --demangle=no)
+    # These would replace the flag of .cargo/config.toml.
+    unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
     release() { cargo build --release --package {{ binary }} "$@"; }
     target=$(uname -m)-unknown-linux-musl
     profiles=()
@@ -112,10 +114,12 @@ functions KUBECONFIG:
     profile() {
         mkdir "$folder/$1"
         # A cold start, and changes of readiness.
-        cargo run --release --package kube-endpoint-scale -- --kubeconfig "{{ KUBECONFIG }}" \
-            --services 1000 --pods 5000 --big 2000 --nodes 50 --flips 400 --rate 10 --settle 20 \
-            --command "${callgrind[*]} --callgrind-out-file=$folder/$1/work $2 --kubeconfig={kubeconfig} \
-                --kube-api-qps=5000 --kube-api-burst=10000 --leader-elect=false"
+        for rate in 10 40; do
+            cargo run --release --package kube-endpoint-scale -- --kubeconfig "{{ KUBECONFIG }}" \
+                --services 1000 --pods 5000 --big 2000 --nodes 50 --flips 400 --rate "$rate" --settle 20 \
+                --command "${callgrind[*]} --callgrind-out-file=$folder/$1/work-$rate $2 --kubeconfig={kubeconfig} \
+                    --kube-api-qps=5000 --kube-api-burst=10000 --leader-elect=false"
+        done
         # A leader that is probed and scraped.
         "${callgrind[@]}" --callgrind-out-file="$folder/$1/idle" "$2" --kubeconfig="{{ KUBECONFIG }}" \
             --authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics &
@@ -129,7 +133,7 @@ functions KUBECONFIG:
         kill "$idle"
         wait "$idle"
         idle=
-        profiles+=("$folder/$1/work" "$folder/$1/idle")
+        profiles+=("$folder/$1/work-10" "$folder/$1/work-40" "$folder/$1/idle")
     }
     release
     profile default "${CARGO_TARGET_DIR:-target}/release/{{ binary }}"

@@ -38,9 +38,10 @@ fn main() -> ExitCode {
             Err(error) => return fail(&format!("{path} is a profile of {program}: {error}")),
         };
         let functions = executed(&profile, &program);
-        if functions.is_empty() {
+        // The standard library has such symbols whatever the flags are.
+        if !functions.iter().any(|function| function.contains("kube_endpoint")) {
             return fail(&format!(
-                "{path} has no function of {program}: was it built with -Csymbol-mangling-version=v0?"
+                "{path} has no function of this project: was {program} built with -Csymbol-mangling-version=v0?"
             ));
         }
         for function in functions {

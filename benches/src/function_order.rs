@@ -101,7 +101,9 @@ const LONGEST_POSITION: usize = 3;
 /// - the hash of a crate: `Cs`, the hash, `_`;
 /// - the position to which a reference within the symbol points, which a longer or shorter hash moves: `B`, the position, `_`;
 /// - the number of a copy, after a dot;
-/// - the order of `Send` and `Sync` in a trait object, which depends on the hash of `core`.
+/// - the order of `Send` and `Sync` where a symbol names both for the first time, which depends on the hash of `core`.
+///
+/// The numbers of implementations and closures in a module or function stay: a version that adds one changes those that follow.
 pub fn pattern(symbol: &str) -> String {
     let (symbol, copy) = symbol.split_once('.').map_or((symbol, ""), |(symbol, _)| (symbol, ".*"));
     let mut pattern = String::with_capacity(symbol.len());

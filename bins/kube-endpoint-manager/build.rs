@@ -4,8 +4,9 @@
 //! of a checkout, it is `unknown`. The build is repeated when the variable changes or another commit is checked out.
 //!
 //! In the release profile, and those that inherit from it, it also tells the linker for Linux to put the functions beside one another
-//! that the program executes (`functions.txt`). The rest then stays out of memory. That needs GNU ld or LLD, and symbols in the v0 mangling;
-//! `KUBE_ENDPOINT_MANAGER_FUNCTION_ORDER=no` is for other linkers.
+//! that the program executes (`functions.txt`). The rest then stays out of memory. That needs GNU ld or LLD, and symbols in the v0
+//! mangling. For musl, it has the linker pack the relocations. `KUBE_ENDPOINT_MANAGER_FUNCTION_ORDER=no` turns off both, for other
+//! linkers.
 
 mod function_order;
 
@@ -27,24 +28,29 @@ fn main() -> io::Result<()> {
     order_functions()
 }
 
-/// A static program for musl relocates itself, and reads a bitmap of addresses instead of 24 bytes for each: half a megabyte less.
-/// Programs for glibc would need version 2.36 for it.
+/// A program for musl relocates itself, and reads a bitmap of addresses instead of 24 bytes for each: half a megabyte less in
+/// memory. It needs musl 1.2.4; a static one gets what Rust brings, which is older before Rust 1.93. Programs for glibc would need
+/// version 2.36.
 fn pack_relocations() {
-    // Cargo does not tell build scripts that the target is static by default.
-    let is_static = !flags().contains("-crt-static");
-    if is("PROFILE", "release") && is("CARGO_CFG_TARGET_ENV", "musl") && is_static {
+    if is("PROFILE", "release")
+        && is("CARGO_CFG_TARGET_ENV", "musl")
+        && !is(FUNCTION_ORDER, "no")
+        && minor_version().is_some_and(|minor| minor >= 93)
+    {
         println!("cargo::rustc-link-arg-bin=kube-endpoint-manager=-z");
         println!("cargo::rustc-link-arg-bin=kube-endpoint-manager=pack-relative-relocs");
     }
 }
 
-fn is(variable: &str, value: &str) -> bool {
-    env::var(variable).is_ok_and(|set| set == value)
+/// The 95 of Rust 1.95.0.
+fn minor_version() -> Option<u32> {
+    let output = Command::new(env::var_os("RUSTC")?).arg("--version").output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    text.strip_prefix("rustc 1.")?.split('.').next()?.parse().ok()
 }
 
-/// The flags of the compiler.
-fn flags() -> String {
-    env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default()
+fn is(variable: &str, value: &str) -> bool {
+    env::var(variable).is_ok_and(|set| set == value)
 }
 
 fn order_functions() -> io::Result<()> {
@@ -60,13 +66,13 @@ fn order_functions() -> io::Result<()> {
     {
         return Ok(());
     }
-    // Cargo's configuration sets it (.cargo/config.toml), and the variable RUSTFLAGS replaces that.
-    if !flags().contains("symbol-mangling-version=v0") {
+    // Cargo's configuration has the flag (.cargo/config.toml); RUSTFLAGS and target.*.rustflags replace it.
+    if !env::var("CARGO_ENCODED_RUSTFLAGS").is_ok_and(|flags| flags.contains("symbol-mangling-version=v0")) {
         println!(
-            "cargo::warning=the flag -Csymbol-mangling-version=v0 is missing: the order of functions has no effect, and the program \
-             takes 4 MB more memory (docs/performance.md, Code in memory)"
+            "cargo::warning=-Csymbol-mangling-version=v0 is not among the compiler's flags. Unless it is the compiler's default, the order of \
+             functions has no effect, and the program takes 5 MB more memory. Add it to RUSTFLAGS or target.*.rustflags, whichever \
+             is set (docs/performance.md, Code in memory)"
         );
-        return Ok(());
     }
     let Some(folder) = env::var_os("OUT_DIR").map(PathBuf::from) else { return Ok(()) };
     let script = folder.join("functions.ld");

@@ -39,9 +39,16 @@ fn the_list_has_each_function_once() {
     let list = include_str!("../functions.txt");
     let functions: Vec<&str> = list.lines().filter(|line| !line.starts_with('#')).collect();
     assert!(functions.len() > 1_000);
+    let own = functions.iter().filter(|function| function.contains("kube_endpoint")).count();
+    assert!(own > 1_000, "{own} functions of this project");
     let mut seen = HashSet::new();
     for function in functions {
         assert!(function.starts_with("_R"), "{function}");
+        let has_hash = |rest: &str| {
+            let hash = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric());
+            (1..=11).contains(&(rest.len() - hash.len())) && hash.starts_with('_')
+        };
+        assert!(!function.split("Cs").skip(1).any(has_hash), "the hash of a crate: {function}");
         assert!(!function.contains(char::is_whitespace), "{function}");
         assert!(seen.insert(function), "{function} is there twice");
     }
