@@ -6,7 +6,8 @@
 //! In the release profile, and those that inherit from it, it also tells the linker for Linux to put the functions beside one another
 //! that the program executes (`functions.txt`). The rest then stays out of memory. That needs GNU ld or LLD, and symbols in the v0
 //! mangling. For musl, it has the linker pack the relocations. `KUBE_ENDPOINT_MANAGER_FUNCTION_ORDER=no` turns off both, for other
-//! linkers.
+//! linkers. A number has both done in any profile, with so many functions, for a check that does not take as long as a release: a
+//! binary of the dev profile has so many functions that a linker takes minutes to order 5,000.
 
 mod function_order;
 
@@ -32,9 +33,8 @@ fn main() -> io::Result<()> {
 /// memory. It needs musl 1.2.4; a static one gets what Rust brings, which is older before Rust 1.93. Programs for glibc would need
 /// version 2.36.
 fn pack_relocations() {
-    if is("PROFILE", "release")
+    if ordered_functions().is_some()
         && is("CARGO_CFG_TARGET_ENV", "musl")
-        && !is(FUNCTION_ORDER, "no")
         && minor_version().is_some_and(|minor| minor >= 93)
     {
         println!("cargo::rustc-link-arg-bin=kube-endpoint-manager=-z");
@@ -49,6 +49,12 @@ fn minor_version() -> Option<u32> {
     text.strip_prefix("rustc 1.")?.split('.').next()?.parse().ok()
 }
 
+/// How many functions are put in order at most. None if the linker gets no options.
+fn ordered_functions() -> Option<usize> {
+    let value = env::var(FUNCTION_ORDER).unwrap_or_default();
+    value.parse().ok().or_else(|| (is("PROFILE", "release") && value != "no").then_some(usize::MAX))
+}
+
 fn is(variable: &str, value: &str) -> bool {
     env::var(variable).is_ok_and(|set| set == value)
 }
@@ -59,13 +65,9 @@ fn order_functions() -> io::Result<()> {
     println!("cargo::rerun-if-env-changed={FUNCTION_ORDER}");
     // The script names the section `.fini`, which the C libraries of other architectures may not have.
     let is_known = is("CARGO_CFG_TARGET_ARCH", "x86_64") || is("CARGO_CFG_TARGET_ARCH", "aarch64");
-    if !is("PROFILE", "release")
-        || !is("CARGO_CFG_TARGET_OS", "linux")
-        || !is_known
-        || is(FUNCTION_ORDER, "no")
-    {
+    let Some(most) = ordered_functions().filter(|_| is("CARGO_CFG_TARGET_OS", "linux") && is_known) else {
         return Ok(());
-    }
+    };
     // Cargo's configuration has the flag (.cargo/config.toml); RUSTFLAGS and target.*.rustflags replace it.
     if !env::var("CARGO_ENCODED_RUSTFLAGS").is_ok_and(|flags| flags.contains("symbol-mangling-version=v0")) {
         println!(
@@ -76,7 +78,7 @@ fn order_functions() -> io::Result<()> {
     }
     let Some(folder) = env::var_os("OUT_DIR").map(PathBuf::from) else { return Ok(()) };
     let script = folder.join("functions.ld");
-    fs::write(&script, function_order::linker_script(&fs::read_to_string("functions.txt")?))?;
+    fs::write(&script, function_order::linker_script(&fs::read_to_string("functions.txt")?, most))?;
     // Compilers that link and linkers themselves know this option.
     println!("cargo::rustc-link-arg-bin=kube-endpoint-manager=-T");
     println!("cargo::rustc-link-arg-bin=kube-endpoint-manager={}", script.display());

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-/// A linker script that puts these functions first in the section that the linker makes of all functions.
+/// A linker script that puts these functions, `most` of them, first in the section that the linker makes of all functions.
 ///
 /// Each line of `functions` is a pattern of symbols in the v0 mangling, or a comment. With other features or for another target
 /// another crate may be the one that needed an instance of a generic function; so the same instances follow that any crate
@@ -11,8 +11,8 @@ use std::fmt::Write as _;
 ///
 /// The names of sections begin with `.text.unlikely.` for functions with the attribute `cold`, which are executed all the same,
 /// and with `.text.hot.` or `.text.unlikely.` for those that a profile (`-Cprofile-use`) shows to be hot or cold.
-pub(crate) fn linker_script(functions: &str) -> String {
-    let patterns = || functions.lines().filter(|line| !line.starts_with('#'));
+pub(crate) fn linker_script(functions: &str, most: usize) -> String {
+    let patterns = || functions.lines().filter(|line| !line.starts_with('#')).take(most);
     let mut script = "SECTIONS {\n  .text : {\n".to_owned();
     for pattern in patterns() {
         add(&mut script, pattern);

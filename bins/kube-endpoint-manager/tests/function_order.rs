@@ -16,7 +16,7 @@ _RINvNtCs*_4core3ptr13drop_in_placeNtNtCs*_4http3uri3UriECs*_7tracker
 _RINvNtCs*_4core3ptr13drop_in_placeNtNtCs*_4http3uri3UriEB*_
 _RINvNtCs*_4core3ptr13drop_in_placeuECs*_7___rustc.*
 ";
-    insta::assert_snapshot!(linker_script(functions), @r"
+    insta::assert_snapshot!(linker_script(functions, 10), @r"
     SECTIONS {
       .text : {
         *(.text._RINvMNtCs*_3std4timeNtCs*_4CsvX3now .text.hot._RINvMNtCs*_3std4timeNtCs*_4CsvX3now .text.unlikely._RINvMNtCs*_3std4timeNtCs*_4CsvX3now)
