@@ -98,7 +98,7 @@ profiled KUBECONFIG:
     build "$folder" "-Cprofile-use=$folder/profile.profdata"
     echo "built $folder/release/{{ binary }}"
 
-# Find the functions that the program executes on the API server of a kubeconfig, and write bins/kube-endpoint-manager/functions.txt. It needs Valgrind, a C compiler for musl and Rust's standard library for it
+# Find the functions that the program executes on the API server of a kubeconfig, and write bins/kube-endpoint-manager/functions.txt. It needs Valgrind and Rust's standard library for musl
 functions KUBECONFIG:
     #!/usr/bin/env bash
     set -euo pipefail
@@ -108,7 +108,10 @@ functions KUBECONFIG:
     # These would replace the flag of .cargo/config.toml.
     unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
     release() { cargo build --release --package {{ binary }} "$@"; }
-    target=$(uname -m)-unknown-linux-musl
+    machine=$(uname -m)
+    target=$machine-unknown-linux-musl
+    # As in deploy/Dockerfile: the C code of `ring` needs only the headers of a libc.
+    export "CC_${machine}_unknown_linux_musl=cc"
     profiles=()
     # Run one of the two programs in a folder of its profiles.
     profile() {

@@ -6,8 +6,8 @@
 //! In the release profile, and those that inherit from it, it also tells the linker for Linux to put the functions beside one another
 //! that the program executes (`functions.txt`). The rest then stays out of memory. That needs GNU ld or LLD, and symbols in the v0
 //! mangling. For musl, it has the linker pack the relocations. `KUBE_ENDPOINT_MANAGER_FUNCTION_ORDER=no` turns off both, for other
-//! linkers. A number has both done in any profile, with so many functions, for a check that does not take as long as a release: a
-//! binary of the dev profile has so many functions that a linker takes minutes to order 5,000.
+//! linkers. With a number N, both are done in every profile, and only the first N functions are ordered: the gate uses this, because a
+//! linker takes minutes to order all 5,000 in a binary of the dev profile.
 
 mod function_order;
 
@@ -29,7 +29,7 @@ fn main() -> io::Result<()> {
     order_functions()
 }
 
-/// A program for musl relocates itself, and reads a bitmap of addresses instead of 24 bytes for each: half a megabyte less in
+/// A program for musl on x86-64 relocates itself, and reads a bitmap of addresses instead of 24 bytes for each: half a megabyte less in
 /// memory. It needs musl 1.2.4; a static one gets what Rust brings, which is older before Rust 1.93. Programs for glibc would need
 /// version 2.36.
 fn pack_relocations() {
@@ -51,8 +51,19 @@ fn minor_version() -> Option<u32> {
 
 /// How many functions are put in order at most. None if the linker gets no options.
 fn ordered_functions() -> Option<usize> {
-    let value = env::var(FUNCTION_ORDER).unwrap_or_default();
-    value.parse().ok().or_else(|| (is("PROFILE", "release") && value != "no").then_some(usize::MAX))
+    match env::var(FUNCTION_ORDER).as_deref() {
+        Err(_) | Ok("") => is("PROFILE", "release").then_some(usize::MAX),
+        Ok("no") => None,
+        Ok(value) => {
+            let number = value.parse().ok().filter(|number| *number > 0);
+            if number.is_none() {
+                println!(
+                    "cargo::error={FUNCTION_ORDER} is {value:?}; set it to \"no\", to a number above 0, or not at all"
+                );
+            }
+            number
+        }
+    }
 }
 
 fn is(variable: &str, value: &str) -> bool {
