@@ -92,7 +92,7 @@ codes! {
     OverCapacity "EP025" "over-capacity" Info "The Endpoints object has no room for the pod."
     ReadinessUnknown "EP026" "readiness-unknown" Warning "The pod has no Ready condition."
     PublishedNotReady "EP027" "published-not-ready" Info "The pod is not ready, and the Service publishes it nevertheless."
-    NotWritten "EP028" "not-written" Info "The pod should receive traffic, and no slice holds it as ready."
+    NotWritten "EP028" "not-written" Info "The pod should receive traffic, and no slice that the Service uses holds it as ready."
     SomeFamiliesMissing "EP029" "some-families-missing" Warning "The pod has an address of one of the Service's IP families only."
 
     NoPodMatches "EP030" "no-pod-matches" Error "The Service's selector matches no pod."
@@ -111,7 +111,7 @@ codes! {
     AddressNotMirrored "EP043" "address-not-mirrored" Warning "Some addresses of the Endpoints are not mirrored to slices."
     NoAddressesWritten "EP044" "no-addresses-written" Error "The Service's endpoints are written by hand, and hold no ready address."
     EndpointPortsDiffer "EP045" "endpoint-ports-differ" Error "No endpoint written for the Service has the port that the Service asks for."
-    EndpointFamiliesDiffer "EP046" "endpoint-families-differ" Error "No ready endpoint written for the Service has an address of its IP families."
+    EndpointFamiliesDiffer "EP046" "endpoint-families-differ" Error "No ready endpoint written for the Service has an address of one of its IP families."
 
     SlicesBehind "EP050" "slices-behind" Error "The slices differ from what they should be."
     WrongOwner "EP051" "wrong-owner" Warning "A slice of the Service is owned by another object."

@@ -86,7 +86,7 @@ pub struct ServiceVerdict {
 pub struct Counts {
     /// All that are selected.
     pub selected: usize,
-    /// Those that should receive traffic.
+    /// Those that should receive traffic; without a selector, those that slices hold as ready.
     pub ready: usize,
     /// Those that are listed as not ready.
     pub not_ready: usize,

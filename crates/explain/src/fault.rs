@@ -101,6 +101,9 @@ pub enum Fault {
         wanted: Vec<NamedPort>,
         /// The ports of ready endpoints that the Service does not have, or that have no number; each name and protocol once.
         has: Vec<NamedPort>,
+        /// The IP family whose endpoints lack them; none if those of all families do.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        family: Option<IpFamily>,
         /// Whether the Service has no other ports.
         none_is_left: bool,
     },

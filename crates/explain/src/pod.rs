@@ -52,8 +52,8 @@ impl PodExplanation {
         self.is_held(|place| place.ready)
     }
 
-    /// Returns true if clients use the pod as long as no endpoint is ready: a slice that is used holds one of its addresses as terminating
-    /// and serving, or still as ready.
+    /// Returns true if clients use the pod as long as no endpoint is ready. The pod is being deleted, and a slice that is used
+    /// holds one of its addresses as terminating and serving, or still as ready.
     pub fn is_last_resort(&self) -> bool {
         self.publication == Publication::NotReady
             && self.is_held(|place| place.last_resort || (place.ready && self.is_ending_and_serving()))
@@ -128,7 +128,8 @@ pub struct Place {
     pub slice: Text,
     /// The endpoint's addresses.
     pub addresses: Vec<Text>,
-    /// Whether the slice has a port and the addresses that the Service asks for. kube-proxy ignores it otherwise.
+    /// Whether the Service uses the slice. kube-proxy ignores slices without any of the Service's ports, and those of an IP family
+    /// that the Service does not have. For a headless Service, any port and any family will do.
     pub used: bool,
     /// The condition `ready`.
     pub ready: bool,

@@ -21,8 +21,10 @@ pub(crate) enum Wanted {
 pub(crate) struct Matching {
     /// The types of addresses, of which one is enough; empty if any is.
     families: Vec<IpFamily>,
-    /// The ports, of which one is enough; empty if none is needed.
+    /// The ports, of which one is enough; empty if none of them is needed.
     ports: Vec<NamedPort>,
+    /// Whether a port is needed, and any is enough.
+    needs_a_port: bool,
 }
 
 /// What kube-proxy chooses a slice by.
@@ -33,24 +35,27 @@ pub(crate) struct Offered {
 }
 
 impl Default for Wanted {
-    /// Any slice, as long as the Service is not known.
+    /// Any slice.
     fn default() -> Self {
         Self::Slices(Matching::default())
     }
 }
 
 impl Wanted {
-    /// DNS takes addresses of any type, and knows them without ports. A pod without the ports that a headless Service asks for
-    /// is nevertheless not what its clients look for.
+    /// DNS takes addresses of any type, and knows them without ports. The slices of pods have no ports if the pods lack all that a
+    /// headless Service names; such pods are nevertheless not what its clients look for.
     pub(crate) fn by(service: &Service) -> Self {
         if service.service_type == ServiceType::ExternalName {
             return Self::Nothing;
         }
-        let is_headless = service.is_headless();
-        let needs_no_port = is_headless && !service.selects_pods();
+        if service.is_headless() {
+            let needs_a_port = service.selects_pods() && !service.ports.is_empty();
+            return Self::Slices(Matching { needs_a_port, ..Matching::default() });
+        }
         Self::Slices(Matching {
-            families: if is_headless { Vec::new() } else { service.slice_families() },
-            ports: if needs_no_port { Vec::new() } else { service.ports.iter().map(asked_for).collect() },
+            families: service.slice_families(),
+            ports: service.ports.iter().map(asked_for).collect(),
+            needs_a_port: false,
         })
     }
 
@@ -60,6 +65,7 @@ impl Wanted {
         let has_port = |port: &NamedPort| offered.ports.iter().any(|held| is_for(held, port));
         wanted.has_type(offered.address_type)
             && (wanted.ports.is_empty() || wanted.ports.iter().any(has_port))
+            && (!wanted.needs_a_port || offered.ports.iter().any(|port| port.port.is_some()))
     }
 
     /// Returns true if addresses of this type are used.

@@ -1,5 +1,6 @@
 //! How many endpoints of a Service receive traffic, as kube-proxy chooses them, and what of that is not known.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::slice::EndpointConditions;
@@ -116,26 +117,73 @@ pub(crate) fn unused(service: &Service, slices: &[Arc<EndpointSlice>]) -> Option
     if !types.iter().any(|address_type| wanted.has_type(*address_type)) {
         return Some(Fault::EndpointFamiliesDiffer { missing, has: types, none_is_left: true });
     }
-    let offered: Vec<Offered> =
-        ready.filter(|slice| wanted.has_type(slice.address_type)).map(|slice| Offered::by(slice)).collect();
-    let held = || offered.iter().flat_map(Offered::ports);
-    let lacks = |port: &&NamedPort| !held().any(|held| is_for(held, port));
-    let lacking: Vec<NamedPort> = wanted.ports().iter().filter(lacks).cloned().collect();
-    let is_wanted = |held: &&NamedPort| wanted.ports().iter().any(|port| is_for(held, port));
-    let mut has: Vec<NamedPort> = held().filter(|held| !is_wanted(held)).cloned().collect();
-    has.sort_by(|one, other| {
-        (&one.name, &one.protocol, one.port).cmp(&(&other.name, &other.protocol, other.port))
-    });
-    has.dedup_by(|other, one| (&one.name, &one.protocol) == (&other.name, &other.protocol));
-    let none_is_left = lacking.len() == wanted.ports().len();
-    if !lacking.is_empty() {
-        return Some(Fault::EndpointPortsDiffer { wanted: lacking, has, none_is_left });
+    // Each family has its own rules in kube-proxy.
+    let present = wanted.families().iter().filter(|family| !has_none(family));
+    let mut families: Vec<Held> = present
+        .map(|family| {
+            Held::by(
+                Some(*family),
+                ready.clone().filter(|slice| slice.address_type == AddressType::from(*family)),
+            )
+        })
+        .collect();
+    if families.is_empty() {
+        families.push(Held::by(None, ready));
+    }
+    if let Some(fault) = ports_that_differ(wanted.ports(), &families) {
+        return Some(fault);
     }
     (!missing.is_empty()).then_some(Fault::EndpointFamiliesDiffer {
         missing,
         has: types,
         none_is_left: false,
     })
+}
+
+/// The ports of the ready endpoints of a family, or of all endpoints.
+struct Held {
+    family: Option<IpFamily>,
+    ports: Vec<NamedPort>,
+}
+
+impl Held {
+    fn by<'a>(family: Option<IpFamily>, slices: impl Iterator<Item = &'a Arc<EndpointSlice>>) -> Self {
+        let mut ports: Vec<NamedPort> =
+            slices.flat_map(|slice| Offered::by(slice).ports().to_vec()).collect();
+        ports.sort_by(by_name);
+        ports.dedup();
+        Self { family, ports }
+    }
+
+    fn lacks(&self, wanted: &NamedPort) -> bool {
+        !self.ports.iter().any(|held| is_for(held, wanted))
+    }
+}
+
+fn by_name(one: &NamedPort, other: &NamedPort) -> Ordering {
+    (&one.name, &one.protocol, one.port).cmp(&(&other.name, &other.protocol, other.port))
+}
+
+/// Returns which ports all families lack, or else those that one of them lacks.
+fn ports_that_differ(wanted: &[NamedPort], families: &[Held]) -> Option<Fault> {
+    let fault = |family: Option<IpFamily>, families: &[Held]| {
+        let lack = |port: &&NamedPort| families.iter().all(|held| held.lacks(port));
+        let lacking: Vec<NamedPort> = wanted.iter().filter(lack).cloned().collect();
+        let is_wanted = |held: &&NamedPort| wanted.iter().any(|port| is_for(held, port));
+        let held = families.iter().flat_map(|held| &held.ports);
+        let mut has: Vec<NamedPort> = held.filter(|held| !is_wanted(held)).cloned().collect();
+        has.sort_by(by_name);
+        has.dedup_by(|other, one| (&one.name, &one.protocol) == (&other.name, &other.protocol));
+        let none_is_left = family.is_none() && lacking.len() == wanted.len();
+        (!lacking.is_empty()).then_some(Fault::EndpointPortsDiffer {
+            wanted: lacking,
+            has,
+            family,
+            none_is_left,
+        })
+    };
+    let of_one = |held: &Held| fault(held.family, std::slice::from_ref(held));
+    fault(None, families).or_else(|| families.iter().find_map(of_one))
 }
 
 /// Returns what is not known about a Service, and which kinds would tell.
@@ -183,8 +231,8 @@ pub(crate) fn not_known(
     (!kinds.is_empty()).then_some(Fault::NotKnown { kinds, open })
 }
 
-/// Returns true if slices hold endpoints that receive no traffic although they are not being deleted, nor of a family that the
-/// Service does not have. Whoever writes addresses by hand may mean that.
+/// Returns true if an endpoint of one of the Service's families receives no traffic and is not being deleted. Endpoints of other
+/// families may be listed on purpose.
 fn is_less_than_listed(service: &Service, slices: &[Arc<EndpointSlice>]) -> bool {
     let wanted = Wanted::by(service);
     slices.iter().filter(|slice| wanted.has_type(slice.address_type)).any(|slice| {

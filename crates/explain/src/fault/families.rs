@@ -5,7 +5,7 @@ use kube_endpoint_core_model::{AddressType, IpFamily};
 /// Says which families have no endpoint, and which addresses there are.
 pub(super) fn differ(missing: &[IpFamily], has: &[AddressType]) -> String {
     let has: Vec<&str> = has.iter().copied().map(addresses).collect();
-    format!("no ready endpoint has an {} address; there are only {}", list(missing), has.join(" and "))
+    format!("no ready endpoint has an {} address; the ready ones have {}", list(missing), has.join(" and "))
 }
 
 /// Says how the Service and its endpoints can be made to agree.
@@ -18,12 +18,13 @@ pub(super) fn remedy(missing: &[IpFamily], has: &[AddressType], none_is_left: bo
         ),
         // The first family of a Service cannot be changed.
         Some(other) if none_is_left => format!(
-            "Write ready endpoints with {missing} addresses, or create the Service anew with spec.ipFamilies: [{}]",
+            "Write ready endpoints with {missing} addresses, or create the Service anew with spec.ipFamilies: [{}] and without spec.clusterIP",
             other.as_str()
         ),
-        Some(_) => {
-            format!("Write ready endpoints with {missing} addresses, too, or make the Service single-stack")
-        }
+        Some(other) => format!(
+            "Write ready endpoints with {missing} addresses, too, or make the Service single-stack if its first family is {}",
+            other.as_str()
+        ),
     }
 }
 

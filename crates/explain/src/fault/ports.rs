@@ -1,18 +1,26 @@
 //! What is said about the ports of a Service that its endpoints lack, and what to do.
 
+use kube_endpoint_core_model::IpFamily;
+
 use crate::NamedPort;
 
 /// Says which ports no endpoint has, and which they have.
-pub(super) fn differ(wanted: &[NamedPort], has: &[NamedPort], none_is_left: bool) -> String {
+pub(super) fn differ(
+    wanted: &[NamedPort],
+    has: &[NamedPort],
+    family: Option<IpFamily>,
+    none_is_left: bool,
+) -> String {
+    let endpoint = family.map_or_else(|| "endpoint".to_owned(), |family| format!("{family:?} endpoint"));
     let lacking = match wanted {
-        [one] => format!("no ready endpoint has {} of the Service", the(one)),
+        [one] => format!("no ready {endpoint} has {} of the Service", the(one)),
         [first @ .., last] => {
             let first: Vec<String> = first.iter().map(the).collect();
-            format!("ready endpoints have neither {} nor {} of the Service", first.join(", "), the(last))
+            format!("ready {endpoint}s have neither {} nor {} of the Service", first.join(", "), the(last))
         }
         [] => String::new(),
     };
-    let they = if wanted.len() == 1 { "endpoints" } else { "they" };
+    let they = if wanted.len() == 1 { format!("{endpoint}s") } else { "they".to_owned() };
     let numbered: Vec<NamedPort> = has.iter().filter(|port| port.port.is_some()).cloned().collect();
     let unnumbered: Vec<NamedPort> = has.iter().filter(|port| port.port.is_none()).cloned().collect();
     match (numbered.as_slice(), unnumbered.as_slice()) {

@@ -104,8 +104,8 @@ impl fmt::Display for Fault {
             Self::NoAddressesWritten => f.write_str(
                 "the Service has no selector, and the endpoints written for it hold no ready address",
             ),
-            Self::EndpointPortsDiffer { wanted, has, none_is_left } => {
-                f.write_str(&ports::differ(wanted, has, *none_is_left))
+            Self::EndpointPortsDiffer { wanted, has, family, none_is_left } => {
+                f.write_str(&ports::differ(wanted, has, *family, *none_is_left))
             }
             Self::EndpointFamiliesDiffer { missing, has, .. } => f.write_str(&families::differ(missing, has)),
             Self::SlicesBehind(behind) => behind.fmt(f, "the slices are not up to date"),
@@ -206,7 +206,7 @@ impl Problem for Fault {
             Self::AddressNotMirrored { maximum: Some(_), .. } => {
                 "Write EndpointSlices yourself, which hold as many, or raise --mirroring-max-endpoints-per-subset"
             }
-            Self::EndpointPortsDiffer { wanted, has, none_is_left } => {
+            Self::EndpointPortsDiffer { wanted, has, none_is_left, .. } => {
                 return ports::remedy(wanted, has, *none_is_left);
             }
             Self::EndpointFamiliesDiffer { missing, has, none_is_left } => {

@@ -97,7 +97,9 @@ impl fmt::Display for PodReason {
                 let missing: Vec<String> = missing.iter().map(|family| format!("{family:?}")).collect();
                 write!(f, "the pod has no {} address, only {}", missing.join(" or "), has.join(", "))
             }
-            Self::NotWritten => f.write_str("the pod should receive traffic, and no slice holds it as ready"),
+            Self::NotWritten => f.write_str(
+                "the pod should receive traffic, and no slice that the Service uses holds it as ready",
+            ),
             Self::NoServicePorts => f.write_str("the Service has no ports"),
             Self::PublishedNotReady { .. } => {
                 f.write_str("the pod is not ready, and publishNotReadyAddresses publishes it nevertheless")
@@ -190,6 +192,15 @@ impl Problem for PodReason {
                     "Give pods {family:?} addresses (dual-stack network), or create the Service with a family that they have"
                 );
             }
+            // A single-stack Service keeps its first family.
+            Self::SomeFamiliesMissing { missing, has } => {
+                let missing: Vec<String> = missing.iter().map(|family| format!("{family:?}")).collect();
+                let has = if has.iter().any(IpAddr::is_ipv4) { "IPv4" } else { "IPv6" };
+                return format!(
+                    "Give all pods {} addresses, or make the Service single-stack if its first family is {has}",
+                    missing.join(" and ")
+                );
+            }
             Self::PodFinished => {
                 "Nothing, if it has done its work; a Service should select pods that keep running"
             }
@@ -202,9 +213,6 @@ impl Problem for PodReason {
             Self::NotScheduled { .. } => "Look at the scheduler's events: kubectl describe pod POD",
             Self::OverCapacity => {
                 "Nothing, if clients read EndpointSlices, which hold all pods; Endpoints hold at most 1000"
-            }
-            Self::SomeFamiliesMissing { .. } => {
-                "Give all pods addresses of both families, or make the Service single-stack"
             }
             Self::NotWritten => "Look at what the explanation says about the slices of the Service",
             Self::NoServicePorts => "Add a port to spec.ports of the Service",

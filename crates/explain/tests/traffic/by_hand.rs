@@ -182,7 +182,7 @@ fn addresses_count_if_the_service_has_their_family() {
     let ok = "ok EP000 1 of 1 addresses receive traffic";
     let differs = |status: &str, receive: &str, family: &str, has: &str| {
         format!(
-            "{status} EP046 {receive} of 1 addresses receive traffic; no ready endpoint has an {family} address; there are only {has}"
+            "{status} EP046 {receive} of 1 addresses receive traffic; no ready endpoint has an {family} address; the ready ones have {has}"
         )
     };
     check(with(json!(["IPv4"])), "IPv4", ok);
@@ -223,6 +223,19 @@ fn pods_receive_traffic_through_slices_that_the_service_uses() {
     });
 }
 
+/// DNS, which clients of a headless Service ask, gives addresses whatever the ports are.
+#[test]
+fn slices_of_a_headless_service_are_used_with_any_port() {
+    let cluster = web(2, 0).select("Service", "web").change(|service| {
+        service["spec"]["clusterIP"] = json!("None");
+        service["spec"]["ports"][0]["name"] = json!("renamed");
+    });
+    for (forbidden, what) in [("", "pods"), ("pods", "addresses")] {
+        let headline = headline(&cluster, forbidden);
+        assert!(headline.contains(&format!(" 2 of 2 {what} receive traffic")), "{headline}");
+    }
+}
+
 /// Why they receive no traffic is known.
 #[test]
 fn endpoints_of_another_family_leave_nothing_open() {
@@ -238,6 +251,32 @@ fn endpoints_of_two_families_for_one_are_no_fault() {
     let both = json!([{"addresses": [{"ip": "10.9.0.1"}, {"ip": "fd00::9"}], "ports": [{"port": 80}]}]);
     let cluster = by_hand_with(json!([{"port": 80}]), both);
     assert_eq!(headline(&cluster, ""), "ok EP000 1 of 2 addresses receive traffic");
+}
+
+/// kube-proxy has rules of its own for each family.
+#[test]
+fn each_family_needs_the_ports() {
+    let check = |ports: Value, ipv6: Value, want: &str| {
+        let spec = json!({"clusterIP": "10.96.0.10", "ipFamilies": ["IPv4", "IPv6"], "ports": ports});
+        let cluster = of_type(spec, "IPv4").with(json!({"kind": "EndpointSlice",
+            "metadata": {"name": "web-2", "labels": {"kubernetes.io/service-name": "web"}}, "addressType": "IPv6", "ports": ipv6,
+            "endpoints": [{"addresses": ["fd00::9"], "conditions": {"ready": true}}]}));
+        assert_eq!(headline(&cluster, ""), want);
+    };
+    let one = json!([{"port": 80}]);
+    check(one.clone(), one.clone(), "ok EP000 2 of 2 addresses receive traffic");
+    check(
+        one.clone(),
+        json!([{"name": "web", "port": 80}]),
+        "degraded EP045 1 of 2 addresses receive traffic; no ready IPv6 endpoint has the port without a name (TCP) of the Service: \
+         IPv6 endpoints have the port \"web\" (TCP), and ports are matched by name and protocol",
+    );
+    check(
+        json!([{"name": "web", "port": 80}]),
+        one,
+        "down EP045 0 of 2 addresses receive traffic; no ready endpoint has the port \"web\" (TCP) of the Service: endpoints have \
+         the port without a name (TCP), and ports are matched by name and protocol",
+    );
 }
 
 #[test]
@@ -269,7 +308,7 @@ fn remedies_for_families_name_what_can_be_done() {
         let spec = json!({"clusterIP": "10.96.0.10", "ipFamilies": families, "ports": [{"port": 80}]});
         explained(&of_type(spec, address_type), "").to_do.swap_remove(0).remedy
     };
-    insta::assert_snapshot!(remedy(json!(["IPv4"]), "IPv6"), @"Write ready endpoints with IPv4 addresses, or create the Service anew with spec.ipFamilies: [IPv6]");
-    insta::assert_snapshot!(remedy(json!(["IPv4", "IPv6"]), "IPv4"), @"Write ready endpoints with IPv6 addresses, too, or make the Service single-stack");
+    insta::assert_snapshot!(remedy(json!(["IPv4"]), "IPv6"), @"Write ready endpoints with IPv4 addresses, or create the Service anew with spec.ipFamilies: [IPv6] and without spec.clusterIP");
+    insta::assert_snapshot!(remedy(json!(["IPv4", "IPv6"]), "IPv4"), @"Write ready endpoints with IPv6 addresses, too, or make the Service single-stack if its first family is IPv4");
     insta::assert_snapshot!(remedy(json!(["IPv4"]), "FQDN"), @"Write IPv4 addresses, because kube-proxy ignores domain names, or use a Service with spec.type ExternalName");
 }
