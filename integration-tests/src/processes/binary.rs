@@ -41,7 +41,8 @@ pub fn plugin(sibling: &Path) -> PathBuf {
 
 fn find(sibling: &Path, name: &str) -> PathBuf {
     let binary = sibling.with_file_name(name);
-    if !is_fresh(&binary) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    if !is_fresh(&binary, &root) {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
         build.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--package", name]);
@@ -55,14 +56,32 @@ fn find(sibling: &Path, name: &str) -> PathBuf {
     binary
 }
 
-/// Whether the binary is newer than each file that cargo's list of its sources names.
-fn is_fresh(binary: &Path) -> bool {
+/// Whether the binary is newer than each file that cargo's list of its sources names. `cargo test` writes no such list beside the
+/// binaries that it builds; without one, all files of the workspace that a binary may consist of are looked at.
+fn is_fresh(binary: &Path, root: &Path) -> bool {
     let changed = |path: &Path| path.metadata().and_then(|it| it.modified()).ok();
-    let (Some(built), Ok(sources)) = (changed(binary), std::fs::read_to_string(binary.with_extension("d")))
-    else {
-        return false;
-    };
-    sources_of(&sources).iter().all(|source| changed(source).is_some_and(|at: SystemTime| at <= built))
+    let Some(built) = changed(binary) else { return false };
+    let sources = std::fs::read_to_string(binary.with_extension("d"))
+        .map_or_else(|_| possible_sources(root), |sources| sources_of(&sources));
+    !sources.is_empty()
+        && sources.iter().all(|source| changed(source).is_some_and(|at: SystemTime| at <= built))
+}
+
+/// The files of a workspace but those of tests, benchmarks and examples.
+fn possible_sources(root: &Path) -> Vec<PathBuf> {
+    let mut sources = vec![root.join("Cargo.toml"), root.join("Cargo.lock")];
+    let mut folders = vec![root.join("crates"), root.join("bins")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let is_other = ["tests", "benches", "examples"].iter().any(|name| entry.file_name() == *name);
+            if !entry.path().is_dir() {
+                sources.push(entry.path());
+            } else if !is_other {
+                folders.push(entry.path());
+            }
+        }
+    }
+    sources
 }
 
 /// The sources in a dependency file of cargo's: `BINARY: SOURCE SOURCE ...`, with `\ ` for a space in a path.
@@ -83,20 +102,41 @@ mod tests {
         assert!(sources_of("").is_empty());
     }
 
-    #[expect(clippy::disallowed_methods, reason = "files have the system's time")]
     #[test]
     fn a_binary_is_fresh_until_a_source_changes() {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| folder.path().join(name);
+        let is_fresh = |name: &str| is_fresh(&file(name), folder.path());
         let source = file("main.rs");
         std::fs::write(&source, "").unwrap();
-        assert!(!is_fresh(&file("program")), "it is missing");
+        assert!(!is_fresh("program"), "it is missing");
         std::fs::write(file("program"), "").unwrap();
-        assert!(!is_fresh(&file("program")), "its sources are unknown");
         std::fs::write(file("program.d"), format!("program: {}\n", source.display())).unwrap();
-        assert!(is_fresh(&file("program")));
+        assert!(is_fresh("program"));
+        touch(&source);
+        assert!(!is_fresh("program"));
+    }
+
+    #[test]
+    fn without_cargos_list_all_sources_of_the_workspace_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name);
+        for name in ["Cargo.toml", "Cargo.lock", "crates/a/src/lib.rs", "crates/a/tests/a.rs", "program"] {
+            std::fs::create_dir_all(file(name).parent().unwrap()).unwrap();
+            std::fs::write(file(name), "").unwrap();
+        }
+        let is_fresh = || is_fresh(&file("program"), folder.path());
+        assert!(is_fresh());
+        touch(&file("crates/a/tests/a.rs"));
+        assert!(is_fresh());
+        touch(&file("crates/a/src/lib.rs"));
+        assert!(!is_fresh());
+        assert!(!super::is_fresh(&file("program"), &file("crates/a")), "there are no sources");
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "files have the system's time")]
+    fn touch(file: &Path) {
         let later = SystemTime::now() + std::time::Duration::from_secs(60);
-        std::fs::File::options().write(true).open(&source).unwrap().set_modified(later).unwrap();
-        assert!(!is_fresh(&file("program")));
+        std::fs::File::options().write(true).open(file).unwrap().set_modified(later).unwrap();
     }
 }
