@@ -61,23 +61,31 @@ fn find(sibling: &Path, name: &str) -> PathBuf {
 fn is_fresh(binary: &Path, root: &Path) -> bool {
     let changed = |path: &Path| path.metadata().and_then(|it| it.modified()).ok();
     let Some(built) = changed(binary) else { return false };
-    let sources = std::fs::read_to_string(binary.with_extension("d"))
-        .map_or_else(|_| possible_sources(root), |sources| sources_of(&sources));
+    let list = binary.with_extension("d");
+    // An older one may be that of an earlier build, which had other sources.
+    let listed = changed(&list).filter(|at| *at >= built).and_then(|_| std::fs::read_to_string(&list).ok());
+    let sources = listed.map_or_else(|| possible_sources(binary, root), |sources| sources_of(&sources));
     !sources.is_empty()
         && sources.iter().all(|source| changed(source).is_some_and(|at: SystemTime| at <= built))
 }
 
-/// The files of a workspace but those of tests, benchmarks and examples.
-fn possible_sources(root: &Path) -> Vec<PathBuf> {
-    let mut sources = vec![root.join("Cargo.toml"), root.join("Cargo.lock")];
-    let mut folders = vec![root.join("crates"), root.join("bins")];
+/// The files of the libraries of a workspace and of a binary, but for those of tests, benchmarks and examples.
+fn possible_sources(binary: &Path, root: &Path) -> Vec<PathBuf> {
+    let settings = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".cargo/config.toml"];
+    let mut sources: Vec<PathBuf> =
+        settings.iter().map(|name| root.join(name)).filter(|file| file.is_file()).collect();
+    let name = binary.file_name().unwrap_or_default();
+    let mut folders = vec![root.join("crates"), root.join("bins").join(name)];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            let is_other = ["tests", "benches", "examples"].iter().any(|name| entry.file_name() == *name);
-            if !entry.path().is_dir() {
-                sources.push(entry.path());
-            } else if !is_other {
-                folders.push(entry.path());
+            let (name, path) = (entry.file_name(), entry.path());
+            let is_snapshot = path.extension().is_some_and(|extension| extension == "snap");
+            if path.is_dir() {
+                if !["tests", "benches", "examples"].iter().any(|other| name == *other) {
+                    folders.push(path);
+                }
+            } else if !is_snapshot {
+                sources.push(path);
             }
         }
     }
@@ -113,7 +121,7 @@ mod tests {
         std::fs::write(file("program"), "").unwrap();
         std::fs::write(file("program.d"), format!("program: {}\n", source.display())).unwrap();
         assert!(is_fresh("program"));
-        touch(&source);
+        touch(&source, 60);
         assert!(!is_fresh("program"));
     }
 
@@ -121,22 +129,33 @@ mod tests {
     fn without_cargos_list_all_sources_of_the_workspace_count() {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| folder.path().join(name);
-        for name in ["Cargo.toml", "Cargo.lock", "crates/a/src/lib.rs", "crates/a/tests/a.rs", "program"] {
+        for name in [
+            "Cargo.toml",
+            "crates/a/src/lib.rs",
+            "crates/a/tests/a.rs",
+            "bins/program/main.rs",
+            "bins/other/main.rs",
+            "program.d",
+            "program",
+        ] {
             std::fs::create_dir_all(file(name).parent().unwrap()).unwrap();
             std::fs::write(file(name), "").unwrap();
         }
         let is_fresh = || is_fresh(&file("program"), folder.path());
+        // The list is that of an earlier build.
+        touch(&file("program"), 10);
         assert!(is_fresh());
-        touch(&file("crates/a/tests/a.rs"));
+        touch(&file("crates/a/tests/a.rs"), 60);
+        touch(&file("bins/other/main.rs"), 60);
         assert!(is_fresh());
-        touch(&file("crates/a/src/lib.rs"));
+        touch(&file("bins/program/main.rs"), 60);
         assert!(!is_fresh());
-        assert!(!super::is_fresh(&file("program"), &file("crates/a")), "there are no sources");
+        assert!(!super::is_fresh(&file("program"), &file("nowhere")), "there are no sources");
     }
 
     #[expect(clippy::disallowed_methods, reason = "files have the system's time")]
-    fn touch(file: &Path) {
-        let later = SystemTime::now() + std::time::Duration::from_secs(60);
+    fn touch(file: &Path, seconds: u64) {
+        let later = SystemTime::now() + std::time::Duration::from_secs(seconds);
         std::fs::File::options().write(true).open(file).unwrap().set_modified(later).unwrap();
     }
 }
