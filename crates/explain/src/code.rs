@@ -111,7 +111,7 @@ codes! {
     AddressNotMirrored "EP043" "address-not-mirrored" Warning "Some addresses of the Endpoints are not mirrored to slices."
     NoAddressesWritten "EP044" "no-addresses-written" Error "The Service's endpoints are written by hand, and hold no ready address."
     EndpointPortsDiffer "EP045" "endpoint-ports-differ" Error "No endpoint written for the Service has the port that the Service asks for."
-    EndpointFamiliesDiffer "EP046" "endpoint-families-differ" Error "No ready endpoint written for the Service has an address of one of its IP families."
+    EndpointFamiliesDiffer "EP046" "endpoint-families-differ" Error "An IP family of the Service has no ready endpoint."
 
     SlicesBehind "EP050" "slices-behind" Error "The slices differ from what they should be."
     WrongOwner "EP051" "wrong-owner" Warning "A slice of the Service is owned by another object."

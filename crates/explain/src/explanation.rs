@@ -79,14 +79,14 @@ pub struct ServiceVerdict {
     pub message: String,
 }
 
-/// Numbers of pods, or of addresses if the Service selects no pods.
+/// Numbers of pods, or of addresses if the Service selects no pods or they are not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Counts {
     /// All that are selected.
     pub selected: usize,
-    /// Those that should receive traffic; without a selector, those that slices hold as ready.
+    /// Those that should receive traffic; without a selector, or if pods are not known, those that slices hold as ready.
     pub ready: usize,
     /// Those that are listed as not ready.
     pub not_ready: usize,

@@ -101,10 +101,10 @@ pub enum Fault {
         wanted: Vec<NamedPort>,
         /// The ports of ready endpoints that the Service does not have, or that have no number; each name and protocol once.
         has: Vec<NamedPort>,
-        /// The IP family whose endpoints lack them; none if those of all families do.
+        /// The IP family whose endpoints lack them; none if there are no ready endpoints of other families, or they lack them, too.
         #[serde(skip_serializing_if = "Option::is_none")]
         family: Option<IpFamily>,
-        /// Whether the Service has no other ports.
+        /// Whether no endpoint has any port of the Service.
         none_is_left: bool,
     },
     /// [`Code::EndpointFamiliesDiffer`](crate::Code::EndpointFamiliesDiffer)

@@ -209,12 +209,11 @@ impl Looked<'_> {
     }
 
     /// Returns why slices are not used, and will not be when the Endpoints are mirrored as they are now.
-    fn slices_that_stay_unused(&self) -> Option<Fault> {
+    fn slices_that_stay_unused(&self) -> Vec<Fault> {
         let slices = self.objects.slices_of(&self.service.key);
-        let now = traffic::unused(self.service, slices)?;
-        let Some(plan) = self.planned.mirroring.as_ref().filter(|plan| !plan.writes.is_empty()) else {
-            return Some(now);
-        };
+        let now = traffic::unused(self.service, slices);
+        let plan = self.planned.mirroring.as_ref().filter(|plan| !plan.writes.is_empty());
+        let Some(plan) = plan.filter(|_| !now.is_empty()) else { return now };
         let writes = &plan.writes;
         let deleted = writes.delete.iter().map(|slice| &**slice);
         let replaced: Vec<&Text> =

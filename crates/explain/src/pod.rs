@@ -129,7 +129,8 @@ pub struct Place {
     /// The endpoint's addresses.
     pub addresses: Vec<Text>,
     /// Whether the Service uses the slice. kube-proxy ignores slices without any of the Service's ports, and those of an IP family
-    /// that the Service does not have. For a headless Service, any port and any family will do.
+    /// that the Service does not have. A headless Service uses slices of any family, with any
+    /// port; without one if it has no ports.
     pub used: bool,
     /// The condition `ready`.
     pub ready: bool,

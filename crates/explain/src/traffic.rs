@@ -101,43 +101,34 @@ pub(crate) fn count_endpoints(service: &Service, slices: &[Arc<EndpointSlice>], 
     Counts { selected, ready, not_ready: selected - ready, left_out: 0, receiving: Some(receiving), ending }
 }
 
-/// Returns why kube-proxy uses no slice, or none for some ports of the Service, if there are ready endpoints.
-pub(crate) fn unused(service: &Service, slices: &[Arc<EndpointSlice>]) -> Option<Fault> {
-    let Wanted::Slices(wanted) = Wanted::by(service) else { return None };
+/// Returns why kube-proxy uses no slice, or none for some families or ports of the Service, if there are ready endpoints.
+pub(crate) fn unused(service: &Service, slices: &[Arc<EndpointSlice>]) -> Vec<Fault> {
+    let Wanted::Slices(wanted) = Wanted::by(service) else { return Vec::new() };
     let ready =
         slices.iter().filter(|slice| slice.endpoints.iter().any(|endpoint| is_ready(endpoint.conditions)));
     let mut types: Vec<AddressType> = ready.clone().map(|slice| slice.address_type).collect();
     types.sort_unstable();
     types.dedup();
     if types.is_empty() {
-        return None;
+        return Vec::new();
     }
-    let has_none = |family: &&IpFamily| !types.contains(&AddressType::from(**family));
-    let missing: Vec<IpFamily> = wanted.families().iter().filter(has_none).copied().collect();
-    if !types.iter().any(|address_type| wanted.has_type(*address_type)) {
-        return Some(Fault::EndpointFamiliesDiffer { missing, has: types, none_is_left: true });
+    let of_families =
+        wanted.families().iter().partition(|family| types.contains(&AddressType::from(**family)));
+    let (present, missing): (Vec<IpFamily>, Vec<IpFamily>) = of_families;
+    let mut faults = Vec::new();
+    let none_is_left = present.is_empty() && !missing.is_empty();
+    if !missing.is_empty() {
+        faults.push(Fault::EndpointFamiliesDiffer { missing, has: types.clone(), none_is_left });
     }
-    // Each family has its own rules in kube-proxy.
-    let present = wanted.families().iter().filter(|family| !has_none(family));
-    let mut families: Vec<Held> = present
-        .map(|family| {
-            Held::by(
-                Some(*family),
-                ready.clone().filter(|slice| slice.address_type == AddressType::from(*family)),
-            )
-        })
-        .collect();
-    if families.is_empty() {
-        families.push(Held::by(None, ready));
-    }
-    if let Some(fault) = ports_that_differ(wanted.ports(), &families) {
-        return Some(fault);
-    }
-    (!missing.is_empty()).then_some(Fault::EndpointFamiliesDiffer {
-        missing,
-        has: types,
-        none_is_left: false,
-    })
+    // kube-proxy has rules of its own for each family.
+    let of_family = |family: &IpFamily| {
+        let has_family = |slice: &&Arc<EndpointSlice>| slice.address_type == AddressType::from(*family);
+        Held::by(Some(*family), ready.clone().filter(has_family))
+    };
+    let held: Vec<Held> = present.iter().map(of_family).collect();
+    let is_one_of_several = types.len() > 1;
+    faults.extend(ports_that_differ(wanted.ports(), &held, is_one_of_several));
+    faults
 }
 
 /// The ports of the ready endpoints of a family, or of all endpoints.
@@ -164,17 +155,17 @@ fn by_name(one: &NamedPort, other: &NamedPort) -> Ordering {
     (&one.name, &one.protocol, one.port).cmp(&(&other.name, &other.protocol, other.port))
 }
 
-/// Returns which ports all families lack, or else those that one of them lacks.
-fn ports_that_differ(wanted: &[NamedPort], families: &[Held]) -> Option<Fault> {
-    let fault = |family: Option<IpFamily>, families: &[Held]| {
-        let lack = |port: &&NamedPort| families.iter().all(|held| held.lacks(port));
-        let lacking: Vec<NamedPort> = wanted.iter().filter(lack).cloned().collect();
+/// Returns which ports all families lack, and which further ones each of them lacks. `is_one_of_several` tells whether there are
+/// endpoints of other types, too.
+fn ports_that_differ(wanted: &[NamedPort], families: &[Held], is_one_of_several: bool) -> Vec<Fault> {
+    let lacked_by_all = |port: &NamedPort| families.iter().all(|held| held.lacks(port));
+    let fault = |family: Option<IpFamily>, families: &[Held], lacking: Vec<NamedPort>| {
         let is_wanted = |held: &&NamedPort| wanted.iter().any(|port| is_for(held, port));
         let held = families.iter().flat_map(|held| &held.ports);
         let mut has: Vec<NamedPort> = held.filter(|held| !is_wanted(held)).cloned().collect();
         has.sort_by(by_name);
         has.dedup_by(|other, one| (&one.name, &one.protocol) == (&other.name, &other.protocol));
-        let none_is_left = family.is_none() && lacking.len() == wanted.len();
+        let none_is_left = wanted.iter().all(lacked_by_all);
         (!lacking.is_empty()).then_some(Fault::EndpointPortsDiffer {
             wanted: lacking,
             has,
@@ -182,8 +173,17 @@ fn ports_that_differ(wanted: &[NamedPort], families: &[Held]) -> Option<Fault> {
             none_is_left,
         })
     };
-    let of_one = |held: &Held| fault(held.family, std::slice::from_ref(held));
-    fault(None, families).or_else(|| families.iter().find_map(of_one))
+    let only = match families {
+        [] => return Vec::new(),
+        [one] if is_one_of_several => one.family,
+        _ => None,
+    };
+    let of_all = fault(only, families, wanted.iter().filter(|port| lacked_by_all(port)).cloned().collect());
+    let of_one = |held: &Held| {
+        let lacks = |port: &&NamedPort| held.lacks(port) && !lacked_by_all(port);
+        fault(held.family, std::slice::from_ref(held), wanted.iter().filter(lacks).cloned().collect())
+    };
+    of_all.into_iter().chain(families.iter().filter_map(of_one)).collect()
 }
 
 /// Returns what is not known about a Service, and which kinds would tell.

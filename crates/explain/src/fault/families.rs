@@ -18,7 +18,7 @@ pub(super) fn remedy(missing: &[IpFamily], has: &[AddressType], none_is_left: bo
         ),
         // The first family of a Service cannot be changed.
         Some(other) if none_is_left => format!(
-            "Write ready endpoints with {missing} addresses, or create the Service anew with spec.ipFamilies: [{}] and without spec.clusterIP",
+            "Write ready endpoints with {missing} addresses, or create the Service anew with spec.ipFamilies: [{}] and without spec.clusterIP and spec.clusterIPs",
             other.as_str()
         ),
         Some(other) => format!(

@@ -11,7 +11,7 @@ pub(super) fn differ(
     family: Option<IpFamily>,
     none_is_left: bool,
 ) -> String {
-    let endpoint = family.map_or_else(|| "endpoint".to_owned(), |family| format!("{family:?} endpoint"));
+    let endpoint = endpoint(family);
     let lacking = match wanted {
         [one] => format!("no ready {endpoint} has {} of the Service", the(one)),
         [first @ .., last] => {
@@ -43,27 +43,35 @@ pub(super) fn differ(
     }
 }
 
-/// Says how the ports of a Service and of its endpoints can be made the same.
-pub(super) fn remedy(wanted: &[NamedPort], has: &[NamedPort], none_is_left: bool) -> String {
+fn endpoint(family: Option<IpFamily>) -> String {
+    family.map_or_else(|| "endpoint".to_owned(), |family| format!("{family:?} endpoint"))
+}
+
+/// Says how the ports of a Service and of its endpoints can be made the same. Endpoints of another family may have the ports of the
+/// Service as they are.
+pub(super) fn remedy(
+    wanted: &[NamedPort],
+    has: &[NamedPort],
+    family: Option<IpFamily>,
+    none_is_left: bool,
+) -> String {
+    let endpoints = format!("the {}s", endpoint(family));
     let mut steps = Vec::new();
     let mut missing = Vec::new();
     for one in wanted {
         let same = has.iter().find(|held| (&held.name, &held.protocol) == (&one.name, &one.protocol));
         let same_name = has.iter().find(|held| held.name == one.name && held.port.is_some());
         match (same, same_name) {
-            (Some(same), _) => steps.push(format!("set the number of {} of the endpoints", the(same))),
+            (Some(same), _) => steps.push(format!("set the number of {} of {endpoints}", the(same))),
             (None, Some(other)) => {
-                steps.push(format!(
-                    "set the protocol of {} of the endpoints to {}",
-                    the(other),
-                    one.protocol
-                ));
+                steps.push(format!("set the protocol of {} of {endpoints} to {}", the(other), one.protocol));
             }
             (None, None) => missing.push(one.clone()),
         }
     }
     if !missing.is_empty() {
-        steps.push(add(&missing, wanted, has, none_is_left));
+        let may_change_service = family.is_none();
+        steps.push(add(&missing, wanted, has, &endpoints, may_change_service, none_is_left));
     }
     let steps = steps.join(", and ");
     let mut chars = steps.chars();
@@ -72,15 +80,25 @@ pub(super) fn remedy(wanted: &[NamedPort], has: &[NamedPort], none_is_left: bool
 
 /// Says how endpoints come to have ports that they lack. If only one is lacking and only one is left over, one of the two can be
 /// renamed.
-fn add(missing: &[NamedPort], wanted: &[NamedPort], has: &[NamedPort], none_is_left: bool) -> String {
-    let give = format!("give the endpoints {}", list(missing, a));
+fn add(
+    missing: &[NamedPort],
+    wanted: &[NamedPort],
+    has: &[NamedPort],
+    endpoints: &str,
+    may_change_service: bool,
+    none_is_left: bool,
+) -> String {
+    let give = format!("give {endpoints} {}", list(missing, a));
     let ([one], [_], [other]) = (missing, wanted, has) else { return give };
     let is_other_name = one.protocol == other.protocol;
     let endpoints = if one.name.is_empty() && is_other_name {
-        "remove the name from the port of the endpoints".to_owned()
+        format!("remove the name from the port of {endpoints}")
     } else {
         give
     };
+    if !may_change_service {
+        return endpoints;
+    }
     match (other.name.is_empty(), none_is_left) {
         // A Service with several ports must name them.
         (true, false) => endpoints,

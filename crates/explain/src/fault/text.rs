@@ -206,8 +206,8 @@ impl Problem for Fault {
             Self::AddressNotMirrored { maximum: Some(_), .. } => {
                 "Write EndpointSlices yourself, which hold as many, or raise --mirroring-max-endpoints-per-subset"
             }
-            Self::EndpointPortsDiffer { wanted, has, none_is_left, .. } => {
-                return ports::remedy(wanted, has, *none_is_left);
+            Self::EndpointPortsDiffer { wanted, has, family, none_is_left } => {
+                return ports::remedy(wanted, has, *family, *none_is_left);
             }
             Self::EndpointFamiliesDiffer { missing, has, none_is_left } => {
                 return families::remedy(missing, has, *none_is_left);

@@ -1,5 +1,6 @@
 //! Endpoints that somebody writes by hand: their ports and addresses.
 
+use kube_endpoint_explain::Problem;
 use serde_json::json;
 
 use super::*;
@@ -253,30 +254,70 @@ fn endpoints_of_two_families_for_one_are_no_fault() {
     assert_eq!(headline(&cluster, ""), "ok EP000 1 of 2 addresses receive traffic");
 }
 
+/// A dual-stack Service without a selector, and a slice with a ready endpoint of each family that has ports.
+fn dual_stack(service: Value, ipv4: Option<Value>, ipv6: Option<Value>) -> Cluster {
+    let spec = json!({"clusterIP": "10.96.0.10", "ipFamilies": ["IPv4", "IPv6"], "ports": service});
+    let cluster = Cluster::new().with(json!({"kind": "Service", "metadata": {"name": "web"}, "spec": spec}));
+    let slices = [("IPv4", "10.9.0.1", ipv4), ("IPv6", "fd00::9", ipv6)];
+    slices.into_iter().fold(cluster, |cluster, (family, address, ports)| match ports {
+        None => cluster,
+        Some(ports) => cluster.with(json!({"kind": "EndpointSlice", "addressType": family, "ports": ports,
+            "metadata": {"name": format!("web-{}", family.to_lowercase()), "labels": {"kubernetes.io/service-name": "web"}},
+            "endpoints": [{"addresses": [address], "conditions": {"ready": true}}]})),
+    })
+}
+
+/// The status, what the Service's faults are, and what to do.
+fn faults_and_remedies(cluster: &Cluster) -> String {
+    let explained = explained(cluster, "");
+    let faults = explained.faults.iter().map(|fault| format!("{}: {fault}", fault.code().id()));
+    let remedies = explained.to_do.iter().map(|step| format!("-> {}", step.remedy));
+    let lines: Vec<String> = faults.chain(remedies).collect();
+    format!("{:?}\n{}", explained.verdict.status, lines.join("\n"))
+}
+
 /// kube-proxy has rules of its own for each family.
 #[test]
 fn each_family_needs_the_ports() {
-    let check = |ports: Value, ipv6: Value, want: &str| {
-        let spec = json!({"clusterIP": "10.96.0.10", "ipFamilies": ["IPv4", "IPv6"], "ports": ports});
-        let cluster = of_type(spec, "IPv4").with(json!({"kind": "EndpointSlice",
-            "metadata": {"name": "web-2", "labels": {"kubernetes.io/service-name": "web"}}, "addressType": "IPv6", "ports": ipv6,
-            "endpoints": [{"addresses": ["fd00::9"], "conditions": {"ready": true}}]}));
-        assert_eq!(headline(&cluster, ""), want);
+    let port =
+        |name: &str| if name.is_empty() { json!({"port": 80}) } else { json!({"name": name, "port": 80}) };
+    let ports = |names: &[&str]| Value::from(names.iter().map(|name| port(name)).collect::<Vec<_>>());
+    let check = |service: &[&str], ipv4: Option<&[&str]>, ipv6: Option<&[&str]>| {
+        faults_and_remedies(&dual_stack(ports(service), ipv4.map(ports), ipv6.map(ports)))
     };
-    let one = json!([{"port": 80}]);
-    check(one.clone(), one.clone(), "ok EP000 2 of 2 addresses receive traffic");
-    check(
-        one.clone(),
-        json!([{"name": "web", "port": 80}]),
-        "degraded EP045 1 of 2 addresses receive traffic; no ready IPv6 endpoint has the port without a name (TCP) of the Service: \
-         IPv6 endpoints have the port \"web\" (TCP), and ports are matched by name and protocol",
-    );
-    check(
-        json!([{"name": "web", "port": 80}]),
-        one,
-        "down EP045 0 of 2 addresses receive traffic; no ready endpoint has the port \"web\" (TCP) of the Service: endpoints have \
-         the port without a name (TCP), and ports are matched by name and protocol",
-    );
+    insta::assert_snapshot!(check(&[""], Some(&[""]), Some(&[""])), @r"
+    Ok
+    ");
+    insta::assert_snapshot!(check(&[""], Some(&[""]), Some(&["web"])), @r#"
+    Degraded
+    EP045: no ready IPv6 endpoint has the port without a name (TCP) of the Service: IPv6 endpoints have the port "web" (TCP), and ports are matched by name and protocol
+    -> Remove the name from the port of the IPv6 endpoints
+    "#);
+    insta::assert_snapshot!(check(&["http"], Some(&["http"]), Some(&["web"])), @r#"
+    Degraded
+    EP045: no ready IPv6 endpoint has the port "http" (TCP) of the Service: IPv6 endpoints have the port "web" (TCP), and ports are matched by name and protocol
+    -> Give the IPv6 endpoints the port "http" (TCP)
+    "#);
+    insta::assert_snapshot!(check(&["http"], Some(&["web"]), Some(&["web"])), @r#"
+    Down
+    EP045: no ready endpoint has the port "http" (TCP) of the Service: endpoints have the port "web" (TCP), and ports are matched by name and protocol
+    -> Give the endpoints the port "http" (TCP), or give the Service the port "web" (TCP)
+    "#);
+    // Each fault is told.
+    insta::assert_snapshot!(check(&["http", "admin"], Some(&["http"]), Some(&["admin"])), @r#"
+    Degraded
+    EP045: no ready IPv4 endpoint has the port "admin" (TCP) of the Service
+    EP045: no ready IPv6 endpoint has the port "http" (TCP) of the Service
+    -> Give the IPv4 endpoints the port "admin" (TCP)
+    -> Give the IPv6 endpoints the port "http" (TCP)
+    "#);
+    insta::assert_snapshot!(check(&["http", "admin"], Some(&["http"]), None), @r#"
+    Degraded
+    EP045: no ready endpoint has the port "admin" (TCP) of the Service
+    EP046: no ready endpoint has an IPv6 address; the ready ones have IPv4 addresses
+    -> Give the endpoints the port "admin" (TCP)
+    -> Write ready endpoints with IPv6 addresses, too, or make the Service single-stack if its first family is IPv4
+    "#);
 }
 
 #[test]
@@ -285,7 +326,12 @@ fn ports_are_compared_in_slices_of_the_services_family() {
         {"addresses": [{"ip": "10.9.0.1"}], "ports": [{"name": "other", "port": 8080}]},
         {"addresses": [{"ip": "fd00::9"}], "ports": [{"port": 80}]},
     ]);
-    assert_eq!(codes(&by_hand_with(json!([{"port": 80}]), subsets), ""), "down EP045: EP045");
+    let cluster = by_hand_with(json!([{"port": 80}]), subsets);
+    insta::assert_snapshot!(faults_and_remedies(&cluster), @r#"
+    Down
+    EP045: no ready IPv4 endpoint has the port without a name (TCP) of the Service: IPv4 endpoints have the port "other" (TCP), and ports are matched by name and protocol
+    -> Remove the name from the port of the IPv4 endpoints
+    "#);
 }
 
 #[test]
@@ -308,7 +354,7 @@ fn remedies_for_families_name_what_can_be_done() {
         let spec = json!({"clusterIP": "10.96.0.10", "ipFamilies": families, "ports": [{"port": 80}]});
         explained(&of_type(spec, address_type), "").to_do.swap_remove(0).remedy
     };
-    insta::assert_snapshot!(remedy(json!(["IPv4"]), "IPv6"), @"Write ready endpoints with IPv4 addresses, or create the Service anew with spec.ipFamilies: [IPv6] and without spec.clusterIP");
+    insta::assert_snapshot!(remedy(json!(["IPv4"]), "IPv6"), @"Write ready endpoints with IPv4 addresses, or create the Service anew with spec.ipFamilies: [IPv6] and without spec.clusterIP and spec.clusterIPs");
     insta::assert_snapshot!(remedy(json!(["IPv4", "IPv6"]), "IPv4"), @"Write ready endpoints with IPv6 addresses, too, or make the Service single-stack if its first family is IPv4");
     insta::assert_snapshot!(remedy(json!(["IPv4"]), "FQDN"), @"Write IPv4 addresses, because kube-proxy ignores domain names, or use a Service with spec.type ExternalName");
 }
