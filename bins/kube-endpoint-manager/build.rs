@@ -25,19 +25,16 @@ fn main() -> io::Result<()> {
     let given = env::var(VARIABLE).ok().filter(|commit| is_commit(commit));
     let commit = given.or_else(commit_of_checkout).unwrap_or_else(|| "unknown".to_owned());
     println!("cargo::rustc-env={VARIABLE}={commit}");
-    let most = ordered_functions();
-    pack_relocations(most);
+    let Some(most) = ordered_functions() else { return Ok(()) };
+    pack_relocations();
     order_functions(most)
 }
 
 /// A program for musl on x86-64 relocates itself, and reads a bitmap of addresses instead of 24 bytes for each: half a megabyte less in
 /// memory. It needs musl 1.2.4; a static one gets what Rust brings, which is older before Rust 1.93. Programs for glibc would need
 /// version 2.36.
-fn pack_relocations(most: Option<usize>) {
-    if most.is_some()
-        && is("CARGO_CFG_TARGET_ENV", "musl")
-        && minor_version().is_some_and(|minor| minor >= 93)
-    {
+fn pack_relocations() {
+    if is("CARGO_CFG_TARGET_ENV", "musl") && minor_version().is_some_and(|minor| minor >= 93) {
         println!("cargo::rustc-link-arg-bin=kube-endpoint-manager=-z");
         println!("cargo::rustc-link-arg-bin=kube-endpoint-manager=pack-relative-relocs");
     }
@@ -52,6 +49,7 @@ fn minor_version() -> Option<u32> {
 
 /// How many functions are put in order at most. None if the linker gets no options.
 fn ordered_functions() -> Option<usize> {
+    println!("cargo::rerun-if-env-changed={FUNCTION_ORDER}");
     match env::var(FUNCTION_ORDER).as_deref() {
         Err(_) | Ok("") => is("PROFILE", "release").then_some(usize::MAX),
         Ok("no") => None,
@@ -71,15 +69,14 @@ fn is(variable: &str, value: &str) -> bool {
     env::var(variable).is_ok_and(|set| set == value)
 }
 
-fn order_functions(most: Option<usize>) -> io::Result<()> {
+fn order_functions(most: usize) -> io::Result<()> {
     println!("cargo::rerun-if-changed=function_order.rs");
     println!("cargo::rerun-if-changed=functions.txt");
-    println!("cargo::rerun-if-env-changed={FUNCTION_ORDER}");
     // The script names the section `.fini`, which the C libraries of other architectures may not have.
     let is_known = is("CARGO_CFG_TARGET_ARCH", "x86_64") || is("CARGO_CFG_TARGET_ARCH", "aarch64");
-    let Some(most) = most.filter(|_| is("CARGO_CFG_TARGET_OS", "linux") && is_known) else {
+    if !is("CARGO_CFG_TARGET_OS", "linux") || !is_known {
         return Ok(());
-    };
+    }
     // Cargo's configuration has the flag (.cargo/config.toml); RUSTFLAGS and target.*.rustflags replace it.
     if !env::var("CARGO_ENCODED_RUSTFLAGS").is_ok_and(|flags| flags.contains("symbol-mangling-version=v0")) {
         println!(

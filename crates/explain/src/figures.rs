@@ -120,8 +120,8 @@ fn bucket_of(time: Timestamp) -> i64 {
 pub struct Row {
     /// The Service.
     pub service: ObjectKey,
-    /// Number of ready endpoints. Those that kube-proxy does not use do not count: their slice has none of the Service's ports,
-    /// or addresses of another family. Without the Service, all count.
+    /// Number of ready endpoints in the slices that the Service uses ([`Place::used`](crate::Place)), or in all slices if there is no
+    /// Service.
     pub ready: usize,
     /// Number of endpoints.
     pub endpoints: usize,

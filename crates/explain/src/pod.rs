@@ -129,8 +129,8 @@ pub struct Place {
     /// The endpoint's addresses.
     pub addresses: Vec<Text>,
     /// Whether the Service uses the slice. kube-proxy ignores slices without any of the Service's ports, and those of an IP family
-    /// that the Service does not have. A headless Service uses slices of any family, with any
-    /// port; without one if it has no ports.
+    /// that the Service does not have. A headless Service uses slices of any family; if it has a selector and ports, only those
+    /// with a port.
     pub used: bool,
     /// The condition `ready`.
     pub ready: bool,

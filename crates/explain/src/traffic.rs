@@ -115,30 +115,30 @@ pub(crate) fn unused(service: &Service, slices: &[Arc<EndpointSlice>]) -> Vec<Fa
     let of_families =
         wanted.families().iter().partition(|family| types.contains(&AddressType::from(**family)));
     let (present, missing): (Vec<IpFamily>, Vec<IpFamily>) = of_families;
+    let is_one_of_several = types.len() > 1;
     let mut faults = Vec::new();
-    let none_is_left = present.is_empty() && !missing.is_empty();
     if !missing.is_empty() {
-        faults.push(Fault::EndpointFamiliesDiffer { missing, has: types.clone(), none_is_left });
+        let none_is_left = present.is_empty();
+        faults.push(Fault::EndpointFamiliesDiffer { missing, has: types, none_is_left });
     }
     // kube-proxy has rules of its own for each family.
     let of_family = |family: &IpFamily| {
         let has_family = |slice: &&Arc<EndpointSlice>| slice.address_type == AddressType::from(*family);
-        Held::by(Some(*family), ready.clone().filter(has_family))
+        Held::by(*family, ready.clone().filter(has_family))
     };
     let held: Vec<Held> = present.iter().map(of_family).collect();
-    let is_one_of_several = types.len() > 1;
     faults.extend(ports_that_differ(wanted.ports(), &held, is_one_of_several));
     faults
 }
 
-/// The ports of the ready endpoints of a family, or of all endpoints.
+/// The ports of the ready endpoints of a family.
 struct Held {
-    family: Option<IpFamily>,
+    family: IpFamily,
     ports: Vec<NamedPort>,
 }
 
 impl Held {
-    fn by<'a>(family: Option<IpFamily>, slices: impl Iterator<Item = &'a Arc<EndpointSlice>>) -> Self {
+    fn by<'a>(family: IpFamily, slices: impl Iterator<Item = &'a Arc<EndpointSlice>>) -> Self {
         let mut ports: Vec<NamedPort> =
             slices.flat_map(|slice| Offered::by(slice).ports().to_vec()).collect();
         ports.sort_by(by_name);
@@ -175,13 +175,13 @@ fn ports_that_differ(wanted: &[NamedPort], families: &[Held], is_one_of_several:
     };
     let only = match families {
         [] => return Vec::new(),
-        [one] if is_one_of_several => one.family,
+        [one] if is_one_of_several => Some(one.family),
         _ => None,
     };
     let of_all = fault(only, families, wanted.iter().filter(|port| lacked_by_all(port)).cloned().collect());
     let of_one = |held: &Held| {
         let lacks = |port: &&NamedPort| held.lacks(port) && !lacked_by_all(port);
-        fault(held.family, std::slice::from_ref(held), wanted.iter().filter(lacks).cloned().collect())
+        fault(Some(held.family), std::slice::from_ref(held), wanted.iter().filter(lacks).cloned().collect())
     };
     of_all.into_iter().chain(families.iter().filter_map(of_one)).collect()
 }

@@ -43,6 +43,7 @@ pub(super) fn differ(
     }
 }
 
+/// The word for an endpoint of this family, or of any.
 fn endpoint(family: Option<IpFamily>) -> String {
     family.map_or_else(|| "endpoint".to_owned(), |family| format!("{family:?} endpoint"))
 }
@@ -70,8 +71,7 @@ pub(super) fn remedy(
         }
     }
     if !missing.is_empty() {
-        let may_change_service = family.is_none();
-        steps.push(add(&missing, wanted, has, &endpoints, may_change_service, none_is_left));
+        steps.push(add(&missing, wanted, has, family, none_is_left));
     }
     let steps = steps.join(", and ");
     let mut chars = steps.chars();
@@ -84,10 +84,10 @@ fn add(
     missing: &[NamedPort],
     wanted: &[NamedPort],
     has: &[NamedPort],
-    endpoints: &str,
-    may_change_service: bool,
+    family: Option<IpFamily>,
     none_is_left: bool,
 ) -> String {
+    let endpoints = format!("the {}s", endpoint(family));
     let give = format!("give {endpoints} {}", list(missing, a));
     let ([one], [_], [other]) = (missing, wanted, has) else { return give };
     let is_other_name = one.protocol == other.protocol;
@@ -96,7 +96,7 @@ fn add(
     } else {
         give
     };
-    if !may_change_service {
+    if family.is_some() {
         return endpoints;
     }
     match (other.name.is_empty(), none_is_left) {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use kube_endpoint_core_model::IpFamily;
+
 use super::{NamedPort, PodReason};
 use crate::Code;
 use crate::finding::Problem;
@@ -19,6 +21,10 @@ impl fmt::Display for NamedPort {
 fn list(ports: &[NamedPort]) -> String {
     let texts: Vec<String> = ports.iter().map(NamedPort::to_string).collect();
     if texts.is_empty() { "no named ports".to_owned() } else { texts.join(", ") }
+}
+
+fn any_of(families: &[IpFamily]) -> String {
+    families.iter().map(|family| format!("{family:?}")).collect::<Vec<_>>().join(" or ")
 }
 
 /// Appends a reason and a message as they were reported, if there are any.
@@ -94,8 +100,7 @@ impl fmt::Display for PodReason {
             }
             Self::SomeFamiliesMissing { missing, has } => {
                 let has: Vec<String> = has.iter().map(IpAddr::to_string).collect();
-                let missing: Vec<String> = missing.iter().map(|family| format!("{family:?}")).collect();
-                write!(f, "the pod has no {} address, only {}", missing.join(" or "), has.join(", "))
+                write!(f, "the pod has no {} address, only {}", any_of(missing), has.join(", "))
             }
             Self::NotWritten => f.write_str(
                 "the pod should receive traffic, and no slice that the Service uses holds it as ready",
@@ -194,11 +199,10 @@ impl Problem for PodReason {
             }
             // A single-stack Service keeps its first family.
             Self::SomeFamiliesMissing { missing, has } => {
-                let missing: Vec<String> = missing.iter().map(|family| format!("{family:?}")).collect();
                 let has = if has.iter().any(IpAddr::is_ipv4) { "IPv4" } else { "IPv6" };
                 return format!(
                     "Give all pods {} addresses, or make the Service single-stack if its first family is {has}",
-                    missing.join(" and ")
+                    any_of(missing)
                 );
             }
             Self::PodFinished => {
