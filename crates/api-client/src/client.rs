@@ -17,7 +17,7 @@ use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 
 use crate::content_type::{ContentType, Encodings};
 use crate::error::ClientError;
-use crate::metrics::{CountRequests, record_rate_limiter};
+use crate::metrics::{CountRequests, RequestMetrics};
 use crate::plugin::limited;
 use crate::sessions::Sessions;
 use crate::sources::Sources;
@@ -42,8 +42,7 @@ pub struct ApiClient {
     /// What `client` sends its requests with. `client` passes each to a task first, which is for services that cannot be
     /// cloned.
     direct: Option<Direct>,
-    /// Host and port of the server, as metrics have them.
-    host: Arc<str>,
+    metrics: Arc<RequestMetrics>,
     warnings: Arc<Warnings>,
     encodings: Encodings,
 }
@@ -61,11 +60,11 @@ impl ApiClient {
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        Self::new(Client::new(service, "default"), None, "".into())
+        Self::new(Client::new(service, "default"), None, Arc::new(RequestMetrics::new("")))
     }
 
-    fn new(client: Client, direct: Option<Direct>, host: Arc<str>) -> Self {
-        Self { client, direct, host, warnings: Arc::default(), encodings: Encodings::default() }
+    fn new(client: Client, direct: Option<Direct>, metrics: Arc<RequestMetrics>) -> Self {
+        Self { client, direct, metrics, warnings: Arc::default(), encodings: Encodings::default() }
     }
 
     /// The kube client, for requests that this project's crates do not make.
@@ -112,7 +111,7 @@ impl ApiClient {
 
     /// Records that a request waited for a rate limiter for so long before it was sent.
     pub fn waited_for_rate_limiter(&self, method: &Method, waited: Duration) {
-        record_rate_limiter(method, &self.host, waited);
+        self.metrics.waited_for_rate_limiter(method, waited);
     }
 }
 
@@ -160,14 +159,14 @@ pub(crate) async fn client(mut config: Config, limits: Timeouts) -> Result<ApiCl
         .layer(headers)
         .map_err(BoxError::from)
         .service(transport);
-    let host: Arc<str> = host_and_port(&config.cluster_url).into();
-    let service = CountRequests::new(Arc::clone(&host)).layer(service);
+    let requests = CountRequests::new(host_and_port(&config.cluster_url));
+    let service = requests.layer(service);
     let direct = service.map_response(|answer: Response<_>| {
         answer.map(|body| UnsyncBoxBody::new(body.map_err(kube::Error::HyperError)))
     });
     let direct = BoxCloneSyncService::new(direct);
     let client = Client::new(direct.clone(), config.default_namespace);
-    Ok(ApiClient::new(client, Some(direct), host))
+    Ok(ApiClient::new(client, Some(direct), requests.metrics()))
 }
 
 /// An error of a service as [`kube::Client::send`] returns it.

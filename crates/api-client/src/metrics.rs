@@ -1,20 +1,24 @@
 //! Request metrics under client-go's names (`tools/metrics`, and
 //! `metrics/prometheus/restclient` in component-base).
 //!
-//! Each request is recorded with the recorder that is current when its response arrives.
+//! Handles are registered with the recorder that is current when a client first needs them, and kept: to make the key of a
+//! metric and to look it up costs more than to record a value.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::{Method, Request, Response, Uri};
+use http::{Method, Request, Response, StatusCode, Uri};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use http_body_util::combinators::MapFrame;
-use metrics::{Histogram, SharedString, Unit, counter, describe_counter, describe_histogram, histogram};
+use metrics::{
+    Counter, Histogram, SharedString, Unit, counter, describe_counter, describe_histogram, histogram,
+};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tower::{Layer, Service};
 
@@ -50,7 +54,7 @@ pub fn buckets() -> Vec<(&'static str, Vec<f64>)> {
 /// Counts, times and measures the requests of a client.
 #[derive(Clone, Debug)]
 pub struct CountRequests {
-    host: Arc<str>,
+    metrics: Arc<RequestMetrics>,
 }
 
 impl CountRequests {
@@ -65,16 +69,108 @@ impl CountRequests {
             Unit::Seconds,
             "Client-side rate limiter latency in seconds, by verb and host"
         );
-        Self { host: host.into() }
+        Self { metrics: Arc::new(RequestMetrics::new(host)) }
+    }
+
+    /// The metrics that the layer records.
+    pub(crate) fn metrics(&self) -> Arc<RequestMetrics> {
+        Arc::clone(&self.metrics)
     }
 }
 
-pub(crate) fn record_rate_limiter(method: &Method, host: &Arc<str>, waited: Duration) {
-    by_verb(RATE_LIMITER_DURATION, method, host).record(waited.as_secs_f64());
+/// The metrics of all requests of a client.
+#[derive(Debug)]
+pub(crate) struct RequestMetrics {
+    host: Arc<str>,
+    /// One for each method that was used, of which there are five.
+    verbs: Mutex<Vec<Arc<Verb>>>,
 }
 
-fn by_verb(name: &'static str, method: &Method, host: &Arc<str>) -> Histogram {
-    histogram!(name, "verb" => label(method), "host" => Arc::clone(host))
+impl RequestMetrics {
+    pub(crate) fn new(host: impl Into<Arc<str>>) -> Self {
+        Self { host: host.into(), verbs: Mutex::default() }
+    }
+
+    /// Records how long a request waited for the client-side rate limiter.
+    pub(crate) fn waited_for_rate_limiter(&self, method: &Method, waited: Duration) {
+        self.verb(method).rate_limiter_duration().record(waited.as_secs_f64());
+    }
+
+    fn verb(&self, method: &Method) -> Arc<Verb> {
+        let mut verbs = self.verbs.lock();
+        if let Some(verb) = verbs.iter().find(|verb| verb.method == *method) {
+            return Arc::clone(verb);
+        }
+        let verb = Arc::new(Verb::new(method.clone(), Arc::clone(&self.host)));
+        verbs.push(Arc::clone(&verb));
+        verb
+    }
+}
+
+/// The metrics of the requests with one method. Those that have no value yet are not registered.
+struct Verb {
+    method: Method,
+    host: Arc<str>,
+    request_duration: OnceLock<Histogram>,
+    request_size: OnceLock<Histogram>,
+    response_size: OnceLock<Histogram>,
+    rate_limiter_duration: OnceLock<Histogram>,
+    /// By status; none if no response arrived.
+    requests: Mutex<Vec<(Option<StatusCode>, Counter)>>,
+}
+
+impl Verb {
+    fn new(method: Method, host: Arc<str>) -> Self {
+        Self {
+            method,
+            host,
+            request_duration: OnceLock::new(),
+            request_size: OnceLock::new(),
+            response_size: OnceLock::new(),
+            rate_limiter_duration: OnceLock::new(),
+            requests: Mutex::default(),
+        }
+    }
+
+    fn request_duration(&self) -> &Histogram {
+        self.request_duration.get_or_init(|| self.histogram(REQUEST_DURATION))
+    }
+
+    fn request_size(&self) -> &Histogram {
+        self.request_size.get_or_init(|| self.histogram(REQUEST_SIZE))
+    }
+
+    fn response_size(&self) -> &Histogram {
+        self.response_size.get_or_init(|| self.histogram(RESPONSE_SIZE))
+    }
+
+    fn rate_limiter_duration(&self) -> &Histogram {
+        self.rate_limiter_duration.get_or_init(|| self.histogram(RATE_LIMITER_DURATION))
+    }
+
+    fn histogram(&self, name: &'static str) -> Histogram {
+        histogram!(name, "verb" => label(&self.method), "host" => Arc::clone(&self.host))
+    }
+
+    /// Counts a request that was answered with this status.
+    fn count(&self, status: Option<StatusCode>) {
+        let mut requests = self.requests.lock();
+        if let Some((_, counter)) = requests.iter().find(|(known, _)| *known == status) {
+            counter.increment(1);
+            return;
+        }
+        let code = status.map_or_else(|| "<error>".to_owned(), |status| status.as_str().to_owned());
+        let (method, host) = (label(&self.method), Arc::clone(&self.host));
+        let counter = counter!(REQUESTS, "code" => code, "method" => method, "host" => host);
+        counter.increment(1);
+        requests.push((status, counter));
+    }
+}
+
+impl std::fmt::Debug for Verb {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Verb").field("method", &self.method).finish_non_exhaustive()
+    }
 }
 
 /// The label of a method. Nothing is allocated for those that Kubernetes knows.
@@ -94,7 +190,7 @@ impl<S> Layer<S> for CountRequests {
     type Service = Counted<S>;
 
     fn layer(&self, inner: S) -> Counted<S> {
-        Counted { inner, host: Arc::clone(&self.host) }
+        Counted { inner, metrics: self.metrics() }
     }
 }
 
@@ -102,7 +198,7 @@ impl<S> Layer<S> for CountRequests {
 #[derive(Clone, Debug)]
 pub struct Counted<S> {
     inner: S,
-    host: Arc<str>,
+    metrics: Arc<RequestMetrics>,
 }
 
 /// A response body whose size is recorded when it ends or is dropped.
@@ -124,10 +220,9 @@ where
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
-        let call =
-            Call { host: Arc::clone(&self.host), method: request.method().clone(), asked: Instant::now() };
+        let call = Call { verb: self.metrics.verb(request.method()), asked: Instant::now() };
         if let Some(size) = request.body().size_hint().exact() {
-            by_verb(REQUEST_SIZE, &call.method, &call.host).record(size as f64);
+            call.verb.request_size().record(size as f64);
         }
         let is_watch = is_watch(request.uri());
         self.inner
@@ -142,27 +237,21 @@ where
 
 /// One request.
 struct Call {
-    host: Arc<str>,
-    method: Method,
+    verb: Arc<Verb>,
     asked: Instant,
 }
 
 impl Call {
     fn answered<B, E>(&self, answer: &Result<Response<B>, E>) {
-        let code = answer
-            .as_ref()
-            .map_or_else(|_| "<error>".to_owned(), |answer| answer.status().as_str().to_owned());
-        let (method, host) = (&self.method, &self.host);
-        by_verb(REQUEST_DURATION, method, host).record(self.asked.elapsed().as_secs_f64());
-        counter!(REQUESTS, "code" => code, "method" => label(method), "host" => Arc::clone(host))
-            .increment(1);
+        self.verb.request_duration().record(self.asked.elapsed().as_secs_f64());
+        self.verb.count(answer.as_ref().ok().map(Response::status));
     }
 
     fn measure<B: Body<Data = Bytes>>(self, body: B, is_watch: bool) -> CountedBody<B> {
         if is_watch {
             return body.map_frame(Box::new(|frame| frame));
         }
-        let mut size = Size { bytes: 0, recorded_in: by_verb(RESPONSE_SIZE, &self.method, &self.host) };
+        let mut size = Size { bytes: 0, verb: self.verb };
         body.map_frame(Box::new(move |frame| size.count(frame)))
     }
 }
@@ -170,7 +259,7 @@ impl Call {
 /// The size of a body, which is recorded when the body is dropped.
 struct Size {
     bytes: u64,
-    recorded_in: Histogram,
+    verb: Arc<Verb>,
 }
 
 impl Size {
@@ -182,7 +271,7 @@ impl Size {
 
 impl Drop for Size {
     fn drop(&mut self) {
-        self.recorded_in.record(self.bytes as f64);
+        self.verb.response_size().record(self.bytes as f64);
     }
 }
 
@@ -210,7 +299,8 @@ mod tests {
                 _ => Ok(Response::builder().status(409).body(Full::from("answer")).unwrap_or_default()),
             }
         };
-        let service = CountRequests::new("10.0.0.1:6443").layer(service_fn(answer));
+        let requests = CountRequests::new("10.0.0.1:6443");
+        let service = requests.layer(service_fn(answer));
         for (path, body) in [
             ("/api/v1/pods", "kept"),
             ("/api/v1/pods", "lost"),
@@ -222,7 +312,7 @@ mod tests {
                 let _ = answer.into_body().collect().await;
             }
         }
-        record_rate_limiter(&Method::PUT, &"10.0.0.1:6443".into(), Duration::from_secs(2));
+        requests.metrics().waited_for_rate_limiter(&Method::PUT, Duration::from_secs(2));
         let mut lines: Vec<String> = snapshotter
             .snapshot()
             .into_vec()
