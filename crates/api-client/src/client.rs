@@ -122,7 +122,7 @@ impl fmt::Debug for ApiClient {
 }
 
 /// Makes a client of a configuration, without kube's retry layer. Its requests are counted and timed
-/// ([`CountRequests`]).
+/// ([`CountRequests`], which says with which recorder).
 ///
 /// Files with certificates and tokens are read, and a credential plugin is run, before this returns; both again while the
 /// client is used. A plugin that hangs is reported after 5 s and killed after 60 s. Whether a server answers is not tried.

@@ -1,8 +1,8 @@
 //! Request metrics under client-go's names (`tools/metrics`, and
 //! `metrics/prometheus/restclient` in component-base).
 //!
-//! Handles are registered with the recorder that is current when a client first needs them, and kept: to make the key of a
-//! metric and to look it up costs more than to record a value.
+//! A client registers a metric with the recorder that is current when the metric has its first value, and keeps the handle:
+//! looking it up costs more than recording.
 
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
@@ -52,6 +52,9 @@ pub fn buckets() -> Vec<(&'static str, Vec<f64>)> {
 }
 
 /// Counts, times and measures the requests of a client.
+///
+/// Each metric is registered when it has its first value, with the recorder that is current then, and stays with that recorder. So
+/// install the recorder before the first request, and use one client for each recorder. Clones of a client are one client.
 #[derive(Clone, Debug)]
 pub struct CountRequests {
     metrics: Arc<RequestMetrics>,
@@ -82,7 +85,7 @@ impl CountRequests {
 #[derive(Debug)]
 pub(crate) struct RequestMetrics {
     host: Arc<str>,
-    /// One for each method that was used, of which there are five.
+    /// One for each method that was used. This project uses five.
     verbs: Mutex<Vec<Arc<Verb>>>,
 }
 
@@ -107,7 +110,8 @@ impl RequestMetrics {
     }
 }
 
-/// The metrics of the requests with one method. Those that have no value yet are not registered.
+/// The metrics of the requests with one method. A metric without a value is not registered.
+#[derive(Debug)]
 struct Verb {
     method: Method,
     host: Arc<str>,
@@ -154,22 +158,19 @@ impl Verb {
 
     /// Counts a request that was answered with this status.
     fn count(&self, status: Option<StatusCode>) {
-        let mut requests = self.requests.lock();
-        if let Some((_, counter)) = requests.iter().find(|(known, _)| *known == status) {
-            counter.increment(1);
-            return;
-        }
-        let code = status.map_or_else(|| "<error>".to_owned(), |status| status.as_str().to_owned());
-        let (method, host) = (label(&self.method), Arc::clone(&self.host));
-        let counter = counter!(REQUESTS, "code" => code, "method" => method, "host" => host);
+        let known = {
+            let requests = self.requests.lock();
+            requests.iter().find(|(known, _)| *known == status).map(|(_, counter)| counter.clone())
+        };
+        let counter = known.unwrap_or_else(|| {
+            // Without the lock, since the recorder is somebody else's code. Two handles of one counter do no harm.
+            let code = status.map_or_else(|| "<error>".to_owned(), |status| status.as_str().to_owned());
+            let (method, host) = (label(&self.method), Arc::clone(&self.host));
+            let counter = counter!(REQUESTS, "code" => code, "method" => method, "host" => host);
+            self.requests.lock().push((status, counter.clone()));
+            counter
+        });
         counter.increment(1);
-        requests.push((status, counter));
-    }
-}
-
-impl std::fmt::Debug for Verb {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Verb").field("method", &self.method).finish_non_exhaustive()
     }
 }
 
@@ -251,7 +252,7 @@ impl Call {
         if is_watch {
             return body.map_frame(Box::new(|frame| frame));
         }
-        let mut size = Size { bytes: 0, verb: self.verb };
+        let mut size = Size { bytes: 0, recorded_in: self.verb.response_size().clone() };
         body.map_frame(Box::new(move |frame| size.count(frame)))
     }
 }
@@ -259,7 +260,7 @@ impl Call {
 /// The size of a body, which is recorded when the body is dropped.
 struct Size {
     bytes: u64,
-    verb: Arc<Verb>,
+    recorded_in: Histogram,
 }
 
 impl Size {
@@ -271,7 +272,7 @@ impl Size {
 
 impl Drop for Size {
     fn drop(&mut self) {
-        self.verb.response_size().record(self.bytes as f64);
+        self.recorded_in.record(self.bytes as f64);
     }
 }
 
@@ -281,7 +282,10 @@ fn is_watch(uri: &Uri) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use http_body_util::Full;
+    use metrics::{Gauge, Key, KeyName, Metadata, Recorder};
     use metrics_util::debugging::{DebugValue, DebuggingRecorder};
     use tower::{ServiceExt, service_fn};
 
@@ -339,5 +343,68 @@ mod tests {
         rest_client_requests_total{code=<error>,method=POST,host=10.0.0.1:6443} 1
         rest_client_response_size_bytes{verb=POST,host=10.0.0.1:6443} [6.0, 6.0]
         ");
+    }
+
+    /// Counts how often metrics are registered.
+    #[derive(Default)]
+    struct Registrations(AtomicUsize);
+
+    impl Registrations {
+        fn count(&self) -> usize {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Recorder for Registrations {
+        fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+        fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Counter::noop()
+        }
+
+        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Gauge::noop()
+        }
+
+        fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Histogram::noop()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_metric_is_registered_once_with_the_recorder_of_its_first_value() {
+        let (first, second) = (Registrations::default(), Registrations::default());
+        let requests = CountRequests::new("10.0.0.1:6443");
+        let answer = |request: Request<Full<Bytes>>| async move {
+            let status = if request.uri().path() == "/missing" { 404 } else { 200 };
+            Ok::<_, std::convert::Infallible>(
+                Response::builder().status(status).body(Full::from("answer")).unwrap(),
+            )
+        };
+        let service = requests.layer(service_fn(answer));
+        let send = async |method: Method, path: &str| {
+            let request = Request::builder().method(&method).uri(path).body(Full::default()).unwrap();
+            // The body is dropped unread.
+            let _ = service.clone().oneshot(request).await;
+            requests.metrics().waited_for_rate_limiter(&method, Duration::ZERO);
+        };
+        let current = metrics::set_default_local_recorder(&first);
+        for _ in 0..10 {
+            send(Method::PUT, "/").await;
+        }
+        assert_eq!(first.count(), 5, "four histograms and a counter");
+        send(Method::PUT, "/missing").await;
+        assert_eq!(first.count(), 6, "a counter of another status");
+        drop(current);
+        let _current = metrics::set_default_local_recorder(&second);
+        send(Method::PUT, "/").await;
+        assert_eq!(second.count(), 0);
+        send(Method::POST, "/").await;
+        assert_eq!((first.count(), second.count()), (6, 5), "another method");
     }
 }

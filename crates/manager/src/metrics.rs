@@ -3,7 +3,8 @@
 //! All crates record through the `metrics` facade, which does next to nothing without a recorder. To serve metrics, install
 //! this recorder for the process, or set it as the local recorder for as long as a
 //! [`Manager`](crate::Manager) runs. Some metrics are registered later than others: gauges of objects when the controllers start
-//! to sync, so that a standby has none.
+//! to sync, so that a standby has none, and metrics of requests when a client sends its first ones. Those stay with the recorder
+//! that is current then, so give each recorder a client of its own.
 
 #[cfg(test)]
 #[cfg(all(feature = "otlp", feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
