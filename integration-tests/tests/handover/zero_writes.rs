@@ -1,10 +1,10 @@
 //! A switch of a cluster in which nothing changes writes nothing: not the first one, with upstream's behaviour, and not
-//! those that turn on one gate after another.
+//! those that turn on one gate after another and change between protobuf and JSON.
 
 use std::time::Duration;
 
 use kube_endpoint_integration_tests::processes::Line;
-use kube_endpoint_manager_core::Gate;
+use kube_endpoint_manager_core::{ContentType, Gate};
 use rustix::process::Signal;
 
 use crate::cluster::{Cluster, Under};
@@ -32,7 +32,9 @@ async fn switches_write_nothing() {
         on.push(format!("{}=true", gate.name()));
         let user = format!("ours-{}", on.len());
         let gates = format!("--feature-gates={}", on.join(","));
-        let next = cluster.start_ours(&user, &["--compatibility=upstream", &gates]);
+        let encoding = if on.len() % 2 == 0 { ContentType::Protobuf } else { ContentType::Json };
+        let encoding = format!("--kube-api-content-type={}", encoding.as_str());
+        let next = cluster.start_ours(&user, &["--compatibility=upstream", &gates, &encoding]);
         cluster.wait_for_watch(&user).await;
         ours.signal(Signal::TERM);
         assert!(ours.wait(TO_END).await.success());

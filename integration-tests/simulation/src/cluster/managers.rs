@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
-use kube_endpoint_manager_core::{ApiClient, Manager as Process, ManagerError, ManagerHandle};
+use kube_endpoint_manager_core::{ApiClient, ContentType, Manager as Process, ManagerError, ManagerHandle};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle};
@@ -103,7 +103,9 @@ impl Managers {
         let settings = self.setup.settings((manager != Manager::C).then_some(name));
         let now = self.server.now();
         let now = now.saturating_add(SignedDuration::from_secs(clock)).unwrap_or(now);
-        let process = Process::new(ApiClient::for_tests(connection), &settings, now, seed)?;
+        let encoding = if self.setup.json { ContentType::Json } else { ContentType::Protobuf };
+        let client = ApiClient::for_tests(connection).with_content_type(encoding);
+        let process = Process::new(client, &settings, now, seed)?;
         let handle = process.handle();
         let (stop, stopped) = oneshot::channel::<()>();
         let ended = tokio::spawn(process.run(async move {

@@ -124,6 +124,8 @@ fn setup(profile: Profile, seed: u64, random: &mut Random) -> Setup {
         },
         collected_after: 100,
         most_refused: None,
+        // Not from `random`: the rest of each history stays as it was.
+        json: seed % 5 == 4,
     }
 }
 

@@ -42,6 +42,8 @@ text_struct! {
         collected_after: u32 = 100,
         /// The most writes of outputs that the server may refuse; none: any number.
         most_refused: Option<u16> = None,
+        /// Whether the managers send and ask for JSON instead of protobuf.
+        json: bool = false,
     }
 }
 
@@ -128,6 +130,7 @@ mod tests {
                     page=500 resync=false compaction=true latency=0";
         let short: Setup = text.parse().unwrap();
         assert_eq!((short.without.len(), short.collected_after, short.most_refused), (0, 100, None));
+        assert!(!short.json);
         assert_eq!(short.to_string().parse::<Setup>().unwrap(), short);
         let long: Setup =
             format!("{text} without=EndpointsRepair,SlowRetries most_refused=0").parse().unwrap();
