@@ -118,8 +118,15 @@ fn two_controllers_are_measured_on_the_same_work() {
         assert!(of("lat_p50_ms") > 0.0 && of("lat_p50_ms") <= of("lat_p99_ms"), "{figures:#}");
         is("watch_events", of("slice_writes"));
         assert!(of("all_watch_events") >= 2.0 * of("watch_events"), "{figures:#}");
-        assert!(of("cold_server_cpu_s") > 0.0, "{figures:#}");
     }
+    // Counted in hundredths of a second; a single cold start may take less.
+    let server_cpu = |figures: &&Value| {
+        ["cold_server_cpu_s", "churn_server_cpu_s"]
+            .map(|key| figures[key].as_f64().unwrap())
+            .iter()
+            .sum::<f64>()
+    };
+    assert!(rounds.iter().map(server_cpu).sum::<f64>() > 0.0, "{report:#}");
     let changes_seen = rounds[0]["lat_n"].as_f64().unwrap();
     assert!(changes_seen >= 9.0, "{changes_seen}");
 }
