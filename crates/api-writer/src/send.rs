@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, header};
+use http::{HeaderMap, HeaderValue, Method, Request, header};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use kube_endpoint_api_client::{ContentType, why_request_failed};
@@ -119,8 +119,8 @@ impl ApiWriter {
         let mut request = Request::builder()
             .method(&method)
             .uri(path)
-            .header(header::CONTENT_TYPE, content_type)
-            .header(header::ACCEPT, accept)
+            .header(header::CONTENT_TYPE, HeaderValue::from_static(content_type))
+            .header(header::ACCEPT, HeaderValue::from_static(accept))
             .header(header::USER_AGENT, &*self.user_agent)
             .body(Body::from(body))
             .map_err(|error| WriteError::Refused { code: 0, message: format!("{path}: {error}") })?;
@@ -158,8 +158,6 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     #[test]

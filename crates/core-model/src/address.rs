@@ -39,24 +39,30 @@ pub fn parse_sloppy(text: &str) -> Option<IpAddr> {
 }
 
 /// Prints an address. The first sync of a Service prints those of all pods, so IPv4 does not go through `Display`, which costs
-/// nearly three times as much.
+/// nearly three times as much, and its digits are not put into a string first.
 pub fn to_text(address: &IpAddr) -> Text {
     let IpAddr::V4(address) = address else { return address.to_string().into() };
-    let mut digits = String::with_capacity("255.255.255.255".len());
-    for octet in address.octets() {
-        if !digits.is_empty() {
-            digits.push('.');
+    let mut text = [0; "255.255.255.255".len()];
+    let mut length = 0;
+    let mut push = |character: u8| {
+        text[length] = character;
+        length += 1;
+    };
+    for (index, octet) in address.octets().into_iter().enumerate() {
+        if index > 0 {
+            push(b'.');
         }
         let (hundreds, tens, ones) = (octet / 100, octet / 10 % 10, octet % 10);
         if hundreds > 0 {
-            digits.push(char::from(b'0' + hundreds));
+            push(b'0' + hundreds);
         }
         if hundreds > 0 || tens > 0 {
-            digits.push(char::from(b'0' + tens));
+            push(b'0' + tens);
         }
-        digits.push(char::from(b'0' + ones));
+        push(b'0' + ones);
     }
-    digits.into()
+    // Digits and dots are UTF-8.
+    str::from_utf8(&text[..length]).unwrap_or_default().into()
 }
 
 /// Returns true if a text is an IPv6 address (upstream `utilnet.IsIPv6String`).

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -227,7 +228,21 @@ pub struct ObjectReference {
     pub field_path: Text,
 }
 
+/// Shared by all references to pods.
+static POD: LazyLock<Text> = LazyLock::new(|| "Pod".into());
+
 impl ObjectReference {
+    /// A reference to the pod of this key and uid, as endpoints have it (`targetRef`).
+    pub fn to_pod(key: &ObjectKey, uid: &Text) -> Self {
+        Self {
+            kind: POD.clone(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            uid: uid.clone(),
+            ..Self::default()
+        }
+    }
+
     /// Returns true if two references are equal except for the resource version (upstream
     /// `semanticIgnoreResourceVersion`). A new version of a pod is not a reason to write.
     pub fn same_but_version(&self, other: &Self) -> bool {

@@ -42,13 +42,7 @@ pub(super) fn publish(pod: &Pod, service: &Service, publish_not_ready: bool) -> 
         hostname: pod.hostname_for(service).cloned().unwrap_or_default(),
         // Upstream writes an empty name for a pod without a node, for which the API server refuses the object.
         node_name: pod.node_name.clone(),
-        target_ref: Some(ObjectReference {
-            kind: "Pod".into(),
-            namespace: pod.key.namespace.clone(),
-            name: pod.key.name.clone(),
-            uid: pod.uid.clone(),
-            ..ObjectReference::default()
-        }),
+        target_ref: Some(ObjectReference::to_pod(&pod.key, &pod.uid)),
     };
     Ok(Published { address, ports, missing_ports })
 }

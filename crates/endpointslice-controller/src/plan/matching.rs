@@ -102,13 +102,11 @@ impl Write for Unprinted<'_> {
 /// Builds endpoints of one family (upstream `podToEndpoint`).
 pub(super) struct Builder {
     family: IpFamily,
-    kind: Text,
-    none: Text,
 }
 
 impl Builder {
     pub(super) fn new(family: IpFamily) -> Self {
-        Self { family, kind: POD.into(), none: Text::default() }
+        Self { family }
     }
 
     /// Builds an endpoint without hints. If there is an endpoint of the same candidate, its addresses are shared.
@@ -129,15 +127,7 @@ impl Builder {
             addresses,
             conditions: candidate.conditions,
             hostname: candidate.hostname.cloned(),
-            target_ref: Some(ObjectReference {
-                kind: self.kind.clone(),
-                namespace: pod.key.namespace.clone(),
-                name: pod.key.name.clone(),
-                uid: pod.uid.clone(),
-                api_version: self.none.clone(),
-                resource_version: self.none.clone(),
-                field_path: self.none.clone(),
-            }),
+            target_ref: Some(ObjectReference::to_pod(&pod.key, &pod.uid)),
             node_name: pod.node_name.clone(),
             zone: candidate.zone.clone(),
             ..Endpoint::default()
