@@ -6,7 +6,9 @@ use kube_endpoint_core_model::endpoints::{EndpointAddress, EndpointsPort};
 use kube_endpoint_core_model::port::find_port;
 use kube_endpoint_core_model::service::TargetPort;
 use kube_endpoint_core_model::well_known::CLUSTER_IP_NONE;
-use kube_endpoint_core_model::{IpFamily, LeftOut, ObjectReference, Pod, Service, Text, address};
+use kube_endpoint_core_model::{
+    IpFamily, LeftOut, ObjectReference, Pod, PodVerdict, Service, Text, Verdict, address,
+};
 
 /// A pod that is published.
 pub(super) struct Published {
@@ -45,6 +47,15 @@ pub(super) fn publish(pod: &Pod, service: &Service, publish_not_ready: bool) -> 
         target_ref: Some(ObjectReference::to_pod(&pod.key, &pod.uid)),
     };
     Ok(Published { address, ports, missing_ports })
+}
+
+/// Returns the verdict on a pod that is published, as ready or not.
+pub(super) fn verdict(pod: &Pod, ready: bool, missing_ports: Vec<Text>) -> PodVerdict {
+    let (serving, terminating) = (pod.is_ready(), pod.is_terminating());
+    PodVerdict {
+        pod: pod.key.clone(),
+        verdict: Verdict::Published { ready, serving, terminating, missing_ports },
+    }
 }
 
 /// Returns the address that a pod is published with, if it is published.

@@ -1,14 +1,16 @@
-//! A plan from the pods that have changed since the last one. It equals the plan from all pods, except that it has no
-//! verdicts. Nothing is sorted: addresses are taken out of sorted lists and put into them, and what does not change is shared with
+//! A plan from the pods that have changed since the last one. It equals the plan from all pods, except that it has only verdicts
+//! on pods that have changed, and those that have changed with them. Nothing is sorted: addresses are taken out of sorted lists and put into them, and what does not change is shared with
 //! the object before.
 
 use std::sync::Arc;
 
 use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::publish::publish_not_ready;
-use kube_endpoint_core_model::{Endpoints, Pod, Service, Text, Writes, address};
+use kube_endpoint_core_model::{
+    Endpoints, LeftOut, ObjectKey, Pod, PodVerdict, Service, Text, Verdict, Writes, address,
+};
 
-use super::address::{address_of, publish};
+use super::address::{address_of, publish, verdict};
 use super::change::object;
 use super::state::{Address, PlanState};
 use super::{Plan, PlanInputs};
@@ -17,7 +19,8 @@ impl PlanState {
     /// Plans the sync after the one whose plan left this state. `existing` is the Endpoints object, `changed` are the pods that
     /// have changed in between, each once; [`PlanInputs::pods`] and [`PlanInputs::existing`] are not read. `pod` returns one
     /// of the other pods by name: a pod beyond the capacity may take the place of another one. The plan and the returned
-    /// state are those of [`plan_and_keep`](super::plan_and_keep) with all pods, but there are no verdicts.
+    /// state are those of [`plan_and_keep`](super::plan_and_keep) with all pods, but there are only verdicts on the changed pods, and
+    /// on those that the change moved beyond the capacity or back.
     ///
     /// None if this has to be planned from all pods, because the object or the Service are not as the state has them, or because
     /// the pods now have several sets of ports or no addresses at all.
@@ -35,13 +38,20 @@ impl PlanState {
         }
         let was_truncated = self.is_truncated();
         let before = [self.ready.published.clone(), self.not_ready.published.clone()];
+        let mut verdicts = Vec::with_capacity(changed.len());
         let (publish_not_ready, _) = publish_not_ready(service, inputs.options.tolerate_unready_annotation);
         for ChangedPod { replaced, now, .. } in changed {
             for before in replaced.iter().chain(now) {
                 self.remove(before, service)?;
             }
             let Some(now) = now else { continue };
-            let Ok(published) = publish(now, service, publish_not_ready) else { continue };
+            let published = match publish(now, service, publish_not_ready) {
+                Ok(published) => published,
+                Err(reason) => {
+                    verdicts.push(PodVerdict { pod: now.key.clone(), verdict: Verdict::LeftOut(reason) });
+                    continue;
+                }
+            };
             if published.ports != self.pod_ports {
                 return None;
             }
@@ -50,6 +60,7 @@ impl PlanState {
                 return None;
             }
             let ready = publish_not_ready || now.is_ready();
+            verdicts.push(verdict(now, ready, published.missing_ports));
             let addresses = if ready { &mut self.ready } else { &mut self.not_ready };
             addresses.insert(place, published.address);
         }
@@ -57,13 +68,30 @@ impl PlanState {
         if ready + not_ready == 0 {
             return None;
         }
-        let make =
-            |name: &Text| publish(&*pod(name)?, service, publish_not_ready).ok().map(|one| one.address);
-        self.ready.publish(ready, make)?;
-        self.not_ready.publish(not_ready, make)?;
-
+        let mut moved = Vec::new();
+        let mut make = |name: &Text| {
+            let pod = pod(name)?;
+            let published = publish(&pod, service, publish_not_ready).ok()?;
+            moved.push(verdict(&pod, publish_not_ready || pod.is_ready(), published.missing_ports));
+            Some(published.address)
+        };
+        let mut beyond = self.ready.publish(ready, &mut make)?;
+        beyond.extend(self.not_ready.publish(not_ready, &mut make)?);
         let truncated = self.is_truncated();
-        let mut plan = Plan { ready, not_ready, truncated, warning: self.warning.clone(), ..Plan::default() };
+        if was_truncated || truncated {
+            let beyond = beyond.into_iter().map(|name| PodVerdict {
+                pod: ObjectKey { namespace: service.key.namespace.clone(), name },
+                verdict: Verdict::LeftOut(LeftOut::OverCapacity),
+            });
+            moved.extend(beyond);
+            moved.retain(|moved| changed.iter().all(|changed| changed.name != moved.pod.name));
+            self.leave_out_beyond(&mut verdicts, changed, service);
+            verdicts.append(&mut moved);
+            verdicts.sort_by(|one, two| one.pod.name.cmp(&two.pod.name));
+        }
+
+        let warning = self.warning.clone();
+        let mut plan = Plan { ready, not_ready, verdicts, truncated, warning, ..Plan::default() };
         let [ready_before, not_ready_before] = before;
         if self.ready.published == ready_before && self.not_ready.published == not_ready_before {
             // What was replaced by its equal is shared with the store again.
@@ -77,6 +105,22 @@ impl PlanState {
         plan.writes = Writes { update: vec![written], ..Writes::default() };
         self.planned();
         Some((plan, self))
+    }
+
+    /// Replaces the verdicts on changed pods that are beyond the capacity.
+    fn leave_out_beyond(&self, verdicts: &mut [PodVerdict], changed: &[ChangedPod], service: &Service) {
+        let published = verdicts.iter_mut().filter(|one| matches!(one.verdict, Verdict::Published { .. }));
+        for PodVerdict { pod: key, verdict } in published {
+            let changed = changed.iter().filter_map(|changed| changed.now.as_ref());
+            let is_beyond = |pod: &Arc<Pod>| {
+                let place = address_of(pod, service)
+                    .map(|ip| Address::new(&address::to_text(ip), &pod.uid, &pod.key.name));
+                place.is_some_and(|place| self.ready.is_beyond(&place) || self.not_ready.is_beyond(&place))
+            };
+            if changed.filter(|pod| pod.key == *key).any(is_beyond) {
+                *verdict = Verdict::LeftOut(LeftOut::OverCapacity);
+            }
+        }
     }
 
     /// Removes the address of a pod. None if another pod has it.

@@ -114,7 +114,7 @@ fn gather(service: &Service, pods: &[Arc<Pod>], publish_not_ready: bool) -> Gath
     let mut gathered = Vec::with_capacity(sorted.len());
     for pod in sorted {
         let (verdict, address) = match address::publish(pod, service, publish_not_ready) {
-            Err(reason) => (Verdict::LeftOut(reason), None),
+            Err(reason) => (PodVerdict { pod: pod.key.clone(), verdict: Verdict::LeftOut(reason) }, None),
             Ok(found) => {
                 let ready = publish_not_ready || pod.is_ready();
                 let identity = (found.address.ip.clone(), pod.uid.clone());
@@ -124,16 +124,10 @@ fn gather(service: &Service, pods: &[Arc<Pod>], publish_not_ready: bool) -> Gath
                 } else {
                     subset.not_ready_addresses.push(found.address);
                 }
-                let verdict = Verdict::Published {
-                    ready,
-                    serving: pod.is_ready(),
-                    terminating: pod.is_terminating(),
-                    missing_ports: found.missing_ports,
-                };
-                (verdict, Some(identity))
+                (address::verdict(pod, ready, found.missing_ports), Some(identity))
             }
         };
-        gathered.push(GatheredPod { verdict: PodVerdict { pod: pod.key.clone(), verdict }, address });
+        gathered.push(GatheredPod { verdict, address });
     }
     let pod_ports =
         by_ports.first_key_value().filter(|_| by_ports.len() == 1).map(|(ports, _)| ports.clone());

@@ -85,15 +85,23 @@ impl Addresses {
         }
     }
 
-    /// Publishes this number of addresses, or all if there are fewer. `make` makes one, by name of the pod. None if it makes
-    /// another one than is known.
+    /// Whether an address is beyond the capacity.
+    pub(super) fn is_beyond(&self, place: &Address) -> bool {
+        self.beyond.contains(place)
+    }
+
+    /// Publishes this number of addresses, or all if there are fewer. `make` makes one, by name of the pod. Returns the pods whose
+    /// addresses are no longer published. None if `make` makes another address than is known.
     pub(super) fn publish(
         &mut self,
         count: usize,
-        make: impl Fn(&Text) -> Option<EndpointAddress>,
-    ) -> Option<()> {
+        mut make: impl FnMut(&Text) -> Option<EndpointAddress>,
+    ) -> Option<Vec<Text>> {
+        let mut no_longer = Vec::new();
         while self.published.len() > count {
-            self.beyond.insert(Address::of(&self.published.pop()?)?);
+            let place = Address::of(&self.published.pop()?)?;
+            no_longer.push(place.name.clone());
+            self.beyond.insert(place);
         }
         while self.published.len() < count
             && let Some(place) = self.beyond.pop_first()
@@ -102,7 +110,7 @@ impl Addresses {
             let made = make(&place.name).filter(|made| Address::of(made).as_ref() == Some(&place))?;
             self.published.push(made);
         }
-        Some(())
+        Some(no_longer)
     }
 }
 
