@@ -106,4 +106,27 @@ mod tests {
         check(&bound, |pod| pod.pod_ips = Box::new([[10, 0, 0, 1].into()]), true, false);
         check(&bound, |pod| pod.has_pod_ip = true, true, false);
     }
+
+    /// The statuses of containers are not read, so that only the version differs.
+    #[test]
+    fn an_init_container_that_restarts_changes_no_endpoint() {
+        let pod = |version: &str, restarts: u32, status: serde_json::Value| -> Pod {
+            let mut object = serde_json::json!({
+                "metadata": {"name": "p", "namespace": "n", "uid": "u", "resourceVersion": version},
+                "status": status
+            });
+            object["status"]["initContainerStatuses"] =
+                serde_json::json!([{"name": "init", "restartCount": restarts, "ready": restarts == 0}]);
+            serde_json::from_value(object).unwrap()
+        };
+        let unready = serde_json::json!({"type": "Ready", "status": "False"});
+        for status in [
+            serde_json::json!({"phase": "Pending"}),
+            serde_json::json!({"phase": "Pending", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}], "conditions": [unready]}),
+        ] {
+            let (before, after) = (pod("1", 0, status.clone()), pod("2", 1, status));
+            assert_ne!(before, after);
+            assert!(PodChange::between(&before, &after).is_none());
+        }
+    }
 }
