@@ -9,7 +9,7 @@ use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use rustix::process::Signal;
 use tempfile::TempDir;
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::binary::binary;
 use super::flips::Flips;
@@ -19,8 +19,8 @@ use super::server::{SCRAPER, ServerConfig, ServerProcess, user_name};
 use super::size::Size;
 use super::witness::{Answer, Line, Witness, answers, tenures};
 
-/// The scenes of a program take turns: each one uses both cores.
-static TURN: Mutex<()> = Mutex::const_new(());
+/// The scenes of a program take turns where each one needs both cores: one scene takes both permits, or two take one each.
+static CORES: Semaphore = Semaphore::const_new(2);
 
 /// Number of users of the server: the test and each process of a replica.
 const USERS: usize = 40;
@@ -61,18 +61,18 @@ pub struct Scene {
     sibling: PathBuf,
     // Dropped last: the processes have files in it.
     folder: TempDir,
-    _turn: MutexGuard<'static, ()>,
+    _cores: SemaphorePermit<'static>,
 }
 
 impl Scene {
-    /// Starts the API server, when no other scene of this program exists. `apiserver` is
-    /// `env!("CARGO_BIN_EXE_apiserver-process")`.
+    /// Starts the API server, when no other scene of this program exists, or only one and both have [`Size::shares_cores`].
+    /// `apiserver` is `env!("CARGO_BIN_EXE_apiserver-process")`.
     ///
     /// # Panics
     ///
     /// If the server does not start.
     pub async fn start(apiserver: &str, size: Size) -> Self {
-        let turn = TURN.lock().await;
+        let cores = CORES.acquire_many(if size.shares_cores { 1 } else { 2 }).await.unwrap();
         raise_file_limit();
         let folder = tempfile::tempdir().unwrap();
         let config = ServerConfig {
@@ -96,7 +96,7 @@ impl Scene {
             next_user: TEST_USER + 1,
             sibling,
             folder,
-            _turn: turn,
+            _cores: cores,
         }
     }
 

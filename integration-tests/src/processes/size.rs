@@ -46,6 +46,8 @@ pub struct Size {
     pub idle: Duration,
     /// Number of clients that open a connection and then send next to nothing.
     pub slow_clients: usize,
+    /// Whether another scene may run at the same time. For tests that expect nothing within a second.
+    pub shares_cores: bool,
 }
 
 impl Size {
@@ -64,6 +66,7 @@ impl Size {
         steady: Duration::from_secs(1),
         idle: Duration::from_secs(10),
         slow_clients: 2_000,
+        shares_cores: false,
     };
 
     /// The load of the requirements, with the default times of the lease and the default rate.
@@ -81,6 +84,7 @@ impl Size {
         steady: Duration::from_secs(10),
         idle: Duration::from_secs(60),
         slow_clients: 10_000,
+        shares_cores: false,
     };
 
     /// [`Self::FULL`] if the environment variable `KEM_PROCESSES` is `full`, otherwise [`Self::SMALL`].
@@ -90,6 +94,11 @@ impl Size {
         } else {
             Self::SMALL
         }
+    }
+
+    /// The same size for a test that shares the cores with another one.
+    pub fn sharing_cores(self) -> Self {
+        Self { shares_cores: true, ..self }
     }
 
     /// How long a change may remain unanswered when the leader dies without releasing the lease: the standbys wait for the

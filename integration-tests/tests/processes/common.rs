@@ -20,8 +20,8 @@ pub(crate) fn longest_gap_after_outage(size: &Size) -> Duration {
 }
 
 /// Three replicas under load.
-pub(crate) async fn three_replicas() -> Scene {
-    Box::pin(Scene::with_replicas(APISERVER, Size::from_environment(), 3)).await
+pub(crate) async fn three_replicas(size: Size) -> Scene {
+    Box::pin(Scene::with_replicas(APISERVER, size, 3)).await
 }
 
 /// Prints a measurement, which `--nocapture` shows.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kube_endpoint_integration_tests::processes::Size;
 use rustix::process::Signal;
 
 use crate::common::{LONGEST_GAP, TO_END, three_replicas, worst_since};
@@ -9,7 +10,7 @@ use crate::common::{LONGEST_GAP, TO_END, three_replicas, worst_since};
 /// The leader releases the Lease, and a standby takes it at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn after_sigterm_a_standby_goes_on_within_a_second() {
-    let mut scene = three_replicas().await;
+    let mut scene = three_replicas(Size::from_environment()).await;
     let leader = scene.leader().await;
     let mark = scene.mark();
     let ended = scene.signal(leader, Signal::TERM);
@@ -26,7 +27,7 @@ async fn after_sigterm_a_standby_goes_on_within_a_second() {
 /// The Lease has to expire first.
 #[tokio::test(flavor = "multi_thread")]
 async fn after_sigkill_a_standby_goes_on_when_the_lease_has_expired() {
-    let mut scene = three_replicas().await;
+    let mut scene = three_replicas(Size::from_environment().sharing_cores()).await;
     let leader = scene.leader().await;
     let mark = scene.mark();
     let killed = scene.signal(leader, Signal::KILL);
@@ -42,7 +43,7 @@ async fn after_sigkill_a_standby_goes_on_when_the_lease_has_expired() {
 /// A leader that was stopped for longer than its lease believes that it still leads. It writes nothing more and ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_was_stopped_writes_nothing_when_it_continues() {
-    let mut scene = three_replicas().await;
+    let mut scene = three_replicas(Size::from_environment().sharing_cores()).await;
     let leader = scene.leader().await;
     let mark = scene.mark();
     let stopped = scene.signal(leader, Signal::STOP);
@@ -73,7 +74,7 @@ fn is_write_of(user: &str, line: &kube_endpoint_integration_tests::processes::Li
 /// Each replica is replaced by a new one, and the new one is ready before the next old one ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_restart_leaves_no_gap_longer_than_a_second() {
-    let mut scene = three_replicas().await;
+    let mut scene = three_replicas(Size::from_environment()).await;
     let mark = scene.mark();
     for _ in 0..3 {
         scene.start_replica(&[]);

@@ -26,7 +26,7 @@ async fn lease(scene: &Scene) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_lease_is_created_again_and_two_replicas_never_write_at_once() {
-    let mut scene = three_replicas().await;
+    let mut scene = three_replicas(Size::from_environment().sharing_cores()).await;
     scene.leader().await;
     let mark = scene.mark();
     let deleted = lease(&scene).await["metadata"]["uid"].take();
@@ -46,7 +46,7 @@ async fn a_deleted_lease_is_created_again_and_two_replicas_never_write_at_once()
 /// Lease has expired.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_is_given_to_another_holder_ends_the_leader() {
-    let mut scene = three_replicas().await;
+    let mut scene = three_replicas(Size::from_environment().sharing_cores()).await;
     let leader = scene.leader().await;
     let mark = scene.mark();
     let user = scene.replicas[leader].user.clone();
@@ -90,7 +90,8 @@ async fn offset_in_lease(scene: &Scene) -> i64 {
 /// held nor makes the others wait.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_is_an_hour_off_changes_nothing() {
-    let mut scene = Box::pin(Scene::with_replicas(APISERVER, Size::from_environment(), 1)).await;
+    let mut scene =
+        Box::pin(Scene::with_replicas(APISERVER, Size::from_environment().sharing_cores(), 1)).await;
     let first = scene.leader().await;
     let first = scene.replicas[first].user.clone();
     start_with_offset(&mut scene, 1);
