@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,9 +10,9 @@ use std::time::Duration;
 use http::{Method, Request};
 use http_body_util::BodyExt;
 use kube::client::Body;
-use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, ServiceError};
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, ServiceError};
 use kube_endpoint_integration_tests::running_manager::{RunningManager, settings, writes};
-use kube_endpoint_manager_core::{ApiClient, ContentType, Gates};
+use kube_endpoint_manager_core::{ApiClient, ContentType, Gates, Settings};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -40,32 +41,43 @@ async fn mutated(request: Request<Body>, replaced: &[Replaced], turn: &AtomicUsi
     Request::from_parts(head, Body::from(body))
 }
 
-fn objects() -> Vec<Value> {
-    let pod = |name: &str, ip: &str| {
-        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}},
+/// Services with two pods each.
+fn objects(services: usize) -> Vec<Value> {
+    let pod = |app: &str, name: &str, ip: &str| {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default", "labels": {"app": app}},
             "spec": {"nodeName": "node-a", "containers": [{"name": "c", "image": "i"}]},
             "status": {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}],
                 "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-12-01T00:00:00Z"}]}})
     };
-    vec![
+    let mut objects = vec![
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a", "labels": {"topology.kubernetes.io/zone": "zone-a"}},
             "status": {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": "4"}}}),
-        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
-            "spec": {"clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.7"], "ipFamilies": ["IPv4"], "selector": {"app": "web"},
+    ];
+    for number in 0..services {
+        let app = format!("web-{number}");
+        let ip = format!("10.96.{}.{}", number / 200, number % 200 + 7);
+        objects.push(
+            json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": app, "namespace": "default"},
+            "spec": {"clusterIP": ip, "clusterIPs": [ip], "ipFamilies": ["IPv4"], "selector": {"app": app},
                 "ports": [{"port": 80, "protocol": "TCP", "targetPort": 8080}]}}),
-        pod("web-1", "10.0.0.1"),
-        pod("web-2", "10.0.0.2"),
-    ]
+        );
+        objects.push(pod(&app, &format!("{app}-1"), "10.0.0.1"));
+        objects.push(pod(&app, &format!("{app}-2"), "10.0.0.2"));
+    }
+    objects
 }
 
-/// Runs a manager on a server that replaces bytes, for an hour. Returns the number of writes of slices and of Endpoints.
-async fn writes_in_an_hour(content_type: ContentType, replaced: &'static [Replaced]) -> (usize, usize) {
-    let server = EmbeddedApiServer::builder()
+fn server(services: usize) -> EmbeddedApiServer {
+    EmbeddedApiServer::builder()
         .seed(1)
         .start_time("2026-12-01T00:00:00Z".parse().unwrap())
-        .load(objects())
+        .load(objects(services))
         .build()
-        .unwrap();
+        .unwrap()
+}
+
+/// Runs a manager on a server that replaces bytes, for this time.
+async fn run(server: &EmbeddedApiServer, settings: &Settings, replaced: &'static [Replaced], time: Duration) {
     let service = server.service();
     let turns: Arc<[AtomicUsize; 2]> = Arc::default();
     let client = ApiClient::for_tests(tower::service_fn(move |request: Request<Body>| {
@@ -76,11 +88,17 @@ async fn writes_in_an_hour(content_type: ContentType, replaced: &'static [Replac
             Ok::<_, ServiceError>(answer)
         }
     }));
+    let manager = RunningManager::with_client(client, server, settings, 1);
+    tokio::time::sleep(time).await;
+    manager.stop().await;
+}
+
+/// Runs a manager on a server that replaces bytes, for an hour. Returns the number of writes of slices and of Endpoints.
+async fn writes_in_an_hour(content_type: ContentType, replaced: &'static [Replaced]) -> (usize, usize) {
+    let server = server(1);
     let mut settings = settings(Gates::default());
     settings.content_type = content_type;
-    let manager = RunningManager::with_client(client, &server, &settings, 1);
-    tokio::time::sleep(Duration::from_secs(3600)).await;
-    manager.stop().await;
+    run(&server, &settings, replaced, Duration::from_secs(3600)).await;
     let count = |plural: &str| {
         writes(&server).iter().filter(|write| write.contains(plural) && !write.contains("/events")).count()
     };
@@ -126,5 +144,32 @@ async fn a_field_that_the_server_does_not_know_is_written_a_few_times() {
         let (slices, endpoints) = Box::pin(writes_in_an_hour(content_type, unknown)).await;
         assert!((2..16).contains(&slices), "{content_type:?}: {slices} writes of slices");
         assert_eq!(endpoints, 1, "{content_type:?}");
+    }
+}
+
+/// More writes wait for their echoes than objects are held for a comparison.
+#[tokio::test(start_paused = true)]
+async fn what_a_mutating_webhook_changes_in_hundreds_of_objects_is_written_again() {
+    const SERVICES: usize = 300;
+    const WEBHOOK: &[Replaced] = &[(b"node-a", [b"node-b"; 2])];
+    for content_type in ContentType::ALL {
+        let server = server(SERVICES);
+        let mut settings = settings(Gates::default());
+        settings.content_type = content_type;
+        settings.watch_list_client = false;
+        for plural in ["endpoints", "endpointslices"] {
+            let stalled = Fault::StallWatch(Duration::from_secs(60));
+            server.add_fault(FaultRule::on(stalled, "watch", plural).times(1));
+        }
+        Box::pin(run(&server, &settings, WEBHOOK, Duration::from_secs(90))).await;
+        for plural in ["endpoints", "endpointslices"] {
+            let (creates, updates) = (format!("/{plural} 201"), format!("/{plural}/"));
+            let writes = writes(&server);
+            let created = writes.iter().filter(|it| it.starts_with("POST") && it.ends_with(&creates)).count();
+            assert_eq!(created, SERVICES, "{content_type:?} {plural}");
+            let updates = writes.iter().filter(|it| it.starts_with("PUT") && it.contains(&updates));
+            let updated: BTreeSet<&String> = updates.collect();
+            assert_eq!(updated.len(), SERVICES, "{content_type:?} {plural}");
+        }
     }
 }

@@ -32,11 +32,8 @@ fn reused<T: Object>(object: &[u8], sent: &SentObjects, interner: &mut Interner)
     let key = key.filter(|key| sent.expects(key, resource_version))?;
     let fields = protobuf::fields_after_metadata(object)?;
     let metadata = protobuf::object_meta(object, interner).ok()?;
-    let is_same = |content: &kube_endpoint_tracker::Content| {
-        content.labels == metadata.labels && *content.fields == *fields
-    };
-    match sent.echo(&key, resource_version, is_same) {
-        Echo::Same(sent) => T::with_content_of(metadata, sent),
+    match sent.echo(&key, resource_version, &metadata.labels, fields) {
+        Echo::Same(sent) => T::with_content_of(metadata, sent?),
         Echo::Different | Echo::Unknown => None,
     }
 }
@@ -46,9 +43,8 @@ fn compare<T: Object>(view: &T, sent: &SentObjects) {
     let Some((metadata, object)) = view.as_written() else { return };
     if sent.expects(&key, version) {
         let encoded = object.to_protobuf();
-        sent.echo(&key, version, |content| {
-            content.labels == metadata.labels && encoded.body.get(encoded.content) == Some(&*content.fields)
-        });
+        let fields = encoded.body.get(encoded.content).unwrap_or_default();
+        sent.echo(&key, version, &metadata.labels, fields);
     }
 }
 

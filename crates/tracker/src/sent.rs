@@ -6,14 +6,19 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use kube_endpoint_core_model::{ObjectKey, ResourceVersion, StringMap};
 use parking_lot::Mutex;
 
-/// The most objects that are held. The oldest are dropped first; their echoes are decoded, and compared by version only.
+/// The most objects that are held. Of older ones a digest remains; their echoes are decoded.
 const MOST_OBJECTS: usize = 256;
+
+/// The most digests, which is more than a cluster at Kubernetes' limits has slices. The oldest are dropped first; their echoes are
+/// compared by version only.
+const MOST_DIGESTS: usize = 32_768;
 
 /// The objects of one kind that were sent and not seen yet. The writers and the cache of the kind share it.
 #[derive(Debug, Default)]
@@ -22,8 +27,10 @@ pub struct SentObjects(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     objects: HashMap<ObjectKey, Sent>,
-    /// The objects by age.
-    by_age: BTreeMap<u64, ObjectKey>,
+    /// Those that are held, by age.
+    held: BTreeMap<u64, ObjectKey>,
+    /// Those of which a digest remains, by age.
+    digests: BTreeMap<u64, ObjectKey>,
     last_age: u64,
 }
 
@@ -33,12 +40,18 @@ pub type View = Arc<dyn Any + Send + Sync>;
 #[derive(Debug)]
 struct Sent {
     age: u64,
-    content: Content,
+    kept: Kept,
     /// The version that the server answered; none while the write is in flight.
     version: Option<ResourceVersion>,
-    view: View,
     /// The latest version that was seen, and whether its content is the one that was sent.
     seen: Option<(ResourceVersion, bool)>,
+}
+
+/// What is kept of an object that was sent.
+#[derive(Debug)]
+enum Kept {
+    Object(Content, View),
+    Digest(u64),
 }
 
 /// What controllers write into an object: all but names, annotations, owners, and what the server adds.
@@ -50,13 +63,38 @@ pub struct Content {
     pub fields: Bytes,
 }
 
+impl Kept {
+    fn is_same(&self, labels: &StringMap, fields: &[u8]) -> bool {
+        match self {
+            Self::Object(content, _) => content.labels == *labels && *content.fields == *fields,
+            Self::Digest(sent) => *sent == digest(labels, fields),
+        }
+    }
+
+    fn view(&self) -> Option<View> {
+        match self {
+            Self::Object(_, view) => Some(Arc::clone(view)),
+            Self::Digest(_) => None,
+        }
+    }
+}
+
+fn digest(labels: &StringMap, fields: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for label in labels.iter() {
+        label.hash(&mut hasher);
+    }
+    fields.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// What the event of an object means.
 #[derive(Debug)]
 pub enum Echo {
     /// Nothing is known about it.
     Unknown,
-    /// Its content was sent, in this object.
-    Same(View),
+    /// Its content was sent, in this object; none if the object is no longer held.
+    Same(Option<View>),
     /// Its content is not the one that was sent.
     Different,
 }
@@ -76,15 +114,14 @@ impl SentObjects {
     pub fn begin(&self, object: &ObjectKey, content: Content, view: View) {
         let mut state = self.0.lock();
         state.remove(object);
-        if state.objects.len() >= MOST_OBJECTS
-            && let Some((_, oldest)) = state.by_age.pop_first()
-        {
-            state.objects.remove(&oldest);
+        if state.held.len() >= MOST_OBJECTS {
+            state.let_go_of_oldest();
         }
         state.last_age += 1;
         let age = state.last_age;
-        state.by_age.insert(age, object.clone());
-        state.objects.insert(object.clone(), Sent { age, content, version: None, view, seen: None });
+        state.held.insert(age, object.clone());
+        let kept = Kept::Object(content, view);
+        state.objects.insert(object.clone(), Sent { age, kept, version: None, seen: None });
     }
 
     /// Records that the write of an object was answered. Returns whether the object has been seen in that version already,
@@ -115,12 +152,13 @@ impl SentObjects {
         state.objects.get(object).is_some_and(|sent| sent.version.is_none_or(|sent| version <= sent))
     }
 
-    /// Compares an event with what was sent.
+    /// Compares an event with what was sent. `labels` and `fields` are those of [`Content`].
     pub fn echo(
         &self,
         object: &ObjectKey,
         version: ResourceVersion,
-        is_same: impl FnOnce(&Content) -> bool,
+        labels: &StringMap,
+        fields: &[u8],
     ) -> Echo {
         let mut state = self.0.lock();
         let Some(sent) = state.objects.get_mut(object) else { return Echo::Unknown };
@@ -133,8 +171,8 @@ impl SentObjects {
             }
             _ => {}
         }
-        let same = is_same(&sent.content);
-        let view = Arc::clone(&sent.view);
+        let same = sent.kept.is_same(labels, fields);
+        let view = sent.kept.view();
         if same && sent.version.is_some() {
             state.remove(object);
             return Echo::Same(view);
@@ -163,7 +201,28 @@ impl SentObjects {
 impl State {
     fn remove(&mut self, object: &ObjectKey) {
         if let Some(sent) = self.objects.remove(object) {
-            self.by_age.remove(&sent.age);
+            let ages = match sent.kept {
+                Kept::Object(..) => &mut self.held,
+                Kept::Digest(_) => &mut self.digests,
+            };
+            ages.remove(&sent.age);
+        }
+    }
+
+    /// Replaces the oldest object by its digest.
+    fn let_go_of_oldest(&mut self) {
+        if self.digests.len() >= MOST_DIGESTS
+            && let Some((_, oldest)) = self.digests.pop_first()
+        {
+            self.objects.remove(&oldest);
+        }
+        if let Some((age, oldest)) = self.held.pop_first()
+            && let Some(sent) = self.objects.get_mut(&oldest)
+        {
+            if let Kept::Object(content, _) = &sent.kept {
+                sent.kept = Kept::Digest(digest(&content.labels, &content.fields));
+            }
+            self.digests.insert(age, oldest);
         }
     }
 }
@@ -192,10 +251,10 @@ mod tests {
 
     /// What an event means: `unknown`, `same` or `different`.
     fn echo(objects: &SentObjects, number: u64, text: &'static str) -> &'static str {
-        match objects.echo(&key("a"), version(number), |sent| *sent == content(text)) {
+        match objects.echo(&key("a"), version(number), &StringMap::default(), text.as_bytes()) {
             Echo::Unknown => "unknown",
             Echo::Same(view) => {
-                assert_eq!(*view.downcast::<u8>().unwrap(), 7);
+                assert_eq!(*view.unwrap().downcast::<u8>().unwrap(), 7);
                 "same"
             }
             Echo::Different => "different",
@@ -270,16 +329,33 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_object_is_dropped_when_there_are_too_many() {
+    fn digests_remain_of_the_oldest_objects_and_the_oldest_of_them_are_dropped() {
         let objects = SentObjects::default();
-        for number in 0..MOST_OBJECTS + 10 {
+        for number in 0..MOST_OBJECTS + MOST_DIGESTS + 10 {
             objects.begin(&key(&number.to_string()), content("x"), Arc::new(7u8));
             objects.begin(&key("always"), content("x"), Arc::new(7u8));
         }
-        assert_eq!(objects.len(), MOST_OBJECTS);
+        assert_eq!(objects.len(), MOST_OBJECTS + MOST_DIGESTS);
         assert!(!objects.expects(&key("10"), version(1)) && objects.expects(&key("11"), version(1)));
-        assert!(objects.expects(&key("always"), version(1)));
+        let echo = |name: &str, labels: &[(&str, &str)], text: &str| {
+            objects.answered(&key(name), version(5));
+            let labels = labels.iter().copied().collect();
+            match objects.echo(&key(name), version(5), &labels, text.as_bytes()) {
+                Echo::Same(Some(_)) => "held",
+                Echo::Same(None) => "same",
+                Echo::Different => "different",
+                Echo::Unknown => "unknown",
+            }
+        };
+        assert_eq!(echo("10", &[], "x"), "unknown");
+        assert_eq!(echo("11", &[], "x"), "same");
+        assert_eq!(echo("12", &[], "y"), "different");
+        assert_eq!(echo("13", &[("a", "b")], "x"), "different");
+        assert_eq!(echo("always", &[], "x"), "held");
+        assert!(objects.take_difference(&key("12"), version(5)));
+        objects.failed(&key("14"));
         let state = objects.0.lock();
-        assert_eq!(state.by_age.len(), state.objects.len());
+        assert_eq!(state.objects.len(), MOST_OBJECTS + MOST_DIGESTS - 4);
+        assert_eq!(state.held.len() + state.digests.len(), state.objects.len());
     }
 }
