@@ -12,9 +12,11 @@ use kube_endpoint_core_model::endpoints::AddressList;
 use kube_endpoint_core_model::pod::PodPhase;
 use kube_endpoint_core_model::well_known::ANNOTATION_OVER_CAPACITY;
 use kube_endpoint_core_model::{
-    Endpoints, IpFamily, Pod, PodVerdict, ResourceVersion, Service, Text, Timestamp,
+    Endpoints, IpFamily, LeftOut, Pod, PodVerdict, ResourceVersion, Service, Text, Timestamp, Verdict,
 };
-use kube_endpoint_endpoints_controller::plan::{PlanInputs, PlanOptions, PlanState, plan, plan_and_keep};
+use kube_endpoint_endpoints_controller::plan::{
+    Plan, PlanInputs, PlanOptions, PlanState, plan, plan_and_keep,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -145,8 +147,12 @@ fn edited(endpoints: Option<Arc<Endpoints>>, edit: Edit) -> Option<Arc<Endpoints
 struct Planned {
     all: usize,
     changed: usize,
-    /// Plans from the changed pods that moved other pods beyond the capacity or back.
-    moved: usize,
+    /// Verdicts of the latter on changed pods that are beyond the capacity.
+    beyond: usize,
+    /// Verdicts on other pods that were moved beyond the capacity.
+    moved_beyond: usize,
+    /// Verdicts on other pods that were moved back.
+    moved_back: usize,
 }
 
 fn play(history: &History, planned: &mut Planned) -> TestCaseResult {
@@ -207,7 +213,17 @@ fn play(history: &History, planned: &mut Planned) -> TestCaseResult {
                 of_changes.verdicts.retain(|one| {
                     changed.iter().any(|changed| changed.name == one.pod.name) || !verdicts.contains(one)
                 });
-                planned.moved += usize::from(of_changes.verdicts.len() > changed.len());
+                for one in &of_changes.verdicts {
+                    let is_beyond = one.verdict == Verdict::LeftOut(LeftOut::OverCapacity);
+                    let count = match (is_beyond, changed.iter().any(|changed| changed.name == one.pod.name))
+                    {
+                        (true, true) => &mut planned.beyond,
+                        (true, false) => &mut planned.moved_beyond,
+                        (false, false) => &mut planned.moved_back,
+                        (false, true) => continue,
+                    };
+                    *count += 1;
+                }
                 prop_assert_eq!(&got, &of_changes, "want\n{}", want);
                 planned.changed += 1;
                 Some(after)
@@ -246,7 +262,7 @@ fn many_plans_of_a_history_are_made_from_the_changed_pods() {
         play(&history, &mut planned).unwrap();
     }
     assert!(planned.changed * 4 > planned.all, "{planned:?}");
-    assert!(planned.moved > 5, "{planned:?}");
+    assert!(planned.beyond.min(planned.moved_beyond).min(planned.moved_back) > 5, "{planned:?}");
 }
 
 /// Five pods `p0` to `p4` with the addresses 10.0.0.10 to 14, of which `p3` is not ready; their Endpoints as they are after two
@@ -269,8 +285,8 @@ fn at(number: u8, address: u8, ready: bool) -> Pod {
     if ready { pod } else { unready(pod) }
 }
 
-/// The addresses that are written when these pods change; none if nothing is written.
-fn written(capacity: usize, changes: &[(u8, Option<Pod>)]) -> Option<String> {
+/// The plan when these pods change. None if it has to be made from all pods. `later` is what the cache has of other pods.
+fn planned(capacity: usize, changes: &[(u8, Option<Pod>)], later: &[Pod]) -> Option<Plan> {
     let (service, options, pods, existing, state) = settled(capacity);
     let changed: Vec<ChangedPod> = changes
         .iter()
@@ -286,8 +302,14 @@ fn written(capacity: usize, changes: &[(u8, Option<Pod>)]) -> Option<String> {
         })
         .collect();
     let inputs = PlanInputs::new(&service, &[]).with_options(&options);
-    let find = |name: &Text| pods.iter().find(|pod| pod.key.name == *name).cloned();
-    let (plan, _) = state.plan(&inputs, Some(&existing), &changed, find).unwrap();
+    let later: Vec<Arc<Pod>> = later.iter().cloned().map(Arc::new).collect();
+    let find = |name: &Text| later.iter().chain(&pods).find(|pod| pod.key.name == *name).cloned();
+    state.plan(&inputs, Some(&existing), &changed, find).map(|(plan, _)| plan)
+}
+
+/// The addresses that are written when these pods change; none if nothing is written.
+fn written(capacity: usize, changes: &[(u8, Option<Pod>)]) -> Option<String> {
+    let plan = planned(capacity, changes, &[]).unwrap();
     let written = plan.writes.update.first()?;
     let ends = |list: &AddressList| -> String {
         list.iter().map(|one| one.ip.trim_start_matches("10.0.0.1")).collect()
@@ -314,6 +336,47 @@ fn one_change_is_merged_into_the_object() {
     check(3, &[(1, None), (4, None)], Some("02 3"));
     check(5, &[(7, Some(at(7, 7, false)))], Some("0124 3"));
     check(4, &[(3, Some(at(3, 3, true)))], Some("0123 "));
+}
+
+#[test]
+fn verdicts_are_on_changed_pods_and_on_those_that_were_moved() {
+    let check = |capacity: usize, changes: &[(u8, Option<Pod>)], want: &str| {
+        let plan = planned(capacity, changes, &[]).unwrap();
+        let verdicts = plan.verdicts.iter().map(|one| match &one.verdict {
+            Verdict::Published { ready, .. } => format!("{} {ready}", one.pod.name),
+            Verdict::LeftOut(reason) => format!("{} {reason:?}", one.pod.name),
+        });
+        assert_eq!(verdicts.collect::<Vec<_>>().join(", "), want, "{capacity} {changes:?}");
+    };
+    check(9, &[], "");
+    check(9, &[(1, Some(at(1, 1, false)))], "p1 false");
+    check(9, &[(1, None)], "");
+    check(9, &[(1, Some(terminating(at(1, 1, true))))], "p1 Terminating");
+    // Four are ready, of which three fit.
+    check(3, &[(1, Some(at(1, 1, false)))], "p1 OverCapacity, p4 true");
+    check(3, &[(4, Some(at(4, 4, true)))], "p4 OverCapacity");
+    check(3, &[(1, None), (4, None)], "p3 false");
+    check(4, &[(3, Some(at(3, 3, true)))], "p3 true, p4 OverCapacity");
+    check(5, &[(7, Some(at(7, 7, false)))], "p7 OverCapacity");
+    check(5, &[(7, Some(at(7, 7, true)))], "p3 OverCapacity, p7 true");
+    check(4, &[(0, None), (7, Some(at(7, 0, true)))], "p7 true");
+}
+
+/// The next sync plans with what has changed.
+#[test]
+fn a_pod_that_is_moved_back_must_be_as_it_was() {
+    let check = |later: &[Pod], want: Option<&str>| {
+        let plan = planned(3, &[(1, None)], later);
+        let names: Option<Vec<String>> =
+            plan.map(|plan| plan.verdicts.iter().map(|one| one.pod.name.to_string()).collect());
+        assert_eq!(names.map(|names| names.join(" ")).as_deref(), want, "{later:?}");
+    };
+    check(&[], Some("p4"));
+    check(&[at(4, 4, true)], Some("p4"));
+    check(&[at(4, 4, false)], None);
+    check(&[at(4, 9, true)], None);
+    check(&[terminating(at(4, 4, true))], None);
+    check(&[with_ports(at(4, 4, true), &[("other", 8080)])], Some("p4"));
 }
 
 #[test]

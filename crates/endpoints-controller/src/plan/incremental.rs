@@ -1,6 +1,6 @@
 //! A plan from the pods that have changed since the last one. It equals the plan from all pods, except that it has only verdicts
-//! on pods that have changed, and those that have changed with them. Nothing is sorted: addresses are taken out of sorted lists and put into them, and what does not change is shared with
-//! the object before.
+//! on the changed pods, and on those that the change moved beyond the capacity or back. Nothing is sorted: addresses are taken
+//! out of sorted lists and put into them, and what does not change is shared with the object before.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use super::{Plan, PlanInputs};
 
 impl PlanState {
     /// Plans the sync after the one whose plan left this state. `existing` is the Endpoints object, `changed` are the pods that
-    /// have changed in between, each once; [`PlanInputs::pods`] and [`PlanInputs::existing`] are not read. `pod` returns one
-    /// of the other pods by name: a pod beyond the capacity may take the place of another one. The plan and the returned
-    /// state are those of [`plan_and_keep`](super::plan_and_keep) with all pods, but there are only verdicts on the changed pods, and
-    /// on those that the change moved beyond the capacity or back.
+    /// have changed in between, each once and sorted by name; [`PlanInputs::pods`] and [`PlanInputs::existing`] are not read.
+    /// `pod` returns one of the other pods by name: a pod beyond the capacity may take the place of another one. The plan and
+    /// the returned state are those of [`plan_and_keep`](super::plan_and_keep) with all pods, but there are only verdicts on
+    /// the changed pods, and on those that the change moved beyond the capacity or back.
     ///
     /// None if this has to be planned from all pods, because the object or the Service are not as the state has them, or because
-    /// the pods now have several sets of ports or no addresses at all.
+    /// the pods now have several sets of ports, no addresses at all, or twice the same address and uid.
     pub fn plan(
         mut self,
         inputs: &PlanInputs<'_>,
@@ -38,7 +38,10 @@ impl PlanState {
         }
         let was_truncated = self.is_truncated();
         let before = [self.ready.published.clone(), self.not_ready.published.clone()];
+        let may_exceed = was_truncated || self.len() + changed.len() > self.options.capacity;
         let mut verdicts = Vec::with_capacity(changed.len());
+        // The places of pods that may be beyond the capacity, by index of the verdict.
+        let mut places = Vec::new();
         let (publish_not_ready, _) = publish_not_ready(service, inputs.options.tolerate_unready_annotation);
         for ChangedPod { replaced, now, .. } in changed {
             for before in replaced.iter().chain(now) {
@@ -60,6 +63,9 @@ impl PlanState {
                 return None;
             }
             let ready = publish_not_ready || now.is_ready();
+            if may_exceed {
+                places.push((verdicts.len(), place.clone()));
+            }
             verdicts.push(verdict(now, ready, published.missing_ports));
             let addresses = if ready { &mut self.ready } else { &mut self.not_ready };
             addresses.insert(place, published.address);
@@ -69,24 +75,35 @@ impl PlanState {
             return None;
         }
         let mut moved = Vec::new();
-        let mut make = |name: &Text| {
+        let mut make = |name: &Text, ready: bool| {
             let pod = pod(name)?;
             let published = publish(&pod, service, publish_not_ready).ok()?;
-            moved.push(verdict(&pod, publish_not_ready || pod.is_ready(), published.missing_ports));
+            // The pod may have changed since.
+            if published.ports != self.pod_ports || ready != (publish_not_ready || pod.is_ready()) {
+                return None;
+            }
+            moved.push(verdict(&pod, ready, published.missing_ports));
             Some(published.address)
         };
-        let mut beyond = self.ready.publish(ready, &mut make)?;
-        beyond.extend(self.not_ready.publish(not_ready, &mut make)?);
+        let mut beyond = self.ready.publish(ready, |name| make(name, true))?;
+        beyond.extend(self.not_ready.publish(not_ready, |name| make(name, false))?);
         let truncated = self.is_truncated();
-        if was_truncated || truncated {
-            let beyond = beyond.into_iter().map(|name| PodVerdict {
+        if may_exceed {
+            for (index, place) in &places {
+                if let Some(one) = verdicts.get_mut(*index)
+                    && (self.ready.is_beyond(place) || self.not_ready.is_beyond(place))
+                {
+                    one.verdict = Verdict::LeftOut(LeftOut::OverCapacity);
+                }
+            }
+            moved.extend(beyond.into_iter().map(|name| PodVerdict {
                 pod: ObjectKey { namespace: service.key.namespace.clone(), name },
                 verdict: Verdict::LeftOut(LeftOut::OverCapacity),
-            });
-            moved.extend(beyond);
-            moved.retain(|moved| changed.iter().all(|changed| changed.name != moved.pod.name));
-            self.leave_out_beyond(&mut verdicts, changed, service);
-            verdicts.append(&mut moved);
+            }));
+            let has_changed = |one: &PodVerdict| {
+                changed.binary_search_by(|changed| changed.name.cmp(&one.pod.name)).is_ok()
+            };
+            verdicts.extend(moved.into_iter().filter(|one| !has_changed(one)));
             verdicts.sort_by(|one, two| one.pod.name.cmp(&two.pod.name));
         }
 
@@ -105,22 +122,6 @@ impl PlanState {
         plan.writes = Writes { update: vec![written], ..Writes::default() };
         self.planned();
         Some((plan, self))
-    }
-
-    /// Replaces the verdicts on changed pods that are beyond the capacity.
-    fn leave_out_beyond(&self, verdicts: &mut [PodVerdict], changed: &[ChangedPod], service: &Service) {
-        let published = verdicts.iter_mut().filter(|one| matches!(one.verdict, Verdict::Published { .. }));
-        for PodVerdict { pod: key, verdict } in published {
-            let changed = changed.iter().filter_map(|changed| changed.now.as_ref());
-            let is_beyond = |pod: &Arc<Pod>| {
-                let place = address_of(pod, service)
-                    .map(|ip| Address::new(&address::to_text(ip), &pod.uid, &pod.key.name));
-                place.is_some_and(|place| self.ready.is_beyond(&place) || self.not_ready.is_beyond(&place))
-            };
-            if changed.filter(|pod| pod.key == *key).any(is_beyond) {
-                *verdict = Verdict::LeftOut(LeftOut::OverCapacity);
-            }
-        }
     }
 
     /// Removes the address of a pod. None if another pod has it.

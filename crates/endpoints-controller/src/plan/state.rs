@@ -15,8 +15,8 @@ use super::change::labels_are_right;
 use super::{Made, Plan, PlanInputs, PlanOptions};
 
 /// The addresses of a Service after a plan was carried out, from which [`PlanState::plan`] plans the next sync by the pods that
-/// have changed since. A store that summarizes Endpoints does not hold the addresses as well. Of each pod beyond the capacity it holds address, uid
-/// and name, some 60 bytes: each of them may have to replace another one.
+/// have changed since. A store that summarizes Endpoints does not hold the addresses as well. Of each pod beyond the capacity
+/// it holds address, uid and name, some 60 bytes: each of them may have to replace another one.
 ///
 /// There is no state if the next plan may depend on more than changed pods: the pods have several sets of ports, or two of
 /// them have the same address and uid; the options are those of upstream, which writes without a change; the object was
@@ -295,9 +295,14 @@ impl PlanState {
         same
     }
 
+    /// The number of addresses, those beyond the capacity included.
+    pub(super) fn len(&self) -> usize {
+        self.ready.len() + self.not_ready.len()
+    }
+
     /// Whether there are more addresses than an object may hold.
     pub(super) fn is_truncated(&self) -> bool {
-        self.ready.len() + self.not_ready.len() > self.options.capacity
+        self.len() > self.options.capacity
     }
 
     /// The numbers of addresses that the object should have, ready and not ready.
