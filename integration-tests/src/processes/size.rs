@@ -46,7 +46,7 @@ pub struct Size {
     pub idle: Duration,
     /// Number of clients that open a connection and then send next to nothing.
     pub slow_clients: usize,
-    /// Whether another scene may run at the same time. For tests that expect nothing within a second.
+    /// Whether another scene may run at the same time. For tests whose time limits leave seconds, and that stop no server.
     pub shares_cores: bool,
 }
 
@@ -64,7 +64,7 @@ impl Size {
         },
         outage: Duration::from_secs(4),
         steady: Duration::from_secs(1),
-        idle: Duration::from_secs(10),
+        idle: Duration::from_secs(4),
         slow_clients: 2_000,
         shares_cores: false,
     };
@@ -96,14 +96,14 @@ impl Size {
         }
     }
 
-    /// The same size for a test that shares the cores with another one.
+    /// The same size for a test that shares the cores with another one, unless its figures are to be published.
     pub fn sharing_cores(self) -> Self {
-        Self { shares_cores: true, ..self }
+        Self { shares_cores: self != Self::FULL, ..self }
     }
 
     /// How long a change may remain unanswered when the leader dies without releasing the lease: the standbys wait for the
-    /// lease duration, and then have a second.
+    /// lease duration, and then have a second, or two if they share the cores.
     pub fn longest_gap_after_kill(&self) -> Duration {
-        self.lease.duration + Duration::from_secs(1)
+        self.lease.duration + Duration::from_secs(if self.shares_cores { 2 } else { 1 })
     }
 }

@@ -27,7 +27,7 @@ async fn after_sigterm_a_standby_goes_on_within_a_second() {
 /// The Lease has to expire first.
 #[tokio::test(flavor = "multi_thread")]
 async fn after_sigkill_a_standby_goes_on_when_the_lease_has_expired() {
-    let mut scene = three_replicas(Size::from_environment().sharing_cores()).await;
+    let mut scene = three_replicas(Size::from_environment()).await;
     let leader = scene.leader().await;
     let mark = scene.mark();
     let killed = scene.signal(leader, Signal::KILL);
@@ -43,7 +43,7 @@ async fn after_sigkill_a_standby_goes_on_when_the_lease_has_expired() {
 /// A leader that was stopped for longer than its lease believes that it still leads. It writes nothing more and ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_was_stopped_writes_nothing_when_it_continues() {
-    let mut scene = three_replicas(Size::from_environment().sharing_cores()).await;
+    let mut scene = three_replicas(Size::from_environment()).await;
     let leader = scene.leader().await;
     let mark = scene.mark();
     let stopped = scene.signal(leader, Signal::STOP);

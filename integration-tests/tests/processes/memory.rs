@@ -13,7 +13,7 @@ const LIMIT: u64 = 16 * 1_000 * 1_000;
 /// so the limit holds for its anonymous memory only.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_replica_takes_at_most_16_megabytes() {
-    let size = Size { services: 0, ..Size::from_environment() }.sharing_cores();
+    let size = Size { services: 0, ..Size::from_environment() };
     let mut scene = Box::pin(Scene::start(APISERVER, size)).await;
     let pages = Pages::on(free_port());
     let [port, address] = pages.flags();

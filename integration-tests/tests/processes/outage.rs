@@ -10,7 +10,7 @@ use crate::common::{APISERVER, LONGEST_GAP, longest_gap_after_outage, three_repl
 /// The leader ends because it could not renew its Lease, as client-go's does. The standbys wait for the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_longer_than_the_lease_ends_only_the_leader() {
-    let mut scene = three_replicas(Size::from_environment().sharing_cores()).await;
+    let mut scene = three_replicas(Size::from_environment()).await;
     let leader = scene.leader().await;
     let user = scene.replicas[leader].user.clone();
     scene.replicas[leader].may_end = true;

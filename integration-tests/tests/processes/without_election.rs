@@ -16,7 +16,7 @@ const SHUTDOWN: &str = "--controller-shutdown-timeout=60s";
 #[tokio::test(flavor = "multi_thread")]
 async fn queued_changes_are_written_before_the_process_ends() {
     // A rate at which the queue is far from empty when the signal comes.
-    let size = Size { qps: 20, ..Size::from_environment() }.sharing_cores();
+    let size = Size { qps: 20, ..Size::from_environment() };
     let mut scene = Box::pin(Scene::start(APISERVER, size)).await;
     let only = scene.start_replica(&[ALONE, SHUTDOWN]);
     scene.wait_until("half of the outputs are written", |scene| written(scene) >= scene.size.services).await;
@@ -37,7 +37,7 @@ fn written(scene: &mut Scene) -> usize {
 /// The server closes its port and comes back with the same objects.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_of_the_server_ends_nothing_and_loses_nothing() {
-    let mut scene = Box::pin(Scene::start(APISERVER, Size::from_environment().sharing_cores())).await;
+    let mut scene = Box::pin(Scene::start(APISERVER, Size::from_environment())).await;
     let only = scene.start_replica(&[ALONE]);
     scene.settled().await;
     scene.start_flips();
