@@ -81,10 +81,7 @@ impl Kept {
 
 fn digest(labels: &StringMap, fields: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for label in labels.iter() {
-        label.hash(&mut hasher);
-    }
-    fields.hash(&mut hasher);
+    (labels, fields).hash(&mut hasher);
     hasher.finish()
 }
 
@@ -115,7 +112,7 @@ impl SentObjects {
         let mut state = self.0.lock();
         state.remove(object);
         if state.held.len() >= MOST_OBJECTS {
-            state.let_go_of_oldest();
+            state.reduce_oldest_to_digest();
         }
         state.last_age += 1;
         let age = state.last_age;
@@ -210,7 +207,7 @@ impl State {
     }
 
     /// Replaces the oldest object by its digest.
-    fn let_go_of_oldest(&mut self) {
+    fn reduce_oldest_to_digest(&mut self) {
         if self.digests.len() >= MOST_DIGESTS
             && let Some((_, oldest)) = self.digests.pop_first()
         {

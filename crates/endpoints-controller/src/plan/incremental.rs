@@ -38,7 +38,7 @@ impl PlanState {
         }
         let was_truncated = self.is_truncated();
         let before = [self.ready.published.clone(), self.not_ready.published.clone()];
-        let may_exceed = was_truncated || self.len() + changed.len() > self.options.capacity;
+        let may_exceed = self.len() + changed.len() > self.options.capacity;
         let mut verdicts = Vec::with_capacity(changed.len());
         // The places of pods that may be beyond the capacity, by index of the verdict.
         let mut places = Vec::new();
