@@ -10,6 +10,7 @@ use kube_endpoint_core_model::pod::ReadyCondition;
 use kube_endpoint_core_model::protobuf::ObjectToWrite as _;
 use kube_endpoint_core_model::{
     EndpointSlice, Endpoints, IpFamily, Node, ObjectKey, Pod, ResourceVersion, Service, Text, Timestamp,
+    slice_labels,
 };
 use kube_endpoint_endpoints_controller as endpoints;
 use kube_endpoint_endpointslice_controller as slices;
@@ -223,9 +224,8 @@ impl PlannedService {
     pub fn plan_slices(&mut self, pods: &Pods) -> Vec<EndpointSlice> {
         let mut existing = self.cluster.slices_of(&self.service.key);
         let options = slices::PlanOptions::default();
-        existing.retain(|slice| {
-            slice.is_managed_by(&options.manager) && slice.metadata.deletion_timestamp.is_none()
-        });
+        let mut is_planned = slice_labels::planned_by(&options.manager);
+        existing.retain(|slice| is_planned(slice));
         let inputs = slices::PlanInputs::new(&self.service, &[], &self.nodes)
             .with_existing_slices(&existing)
             .with_options(&options);

@@ -9,7 +9,7 @@ use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_integration_tests::conformance::{Compare, unified_diff};
 use kube_endpoint_integration_tests::recorded_cluster::{Hints, RecordedCluster, normal_form_of_list};
 use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
-use kube_endpoint_manager_core::Gates;
+use kube_endpoint_manager_core::{ContentType, Gates, Settings};
 
 fn server(objects: Vec<serde_json::Value>) -> EmbeddedApiServer {
     // Later than all timestamps in the fixture.
@@ -36,8 +36,16 @@ fn list_of(server: &EmbeddedApiServer) -> serde_json::Value {
     serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items.collect::<Vec<_>>()})
 }
 
-fn profiles() -> [Gates; 2] {
-    [Gates::default(), Gates::upstream()]
+/// Both profiles of gates, each in both formats.
+fn all_settings() -> impl Iterator<Item = Settings> {
+    let profiles = [Gates::default(), Gates::upstream()];
+    profiles.into_iter().flat_map(|gates| {
+        ContentType::ALL.into_iter().map(move |content_type| {
+            let mut settings = settings(gates.clone());
+            settings.content_type = content_type;
+            settings
+        })
+    })
 }
 
 const LONG: Duration = Duration::from_secs(120);
@@ -46,9 +54,9 @@ const LONG: Duration = Duration::from_secs(120);
 async fn the_controllers_write_what_upstreams_wrote() {
     let cluster = RecordedCluster::load().unwrap();
     let want = cluster.expected(&Compare::WITHOUT_TRIGGER, Hints::Keep);
-    for gates in profiles() {
+    for settings in all_settings() {
         let server = server(cluster.inputs().into_iter().cloned().collect());
-        writes_within(&server, &settings(gates), Duration::from_secs(30)).await;
+        writes_within(&server, &settings, Duration::from_secs(30)).await;
         let got = normal_form_of_list(&list_of(&server), &Compare::WITHOUT_TRIGGER, Hints::Keep);
         assert_eq!(want, got, "{}", unified_diff(&want, &got));
     }
@@ -57,10 +65,11 @@ async fn the_controllers_write_what_upstreams_wrote() {
 #[tokio::test(start_paused = true)]
 async fn the_outputs_of_upstreams_controllers_are_kept() {
     let cluster = RecordedCluster::load().unwrap();
-    for gates in profiles() {
+    for settings in all_settings() {
         let server = server(vec![cluster.list().clone()]);
         for turn in ["first start", "second start"] {
-            assert_eq!(writes_within(&server, &settings(gates.clone()), LONG).await, [""; 0], "{turn}");
+            let writes = writes_within(&server, &settings, LONG).await;
+            assert_eq!(writes, [""; 0], "{turn}, {:?}", settings.content_type);
         }
     }
 }

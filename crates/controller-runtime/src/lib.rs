@@ -45,3 +45,4 @@ pub use output::Output;
 pub use recent_writes::RecentForeignWrite;
 pub use reconciler::{Config, ForeignWrite, Outcome, Reconciler, SyncError, first_ten};
 pub use runtime::{Completion, Progress, Runtime};
+pub use spacing::Spacing;

@@ -8,7 +8,7 @@ use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, Planne
 use kube_endpoint_informer::{Change, Kinds, PodEvent};
 use kube_endpoint_workqueue::{Attempt, MaxOfRateLimiter, SyncOutcome};
 
-use crate::{Output, Runtime, RuntimeOptions};
+use crate::{Output, Runtime, RuntimeOptions, Spacing};
 
 /// How a controller is run.
 pub struct Config {
@@ -21,9 +21,8 @@ pub struct Config {
     /// Whether the updates and deletes that are safe are carried out after a failed create; otherwise the plan ends there, as
     /// upstream's does.
     pub writes_after_failed_create: bool,
-    /// The time between two writes for a Service that changes of its pods cause, for each of its pods, if they are many; zero for none. See
-    /// [`RuntimeOptions::write_spacing`].
-    pub spacing_per_pod: Duration,
+    /// The time between two writes for a Service with many pods, unless [`RuntimeOptions::write_spacing`] is off.
+    pub spacing: Spacing,
     /// Options that all controllers share.
     pub options: RuntimeOptions,
 }
@@ -42,7 +41,7 @@ impl Config {
             workers,
             options,
             writes_after_failed_create: true,
-            spacing_per_pod: Duration::ZERO,
+            spacing: Spacing::NONE,
         }
     }
 
@@ -52,9 +51,9 @@ impl Config {
         self
     }
 
-    /// Sets [`Self::spacing_per_pod`], which is zero by default.
-    pub fn with_spacing_per_pod(mut self, spacing: Duration) -> Self {
-        self.spacing_per_pod = spacing;
+    /// Sets [`Self::spacing`], which is [`Spacing::NONE`] by default.
+    pub fn with_spacing(mut self, spacing: Spacing) -> Self {
+        self.spacing = spacing;
         self
     }
 }

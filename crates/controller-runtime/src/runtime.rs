@@ -24,7 +24,7 @@ use crate::metrics::Metrics;
 use crate::recent_writes::RecentForeignWrites;
 use crate::selection::Selection;
 use crate::take_over::TakeOver;
-use crate::{Cause, ForeignWrite, Outcome, Output, Reconciler, RuntimeOptions, StateCounts};
+use crate::{Cause, ForeignWrite, Outcome, Output, Reconciler, RuntimeOptions, Spacing, StateCounts};
 
 /// The runtime of one controller.
 pub struct Runtime<R: Reconciler> {
@@ -45,7 +45,7 @@ pub struct Runtime<R: Reconciler> {
     pub(crate) keys: KeyStates<R::State>,
     pub(crate) recent_foreign_writes: RecentForeignWrites,
     writes_after_failed_create: bool,
-    pub(crate) spacing_per_pod: Duration,
+    pub(crate) spacing: Spacing,
     pub(crate) random: Mutex<ChaCha8Rng>,
 }
 
@@ -79,8 +79,7 @@ impl<R: Reconciler> Runtime<R> {
         seed: u64,
     ) -> Self {
         let config = reconciler.config();
-        let spacing_per_pod =
-            if config.options.write_spacing { config.spacing_per_pod } else { Duration::ZERO };
+        let spacing = if config.options.write_spacing { config.spacing } else { Spacing::NONE };
         let writer = writer.with_sent_objects(cluster.sent_objects(R::Output::INFORMER_KIND).cloned());
         Self {
             queue: WorkQueue::new(config.queue_name, config.rate_limiter),
@@ -97,7 +96,7 @@ impl<R: Reconciler> Runtime<R> {
             keys: KeyStates::default(),
             recent_foreign_writes: RecentForeignWrites::default(),
             writes_after_failed_create: config.writes_after_failed_create,
-            spacing_per_pod,
+            spacing,
             reconciler,
             cluster,
             events,
@@ -121,7 +120,7 @@ impl<R: Reconciler> Runtime<R> {
     }
 
     /// Starts syncs of the Services that a change of a pod concerns, after a delay in which more may come. That of a Service with many
-    /// pods also waits for the end of [`Config::spacing_per_pod`](crate::Config::spacing_per_pod).
+    /// pods also waits for the end of [`Config::spacing`](crate::Config::spacing).
     pub fn add_services_of(&self, event: &PodEvent, delay: Duration) {
         for service in event.services_to_sync() {
             let delay = delay.max(self.left_of_spacing(service));

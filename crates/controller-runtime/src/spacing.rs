@@ -15,24 +15,41 @@ use crate::{Reconciler, Runtime};
 /// Changes of the pods of smaller Services are written at once.
 const LARGE: usize = 1000;
 
-/// No change of a pod waits longer.
-const LONGEST: Duration = Duration::from_millis(150);
+/// The time between two writes for a Service that changes of its pods cause, if these are many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Spacing {
+    /// For each pod of the Service.
+    pub per_pod: Duration,
+    /// The most for a Service: no change of a pod waits longer.
+    pub longest: Duration,
+}
 
-/// The time between two writes of a Service with so many pods.
-fn spacing(per_pod: Duration, pods: usize) -> Duration {
-    if pods < LARGE {
-        return Duration::ZERO;
+impl Spacing {
+    /// Each change is written at once.
+    pub const NONE: Self = Self::new(Duration::ZERO, Duration::ZERO);
+
+    /// All of it.
+    pub const fn new(per_pod: Duration, longest: Duration) -> Self {
+        Self { per_pod, longest }
     }
-    per_pod.saturating_mul(u32::try_from(pods).unwrap_or(u32::MAX)).min(LONGEST)
+
+    /// The time between two writes of a Service with so many pods.
+    fn of(self, pods: usize) -> Duration {
+        if pods < LARGE {
+            return Duration::ZERO;
+        }
+        self.per_pod.saturating_mul(u32::try_from(pods).unwrap_or(u32::MAX)).min(self.longest)
+    }
 }
 
 impl<R: Reconciler> Runtime<R> {
     /// Call this before the first write of a sync.
     pub(crate) fn space_writes(&self, key: &ObjectKey) {
-        if self.spacing_per_pod.is_zero() {
+        if self.spacing == Spacing::NONE {
             return;
         }
-        let spacing = spacing(self.spacing_per_pod, self.cluster().pod_count_of(key));
+        let spacing = self.spacing.of(self.cluster().pod_count_of(key));
         if !spacing.is_zero() {
             self.keys.with_rare(key, |state| state.spaced_until = Some(Instant::now() + spacing));
         }
@@ -40,7 +57,7 @@ impl<R: Reconciler> Runtime<R> {
 
     /// How long the sync that a change of a pod starts has to wait.
     pub(crate) fn left_of_spacing(&self, key: &ObjectKey) -> Duration {
-        if self.spacing_per_pod.is_zero() {
+        if self.spacing == Spacing::NONE {
             return Duration::ZERO;
         }
         let left = self.keys.with_kept_rare(key, |state| {
@@ -61,12 +78,10 @@ mod tests {
 
     #[test]
     fn spacing_grows_with_the_service_up_to_a_limit() {
+        let spacing = Spacing::new(Duration::from_micros(50), Duration::from_millis(150));
         let check = |pods, micros| {
-            assert_eq!(
-                spacing(Duration::from_micros(50), pods),
-                Duration::from_micros(micros),
-                "{pods} pods"
-            );
+            assert_eq!(spacing.of(pods), Duration::from_micros(micros), "{pods} pods");
+            assert_eq!(Spacing::NONE.of(pods), Duration::ZERO);
         };
         check(0, 0);
         check(999, 0);

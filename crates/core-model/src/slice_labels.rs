@@ -1,7 +1,7 @@
 //! Labels and name prefixes of slices that the EndpointSlice controller writes.
 
 use crate::well_known::{LABEL_HEADLESS, LABEL_MANAGED_BY, LABEL_SERVICE_NAME};
-use crate::{Service, StringMap, Text};
+use crate::{EndpointSlice, Service, StringMap, Text};
 
 /// Returns true if the controller sets this label, so that the Service's value is not copied (upstream
 /// `isReservedLabelKey`).
@@ -32,6 +32,24 @@ pub fn differ_from_service(slice_labels: &StringMap, service: &Service) -> bool 
     !own.eq(wanted)
 }
 
+/// Returns a filter of the slices that a controller plans over: those whose label names it as the manager, and that are not being
+/// deleted. Most slices of a Service share their labels with the one before, for which the label has been looked up.
+pub fn planned_by(manager: &str) -> impl FnMut(&EndpointSlice) -> bool {
+    let mut last: Option<(StringMap, bool)> = None;
+    move |slice| {
+        let labels = &slice.metadata.labels;
+        let is_managed = match &last {
+            Some((before, is_managed)) if before.is_shared_with(labels) => *is_managed,
+            _ => {
+                let is_managed = slice.is_managed_by(manager);
+                last = Some((labels.clone(), is_managed));
+                is_managed
+            }
+        };
+        is_managed && slice.metadata.deletion_timestamp.is_none()
+    }
+}
+
 /// Returns the prefix of the names of slices (upstream `getEndpointSlicePrefix`): the owner's name and a dash, or without
 /// the dash if that would be too long or not a valid prefix of a DNS subdomain.
 pub fn name_prefix(owner: &str) -> String {
@@ -52,7 +70,7 @@ pub fn name_prefix(owner: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ObjectKey;
+    use crate::{ObjectKey, Timestamp};
 
     fn service(labels: &[(&str, &str)], cluster_ip: &str) -> Service {
         Service {
@@ -93,6 +111,31 @@ mod tests {
         check(&[("a", "b")], &[], true);
         check(&[], &[(LABEL_MANAGED_BY, "x")], false);
         check(&[(LABEL_HEADLESS, "")], &[], false);
+    }
+
+    #[test]
+    fn a_controller_plans_over_its_own_slices_that_are_not_being_deleted() {
+        let slice = |labels: &StringMap, is_being_deleted: bool| {
+            let mut slice = EndpointSlice::default();
+            slice.metadata.labels = labels.clone();
+            slice.metadata.deletion_timestamp = is_being_deleted.then(Timestamp::default);
+            slice
+        };
+        let own: StringMap = [(LABEL_MANAGED_BY, "me")].into_iter().collect();
+        let same: StringMap = [(LABEL_MANAGED_BY, "me")].into_iter().collect();
+        let other: StringMap = [(LABEL_MANAGED_BY, "you")].into_iter().collect();
+        let mut is_planned = planned_by("me");
+        let mut check = |labels, is_being_deleted, want| {
+            assert_eq!(is_planned(&slice(labels, is_being_deleted)), want, "{labels:?}, {is_being_deleted}");
+        };
+        check(&own, false, true);
+        check(&own, false, true);
+        check(&own, true, false);
+        check(&same, false, true);
+        check(&other, false, false);
+        check(&other, false, false);
+        check(&own, false, true);
+        check(&StringMap::default(), false, false);
     }
 
     #[test]

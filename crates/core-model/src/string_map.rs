@@ -41,6 +41,11 @@ impl StringMap {
         self.0.is_empty()
     }
 
+    /// Returns true if both share their memory, and are equal for that reason. Equal maps need not share it.
+    pub fn is_shared_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Returns a copy with one value set.
     pub fn with(&self, key: &str, value: impl Into<Text>) -> Self {
         self.without(key).0.iter().cloned().chain([(Text::from(key), value.into())]).collect()

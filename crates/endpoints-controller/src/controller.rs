@@ -7,7 +7,7 @@ mod sync;
 use std::time::Duration;
 
 use kube_endpoint_controller_runtime::{
-    Cause, Config, Controller, ForeignWrite, KeptPlan, Outcome, Reconciler, Runtime, SyncError,
+    Cause, Config, Controller, ForeignWrite, KeptPlan, Outcome, Reconciler, Runtime, Spacing, SyncError,
 };
 use kube_endpoint_core_model::well_known::{
     ANNOTATION_LEADER, ENDPOINT_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY,
@@ -23,8 +23,8 @@ pub const EVENT_COMPONENT: &str = "endpoint-controller";
 /// Name of its queue in metrics.
 pub const QUEUE_NAME: &str = "endpoint";
 
-/// An Endpoints object is written as a whole. See [`Config::spacing_per_pod`].
-const SPACING_PER_POD: Duration = Duration::from_micros(100);
+/// An Endpoints object is written as a whole.
+const SPACING: Spacing = Spacing::new(Duration::from_micros(100), Duration::from_millis(150));
 
 /// The endpoints controller.
 pub type EndpointsController = Controller<EndpointsReconciler>;
@@ -65,7 +65,7 @@ impl Reconciler for EndpointsReconciler {
             self.options.workers,
             self.options.runtime.clone(),
         )
-        .with_spacing_per_pod(SPACING_PER_POD)
+        .with_spacing(SPACING)
     }
 
     fn manages(&self, _: &Endpoints) -> bool {

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use kube_endpoint_controller_runtime::{
-    Cause, Config, Controller, ForeignWrite, KeptPlan, Outcome, Reconciler, Runtime, SyncError,
+    Cause, Config, Controller, ForeignWrite, KeptPlan, Outcome, Reconciler, Runtime, Spacing, SyncError,
 };
 use kube_endpoint_core_model::{EndpointSlice, Node, ObjectKey, Service};
 use kube_endpoint_informer::{Change, Kind, Kinds, PodEvent};
@@ -27,8 +27,9 @@ pub const EVENT_COMPONENT: &str = "endpoint-slice-controller";
 pub const QUEUE_NAME: &str = "endpoint_slice";
 /// A change of a slice waits at least this long for others before it starts a sync.
 pub const SLICE_CHANGE_DELAY: Duration = Duration::from_secs(1);
-/// A write is one slice, but changes of pods in the same slice are written together. See [`Config::spacing_per_pod`].
-const SPACING_PER_POD: Duration = Duration::from_micros(50);
+/// A write is one slice, but changes of pods in the same slice are written together. The more slices there are, the fewer changes
+/// share one, so a longer wait saves little.
+const SPACING: Spacing = Spacing::new(Duration::from_micros(50), Duration::from_millis(100));
 
 /// The endpointslice controller.
 pub type EndpointSliceController = Controller<EndpointSliceReconciler>;
@@ -91,7 +92,7 @@ impl Reconciler for EndpointSliceReconciler {
             self.options.runtime.clone(),
         )
         .with_writes_after_failed_create(self.options.writes_after_failed_create)
-        .with_spacing_per_pod(SPACING_PER_POD)
+        .with_spacing(SPACING)
     }
 
     fn manages(&self, slice: &EndpointSlice) -> bool {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use kube_endpoint_core_model::well_known::{ANNOTATION_TRIGGER_TIME, MIRRORING_CONTROLLER};
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Pod, Service, Timestamp, Writes};
+use kube_endpoint_core_model::{
+    EndpointSlice, Endpoints, ObjectKey, Pod, Service, Timestamp, Writes, slice_labels,
+};
 use kube_endpoint_endpoints_controller as endpoints;
 use kube_endpoint_endpointslice_controller as slices;
 use kube_endpoint_endpointslice_controller::TopologyState;
@@ -116,10 +118,8 @@ impl Planned {
         let selecting = service.filter(|service| service.selects_pods() && known.pods);
         let existing = objects.endpoints_of(key);
         let managed_by = |manager: &str| -> Vec<Arc<EndpointSlice>> {
-            let ours = |slice: &&Arc<EndpointSlice>| {
-                slice.is_managed_by(manager) && slice.metadata.deletion_timestamp.is_none()
-            };
-            objects.slices_of(key).iter().filter(ours).cloned().collect()
+            let mut is_planned = slice_labels::planned_by(manager);
+            objects.slices_of(key).iter().filter(|slice| is_planned(slice)).cloned().collect()
         };
         let mirrored = managed_by(MIRRORING_CONTROLLER);
         Self {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, Pod, Service, Text};
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, Pod, Service, Text, slice_labels};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -41,10 +41,8 @@ impl Inputs {
 
     /// The slices that a controller plans over: labelled with its name as manager, and not being deleted.
     pub fn slices_managed_by(&self, manager: &str) -> Vec<Arc<EndpointSlice>> {
-        let ours = |slice: &&Arc<EndpointSlice>| {
-            slice.is_managed_by(manager) && slice.metadata.deletion_timestamp.is_none()
-        };
-        self.slices.iter().filter(ours).cloned().collect()
+        let mut is_planned = slice_labels::planned_by(manager);
+        self.slices.iter().filter(|slice| is_planned(slice)).cloned().collect()
     }
 }
 

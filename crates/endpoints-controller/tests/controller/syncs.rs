@@ -67,6 +67,43 @@ async fn the_batch_period_delays_syncs_caused_by_pods_only() {
     harness.nothing_is_remembered().await;
 }
 
+/// No endpoint depends on where a pod without an address runs, nor on its containers.
+#[tokio::test(start_paused = true)]
+async fn a_pod_starts_no_sync_until_it_has_an_address() {
+    let harness =
+        Harness::start(&server([pod("a", 1, true), service("web")]), ControllerOptions::default()).await;
+    let syncs = || harness.metrics().sum("workqueue_adds_total", &[]);
+    harness.writes();
+    let before = syncs();
+    let waiting = |pod: &mut serde_json::Value, restarts: u32| {
+        pod["status"] = json!({
+            "phase": "Pending",
+            "conditions": [{"type": "Ready", "status": "False"}],
+            "initContainerStatuses": [{"name": "init", "ready": false, "restartCount": restarts}],
+        });
+    };
+    let mut unbound = pod("b", 2, true);
+    unbound["spec"]["nodeName"] = serde_json::Value::Null;
+    unbound["status"] = json!({"phase": "Pending"});
+    harness.load([unbound]);
+    harness.pass(seconds(60)).await;
+    let created = syncs();
+    assert_eq!(created - before, 1.0, "a new pod");
+    for restarts in [0, 1, 2] {
+        let mut bound = pod("b", 2, true);
+        waiting(&mut bound, restarts);
+        harness.load([bound]);
+        harness.pass(seconds(60)).await;
+        assert_eq!(syncs(), created, "{restarts} restarts");
+    }
+    assert_eq!(harness.writes(), [""; 0]);
+    harness.load([pod("b", 2, true)]);
+    harness.pass(seconds(60)).await;
+    assert_eq!(syncs() - created, 1.0);
+    assert_eq!(harness.writes(), ["update endpoints 200"]);
+    harness.nothing_is_remembered().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn services_without_selector_and_external_names_are_ignored() {
     let harness = Harness::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await;

@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use kube_endpoint_api_writer::FailedWrite;
-use kube_endpoint_controller_runtime::{
-    Completion, Outcome, Planned, Progress, Reconciler, Runtime, SyncError,
-};
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Service, Text, Timestamp};
+use kube_endpoint_controller_runtime::{Completion, Outcome, Planned, Progress, Runtime, SyncError};
+use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Service, Text, Timestamp, slice_labels};
 
 use super::{EndpointSliceReconciler, KeptSlices};
 use crate::TopologyState;
@@ -34,7 +32,8 @@ impl EndpointSliceReconciler {
             Ok(slices) => slices,
             Err(outcome) => return Ok(outcome),
         };
-        existing.retain(|slice| self.manages(slice) && slice.metadata.deletion_timestamp.is_none());
+        let mut is_planned = slice_labels::planned_by(&self.options.plan.manager);
+        existing.retain(|slice| is_planned(slice));
         if service.topology_hints_enabled() {
             self.refresh_topology(runtime);
         }

@@ -34,6 +34,12 @@ async fn changes_of_a_large_service_are_written_together() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_change_waits_longer_than_a_tenth_of_a_second() {
+    let written = written_at(ControllerOptions::default(), 4000, false).await;
+    assert_eq!(written, [0, 100, 200]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_change_of_a_large_service_is_written_at_once() {
     let written = written_at(ControllerOptions::default(), 1000, true).await;
     assert_eq!(written, [0, 45, 50, 95, 145, 195], "a sync that was due stays due");

@@ -78,6 +78,41 @@ async fn changes_that_do_not_affect_endpoints_start_no_sync() {
     harness.nothing_is_remembered().await;
 }
 
+/// No endpoint depends on where a pod without an address runs, nor on its containers.
+#[tokio::test(start_paused = true)]
+async fn a_pod_starts_no_sync_until_it_has_an_address() {
+    let harness = Harness::with([pod("a", 1, true), service("web")]).await;
+    harness.requests();
+    let before = harness.syncs();
+    let waiting = |pod: &mut serde_json::Value, restarts: u32| {
+        pod["status"] = json!({
+            "phase": "Pending",
+            "conditions": [{"type": "Ready", "status": "False"}],
+            "initContainerStatuses": [{"name": "init", "ready": false, "restartCount": restarts}],
+        });
+    };
+    let mut unbound = pod("b", 2, true);
+    unbound["spec"]["nodeName"] = serde_json::Value::Null;
+    unbound["status"] = json!({"phase": "Pending"});
+    harness.load([unbound]);
+    harness.pass(seconds(60)).await;
+    let created = harness.syncs();
+    assert_eq!(created - before, 1.0, "a new pod");
+    for restarts in [0, 1, 2] {
+        let mut bound = pod("b", 2, true);
+        waiting(&mut bound, restarts);
+        harness.load([bound]);
+        harness.pass(seconds(60)).await;
+        assert_eq!(harness.syncs(), created, "{restarts} restarts");
+    }
+    assert_eq!(harness.requests(), [""; 0]);
+    harness.load([pod("b", 2, true)]);
+    harness.pass(seconds(60)).await;
+    assert_eq!(harness.syncs() - created, 1.0);
+    assert_eq!(harness.requests(), ["update endpointslices 200"]);
+    harness.nothing_is_remembered().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_restart_writes_nothing() {
     let harness = Harness::with([pod("a", 1, true), pod("b", 2, false), service("web")]).await;
