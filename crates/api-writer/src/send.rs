@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, header};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
 use kube_endpoint_api_client::{ContentType, why_request_failed};
 use kube_endpoint_core_model::causes;
@@ -16,6 +16,9 @@ use crate::writer::ApiWriter;
 
 /// Time limit for an answer. Upstream's clients have none, so a hanging request blocks its key.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The most bytes that are read of an answer. etcd stores objects of 1.5 MiB at most; a list of metadata is about 1 KiB for each object.
+const LONGEST_ANSWER: usize = 16 << 20;
 
 /// A successful answer.
 #[derive(Debug)]
@@ -128,8 +131,14 @@ impl ApiWriter {
         let answered = async {
             let answer = self.client.send(request).await.map_err(|error| why_request_failed(&error))?;
             let (parts, body) = answer.into_parts();
-            let body = body.collect().await.map_err(|error| causes(&error))?.to_bytes();
-            Ok::<_, String>((parts, body))
+            let body = Limited::new(body, LONGEST_ANSWER).collect().await.map_err(|error| {
+                if error.is::<LengthLimitError>() {
+                    format!("the answer has more than {LONGEST_ANSWER} bytes, which is the most that is read")
+                } else {
+                    causes(&*error)
+                }
+            })?;
+            Ok::<_, String>((parts, body.to_bytes()))
         };
         let result = match tokio::time::timeout(ANSWER_TIMEOUT, answered).await {
             Err(_) => {

@@ -21,7 +21,7 @@ const LARGE: usize = 1000;
 pub struct Spacing {
     /// For each pod of the Service.
     pub per_pod: Duration,
-    /// The most for a Service: no change of a pod waits longer.
+    /// The most for a Service. No change of a pod waits longer for this reason.
     pub longest: Duration,
 }
 

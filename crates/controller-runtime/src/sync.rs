@@ -7,7 +7,7 @@ use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_workqueue::Disposition;
 use tokio::time::Instant;
 
-use crate::waiting::LONGEST_WAIT;
+use crate::waiting::{LONGEST_PAUSE, LONGEST_WAIT};
 use crate::{Cause, Outcome, Output, Reconciler, Runtime, SyncError};
 
 impl<R: Reconciler> Runtime<R> {
@@ -56,9 +56,10 @@ impl<R: Reconciler> Runtime<R> {
             return Ok(Outcome::Fenced);
         }
         for FailedWrite { error, .. } in error.writes() {
-            if let WriteError::Busy { message, retry_after: Some(pause), .. } = error {
-                tracing::info!(queue = self.queue.name(), %key, message, ?pause, "the API server asked for a pause");
-                return Ok(self.pause(key, *pause));
+            if let WriteError::Busy { message, retry_after: Some(asked), .. } = error {
+                let pause = (*asked).min(LONGEST_PAUSE);
+                tracing::info!(queue = self.queue.name(), %key, message, ?asked, ?pause, "the API server asked for a pause");
+                return Ok(self.pause(key, pause));
             }
         }
         if !error.writes().is_empty() && error.writes().iter().all(waits_for_cache::<R::Output>) {

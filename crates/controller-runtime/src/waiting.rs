@@ -17,7 +17,7 @@ pub(crate) const STALE_RETRY: Duration = Duration::from_secs(1);
 /// How long a key waits for the cache to show a deletion before it asks the server again.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How long a pause lasts at most, whatever the API server asks for; up to a tenth of it is added.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The most objects about which the server is asked in a minute.
 const MOST_QUESTIONS: usize = 100;
@@ -182,8 +182,8 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
-    pub(crate) fn pause(&self, key: &ObjectKey, retry_after: Duration) -> Outcome {
-        let pause = self.jittered(retry_after.min(LONGEST_PAUSE), 0.1);
+    pub(crate) fn pause(&self, key: &ObjectKey, pause: Duration) -> Outcome {
+        let pause = self.jittered(pause, 0.1);
         self.keys.with_rare(key, |state| state.paused_until = Some(Instant::now() + pause));
         self.add_after(key.clone(), pause, Cause::RetryAfter);
         Outcome::Paused

@@ -112,6 +112,21 @@ struct RawBookmarkAnnotations<'a> {
     ends_initial_events: Option<Cow<'a, str>>,
 }
 
+/// What tells which object it is. All else is skipped, however deeply it is nested.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawObject {
+    metadata: RawObjectMeta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawObjectMeta {
+    name: Option<serde_json::Value>,
+    namespace: Option<serde_json::Value>,
+    resource_version: Option<serde_json::Value>,
+}
+
 const NO_NAME: &str = "it has no name";
 
 /// The text of a response. Invalid UTF-8 is replaced, so that it affects one object and not all of them.
@@ -190,7 +205,7 @@ fn protobuf_object<T: Object>(bytes: &[u8], interner: &mut Interner) -> Result<T
     let error = match T::from_protobuf(bytes, interner) {
         Ok(view) if view.has_name() => return Ok(view),
         Ok(_) => NO_NAME.to_owned(),
-        Err(error) => error.to_string(),
+        Err(error) => message(&error.to_string()),
     };
     let Identity { key, resource_version, .. } = protobuf::identity(bytes);
     Err(Undecodable { key, resource_version, error })
@@ -205,13 +220,19 @@ fn json_object<T: Object>(raw: &RawValue, interner: &mut Interner) -> Result<T, 
         Ok(_) => NO_NAME.to_owned(),
         Err(error) => message(&error.to_string()),
     };
-    // Only invalid objects are parsed a second time, into a generic tree.
-    let tree: serde_json::Value = serde_json::from_str(raw.get()).unwrap_or_default();
-    let text = |field: &str| tree.get("metadata")?.get(field)?.as_str();
-    let name = text("name").filter(|name| !name.is_empty());
+    // Only invalid objects are parsed a second time.
+    let RawObject { metadata } = serde_json::from_str(raw.get()).unwrap_or_default();
+    let text = |field: Option<serde_json::Value>| match field {
+        Some(serde_json::Value::String(text)) => Some(text),
+        _ => None,
+    };
+    let name = text(metadata.name).filter(|name| !name.is_empty());
+    let namespace = text(metadata.namespace).unwrap_or_default();
     Err(Undecodable {
-        key: name.map(|name| ObjectKey::new(text("namespace").unwrap_or_default(), name)),
-        resource_version: text("resourceVersion").and_then(|text| text.parse().ok()).unwrap_or_default(),
+        key: name.map(|name| ObjectKey::new(&namespace, &name)),
+        resource_version: text(metadata.resource_version)
+            .and_then(|text| text.parse().ok())
+            .unwrap_or_default(),
         error,
     })
 }
@@ -235,6 +256,22 @@ mod tests {
 
     use super::*;
 
+    /// It is known which one it is, so that its last state can stay in use.
+    #[test]
+    fn an_object_that_is_nested_too_deeply_keeps_its_name() {
+        let deep = "[".repeat(200_000) + &"]".repeat(200_000);
+        for invalid in [
+            format!(r#"{{"metadata":{{"name":"a","namespace":"n","resourceVersion":"7"}},"spec":{deep}}}"#),
+            format!(
+                r#"{{"spec":{deep},"metadata":{{"namespace":"n","name":"a","labels":{deep},"resourceVersion":"7"}}}}"#
+            ),
+        ] {
+            let error = object::<Pod>(raw(&invalid).unwrap(), &mut Interner::default()).unwrap_err();
+            assert_eq!(error.key, Some(ObjectKey::new("n", "a")));
+            assert_eq!(error.resource_version, ResourceVersion(7));
+        }
+    }
+
     /// They go to the log and to the status page.
     #[test]
     fn errors_do_not_repeat_a_megabyte() {
@@ -248,6 +285,19 @@ mod tests {
         check(&object::<EndpointSlice>(raw(&invalid).unwrap(), &mut interner).unwrap_err().error);
         let invalid = format!(r#"{{"metadata":{{"name":"a","resourceVersion":"{long}"}}}}"#);
         check(&object::<Pod>(raw(&invalid).unwrap(), &mut interner).unwrap_err().error);
+        // A pod's field 1, metadata, with field 6, resourceVersion.
+        let field = |number: u8, content: &[u8]| {
+            let mut length = content.len();
+            let mut bytes = vec![number << 3 | 2];
+            while length >= 0x80 {
+                bytes.push(length as u8 | 0x80);
+                length >>= 7;
+            }
+            bytes.push(length as u8);
+            [&bytes, content].concat()
+        };
+        let invalid = field(1, &[field(1, b"a"), field(6, long.as_bytes())].concat());
+        check(&object::<Pod>(Raw::Protobuf(&invalid), &mut interner).unwrap_err().error);
         check(&page::<Pod>(&format!(r#"{{"kind":"{long}"}}"#)).unwrap_err());
         check(
             &page::<Pod>(&format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"{long}"}}}}"#))

@@ -63,8 +63,8 @@ pub(crate) enum ListWatchError {
     /// The response is not what was requested. What it should have said is unknown, so a watch must relist.
     #[error("the API server's answer is invalid: {0}")]
     InvalidResponse(String),
-    /// The continue token of a page is the one with which the page was requested, so that the list would never end. Relist.
-    #[error("the API server answered with the continue token that it was sent")]
+    /// The continue token of a page is that of an earlier page, so that the list would never end. Relist.
+    #[error("the API server answered with a continue token that it has answered with before in this list")]
     SamePage,
     /// The response ended early. What arrived before is valid.
     #[error("the API server's answer was interrupted: {0}")]

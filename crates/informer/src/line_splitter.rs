@@ -2,6 +2,9 @@
 
 use bytes::{Buf, Bytes};
 
+use crate::error::ListWatchError;
+use crate::frame_splitter::MAX_FRAME;
+
 /// Takes chunks and returns lines. A line within one chunk is not copied, any other is copied once. Each byte is searched
 /// once, however long a line is.
 #[derive(Debug, Default)]
@@ -20,12 +23,22 @@ impl LineSplitter {
     }
 
     /// The next complete line without its line feed; none if another chunk is needed. Skips empty lines.
-    pub(crate) fn next(&mut self) -> Option<Bytes> {
+    ///
+    /// # Errors
+    ///
+    /// If a line is longer than [`MAX_FRAME`].
+    pub(crate) fn next(&mut self) -> Result<Option<Bytes>, ListWatchError> {
         loop {
             let Some(end) = self.chunk.iter().position(|byte| *byte == b'\n') else {
                 self.partial.extend_from_slice(&self.chunk);
                 self.chunk = Bytes::new();
-                return None;
+                if self.partial.len() > MAX_FRAME {
+                    let error = format!(
+                        "a watch event of more than {MAX_FRAME} bytes, which is the most that is read"
+                    );
+                    return Err(ListWatchError::InvalidResponse(error));
+                }
+                return Ok(None);
             };
             let rest = self.chunk.split_to(end);
             self.chunk.advance(1);
@@ -37,7 +50,7 @@ impl LineSplitter {
                 Bytes::from(std::mem::take(&mut self.partial))
             };
             if !line.trim_ascii().is_empty() {
-                return Some(line);
+                return Ok(Some(line));
             }
         }
     }
@@ -53,7 +66,7 @@ mod tests {
         let mut out = Vec::new();
         for chunk in chunks {
             lines.push(Bytes::copy_from_slice(chunk));
-            while let Some(line) = lines.next() {
+            while let Some(line) = lines.next().unwrap() {
                 out.push(String::from_utf8(line.to_vec()).unwrap());
             }
         }
@@ -73,15 +86,28 @@ mod tests {
     }
 
     #[test]
+    fn a_line_without_an_end_is_refused() {
+        let mut lines = LineSplitter::default();
+        let chunk = Bytes::from(vec![b'x'; 1 << 20]);
+        for _ in 0..16 {
+            lines.push(chunk.clone());
+            assert_eq!(lines.next().unwrap(), None);
+        }
+        lines.push(chunk);
+        let error = lines.next().unwrap_err().to_string();
+        assert!(error.contains("a watch event of more than 16777216 bytes"), "{error}");
+    }
+
+    #[test]
     #[expect(clippy::disallowed_methods, reason = "it measures real time")]
     fn a_line_of_many_megabytes_takes_linear_time() {
         let chunk = vec![b'x'; 8 << 10];
-        let mut chunks: Vec<&[u8]> = vec![&chunk; 4 << 10];
+        let mut chunks: Vec<&[u8]> = vec![&chunk; 2 << 10];
         chunks.push(b"\nnext\n");
         let started = std::time::Instant::now();
         let lines = all(&chunks);
-        assert_eq!(lines.iter().map(String::len).collect::<Vec<_>>(), [32 << 20, 4]);
-        // Quadratic work would copy or search 70 GB.
+        assert_eq!(lines.iter().map(String::len).collect::<Vec<_>>(), [16 << 20, 4]);
+        // Quadratic work would copy or search 17 GB.
         assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
     }
 

@@ -76,7 +76,7 @@ impl WatchParts {
     /// The next complete event; none if another chunk is needed.
     pub(crate) fn next(&mut self) -> Result<Option<Bytes>, ListWatchError> {
         match self {
-            Self::Json(lines) => Ok(lines.next()),
+            Self::Json(lines) => lines.next(),
             Self::Protobuf(frames) => frames.next(),
         }
     }

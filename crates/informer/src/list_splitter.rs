@@ -6,6 +6,7 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::error::{ListWatchError, excerpt};
+use crate::frame_splitter::MAX_FRAME;
 
 /// The most bytes that a list may have besides its items. Real lists have a few hundred.
 const MAX_ENVELOPE: usize = 1 << 20;
@@ -45,6 +46,12 @@ impl ListSplitter {
                 let Some(end) = self.end_of_item() else {
                     self.partial.extend_from_slice(&self.chunk);
                     self.chunk = Bytes::new();
+                    if self.partial.len() > MAX_FRAME {
+                        return Err(ListWatchError::InvalidResponse(format!(
+                            "an item of more than {MAX_FRAME} bytes, which is the most that is read: {}",
+                            excerpt(&self.partial)
+                        )));
+                    }
                     return Ok(None);
                 };
                 let item = self.chunk.split_to(end);
@@ -177,6 +184,26 @@ mod tests {
             assert_eq!(items, want_items, "chunks of {size}");
             assert_eq!(envelope, want_envelope, "chunks of {size}");
         }
+    }
+
+    #[test]
+    fn an_item_without_an_end_is_refused() {
+        let mut splitter = ListSplitter::default();
+        splitter.push(Bytes::from_static(br#"{"items":[{"a":""#));
+        assert_eq!(splitter.next().unwrap(), None);
+        let chunk = Bytes::from(vec![b'x'; 1 << 20]);
+        for _ in 0..15 {
+            splitter.push(chunk.clone());
+            assert_eq!(splitter.next().unwrap(), None);
+        }
+        splitter.push(chunk);
+        let error = splitter.next().unwrap_err().to_string();
+        assert!(
+            error
+                .contains(r#"an item of more than 16777216 bytes, which is the most that is read: {"a":"xx"#),
+            "{error}"
+        );
+        assert!(error.len() < 1000);
     }
 
     #[test]

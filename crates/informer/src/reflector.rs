@@ -110,9 +110,10 @@ impl<'a, T: Object> Reflector<'a, T> {
         }
         let page = parts.finish::<T>()?;
         self.check_shard(page.shard_selector.as_deref(), has_others)?;
-        if page.next.is_some() && page.next == listing.token {
+        if page.next.as_ref().is_some_and(|next| listing.tokens.contains(next)) {
             return Err(ListWatchError::SamePage);
         }
+        listing.tokens.extend(page.next.clone());
         listing.builder.append(builder);
         self.succeeded();
         listing.token = page.next;

@@ -9,6 +9,7 @@
 //!     +----------------> Listing Checking
 //! ```
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube_endpoint_core_model::ResourceVersion;
@@ -63,6 +64,8 @@ pub(crate) struct Listing<T> {
     pub(crate) builder: ListBuilder<T>,
     /// The continue token of the next page; none before the first page.
     pub(crate) token: Option<String>,
+    /// All continue tokens that were received.
+    pub(crate) tokens: BTreeSet<String>,
     /// Maximum number of objects in a page; 0 for all objects in one response.
     pub(crate) limit: u32,
     /// How often this list was begun again because the server refused a continue token.
@@ -71,7 +74,13 @@ pub(crate) struct Listing<T> {
 
 impl<T> Listing<T> {
     pub(crate) fn new(limit: u32) -> Self {
-        Self { builder: ListBuilder::default(), token: None, limit, refused_tokens: 0 }
+        Self {
+            builder: ListBuilder::default(),
+            token: None,
+            tokens: BTreeSet::new(),
+            limit,
+            refused_tokens: 0,
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use kube_endpoint_core_model::ObjectKey;
 
 use crate::Object;
 use crate::decode::Undecodable;
+use crate::error::message;
 use crate::metrics::KindMetrics;
 
 /// Counts each undecodable object every time it is received, and logs it the first time.
@@ -35,7 +36,7 @@ impl<'a, T: Object> UndecodableObjects<'a, T> {
             let key = object.key.as_ref().map_or_else(|| "(no name)".to_owned(), ToString::to_string);
             tracing::warn!(
                 resource = T::KIND.name(),
-                %key,
+                key = %message(&key),
                 version = %object.resource_version,
                 error = object.error,
                 "an object cannot be decoded; its last known state stays in use"

@@ -56,18 +56,23 @@ struct StoredMeta {
 }
 
 /// Reads the version that a write has stored from an answer, which may have the whole object.
+///
+/// # Errors
+///
+/// If the answer has no version, as a Status has none.
 pub(super) fn stored_version(answer: &Answer, path: &str) -> Result<ResourceVersion, WriteError> {
-    match answer.content_type {
+    let version = match answer.content_type {
         ContentType::Json => {
             let stored: Stored =
                 serde_json::from_slice(&answer.body).map_err(|error| unreadable(path, &error))?;
-            Ok(stored.metadata.resource_version)
+            stored.metadata.resource_version
         }
         ContentType::Protobuf => {
             let envelope = Envelope::read(&answer.body).map_err(|error| unreadable(path, &error))?;
-            protobuf::resource_version(envelope.object).map_err(|error| unreadable(path, &error))
+            protobuf::resource_version(envelope.object).map_err(|error| unreadable(path, &error))?
         }
-    }
+    };
+    if version.is_none() { Err(unreadable(path, &"it has no resourceVersion")) } else { Ok(version) }
 }
 
 /// The error for an answer that is not what was asked for. Whether the request had an effect is unknown.

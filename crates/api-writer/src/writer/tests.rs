@@ -257,9 +257,9 @@ async fn the_version_in_an_answer_is_read() {
         Some(7),
     )
     .await;
-    check(r#"{"metadata": {"name": "a"}}"#, Some(0)).await;
-    check(r#"{"metadata": {"resourceVersion": ""}}"#, Some(0)).await;
-    check(r#"{"metadata": {"resourceVersion": null}}"#, Some(0)).await;
+    check(r#"{"metadata": {"name": "a"}}"#, None).await;
+    check(r#"{"metadata": {"resourceVersion": ""}}"#, None).await;
+    check(r#"{"metadata": {"resourceVersion": null}}"#, None).await;
     check(r#"{"metadata": {"resourceVersion": "seven"}}"#, None).await;
     check(r#"{"metadata": {"resourceVersion": 7}}"#, None).await;
     check(r#"{"metadata": null}"#, None).await;
@@ -294,4 +294,30 @@ async fn answers_in_protobuf_are_read() {
     assert_eq!(error, WriteError::NotFound(status["message"].as_str().unwrap().to_owned()));
     let error = answering(200, b"k8s\0\xff".to_vec()).update(&slice()).await.unwrap_err();
     assert!(matches!(error, WriteError::Unknown(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_say_what_was_stored_leaves_the_outcome_unknown() {
+    let status = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","code":500}"#;
+    let endless: &str = "x".repeat((16 << 20) + 1).leak();
+    for (code, body, want) in [
+        (201, status, "it has no resourceVersion"),
+        (201, r#"{"metadata":{"name":"web-abc"}}"#, "it has no resourceVersion"),
+        (200, endless, "the answer has more than 16777216 bytes"),
+        (500, endless, "the answer has more than 16777216 bytes"),
+    ] {
+        let (writer, _) = answering(code, body);
+        for result in [writer.create(&slice()).await, writer.update(&slice()).await] {
+            let error = result.unwrap_err();
+            assert!(matches!(&error, WriteError::Unknown(message) if message.contains(want)), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_long_message_of_the_server_is_cut() {
+    let body = format!(r#"{{"kind":"Status","message":"{}"}}"#, "é".repeat(100_000)).leak();
+    let (writer, _) = answering(422, body);
+    let message = writer.create(&slice()).await.unwrap_err().to_string();
+    assert!((4000..9000).contains(&message.len()), "{} bytes", message.len());
 }

@@ -28,6 +28,16 @@ async fn changes_of_a_large_service_are_written_together() {
     assert_eq!(written, [0, 100, 200]);
 }
 
+/// Of the pods that are changed, those are published that are among the first 1,000 by name.
+#[tokio::test(start_paused = true)]
+async fn no_change_waits_longer_than_150_milliseconds() {
+    let server = server(numbered_pods(pod, 0..4000, true).chain([service("web")]));
+    let harness = Harness::start(&server, ControllerOptions::default()).await;
+    harness.pass(Duration::from_secs(5)).await;
+    let written = harness.written_at(numbered_pods(pod, 0..20, false), None).await;
+    assert_eq!(written, [0, 150, 300]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn another_change_of_a_large_service_is_written_at_once() {
     let written = written_at(ControllerOptions::default(), 1000, true).await;

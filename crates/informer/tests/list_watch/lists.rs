@@ -269,3 +269,32 @@ async fn a_list_whose_pages_never_end_begins_again_without_pages() {
     holds b@1 at 9
     ");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_whose_pages_repeat_begins_again_without_pages() {
+    let x = || page(9, "x", &[endpoints("a", 1)]);
+    let y = || page(9, "y", &[endpoints("b", 1)]);
+    let script = vec![
+        x(),
+        y(),
+        x(),
+        x(),
+        y(),
+        x(),
+        page(9, "", &[endpoints("c", 1)]),
+        Answer::Watch(vec![WatchStep::Silence]),
+    ];
+    insta::assert_snapshot!(play_pages(30, script).await, @"
+      0.000 ?limit=2
+      0.000 ?limit=2&continue=x
+      0.000 ?limit=2&continue=y
+      0.743 ?limit=2
+      0.743 ?limit=2&continue=x
+      0.743 ?limit=2&continue=y
+      1.398 
+      1.398         c: - -> 1
+      1.398         synced
+      1.398 ?watch... resourceVersion=9&timeoutSeconds=335
+    holds c@1 at 9
+    ");
+}
