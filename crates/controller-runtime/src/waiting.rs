@@ -182,6 +182,7 @@ impl<R: Reconciler> Runtime<R> {
         }
     }
 
+    /// Syncs the key again after a pause, and up to a tenth of it more.
     pub(crate) fn pause(&self, key: &ObjectKey, pause: Duration) -> Outcome {
         let pause = self.jittered(pause, 0.1);
         self.keys.with_rare(key, |state| state.paused_until = Some(Instant::now() + pause));
