@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use kube_endpoint_core_model::protobuf;
+use kube_endpoint_core_model::{protobuf, shortened};
 use serde::Deserialize;
 
 /// How many characters of the message of a Status are kept: it goes to the log, to events and to the status page.
@@ -125,10 +125,7 @@ impl WriteError {
         let in_protobuf = protobuf::Status::of_answer(body).map(StatusBody::from);
         let status = in_protobuf.unwrap_or_else(|| serde_json::from_slice(body).unwrap_or_default());
         let message = match status.message {
-            Some(message) if !message.is_empty() => match message.char_indices().nth(LONGEST_MESSAGE) {
-                Some((end, _)) => format!("{}…", message.get(..end).unwrap_or_default()),
-                None => message,
-            },
+            Some(message) if !message.is_empty() => shortened(&message, LONGEST_MESSAGE),
             _ => {
                 let text = String::from_utf8_lossy(&body[..body.len().min(200)]);
                 format!("the server answered {code}: {}", text.trim())

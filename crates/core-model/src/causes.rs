@@ -1,4 +1,4 @@
-//! Errors on one line, for logs and for people.
+//! Errors and texts of others on one line, for logs and for people.
 
 use std::error::Error;
 
@@ -14,6 +14,14 @@ pub fn causes(error: &dyn Error) -> String {
         next = cause.source();
     }
     line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns a text, or its first `max_chars` characters and an ellipsis: what others send can be long, and goes to logs.
+pub fn shortened(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or(text)),
+        None => text.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -35,5 +43,14 @@ mod tests {
         };
         check("no answer", "no answer: connection refused");
         check("no answer: connection\n  refused", "no answer: connection refused");
+    }
+
+    #[test]
+    fn texts_are_cut_between_characters() {
+        let check = |text, max_chars, want| assert_eq!(shortened(text, max_chars), want);
+        check("éé", 2, "éé");
+        check("ééé", 2, "éé…");
+        check("", 0, "");
+        check("a", 0, "…");
     }
 }

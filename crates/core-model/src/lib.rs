@@ -40,7 +40,7 @@ pub mod well_known;
 mod writes;
 
 pub use address::IpFamily;
-pub use causes::causes;
+pub use causes::{causes, shortened};
 pub use endpoints::Endpoints;
 pub use event::{EventType, PlannedEvent};
 pub use intern::{Intern, Interner};

@@ -28,7 +28,7 @@ pub const QUEUE_NAME: &str = "endpoint_slice";
 /// A change of a slice waits at least this long for others before it starts a sync.
 pub const SLICE_CHANGE_DELAY: Duration = Duration::from_secs(1);
 /// A write is one slice, but changes of pods in the same slice are written together. The more slices there are, the fewer changes
-/// share one, so a longer wait saves little.
+/// share one.
 const SPACING: Spacing = Spacing::new(Duration::from_micros(50), Duration::from_millis(100));
 
 /// The endpointslice controller.

@@ -122,9 +122,9 @@ struct RawObject {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct RawObjectMeta {
-    name: Option<serde_json::Value>,
-    namespace: Option<serde_json::Value>,
-    resource_version: Option<serde_json::Value>,
+    name: serde_json::Value,
+    namespace: serde_json::Value,
+    resource_version: serde_json::Value,
 }
 
 const NO_NAME: &str = "it has no name";
@@ -222,17 +222,11 @@ fn json_object<T: Object>(raw: &RawValue, interner: &mut Interner) -> Result<T, 
     };
     // Only invalid objects are parsed a second time.
     let RawObject { metadata } = serde_json::from_str(raw.get()).unwrap_or_default();
-    let text = |field: Option<serde_json::Value>| match field {
-        Some(serde_json::Value::String(text)) => Some(text),
-        _ => None,
-    };
-    let name = text(metadata.name).filter(|name| !name.is_empty());
-    let namespace = text(metadata.namespace).unwrap_or_default();
+    let name = metadata.name.as_str().filter(|name| !name.is_empty());
+    let version = metadata.resource_version.as_str().and_then(|text| text.parse().ok());
     Err(Undecodable {
-        key: name.map(|name| ObjectKey::new(&namespace, &name)),
-        resource_version: text(metadata.resource_version)
-            .and_then(|text| text.parse().ok())
-            .unwrap_or_default(),
+        key: name.map(|name| ObjectKey::new(metadata.namespace.as_str().unwrap_or_default(), name)),
+        resource_version: version.unwrap_or_default(),
         error,
     })
 }
@@ -255,6 +249,7 @@ mod tests {
     use kube_endpoint_core_model::{EndpointSlice, Pod};
 
     use super::*;
+    use crate::protobuf_list::tests::field;
 
     /// It is known which one it is, so that its last state can stay in use.
     #[test]
@@ -286,16 +281,6 @@ mod tests {
         let invalid = format!(r#"{{"metadata":{{"name":"a","resourceVersion":"{long}"}}}}"#);
         check(&object::<Pod>(raw(&invalid).unwrap(), &mut interner).unwrap_err().error);
         // A pod's field 1, metadata, with field 6, resourceVersion.
-        let field = |number: u8, content: &[u8]| {
-            let mut length = content.len();
-            let mut bytes = vec![number << 3 | 2];
-            while length >= 0x80 {
-                bytes.push(length as u8 | 0x80);
-                length >>= 7;
-            }
-            bytes.push(length as u8);
-            [&bytes, content].concat()
-        };
         let invalid = field(1, &[field(1, b"a"), field(6, long.as_bytes())].concat());
         check(&object::<Pod>(Raw::Protobuf(&invalid), &mut interner).unwrap_err().error);
         check(&page::<Pod>(&format!(r#"{{"kind":"{long}"}}"#)).unwrap_err());

@@ -8,7 +8,7 @@ use http::header::RETRY_AFTER;
 use kube::core::Status;
 use kube::core::response::{StatusCause, StatusDetails};
 use kube_endpoint_core_model::protobuf;
-use kube_endpoint_core_model::{ResourceVersion, causes};
+use kube_endpoint_core_model::{ResourceVersion, causes, shortened};
 
 use crate::metrics::WatchErrorReason;
 
@@ -175,19 +175,12 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 pub(crate) fn excerpt(text: &[u8]) -> String {
     const MAX_CHARS: usize = 200;
     let text = String::from_utf8_lossy(text.get(..4 * MAX_CHARS).unwrap_or(text)).into_owned();
-    cut(text.trim(), MAX_CHARS)
+    shortened(text.trim(), MAX_CHARS)
 }
 
 /// A message that may repeat what a server sent, without what does not fit a line of the log.
 pub(crate) fn message(text: &str) -> String {
-    cut(text, 1000)
-}
-
-fn cut(text: &str, max_chars: usize) -> String {
-    match text.char_indices().nth(max_chars) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or(text)),
-        None => text.to_owned(),
-    }
+    shortened(text, 1000)
 }
 
 #[cfg(test)]

@@ -210,4 +210,4 @@ fn invalid(what: &str) -> ListWatchError {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

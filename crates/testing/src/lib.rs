@@ -40,4 +40,6 @@ pub use inputs::Inputs;
 pub use metrics_page::MetricsPage;
 pub use redact::Redacted;
 #[cfg(feature = "server")]
-pub use simulation::{ControllerService, Environment, Simulation, USER_AGENT, numbered_pods, server_builder};
+pub use simulation::{
+    ControllerService, Environment, Simulation, USER_AGENT, numbered_pods, server_builder, without_an_address,
+};

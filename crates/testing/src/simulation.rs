@@ -13,12 +13,12 @@ use tokio::task::JoinSet;
 
 use crate::{Cluster, MetricsPage, START_TIME};
 
+mod changes;
 mod objects;
-mod quick_changes;
 mod requests;
 mod service;
 
-pub use quick_changes::numbered_pods;
+pub use changes::{numbered_pods, without_an_address};
 pub use service::ControllerService;
 use service::Lateness;
 

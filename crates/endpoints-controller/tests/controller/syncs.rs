@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kube_endpoint_endpoints_controller::{ControllerOptions, PlanOptions};
+use kube_endpoint_testing::without_an_address;
 use serde_json::json;
 
 use crate::harness::{Harness, addresses, changed, endpoints, pod, server, service};
@@ -75,24 +76,13 @@ async fn a_pod_starts_no_sync_until_it_has_an_address() {
     let syncs = || harness.metrics().sum("workqueue_adds_total", &[]);
     harness.writes();
     let before = syncs();
-    let waiting = |pod: &mut serde_json::Value, restarts: u32| {
-        pod["status"] = json!({
-            "phase": "Pending",
-            "conditions": [{"type": "Ready", "status": "False"}],
-            "initContainerStatuses": [{"name": "init", "ready": false, "restartCount": restarts}],
-        });
-    };
-    let mut unbound = pod("b", 2, true);
-    unbound["spec"]["nodeName"] = serde_json::Value::Null;
-    unbound["status"] = json!({"phase": "Pending"});
-    harness.load([unbound]);
+    let [new, bound @ ..] = without_an_address(&pod("b", 2, true));
+    harness.load([new]);
     harness.pass(seconds(60)).await;
     let created = syncs();
     assert_eq!(created - before, 1.0, "a new pod");
-    for restarts in [0, 1, 2] {
-        let mut bound = pod("b", 2, true);
-        waiting(&mut bound, restarts);
-        harness.load([bound]);
+    for (restarts, pod) in bound.into_iter().enumerate() {
+        harness.load([pod]);
         harness.pass(seconds(60)).await;
         assert_eq!(syncs(), created, "{restarts} restarts");
     }

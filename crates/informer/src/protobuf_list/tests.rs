@@ -9,7 +9,7 @@ fn varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-fn field(number: u64, content: &[u8]) -> Vec<u8> {
+pub(crate) fn field(number: u64, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     varint(&mut out, number << 3 | 2);
     varint(&mut out, content.len() as u64);

@@ -1,4 +1,4 @@
-//! Changes that follow one another quickly.
+//! Changes that follow one another.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -24,6 +24,23 @@ pub fn numbered_pods(
         pod["status"]["podIP"] = json!(ip);
         pod
     })
+}
+
+/// A pod as it is before it has an address: created, bound to its node, and twice with one more restart of its init container.
+pub fn without_an_address(pod: &Value) -> [Value; 4] {
+    let mut created = pod.clone();
+    created["spec"]["nodeName"] = Value::Null;
+    created["status"] = json!({"phase": "Pending"});
+    let bound = |restarts: u32| {
+        let mut pod = pod.clone();
+        pod["status"] = json!({
+            "phase": "Pending",
+            "conditions": [{"type": "Ready", "status": "False"}],
+            "initContainerStatuses": [{"name": "init", "ready": false, "restartCount": restarts}],
+        });
+        pod
+    };
+    [created, bound(0), bound(1), bound(2)]
 }
 
 impl<C> Simulation<C> {
