@@ -74,29 +74,9 @@ scale *ARGS:
 count *ARGS:
     cargo bench --workspace --profile dev --bench instructions -- {{ ARGS }}
 
-# Build into target/profiled with a profile of what the program executes on the API server of a test cluster. The objects stay there: `just scale clean --kubeconfig FILE`. It needs `rustup component add llvm-tools`
-profiled KUBECONFIG:
-    #!/usr/bin/env bash
-    set -euo pipefail
-    merge=$(rustc --print target-libdir)/../bin/llvm-profdata
-    [[ -x $merge ]] || { echo "llvm-profdata is missing: run 'rustup component add llvm-tools'" >&2; exit 1; }
-    # These would replace the flags below.
-    unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
-    folder=$(realpath --canonicalize-missing "${CARGO_TARGET_DIR:-target}")/profiled
-    build() {
-        cargo build --locked --release --package {{ binary }} --target-dir "$1" --config "build.rustflags=['$2']"
-    }
-    build "$folder/counting" "-Cprofile-generate=$folder/executed"
-    # What build scripts executed.
-    rm -rf "$folder/executed"
-    cargo run --locked --release --package kube-endpoint-scale -- --kubeconfig "{{ KUBECONFIG }}" \
-        --services 1000 --pods 10000 --big 2000 --nodes 200 --flips 1500 --rate 50 \
-        --command "$(printf %q "$folder/counting/release/{{ binary }}") --kubeconfig={kubeconfig} \
-            --kube-api-qps=5000 --kube-api-burst=10000 --leader-elect=false --secure-port=0"
-    compgen -G "$folder/executed/*.profraw" > /dev/null || { echo "no profile in $folder/executed: does target.*.rustflags of Cargo's configuration replace its flags?" >&2; exit 1; }
-    "$merge" merge --sparse --output "$folder/profile.profdata" "$folder/executed"
-    build "$folder" "-Cprofile-use=$folder/profile.profdata"
-    echo "built $folder/release/{{ binary }}"
+# Build into target/profiled with a profile of what the program executes: on the embedded API server, or on that of a test cluster with `--kubeconfig FILE`
+profiled *ARGS:
+    deploy/build-with-profile {{ ARGS }}
 
 # Find the functions that the program executes on the API server of a kubeconfig, and write bins/kube-endpoint-manager/functions.txt. It needs Valgrind and Rust's standard library for musl
 functions KUBECONFIG:

@@ -3,6 +3,14 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
+/// The other functions. A section is where the first of these has it, so the last takes only what has an unusual name.
+const REST: [&str; 4] = [
+    ".text.hot .text.hot.*",
+    ".text .text._*",
+    ".text.unlikely .text.unlikely.* .text.split .text.split.*",
+    ".text.*",
+];
+
 /// A linker script that puts these functions, `most` of them, first in the section that the linker makes of all functions.
 ///
 /// Each line of `functions` is a pattern of symbols in the v0 mangling, or a comment. With other features or for another target
@@ -10,7 +18,8 @@ use std::fmt::Write as _;
 /// needed.
 ///
 /// The names of sections begin with `.text.unlikely.` for functions with the attribute `cold`, which are executed all the same,
-/// and with `.text.hot.` or `.text.unlikely.` for those that a profile (`-Cprofile-use`) shows to be hot or cold.
+/// and with `.text.hot.` or `.text.unlikely.` for those that a profile (`-Cprofile-use`) shows to be hot or cold. `.text.split.` is
+/// what such a build takes out of a function because the profile shows that it is not executed.
 pub(crate) fn linker_script(functions: &str, most: usize) -> String {
     let patterns = || functions.lines().filter(|line| !line.starts_with('#')).take(most);
     let mut script = "SECTIONS {\n  .text : {\n".to_owned();
@@ -25,7 +34,10 @@ pub(crate) fn linker_script(functions: &str, most: usize) -> String {
     for instance in patterns().filter_map(instance).filter(|instance| seen.insert(*instance)) {
         add(&mut script, &format!("{instance}*"));
     }
-    script.push_str("    *(.text .text.*)\n  }\n} INSERT BEFORE .fini;\n");
+    for rest in REST {
+        let _ = writeln!(script, "    *({rest})");
+    }
+    script.push_str("  }\n} INSERT BEFORE .fini;\n");
     script
 }
 

@@ -16,6 +16,7 @@ mod rollout;
 mod run;
 mod server;
 mod statistics;
+mod tls;
 mod watch;
 mod workload;
 
@@ -72,7 +73,7 @@ async fn command(options: Options) -> anyhow::Result<()> {
         Some(Command::Clean(options)) => run::clean(&options).await,
         Some(Command::Growth(options)) => growth::run(&options).await,
         Some(Command::Plot(options)) => growth::plot(&options),
-        Some(Command::Serve { kubeconfig }) => server::serve(&kubeconfig).await,
+        Some(Command::Serve { kubeconfig, tls }) => server::serve(&kubeconfig, tls).await,
     }
 }
 

@@ -39,6 +39,9 @@ pub(crate) enum Command {
     Serve {
         /// Where to write the kubeconfig
         kubeconfig: PathBuf,
+        /// Over TLS
+        #[arg(long)]
+        tls: bool,
     },
 }
 
@@ -50,6 +53,9 @@ pub(crate) struct RunOptions {
     /// The process of that API server, so that its CPU is measured
     #[arg(long, value_name = "PID", requires = "kubeconfig")]
     pub(crate) server_pid: Option<u32>,
+    /// The embedded API server speaks TLS and HTTP/2, as a real one does
+    #[arg(long, conflicts_with = "kubeconfig")]
+    pub(crate) tls: bool,
     /// The controller to measure; {kubeconfig} becomes the path of a kubeconfig [default: kube-endpoint-manager beside this program]
     #[arg(long, value_name = "COMMAND")]
     pub(crate) command: Option<String>,

@@ -53,7 +53,7 @@ pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<()> {
     let load_average = procfs::load_average();
     let server = match &options.kubeconfig {
         Some(file) => Server::of_kubeconfig(file, options.server_pid).await?,
-        None => Server::embedded().await?,
+        None => Server::embedded(options.tls).await?,
     };
     let names = Names { prefix: options.prefix.clone() };
     let mut filled = fill(&server.api, &workload, &names).await?;

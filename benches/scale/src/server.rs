@@ -43,14 +43,14 @@ impl Server {
         Ok(Self { api, kubeconfig, description, pid, _embedded: None })
     }
 
-    /// Starts the embedded server. It ends when this is dropped.
-    pub(crate) async fn embedded() -> anyhow::Result<Self> {
-        let embedded = Embedded::start()?;
+    /// Starts the embedded server, with TLS if wanted. It ends when this is dropped.
+    pub(crate) async fn embedded(tls: bool) -> anyhow::Result<Self> {
+        let embedded = Embedded::start(tls)?;
         let kubeconfig = embedded.kubeconfig();
         let api = Api::new(&kubeconfig).await?;
         api.version().await?;
         let pid = Some(embedded.process.id());
-        let description = "embedded API server".to_owned();
+        let description = if tls { "embedded API server with TLS" } else { "embedded API server" }.to_owned();
         Ok(Self { api, kubeconfig, description, pid, _embedded: Some(embedded) })
     }
 
@@ -67,10 +67,10 @@ struct Embedded {
 }
 
 impl Embedded {
-    fn start() -> anyhow::Result<Self> {
+    fn start(tls: bool) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder for the kubeconfig")?;
         let mut command = Command::new(THIS_PROGRAM);
-        command.arg("serve").arg(folder.path().join("kubeconfig"));
+        command.arg("serve").arg(folder.path().join("kubeconfig")).args(tls.then_some("--tls"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let process = command.spawn().context("cannot start the embedded API server")?;
@@ -99,12 +99,16 @@ impl Drop for Embedded {
 }
 
 /// Runs the embedded server until standard input is closed: also if the program that started it is killed.
-pub(crate) async fn serve(kubeconfig: &Path) -> anyhow::Result<()> {
+pub(crate) async fn serve(kubeconfig: &Path, tls: bool) -> anyhow::Result<()> {
     let server =
         EmbeddedApiServer::builder().start_time(crate::clock::now()).request_log_bytes(1 << 20).build()?;
-    let listener = server.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
-    std::fs::write(kubeconfig, server.kubeconfig(listener.address()))
-        .with_context(|| format!("cannot write {}", kubeconfig.display()))?;
+    let (content, listener) = if tls {
+        (crate::tls::serve(server.service()).await?, None)
+    } else {
+        let listener = server.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+        (server.kubeconfig(listener.address()), Some(listener))
+    };
+    std::fs::write(kubeconfig, content).with_context(|| format!("cannot write {}", kubeconfig.display()))?;
     crate::print(READY)?;
     let (closed, wait) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {

@@ -88,6 +88,19 @@ impl Drop for Server {
 }
 
 #[test]
+fn the_embedded_server_speaks_tls_if_wanted() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("figures.json");
+    let mut command = scale();
+    command.args(TINY).arg("--tls").arg("--json").arg(&json).arg("--command").arg(manager());
+    let table = stdout_of(&mut command);
+    assert!(table.contains("embedded API server with TLS"), "{table}");
+    let report: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    let figures = &report["subjects"][0]["rounds"][0];
+    assert_eq!((&figures["slices"], &figures["unanswered"]), (&5.0.into(), &0.0.into()), "{figures:#}");
+}
+
+#[test]
 fn two_controllers_are_measured_on_the_same_work() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("figures.json");

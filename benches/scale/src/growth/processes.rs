@@ -128,7 +128,7 @@ impl Measured<'_> {
             patience: Duration::from_secs(900),
             seed: 7,
         };
-        let server = Server::embedded().await?;
+        let server = Server::embedded(false).await?;
         let names = Names { prefix: "scale".into() };
         let mut filled = fill(&server.api, workload, &names).await?;
         let mut rounds: Vec<Figures> = Vec::new();

@@ -1,0 +1,66 @@
+//! TLS in front of the embedded API server. A controller then speaks HTTP/2 and HTTP/1 over TLS, as with a real server.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use anyhow::Context;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use kube_endpoint_embedded_apiserver::ApiService;
+use rcgen::{CertificateParams, CertifiedKey, KeyPair};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+/// Serves on loopback until the runtime ends, and returns a kubeconfig.
+pub(crate) async fn serve(service: ApiService) -> anyhow::Result<String> {
+    let CertifiedKey { cert, signing_key } = self_signed().context("cannot make a certificate")?;
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(accept(listener, TlsAcceptor::from(Arc::new(config)), service));
+    Ok(kubeconfig(address, &cert.pem()))
+}
+
+fn self_signed() -> Result<CertifiedKey<KeyPair>, rcgen::Error> {
+    let signing_key = KeyPair::generate()?;
+    let cert = CertificateParams::new(vec![Ipv4Addr::LOCALHOST.to_string()])?.self_signed(&signing_key)?;
+    Ok(CertifiedKey { cert, signing_key })
+}
+
+fn kubeconfig(address: SocketAddr, certificate: &str) -> String {
+    let authority = STANDARD.encode(certificate);
+    format!(
+        "apiVersion: v1\nkind: Config\nclusters:\n- name: embedded\n  cluster: {{server: \"https://{address}\", \
+         certificate-authority-data: {authority}}}\nusers:\n- name: embedded\n  user: {{}}\ncontexts:\n- name: embedded\n  \
+         context: {{cluster: embedded, user: embedded, namespace: default}}\ncurrent-context: embedded\n"
+    )
+}
+
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, service: ApiService) {
+    // An error is one of a single connection, or the system has no resources for another: its client sees that.
+    loop {
+        if let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(connection(stream, acceptor.clone(), service.clone()));
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, acceptor: TlsAcceptor, service: ApiService) {
+    // Small answers must not be delayed; a socket without the option still works.
+    let _ = stream.set_nodelay(true);
+    let Ok(stream) = acceptor.accept(stream).await else { return };
+    let builder = auto::Builder::new(TokioExecutor::new());
+    // A client may disconnect at any time.
+    let _ = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)).await;
+}
