@@ -3,6 +3,8 @@
 
 mod completion;
 mod heap;
+#[cfg(target_os = "linux")]
+mod huge_pages;
 mod run;
 mod signals;
 
