@@ -75,8 +75,9 @@ count *ARGS:
     cargo bench --workspace --profile dev --bench instructions -- {{ ARGS }}
 
 # Build into target/profiled with a profile of what the program executes: on the embedded API server, or on that of a test cluster with `--kubeconfig FILE`
+[positional-arguments]
 profiled *ARGS:
-    deploy/build-with-profile {{ ARGS }}
+    deploy/build-with-profile "$@"
 
 # Find the functions that the program executes on the API server of a kubeconfig, and write bins/kube-endpoint-manager/functions.txt. It needs Valgrind and Rust's standard library for musl
 functions KUBECONFIG:

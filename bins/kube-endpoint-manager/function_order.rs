@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-/// The other functions. A section is where the first of these has it, so the last takes only what has an unusual name.
+/// The other functions. The linker puts a section where the first pattern matches it. The second pattern is for names of Rust and of C that
+/// do not begin as those of the others do.
 const REST: [&str; 4] = [
     ".text.hot .text.hot.*",
-    ".text .text._*",
+    ".text .text.[!su]* .text.s[!p]* .text.u[!n]*",
     ".text.unlikely .text.unlikely.* .text.split .text.split.*",
     ".text.*",
 ];

@@ -73,7 +73,9 @@ async fn command(options: Options) -> anyhow::Result<()> {
         Some(Command::Clean(options)) => run::clean(&options).await,
         Some(Command::Growth(options)) => growth::run(&options).await,
         Some(Command::Plot(options)) => growth::plot(&options),
-        Some(Command::Serve { kubeconfig, tls }) => server::serve(&kubeconfig, tls).await,
+        Some(Command::Serve { kubeconfig, tls }) => {
+            server::serve(&kubeconfig, server::Transport::with_tls(tls)).await
+        }
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) enum Command {
     Serve {
         /// Where to write the kubeconfig
         kubeconfig: PathBuf,
-        /// Over TLS
+        /// Serve TLS
         #[arg(long)]
         tls: bool,
     },
@@ -53,7 +53,7 @@ pub(crate) struct RunOptions {
     /// The process of that API server, so that its CPU is measured
     #[arg(long, value_name = "PID", requires = "kubeconfig")]
     pub(crate) server_pid: Option<u32>,
-    /// The embedded API server speaks TLS and HTTP/2, as a real one does
+    /// The embedded API server uses TLS, so that clients choose HTTP/2, as with a real one
     #[arg(long, conflicts_with = "kubeconfig")]
     pub(crate) tls: bool,
     /// The controller to measure; {kubeconfig} becomes the path of a kubeconfig [default: kube-endpoint-manager beside this program]
@@ -363,6 +363,7 @@ mod tests {
             check(&["--prefix=Scale"]),
             check(&["--rounds=0"]),
             check(&["--server-pid=1"]),
+            check(&["--tls", "--kubeconfig=x"]),
             check(&["--rollout", "--neighbours"]),
             check(&["--preset=b"]),
             run(&["--neighbours", "--big=0"]).workload().unwrap_err(),

@@ -9,7 +9,7 @@ use crate::fill::{clean as remove_all, fill};
 use crate::measure::{Plan, Work, round};
 use crate::options::{CleanOptions, RunOptions};
 use crate::report::{Report, Subject, ratios};
-use crate::server::Server;
+use crate::server::{Server, Transport};
 use crate::workload::{Names, Workload, counted};
 use crate::{print, procfs};
 
@@ -53,7 +53,7 @@ pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<()> {
     let load_average = procfs::load_average();
     let server = match &options.kubeconfig {
         Some(file) => Server::of_kubeconfig(file, options.server_pid).await?,
-        None => Server::embedded(options.tls).await?,
+        None => Server::embedded(Transport::with_tls(options.tls)).await?,
     };
     let names = Names { prefix: options.prefix.clone() };
     let mut filled = fill(&server.api, &workload, &names).await?;

@@ -17,6 +17,22 @@ const READY: &str = "ready";
 /// The program that runs, also if another one was built in its place meanwhile.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
+/// How the embedded server is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    /// HTTP/1.
+    Plain,
+    /// TLS, with HTTP/2 or HTTP/1 as the client chooses.
+    Tls,
+}
+
+impl Transport {
+    /// The one that the flag `--tls` chooses.
+    pub(crate) fn with_tls(tls: bool) -> Self {
+        if tls { Self::Tls } else { Self::Plain }
+    }
+}
+
 /// An API server.
 pub(crate) struct Server {
     /// Requests to it.
@@ -43,14 +59,18 @@ impl Server {
         Ok(Self { api, kubeconfig, description, pid, _embedded: None })
     }
 
-    /// Starts the embedded server, with TLS if wanted. It ends when this is dropped.
-    pub(crate) async fn embedded(tls: bool) -> anyhow::Result<Self> {
-        let embedded = Embedded::start(tls)?;
+    /// Starts the embedded server. It ends when this is dropped.
+    pub(crate) async fn embedded(transport: Transport) -> anyhow::Result<Self> {
+        let embedded = Embedded::start(transport)?;
         let kubeconfig = embedded.kubeconfig();
         let api = Api::new(&kubeconfig).await?;
         api.version().await?;
         let pid = Some(embedded.process.id());
-        let description = if tls { "embedded API server with TLS" } else { "embedded API server" }.to_owned();
+        let description = match transport {
+            Transport::Plain => "embedded API server",
+            Transport::Tls => "embedded API server with TLS",
+        }
+        .to_owned();
         Ok(Self { api, kubeconfig, description, pid, _embedded: Some(embedded) })
     }
 
@@ -67,10 +87,13 @@ struct Embedded {
 }
 
 impl Embedded {
-    fn start(tls: bool) -> anyhow::Result<Self> {
+    fn start(transport: Transport) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder for the kubeconfig")?;
         let mut command = Command::new(THIS_PROGRAM);
-        command.arg("serve").arg(folder.path().join("kubeconfig")).args(tls.then_some("--tls"));
+        command
+            .arg("serve")
+            .arg(folder.path().join("kubeconfig"))
+            .args((transport == Transport::Tls).then_some("--tls"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let process = command.spawn().context("cannot start the embedded API server")?;
@@ -99,14 +122,15 @@ impl Drop for Embedded {
 }
 
 /// Runs the embedded server until standard input is closed: also if the program that started it is killed.
-pub(crate) async fn serve(kubeconfig: &Path, tls: bool) -> anyhow::Result<()> {
+pub(crate) async fn serve(kubeconfig: &Path, transport: Transport) -> anyhow::Result<()> {
     let server =
         EmbeddedApiServer::builder().start_time(crate::clock::now()).request_log_bytes(1 << 20).build()?;
-    let (content, listener) = if tls {
-        (crate::tls::serve(server.service()).await?, None)
-    } else {
-        let listener = server.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
-        (server.kubeconfig(listener.address()), Some(listener))
+    let (content, listener) = match transport {
+        Transport::Plain => {
+            let listener = server.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+            (server.kubeconfig(listener.address()), Some(listener))
+        }
+        Transport::Tls => (crate::tls::serve(server.service()).await?, None),
     };
     std::fs::write(kubeconfig, content).with_context(|| format!("cannot write {}", kubeconfig.display()))?;
     crate::print(READY)?;

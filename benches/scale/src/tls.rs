@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use base64::Engine;
@@ -16,6 +17,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+/// The pause after a connection could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves on loopback until the runtime ends, and returns a kubeconfig.
 pub(crate) async fn serve(service: ApiService) -> anyhow::Result<String> {
@@ -48,10 +52,11 @@ fn kubeconfig(address: SocketAddr, certificate: &str) -> String {
 }
 
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor, service: ApiService) {
-    // An error is one of a single connection, or the system has no resources for another: its client sees that.
     loop {
-        if let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(connection(stream, acceptor.clone(), service.clone()));
+        match listener.accept().await {
+            Ok((stream, _)) => drop(tokio::spawn(connection(stream, acceptor.clone(), service.clone()))),
+            // The system may have no resources for another connection.
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
     }
 }

@@ -48,9 +48,13 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    fn start_with(flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut command = scale();
-        command.arg("serve").arg(folder.path().join("kubeconfig"));
+        command.arg("serve").arg(folder.path().join("kubeconfig")).args(flags);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -88,7 +92,19 @@ impl Drop for Server {
 }
 
 #[test]
-fn the_embedded_server_speaks_tls_if_wanted() {
+fn the_embedded_server_has_a_certificate_if_tls_is_wanted() {
+    let kubeconfig = |flags: &[&str]| {
+        let server = Server::start_with(flags);
+        std::fs::read_to_string(server.kubeconfig()).unwrap()
+    };
+    let with_tls = kubeconfig(&["--tls"]);
+    assert!(with_tls.contains("https://127.0.0.1:"), "{with_tls}");
+    assert!(with_tls.contains("certificate-authority-data: LS0t"), "{with_tls}");
+    assert!(kubeconfig(&[]).contains("http://127.0.0.1:"));
+}
+
+#[test]
+fn a_controller_is_measured_over_tls() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("figures.json");
     let mut command = scale();

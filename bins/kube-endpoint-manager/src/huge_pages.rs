@@ -1,12 +1,18 @@
-//! Huge pages for a large heap.
+//! Huge pages for a large heap (docs/performance.md, Huge pages).
 //!
 //! A change of a pod touches hundreds of pages all over the caches. With pages of 4 KiB, most of these accesses miss the processor's
-//! cache of page addresses (TLB), which is slow above all in virtual machines. So the kernel is asked to move memory that is large and
-//! nearly all in use into pages of 2 MiB (docs/performance.md). Small processes stay as they are: huge pages would make them larger.
+//! cache of page addresses (TLB), which is slow above all in virtual machines. So Linux is asked to move memory that is large and nearly
+//! all in use into pages of 2 MiB. Small processes stay as they are: huge pages would make them larger.
 //!
-//! If the system's administrator has turned transparent huge pages off, nothing is done.
+//! Nothing is done before Linux 6.1, if the system's administrator has turned transparent huge pages off, with huge pages of another
+//! size, or with `--embedded`.
 
+use std::convert::Infallible;
+use std::ffi::c_int;
+use std::io;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// When the memory is looked at first. The time doubles with each look: a process grows most after its start.
@@ -15,69 +21,109 @@ const FIRST_LOOK: Duration = Duration::from_secs(10);
 /// The longest time between two looks.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
-/// Less memory than this stays in small pages, in KiB.
+/// The size of a huge page.
+const HUGE: usize = 2 << 20;
+
+/// A mapping with less memory in small pages than this stays as it is, in KiB.
 const AT_LEAST: u64 = 32 * 1024;
 
-/// Moves the memory of this process into huge pages whenever enough of it is not. Never returns.
+/// Linux' number for `MADV_COLLAPSE`. The libc crate has it for glibc only.
+const MADV_COLLAPSE: c_int = 25;
+
+/// Moves memory of this process into huge pages, again and again because the heap grows. Never returns.
 #[expect(clippy::disallowed_methods, reason = "nothing else depends on when the thread ends")]
-pub(crate) async fn keep() -> std::convert::Infallible {
+pub(crate) async fn keep() -> Infallible {
+    let stop = StopOnDrop::default();
     let mut pause = FIRST_LOOK;
     loop {
         tokio::time::sleep(pause).await;
         pause = LONGEST_PAUSE.min(pause * 2);
+        let stopped = Arc::clone(&stop.0);
         // The kernel copies the memory meanwhile.
-        if let Err(error) = tokio::task::spawn_blocking(look).await {
-            tracing::debug!(%error, "cannot look for memory that huge pages would serve");
+        if let Err(error) = tokio::task::spawn_blocking(move || look(&stopped)).await {
+            tracing::debug!(%error, "cannot look for memory that fits huge pages");
         }
     }
 }
 
-fn look() {
-    let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
-    if !setting.is_ok_and(|setting| allows(&setting)) {
+/// Ends the thread that looks: the runtime waits for it.
+#[derive(Default)]
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn look(stop: &AtomicBool) {
+    let setting = |name: &str| {
+        std::fs::read_to_string(format!("/sys/kernel/mm/transparent_hugepage/{name}")).unwrap_or_default()
+    };
+    if !is_allowed(setting) {
         return;
     }
     let Ok(smaps) = std::fs::read_to_string("/proc/self/smaps") else { return };
-    for range in candidates(&smaps) {
-        let length = range.len() >> 20;
-        match collapse(&range) {
-            Ok(()) => tracing::debug!("moved {length} MiB of memory into huge pages"),
-            Err(error) => tracing::debug!(%error, "cannot move {length} MiB of memory into huge pages"),
-        }
+    for mapping in mappings(&smaps).into_iter().filter(Mapping::fits_huge_pages) {
+        let (moved, end) = collapse(&mapping.range, stop, madvise);
+        tracing::debug!(
+            moved,
+            of = blocks(&mapping.range).count(),
+            error = end.map(tracing::field::display),
+            "blocks of 2 MiB of memory are in huge pages"
+        );
     }
 }
 
-/// Whether the system's setting, such as `always [madvise] never`, allows huge pages to a process that asks for them.
-fn allows(setting: &str) -> bool {
-    !setting.contains("[never]")
+/// Whether the system allows huge pages of 2 MiB to a process that asks for them. `MADV_COLLAPSE` does not look at these settings.
+fn is_allowed(setting: impl Fn(&str) -> String) -> bool {
+    let is_on = |name: &str| setting(name).contains('[') && !setting(name).contains("[never]");
+    // The setting of each size came with Linux 6.8.
+    let size = "hugepages-2048kB/enabled";
+    setting("hpage_pmd_size").trim().parse() == Ok(HUGE)
+        && is_on("enabled")
+        && (setting(size).is_empty() || is_on(size))
 }
 
-/// The mappings of `/proc/PID/smaps` that huge pages would serve: private memory without a file, nearly all of it resident, and enough of
-/// it in small pages.
-fn candidates(smaps: &str) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
-    let mut mapping = None;
-    let (mut size, mut resident) = (0, 0);
+/// Private memory without a file.
+#[derive(Debug, PartialEq, Eq)]
+struct Mapping {
+    range: Range<usize>,
+    /// How much of it is resident, in KiB.
+    resident: u64,
+    /// How much of it is in huge pages, in KiB.
+    huge: u64,
+}
+
+impl Mapping {
+    /// Whether enough of it is in small pages, and nearly all of it is resident: huge pages would make the rest resident, too.
+    fn fits_huge_pages(&self) -> bool {
+        let size = self.range.len() as u64 / 1024;
+        self.resident.saturating_sub(self.huge) >= AT_LEAST && self.resident * 16 >= size * 15
+    }
+}
+
+/// The mappings of `/proc/PID/smaps` that an allocator can have got.
+fn mappings(smaps: &str) -> Vec<Mapping> {
+    let mut found: Vec<Mapping> = Vec::new();
+    let mut is_last = false;
     for line in smaps.lines() {
-        if let Some(range) = heap_like(line) {
-            mapping = range;
-        } else if let Some(kib) = value(line, "Size:") {
-            size = kib;
-        } else if let Some(kib) = value(line, "Rss:") {
-            resident = kib;
-        } else if let Some(huge) = value(line, "AnonHugePages:")
-            && resident.saturating_sub(huge) >= AT_LEAST
-            // Huge pages would make what is not resident so.
-            && resident * 16 >= size * 15
-        {
-            found.extend(mapping.take());
+        if let Some(range) = head(line) {
+            is_last = range.is_some();
+            found.extend(range.map(|range| Mapping { range, resident: 0, huge: 0 }));
+        } else if is_last && let Some(mapping) = found.last_mut() {
+            if let Some(kib) = value(line, "Rss:") {
+                mapping.resident = kib;
+            } else if let Some(kib) = value(line, "AnonHugePages:") {
+                mapping.huge = kib;
+            }
         }
     }
     found
 }
 
-/// None if the line does not begin a mapping. Otherwise its addresses, if it is memory that an allocator can have got.
-fn heap_like(line: &str) -> Option<Option<Range<usize>>> {
+/// None if the line does not begin a mapping. Otherwise its addresses, if it is private memory without a file.
+fn head(line: &str) -> Option<Option<Range<usize>>> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
     let address = |text| usize::from_str_radix(text, 16).ok();
@@ -92,18 +138,38 @@ fn value(line: &str, name: &str) -> Option<u64> {
     line.strip_prefix(name)?.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// Moves the memory into huge pages, or lets the kernel do so in its own time where it cannot be told to do it now (before Linux 6.1).
-fn collapse(range: &Range<usize>) -> std::io::Result<()> {
-    let advise = |advice| {
-        #[expect(unsafe_code, reason = "madvise is a function of C")]
-        // SAFETY: neither advice changes what the memory holds, or whether it can be read or written, whatever is mapped there by now.
-        let result = unsafe { libc::madvise(range.start as *mut libc::c_void, range.len(), advice) };
-        if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-    };
-    match advise(libc::MADV_COLLAPSE) {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => advise(libc::MADV_HUGEPAGE),
-        result => result,
+/// The addresses of the blocks that a huge page each can hold.
+fn blocks(range: &Range<usize>) -> impl Iterator<Item = usize> + use<> {
+    let end = range.end;
+    (range.start.next_multiple_of(HUGE)..end).step_by(HUGE).filter(move |block| end - block >= HUGE)
+}
+
+/// Moves each block into a huge page. Returns in how many blocks the memory is in huge pages now, and the error that ended it early: the
+/// system or the process may not have more memory, and a block of which nothing is resident is refused.
+fn collapse(
+    range: &Range<usize>,
+    stop: &AtomicBool,
+    mut advise: impl FnMut(usize) -> io::Result<()>,
+) -> (usize, Option<io::Error>) {
+    let mut moved = 0;
+    for block in blocks(range) {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        match advise(block) {
+            Ok(()) => moved += 1,
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EAGAIN)) => {}
+            Err(error) => return (moved, Some(error)),
+        }
     }
+    (moved, None)
+}
+
+fn madvise(block: usize) -> io::Result<()> {
+    #[expect(unsafe_code, reason = "madvise is a function of C")]
+    // SAFETY: the advice does not change what memory holds, or whether it can be read or written, whatever is mapped there by now.
+    let result = unsafe { libc::madvise(block as *mut libc::c_void, HUGE, MADV_COLLAPSE) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]
@@ -112,10 +178,12 @@ mod tests {
 
     use super::*;
 
-    /// A mapping as smaps shows it.
-    fn mapping(head: &str, size: u64, resident: u64, huge: u64) -> String {
+    const MIB: u64 = 1024;
+
+    /// A mapping of 128 MiB as smaps shows it.
+    fn shown(head: &str, resident: u64, huge: u64) -> String {
         format!(
-            "{head}\nSize: {size:18} kB\nKernelPageSize:        4 kB\nRss: {resident:19} kB\nPss: {resident:19} kB\n\
+            "{head}\nSize:             131072 kB\nKernelPageSize:        4 kB\nRss: {resident:19} kB\nPss: {resident:19} kB\n\
              Pss_Dirty:             0 kB\nAnonHugePages: {huge:9} kB\nShmemPmdMapped:        0 kB\nTHPeligible:           1\n\
              VmFlags: rd wr mr mw me ac\n"
         )
@@ -123,23 +191,25 @@ mod tests {
 
     #[track_caller]
     fn check(smaps: &str, want: &[Range<usize>]) {
-        assert_eq!(candidates(smaps), want, "{smaps}");
+        let fit: Vec<_> = mappings(smaps).into_iter().filter(Mapping::fits_huge_pages).collect();
+        assert_eq!(fit.iter().map(|mapping| mapping.range.clone()).collect::<Vec<_>>(), want, "{smaps}");
     }
 
     const HEAP: &str = "10000000-18000000 rw-p 00000000 00:00 0                                  [heap]";
-    const UNNAMED: &str = "7f0000000000-7f0008000000 rw-p 00000000 00:00 0 ";
-    const MIB: u64 = 1024;
+    const UNNAMED: &str = "70000000-78000000 rw-p 00000000 00:00 0 ";
+    const LIBRARY: &str =
+        "20000000-28000000 rw-p 00000000 fe:00 1234                       /usr/lib/libc.so.6";
 
     #[test]
     fn large_memory_in_use_is_chosen() {
-        let heap = 0x1000_0000..0x1800_0000;
-        let unnamed = 0x7f00_0000_0000..0x7f00_0800_0000;
+        let (heap, unnamed) = (0x1000_0000..0x1800_0000, 0x7000_0000..0x7800_0000);
         check("", &[]);
-        check(&mapping(HEAP, 128 * MIB, 128 * MIB, 0), std::slice::from_ref(&heap));
-        check(&mapping(UNNAMED, 128 * MIB, 120 * MIB, 0), std::slice::from_ref(&unnamed));
-        let both =
-            mapping(HEAP, 128 * MIB, 128 * MIB, 96 * MIB) + &mapping(UNNAMED, 128 * MIB, 128 * MIB, 2 * MIB);
-        check(&both, &[heap, unnamed]);
+        check(&shown(HEAP, 128 * MIB, 0), std::slice::from_ref(&heap));
+        check(&shown(UNNAMED, 120 * MIB, 0), std::slice::from_ref(&unnamed));
+        let all =
+            [shown(HEAP, 128 * MIB, 96 * MIB), shown(LIBRARY, 8, 0), shown(UNNAMED, 128 * MIB, 2 * MIB)]
+                .concat();
+        check(&all, &[heap, unnamed]);
     }
 
     #[test]
@@ -147,39 +217,76 @@ mod tests {
         for head in [
             "10000000-18000000 rw-s 00000000 00:00 0 ",
             "10000000-18000000 r--p 00000000 00:00 0 ",
-            "10000000-18000000 rw-p 00000000 fe:00 1234                       /usr/lib/libc.so.6",
             "10000000-18000000 rw-p 00000000 00:00 0                                  [stack]",
             "no mapping at all",
+            LIBRARY,
         ] {
-            check(&mapping(head, 128 * MIB, 128 * MIB, 0), &[]);
+            check(&shown(head, 128 * MIB, 0), &[]);
         }
         // Too small, in huge pages already, and with much that is not resident.
-        check(&mapping(HEAP, 31 * MIB, 31 * MIB, 0), &[]);
-        check(&mapping(HEAP, 128 * MIB, 128 * MIB, 97 * MIB), &[]);
-        check(&mapping(HEAP, 128 * MIB, 119 * MIB, 0), &[]);
-        // Sizes of a mapping that is not one of the heap do not count for the one before.
-        let library = "7f0000000000-7f0008000000 r--p 00000000 fe:00 1234 /usr/lib/libc.so.6";
-        check(&(mapping(HEAP, 8, 8, 0) + &mapping(library, 128 * MIB, 128 * MIB, 0)), &[]);
+        check(&shown(&HEAP.replace("18000000", "11f00000"), 31 * MIB, 0), &[]);
+        check(&shown(HEAP, 128 * MIB, 97 * MIB), &[]);
+        check(&shown(HEAP, 119 * MIB, 0), &[]);
+        // What is said of a library does not count for the heap before it.
+        check(&(shown(HEAP, 8, 0) + &shown(LIBRARY, 128 * MIB, 0)), &[]);
     }
 
     #[test]
-    fn the_administrators_setting_is_kept() {
-        assert!(allows("always [madvise] never\n"));
-        assert!(allows("[always] madvise never\n"));
-        assert!(!allows("always madvise [never]\n"));
+    fn the_administrators_settings_are_kept() {
+        let allowed = |size: &str, enabled: &str, of_size: &str| {
+            is_allowed(|name| {
+                let text = match name {
+                    "hpage_pmd_size" => size,
+                    "enabled" => enabled,
+                    _ => of_size,
+                };
+                text.to_owned()
+            })
+        };
+        let (madvise, never) = ("always [madvise] never\n", "always madvise [never]\n");
+        let (inherit, not_2_mib) = ("always [inherit] madvise never\n", "always inherit madvise [never]\n");
+        assert!(allowed("2097152\n", madvise, ""));
+        assert!(allowed("2097152\n", "[always] madvise never\n", inherit));
+        assert!(!allowed("2097152\n", never, inherit));
+        assert!(!allowed("2097152\n", madvise, not_2_mib));
+        assert!(!allowed("33554432\n", madvise, inherit));
+        assert!(!allowed("", "", ""));
     }
 
-    /// The memory of this process, as the kernel describes it.
     #[test]
-    fn memory_keeps_what_it_holds() {
+    fn only_whole_blocks_are_moved_and_a_lack_of_memory_ends_it() {
+        let range = 3 * HUGE - 1..7 * HUGE + 5;
+        let collapsed = |code: c_int| {
+            let mut asked = Vec::new();
+            let (moved, error) = collapse(&range, &AtomicBool::new(false), |block| {
+                asked.push(block / HUGE);
+                if block == 4 * HUGE { Err(io::Error::from_raw_os_error(code)) } else { Ok(()) }
+            });
+            (asked, moved, error.and_then(|error| error.raw_os_error()))
+        };
+        // One that cannot be moved does not keep the others from it.
+        assert_eq!(collapsed(libc::EINVAL), (vec![3, 4, 5, 6], 3, None));
+        assert_eq!(collapsed(libc::EAGAIN), (vec![3, 4, 5, 6], 3, None));
+        assert_eq!(collapsed(libc::ENOMEM), (vec![3, 4], 1, Some(libc::ENOMEM)));
+        assert_eq!(collapse(&range, &AtomicBool::new(true), |_| panic!("it was stopped")).0, 0);
+        assert_eq!(blocks(&(1..HUGE)).count(), 0);
+    }
+
+    /// With the kernel of this machine.
+    #[test]
+    fn memory_is_moved_and_keeps_what_it_holds() {
         let bytes: Vec<u8> = (0..48 << 20).map(|index: usize| (index % 251) as u8).collect();
-        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-        let address = bytes.as_ptr() as usize;
-        let range =
-            smaps.lines().filter_map(heap_like).flatten().find(|range| range.contains(&address)).unwrap();
-        // Where huge pages are not allowed, or there is none, this fails.
-        let moved = collapse(&range);
-        assert!(bytes.iter().enumerate().all(|(index, byte)| *byte == (index % 251) as u8), "{moved:?}");
-        look();
+        let mapping = || {
+            let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+            let holds = |mapping: &Mapping| mapping.range.contains(&(bytes.as_ptr() as usize));
+            mappings(&smaps).into_iter().find(holds).unwrap()
+        };
+        let before = mapping();
+        assert!(before.fits_huge_pages() || before.huge > 0, "{before:?}");
+        let (moved, _) = collapse(&before.range, &AtomicBool::new(false), madvise);
+        // None where the kernel is too old or has no memory to spare.
+        let huge = mapping().huge;
+        assert!(huge >= before.huge.max(moved as u64 * 2 * MIB), "{moved} blocks moved, {huge} KiB are huge");
+        assert!(bytes.iter().enumerate().all(|(index, byte)| *byte == (index % 251) as u8));
     }
 }

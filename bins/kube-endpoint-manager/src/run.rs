@@ -82,6 +82,7 @@ async fn run_traced(
     #[cfg(target_os = "linux")]
     let run = async {
         tokio::select! {
+            biased;
             result = run => result,
             never = crate::huge_pages::keep() => match never {},
         }

@@ -29,7 +29,7 @@ _RINvNtCs*_4core3ptr13drop_in_placeuECs*_7___rustc.*
         *(.text._RINvNtCs*_4core3ptr13drop_in_placeNtNtCs*_4http3uri3UriE* .text.hot._RINvNtCs*_4core3ptr13drop_in_placeNtNtCs*_4http3uri3UriE* .text.unlikely._RINvNtCs*_4core3ptr13drop_in_placeNtNtCs*_4http3uri3UriE*)
         *(.text._RINvNtCs*_4core3ptr13drop_in_placeuE* .text.hot._RINvNtCs*_4core3ptr13drop_in_placeuE* .text.unlikely._RINvNtCs*_4core3ptr13drop_in_placeuE*)
         *(.text.hot .text.hot.*)
-        *(.text .text._*)
+        *(.text .text.[!su]* .text.s[!p]* .text.u[!n]*)
         *(.text.unlikely .text.unlikely.* .text.split .text.split.*)
         *(.text.*)
       }

@@ -59,6 +59,16 @@ fn the_build_context_has_all_members_of_the_workspace() {
         let folder = member.split(['/', '"']).next().unwrap();
         assert!(kept.contains(&folder), "deploy/Dockerfile.dockerignore leaves out {folder}");
     }
+    // What the recipe executes.
+    let recipe = dockerfile();
+    let scripts: Vec<&str> = recipe
+        .split(|c: char| !(c.is_alphanumeric() || "/-_.".contains(c)))
+        .filter(|word| word.starts_with("deploy/build"))
+        .collect();
+    assert!(!scripts.is_empty());
+    for script in scripts {
+        assert!(kept.contains(&script), "deploy/Dockerfile.dockerignore leaves out {script}");
+    }
     for name in &kept {
         assert!(root().join(name).exists(), "{name}");
     }

@@ -10,6 +10,7 @@ mod metrics_page;
 mod objects;
 mod operations;
 mod pods;
+mod profile;
 mod queries;
 mod rbac;
 mod replicas;

@@ -10,7 +10,7 @@ use crate::measure::{Plan, Work, round};
 use crate::options::GrowthOptions;
 use crate::plot::{Chart, Line};
 use crate::report::{Figures, Subject};
-use crate::server::Server;
+use crate::server::{Server, Transport};
 use crate::workload::{Names, Workload};
 
 const SERVICES: [usize; 5] = [100, 300, 1_000, 3_000, 10_000];
@@ -128,7 +128,7 @@ impl Measured<'_> {
             patience: Duration::from_secs(900),
             seed: 7,
         };
-        let server = Server::embedded(false).await?;
+        let server = Server::embedded(Transport::Plain).await?;
         let names = Names { prefix: "scale".into() };
         let mut filled = fill(&server.api, workload, &names).await?;
         let mut rounds: Vec<Figures> = Vec::new();
