@@ -3,8 +3,6 @@
 
 mod completion;
 mod heap;
-#[cfg(target_os = "linux")]
-mod huge_pages;
 mod run;
 mod signals;
 

@@ -78,16 +78,7 @@ async fn run_traced(
         manager.serve(&client, settings, pages, jiff::Timestamp::now).await.map_err(invalid_input)?;
     }
     tracing::info!(controllers = %names(settings), seed, dry_run = settings.dry_run, "starting");
-    let run = async { Box::pin(manager.run(shutdown)).await.map_err(failed) };
-    #[cfg(target_os = "linux")]
-    let run = async {
-        tokio::select! {
-            biased;
-            result = run => result,
-            never = crate::huge_pages::keep() => match never {},
-        }
-    };
-    run.await
+    manager.run(shutdown).await.map_err(failed)
 }
 
 /// The client of the controllers, and that of leader election.
