@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-/// The other functions. The linker puts a section where the first pattern matches it. The second pattern is for names of Rust and of C that
-/// do not begin as those of the others do.
+/// The other functions. The linker puts a section where the first pattern matches it. The second line leaves out what begins with `un`
+/// (`.text.unlikely`) or `sp` (`.text.split`), and the last takes what is left of that.
 const REST: [&str; 4] = [
     ".text.hot .text.hot.*",
     ".text .text.[!su]* .text.s[!p]* .text.u[!n]*",

@@ -20,7 +20,7 @@ const THIS_PROGRAM: &str = "/proc/self/exe";
 /// How the embedded server is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
-    /// HTTP/1.
+    /// Without TLS.
     Plain,
     /// TLS, with HTTP/2 or HTTP/1 as the client chooses.
     Tls,

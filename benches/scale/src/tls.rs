@@ -11,7 +11,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use kube_endpoint_embedded_apiserver::ApiService;
-use rcgen::{CertificateParams, CertifiedKey, KeyPair};
+use rcgen::CertifiedKey;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -23,7 +23,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves on loopback until the runtime ends, and returns a kubeconfig.
 pub(crate) async fn serve(service: ApiService) -> anyhow::Result<String> {
-    let CertifiedKey { cert, signing_key } = self_signed().context("cannot make a certificate")?;
+    let names = [Ipv4Addr::LOCALHOST.to_string()];
+    let CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(names).context("cannot make a certificate")?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
@@ -34,12 +36,6 @@ pub(crate) async fn serve(service: ApiService) -> anyhow::Result<String> {
     let address = listener.local_addr()?;
     tokio::spawn(accept(listener, TlsAcceptor::from(Arc::new(config)), service));
     Ok(kubeconfig(address, &cert.pem()))
-}
-
-fn self_signed() -> Result<CertifiedKey<KeyPair>, rcgen::Error> {
-    let signing_key = KeyPair::generate()?;
-    let cert = CertificateParams::new(vec![Ipv4Addr::LOCALHOST.to_string()])?.self_signed(&signing_key)?;
-    Ok(CertifiedKey { cert, signing_key })
 }
 
 fn kubeconfig(address: SocketAddr, certificate: &str) -> String {
