@@ -27,6 +27,7 @@ use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::connect::dns::GaiResolver;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use hyper_util::client::legacy::{Client, Error};
@@ -53,6 +54,14 @@ const CONNECTION_WINDOW: u32 = 16 * STREAM_WINDOW;
 /// whether the request was carried out.
 const IDLE: Duration = Duration::from_secs(30);
 
+/// Other connections stay in the pool for this long after their last request. The watches of a connection do not count as requests, but
+/// one with HTTP/2 that has watches is open anyway. Servers close an idle one with HTTP/1 much earlier.
+const SHARED_IDLE: Duration = Duration::from_secs(3600);
+
+/// The time in which a TCP connection has to be made, as a share of [`Config::connect_timeout`]; the rest is for TLS. Each address of the
+/// server's name gets an equal part of it, so that one that does not answer leaves time for the next.
+const TCP_SHARE: f64 = 2.0 / 3.0;
+
 /// A pool of connections that were made with the same certificates. Requests under way keep their connection open after
 /// the last handle of its pool is gone.
 pub(crate) type Pool = BoxCloneSyncService<Request<Body>, Response<Incoming>, Error>;
@@ -60,7 +69,7 @@ pub(crate) type Pool = BoxCloneSyncService<Request<Body>, Response<Incoming>, Er
 /// A pool with the certificates that the configuration has now. Nothing is connected yet. `http1` decides which writes go over
 /// HTTP/1.
 pub(crate) fn pool(config: &Config, limits: &Timeouts, http1: &Arc<Http1>) -> Result<Pool, ClientError> {
-    let tcp = tcp_connector(limits);
+    let tcp = tcp_connector(GaiResolver::new(), config.connect_timeout, limits);
     let Some(proxy) = &config.proxy_url else { return over(tcp, config, limits, http1) };
     let refused = || {
         // User name and password are not shown.
@@ -103,9 +112,10 @@ fn tunnel<C>(address: Uri, proxy: &hyper_util::client::proxy::matcher::Intercept
 
 /// A TCP connection closes when its peer has not acknowledged anything for [`Timeouts::tcp_user_timeout`], be it data or
 /// the probes that the kernel sends while the connection is idle.
-fn tcp_connector(limits: &Timeouts) -> HttpConnector {
-    let mut tcp = HttpConnector::new();
+fn tcp_connector<R>(resolver: R, connect_timeout: Option<Duration>, limits: &Timeouts) -> HttpConnector<R> {
+    let mut tcp = HttpConnector::new_with_resolver(resolver);
     tcp.enforce_http(false);
+    tcp.set_connect_timeout(connect_timeout.map(|timeout| timeout.mul_f64(TCP_SHARE)));
     // Requests are small, and a caller waits for each response.
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(limits.probe_after));
@@ -153,6 +163,7 @@ where
     let writes = limited(builder().enable_http1().wrap_connector(transport.clone()));
     let writes = client.clone().pool_idle_timeout(IDLE).build(writes);
     client
+        .pool_idle_timeout(SHARED_IDLE)
         .http2_keep_alive_interval(limits.probe_after)
         .http2_keep_alive_timeout(limits.ping_answer)
         // A connection that died while idle must not be used for the next request.
@@ -170,16 +181,21 @@ fn tls_error(error: kube::Error) -> ClientError {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::net::SocketAddr;
     use std::time::Duration;
 
     use super::*;
-    use socket2::SockRef;
+    use hyper_util::client::legacy::connect::dns::Name;
+    use socket2::{Domain, SockRef, Socket, Type};
+    use tower::service_fn;
 
     #[tokio::test]
     async fn a_socket_has_keepalive_and_a_user_timeout() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let uri: Uri = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
-        let connected = tcp_connector(&Timeouts::default()).call(uri).await.unwrap();
+        let connected =
+            tcp_connector(GaiResolver::new(), None, &Timeouts::default()).call(uri).await.unwrap();
         let socket = SockRef::from(connected.inner());
         assert!(socket.keepalive().unwrap());
         assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(30));
@@ -188,6 +204,39 @@ mod tests {
         #[cfg(target_os = "linux")]
         assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(45)));
         assert!(socket.tcp_nodelay().unwrap());
+    }
+
+    /// A listener that accepts nothing, and whose queue is full: the kernel drops further SYNs.
+    #[cfg(target_os = "linux")]
+    fn silent() -> (Socket, Vec<Socket>, SocketAddr) {
+        let tcp = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let listener = tcp();
+        listener.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into()).unwrap();
+        listener.listen(0).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut waiting = Vec::new();
+        let is_full = |socket: &Socket| socket.connect_timeout(&address, Duration::from_millis(200)).is_err();
+        while waiting.last().is_none_or(|socket| !is_full(socket)) {
+            assert!(waiting.len() < 10, "the queue of the listener is never full");
+            waiting.push(tcp());
+        }
+        (listener, waiting, address.as_socket().unwrap())
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn an_address_that_does_not_answer_leaves_time_for_the_next() {
+        let (_listener, _waiting, dead) = silent();
+        let alive = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addresses = [dead, alive.local_addr().unwrap()];
+        let resolver = service_fn(move |_: Name| async move { Ok::<_, Infallible>(addresses.into_iter()) });
+        // A port in the address would replace those of the resolver.
+        let name = Uri::from_static("https://api.example");
+        let limit = Duration::from_secs(3);
+        let connected = tcp_connector(resolver, Some(limit), &Timeouts::default()).call(name);
+        let connected =
+            tokio::time::timeout(limit, connected).await.expect("the second address was not tried");
+        assert_eq!(connected.unwrap().inner().peer_addr().unwrap(), addresses[1]);
     }
 
     fn refused_proxy(url: &str) -> String {

@@ -127,6 +127,21 @@ async fn a_request_on_a_dead_connection_fails_within_the_silence_limit() {
     assert_eq!(server.connections(), 2);
 }
 
+/// hyper's pool does not count open streams as use of a connection.
+#[tokio::test]
+async fn a_request_long_after_the_last_one_goes_over_the_connection_of_the_watches() {
+    let (server, _files, config) = start().await;
+    let client = client(config, Timeouts::default()).await.unwrap();
+    let mut watch = client.send(get("/watch")).await.unwrap().into_body();
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(600)).await;
+    tokio::time::resume();
+    assert_eq!(client.send(get("/")).await.unwrap().status(), 200);
+    assert_eq!(server.connections(), 1);
+    server.send("first");
+    assert_eq!(watch.frame().await.unwrap().unwrap().into_data().unwrap(), "first");
+}
+
 #[tokio::test]
 async fn a_quiet_watch_over_http2_stays_open_as_long_as_pings_are_answered() {
     let authority = Authority::new();
