@@ -16,6 +16,12 @@ pub trait RateLimiter<K>: Send + Sync {
     /// Counts a failure of the key. Returns the delay before its next attempt.
     fn when(&self, key: &K) -> Duration;
 
+    /// As [`when`](Self::when), for a key that does not wait longer than `longest`. A limiter for all keys together overrides this, and
+    /// reserves nothing that comes later.
+    fn when_within(&self, key: &K, longest: Duration) -> Duration {
+        self.when(key).min(longest)
+    }
+
     /// Resets the key's failures, because it succeeded or was dropped.
     fn forget(&self, key: &K);
 
@@ -72,6 +78,10 @@ impl<K> RateLimiter<K> for TokenBucket {
         self.reserve()
     }
 
+    fn when_within(&self, _key: &K, longest: Duration) -> Duration {
+        self.reserve_within(longest).unwrap_or(longest)
+    }
+
     fn forget(&self, _key: &K) {}
 
     fn num_requeues(&self, _key: &K) -> u32 {
@@ -95,7 +105,11 @@ impl<K> MaxOfRateLimiter<K> {
 
 impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
     fn when(&self, key: &K) -> Duration {
-        self.limiters.iter().map(|limiter| limiter.when(key)).max().unwrap_or_default()
+        self.when_within(key, Duration::MAX)
+    }
+
+    fn when_within(&self, key: &K, longest: Duration) -> Duration {
+        self.limiters.iter().map(|limiter| limiter.when_within(key, longest)).max().unwrap_or_default()
     }
 
     fn forget(&self, key: &K) {

@@ -147,6 +147,16 @@ async fn the_bucket_keeps_no_state_of_keys() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn keys_that_do_not_wait_longer_reserve_nothing_for_later() {
+    let limiter = controller_rate_limiter(millis(1), secs(1000), nonzero(1), nonzero(1));
+    let delays: Vec<_> = (0..100).map(|key| limiter.when_within(&key, secs(5)).as_secs()).collect();
+    assert_eq!(delays[..6], [0, 1, 2, 3, 4, 5]);
+    assert_eq!(delays[6..], [5; 94]);
+    advance(secs(6)).await;
+    assert_eq!(limiter.when(&100), millis(1), "the bucket is not empty");
+}
+
+#[tokio::test(start_paused = true)]
 async fn governors_own_limiter_follows_the_paused_clock() {
     let quota = governor::Quota::per_second(nonzero(1));
     let limiter = governor::RateLimiter::direct_with_clock(quota, TokioClock);

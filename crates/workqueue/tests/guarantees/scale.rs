@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use kube_endpoint_workqueue::{RetryPolicy, default_controller_rate_limiter, run_workers};
-use tokio::time::{Instant, advance};
+use kube_endpoint_workqueue::{
+    AfterRetries, RetryPolicy, default_controller_rate_limiter, endpoint_slice_rate_limiter, run_workers,
+};
+use parking_lot::Mutex;
+use tokio::time::{Instant, advance, sleep};
 
 use crate::{WorkQueue, millis, queue, secs, take, take_all};
 
@@ -46,6 +49,44 @@ async fn ten_thousand_failing_keys_come_back_at_the_rate_of_the_bucket() {
     }
     assert_eq!(start.elapsed(), millis(u64::from(KEYS - 100) * 100));
     assert_eq!(take(&queue), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_hour_of_failures_does_not_delay_those_that_come_later() {
+    let queue = WorkQueue::new("test", endpoint_slice_rate_limiter());
+    let policy = RetryPolicy {
+        then: AfterRetries::RetrySlowly { period: secs(300), seed: 1 },
+        ..RetryPolicy::default()
+    };
+    let start = Instant::now();
+    let (failures, attempts_of_late) = (Arc::new(AtomicU32::new(0)), Arc::new(Mutex::new(Vec::new())));
+    let sync = {
+        let (failures, attempts_of_late) = (Arc::clone(&failures), Arc::clone(&attempts_of_late));
+        move |key: u32| {
+            let is_late = key == KEYS;
+            let mut attempts = attempts_of_late.lock();
+            if is_late {
+                attempts.push(start.elapsed());
+            }
+            let fails = if is_late { attempts.len() == 1 } else { start.elapsed() < secs(3600) };
+            failures.fetch_add(u32::from(fails), Ordering::Relaxed);
+            async move { if fails { Err("no") } else { Ok(()) } }
+        }
+    };
+    let workers = tokio::spawn(run_workers(queue.clone(), policy, 5, sync));
+    for key in 0..KEYS {
+        queue.add(key);
+    }
+    sleep(secs(3600 + 900)).await;
+    let failed = failures.load(Ordering::Relaxed);
+    assert!(failed > 10 * KEYS, "each key failed often: {failed}");
+    queue.add(KEYS);
+    sleep(secs(900)).await;
+    let attempts = std::mem::take(&mut *attempts_of_late.lock());
+    assert_eq!(attempts.len(), 2);
+    assert_eq!(attempts[1] - attempts[0], secs(1), "the delay of a first failure");
+    queue.shut_down();
+    workers.await.unwrap();
 }
 
 /// With real threads and real time. After a lost wake-up, keys would be left behind and the test would not end.
