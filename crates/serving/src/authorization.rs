@@ -111,8 +111,9 @@ impl Authorization {
         }
         let key = self.hasher.hash(spec.to_string().as_bytes());
         let (allowed_ttl, denied_ttl) = (self.allowed_ttl, self.denied_ttl);
-        let ask = |_| {
-            let question = reviewer.question(spec, false)?;
+        let ask = |before: Option<Decision>| {
+            // A flood of other questions must not keep out who was allowed before.
+            let question = reviewer.question(spec, before == Some(Decision::Allowed))?;
             Ok(async move {
                 let status: AccessStatus = reviewer.ask(question).await?;
                 Ok(match status.allowed && !status.denied {
@@ -132,4 +133,53 @@ fn shortened(mut reason: String) -> String {
         reason.truncate(end);
     }
     reason
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::future::join_all;
+    use kube_endpoint_api_client::ApiClient;
+    use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, PolicyRule};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_of_questions_leaves_room_for_who_was_allowed_before() {
+        let rule = PolicyRule {
+            subjects: vec!["prometheus".to_owned()],
+            verbs: vec!["get".to_owned()],
+            non_resource_urls: vec!["/metrics".to_owned()],
+            ..PolicyRule::default()
+        };
+        let api = EmbeddedApiServer::builder().policy_rule(rule).build().unwrap();
+        let ttl = Duration::from_secs(10);
+        let reviewer = Reviewer::of_access(ApiClient::for_tests(api.service()), ttl);
+        let authorization = Arc::new(Authorization::new(Some(reviewer), ttl, ttl).unwrap());
+        let decide = |name: &str, path: String| {
+            let (authorization, user) = (Arc::clone(&authorization), named(name));
+            async move { authorization.decide(&user, Attributes::Path { verb: "get", path: &path }).await }
+        };
+        let scrape = || decide("prometheus", "/metrics".to_owned());
+        assert_eq!(scrape().await, Ok(Decision::Allowed));
+        let mut refused = 0;
+        for round in 0..5 {
+            // The decision expires.
+            tokio::time::sleep(ttl).await;
+            let mut flood = Vec::new();
+            // What is asked at once, what waits, and what is refused.
+            for wave in 0..3 {
+                let path = |number| format!("/{round}/{wave}/{number}");
+                flood.extend((0..1000).map(|number| tokio::spawn(decide("other", path(number)))));
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            assert_eq!(scrape().await, Ok(Decision::Allowed), "round {round}");
+            refused +=
+                join_all(flood).await.into_iter().filter(|answer| answer.as_ref().unwrap().is_err()).count();
+        }
+        assert!(refused > 10_000, "the limit was reached: {refused}");
+    }
+
+    fn named(name: &str) -> User {
+        User { name: name.to_owned(), ..User::default() }
+    }
 }
