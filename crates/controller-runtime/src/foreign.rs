@@ -62,6 +62,11 @@ impl Undone {
         self.before = std::mem::take(&mut self.count);
     }
 
+    /// How long until the repetition of an update that the server undid in this sync.
+    pub(crate) fn delay(&self, now: Instant) -> Option<Duration> {
+        self.due.filter(|_| self.count > 0).map(|due| due.saturating_duration_since(now))
+    }
+
     /// The sync is over.
     pub(crate) fn end(&mut self) {
         self.before = 0;

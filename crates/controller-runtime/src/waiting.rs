@@ -10,6 +10,7 @@ use kube_endpoint_tracker::CachePosition;
 use rand::RngExt;
 use tokio::time::{Instant, sleep};
 
+use crate::key_state::RareState;
 use crate::{Cause, Outcome, Output, Reconciler, Runtime, SyncError};
 
 /// How long a sync waits for the cache at most: the event that it waits for may have come already, or may never come.
@@ -151,10 +152,12 @@ impl<R: Reconciler> Runtime<R> {
     }
 
     /// Repeats a sync that has written something and needs the cache to show that before it goes on: as [`Self::defer`], unless another
-    /// client keeps deleting or changing what is written. Then the next sync waits as long as the answer to that.
+    /// client keeps deleting or changing what is written, or the server has undone it. Then the next sync waits as long as the answer to
+    /// that.
     pub fn go_on_later(&self, key: &ObjectKey) -> Outcome {
-        let wait =
-            self.keys.with_kept_rare(key, |state| state.foreign.longest_delay(Instant::now())).flatten();
+        let now = Instant::now();
+        let delays = |state: &mut RareState| state.foreign.longest_delay(now).max(state.undone.delay(now));
+        let wait = self.keys.with_kept_rare(key, delays).flatten();
         let Some(wait) = wait else { return self.defer(key) };
         self.add_after(key.clone(), wait, Cause::StaleCache);
         Outcome::Stale

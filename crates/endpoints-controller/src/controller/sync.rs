@@ -27,7 +27,7 @@ impl EndpointsReconciler {
             }
             Some(service) => self.sync_service(runtime, &service, existing).await,
             None => {
-                let forgotten = runtime.forget_before_writes(key);
+                let forgotten = runtime.forget_before_writes(key, false);
                 if !(deleted || forgotten.deleted) {
                     return Ok(Outcome::Done);
                 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kube_endpoint_controller_runtime::{Completion, Outcome, Progress, Runtime, SyncError};
-use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_core_model::well_known::MIRRORING_CONTROLLER;
+use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Writes};
 
 use super::{MirroringReconciler, confirm, content};
 use crate::plan::{OrphanInputs, PlanInputs, lacks_content, plan};
@@ -56,7 +56,9 @@ impl MirroringReconciler {
             tracing::debug!(endpoints = %key, %reason, slices = plan.writes.delete.len(), "not mirrored");
             // With the names of creates whose answers were lost: nothing is created any more.
             runtime.writer().tracker().forget(key);
-            self.metrics.replace(runtime.forget_before_writes(key).share, None);
+            // Of a Service that is there; otherwise no later sync would forget them.
+            let keeps_changes = service.is_some() && !plan.writes.delete.is_empty();
+            self.metrics.replace(runtime.forget_before_writes(key, keeps_changes).share, None);
             None
         } else {
             let share = self.metrics.planned(&plan.stats);
@@ -64,7 +66,7 @@ impl MirroringReconciler {
             self.metrics.replace(before, Some(share));
             Some(share)
         };
-        let changes = !plan.writes.create.is_empty() || !plan.writes.update.is_empty();
+        let changes = changes_endpoints(&plan.writes, &mirrored);
         let is_mirrored = plan.not_mirrored.is_none();
         let skipped = plan.stats.skipped;
         let deletes = plan.writes.delete.clone();
@@ -90,7 +92,7 @@ impl MirroringReconciler {
             return Ok(Outcome::Done);
         }
         if changes {
-            // They are looked at once the cache shows what was written.
+            // They are judged by the cached slices, so only once the cache shows what was written.
             return Ok(if completion == Completion::Recorded {
                 Outcome::Done
             } else {
@@ -109,4 +111,14 @@ impl MirroringReconciler {
         self.clean_up(runtime, &service, inputs).await?;
         Ok(Outcome::Done)
     }
+}
+
+/// Whether these writes change endpoints or ports, by which orphans are judged. Labels and annotations do not count: a webhook may undo
+/// an update of these each time.
+fn changes_endpoints(writes: &Writes<EndpointSlice>, cached: &[Arc<EndpointSlice>]) -> bool {
+    let is_same = |update: &EndpointSlice| {
+        let cached = cached.iter().find(|cached| cached.metadata.name == update.metadata.name);
+        cached.is_some_and(|cached| cached.endpoints == update.endpoints && cached.ports == update.ports)
+    };
+    !writes.create.is_empty() || !writes.update.iter().all(is_same)
 }

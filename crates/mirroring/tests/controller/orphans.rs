@@ -222,3 +222,39 @@ async fn mirrored_slices_that_are_deleted_at_once_are_created_ever_more_slowly_b
     assert_eq!(harness.slices(), [MIRRORED]);
     harness.nothing_is_remembered().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_update_that_a_webhook_undoes_is_repeated_ever_more_slowly_beside_a_kept_orphan() {
+    let harness = selecting(true, endpoints("web", &["192.0.2.9"])).await;
+    lose_selector(&harness).await;
+    harness.pass(Duration::from_secs(5)).await;
+    let undone = harness.server.add_fault(FaultRule::on(Fault::UndoUpdate, "update", "endpointslices"));
+    harness.put("endpoints", &endpoints("web", &["192.0.2.8"])).await;
+    harness.pass(Duration::from_secs(3600)).await;
+    let updates = harness.writes().iter().filter(|write| write.starts_with("update")).count();
+    assert!((12..=22).contains(&updates), "{updates} updates in an hour");
+    assert_eq!(harness.slices(), [MADE, "endpointslicemirroring [192.0.2.9]"], "as before");
+    harness.server.remove_fault(undone);
+    harness.pass(Duration::from_secs(7200)).await;
+    assert_eq!(harness.slices(), [MADE, "endpointslicemirroring [192.0.2.8]"]);
+    harness.nothing_is_remembered().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_that_a_webhook_undoes_do_not_keep_orphans() {
+    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    lose_selector(&harness).await;
+    harness.pass(Duration::from_secs(5)).await;
+    assert_eq!(harness.slices(), [MIRRORED]);
+    harness.server.add_fault(FaultRule::on(Fault::UndoUpdate, "update", "endpointslices"));
+    harness.patch("endpoints", "web", json!({"metadata": {"labels": {"x": "y"}}})).await;
+    harness.pass(Duration::from_secs(5)).await;
+    let service = harness.get("services", "web").unwrap();
+    harness.create(&made_of_pods("late", &service, "192.0.2.1")).await;
+    harness.pass(Duration::from_secs(5)).await;
+    assert_eq!(harness.slices(), [MIRRORED]);
+    harness.pass(Duration::from_secs(3600)).await;
+    let updates = harness.writes().iter().filter(|write| write.starts_with("update")).count();
+    assert!((12..=22).contains(&updates), "{updates} updates in an hour");
+    harness.nothing_is_remembered().await;
+}

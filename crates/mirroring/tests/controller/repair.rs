@@ -287,3 +287,26 @@ async fn endpoints_that_a_restore_brings_back_unseen_are_found_by_asking_about_t
     assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.2]"]);
     harness.nothing_is_remembered().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_mirrored_slice_that_keeps_coming_back_is_deleted_ever_more_slowly() {
+    let harness = started(0).await;
+    let mut slice = harness.get("endpointslices", &harness.slice()).unwrap();
+    slice["metadata"] = json!({"name": "again", "labels": slice["metadata"]["labels"]});
+    harness.patch("services", "web", json!({"spec": {"selector": {"app": "web"}}})).await;
+    let mut created = 0;
+    for _ in 0..6000 {
+        harness.pass(Duration::from_millis(100)).await;
+        if harness.get("endpointslices", "again").is_none() {
+            harness.create(&slice).await;
+            created += 1;
+        }
+    }
+    // One more was the slice that mirroring itself had made.
+    let deleted = harness.writes().iter().filter(|write| *write == "delete endpointslices 200").count() - 1;
+    assert!((3..=20).contains(&deleted), "{deleted} in ten minutes");
+    assert_eq!(created, deleted + 1);
+    harness.pass(Duration::from_secs(1200)).await;
+    assert_eq!(harness.slices(), [""; 0]);
+    harness.nothing_is_remembered().await;
+}
