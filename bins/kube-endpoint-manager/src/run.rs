@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 use std::time::Duration;
 
 use kube_endpoint_manager_core::{
-    ApiClient, CommandLine, ConnectError, Manager, Options, PageSources, ServeError, Settings, Traces,
+    ApiClient, Clock, CommandLine, ConnectError, Manager, Options, PageSources, ServeError, Settings, Traces,
     connect, connect_for_lease,
 };
 
@@ -56,10 +56,10 @@ async fn run_traced(
     version: &str,
 ) -> Result<(), RunError> {
     let shutdown = shutdown_signal().map_err(failed)?;
-    let now = jiff::Timestamp::now();
     let seed = options.controllers.seed.unwrap_or_else(random_seed);
     #[cfg(feature = "embedded")]
     if options.is_embedded() {
+        let now = jiff::Timestamp::now();
         return Box::pin(embedded::run(options, settings, pages, version, now, seed, shutdown)).await;
     }
     // The pages have their own.
@@ -72,7 +72,8 @@ async fn run_traced(
         () = &mut shutdown => return Ok(()),
         clients = clients(options, settings) => clients.map_err(invalid_input)?,
     };
-    let mut manager = Manager::with_lease_client(client.clone(), lease_client, settings, now, seed)
+    let clock = Clock::reading(jiff::Timestamp::now);
+    let mut manager = Manager::with_lease_client(client.clone(), lease_client, settings, clock, seed)
         .map_err(invalid_input)?;
     if let Some(pages) = pages {
         manager.serve(&client, settings, pages, jiff::Timestamp::now).await.map_err(invalid_input)?;

@@ -1,30 +1,54 @@
-//! Wall-clock time that advances with tokio's clock, so that tests can pause it.
+//! The wall clock.
 
 use kube_endpoint_core_model::Timestamp;
 use tokio::time::Instant;
 
-/// A wall clock: a given start time plus the time that has passed on tokio's clock since.
+/// A wall clock, for times that are shown to people and compared with those of other processes.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
-    start: Timestamp,
-    origin: Instant,
+pub struct Clock(Source);
+
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    /// The time at an instant, to which the time that has passed since is added.
+    Started {
+        start: Timestamp,
+        origin: Instant,
+    },
+    Read(fn() -> Timestamp),
 }
 
 impl Clock {
-    /// A clock whose current time is `start`.
+    /// A clock whose current time is `start`, and which advances with tokio's clock, so that tests can pause it.
     pub fn starting_at(start: Timestamp) -> Self {
-        Self { start, origin: Instant::now() }
+        Self(Source::Started { start, origin: Instant::now() })
+    }
+
+    /// A clock that calls `read` each time, such as that of the operating system. Unlike [`Self::starting_at`], it follows when the system's
+    /// clock is set, and after the system was suspended, during which tokio's clock may stand still.
+    pub fn reading(read: fn() -> Timestamp) -> Self {
+        Self(Source::Read(read))
     }
 
     /// The current time.
     pub fn now(&self) -> Timestamp {
-        self.start.saturating_add(self.origin.elapsed()).unwrap_or(self.start)
+        match self.0 {
+            Source::Started { start, origin } => start.saturating_add(origin.elapsed()).unwrap_or(start),
+            Source::Read(read) => read(),
+        }
+    }
+}
+
+/// As [`Clock::starting_at`].
+impl From<Timestamp> for Clock {
+    fn from(start: Timestamp) -> Self {
+        Self::starting_at(start)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicI64, Ordering};
     use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
@@ -33,5 +57,14 @@ mod tests {
         let clock = Clock::starting_at(start);
         tokio::time::advance(Duration::from_secs(90)).await;
         assert_eq!(clock.now().to_string(), "2024-01-01T00:01:30Z");
+    }
+
+    #[test]
+    fn a_clock_that_is_read_follows_when_it_is_set() {
+        static SECONDS: AtomicI64 = AtomicI64::new(1_000);
+        let clock = Clock::reading(|| Timestamp::from_second(SECONDS.load(Ordering::Relaxed)).unwrap());
+        assert_eq!(clock.now().as_second(), 1_000);
+        SECONDS.store(500, Ordering::Relaxed);
+        assert_eq!(clock.now().as_second(), 500);
     }
 }

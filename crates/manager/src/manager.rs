@@ -17,7 +17,6 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{Clock, EventRecorder, WriteFence};
-use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_informer::{Cluster, Handler, Kind, Kinds, ReflectorOptions};
 use kube_endpoint_leader_election::LeaseHealth;
 
@@ -63,9 +62,10 @@ impl Manager {
     ///
     /// The client sends and asks for objects in `settings.content_type`.
     ///
-    /// `now` is the wall-clock time; it advances with tokio's clock. `seed` determines the names of new slices and all
-    /// jitter: pass a random number in production and a constant in tests. Metrics are registered with the current
-    /// [`metrics`](https://docs.rs/metrics) recorder. Must be called within a tokio runtime.
+    /// `clock` tells the wall-clock time: pass `Clock::reading(Timestamp::now)` in production. In tests pass a time; it is the current one, and
+    /// advances with tokio's clock. `seed` determines the names of new slices and all jitter: pass a random number in production
+    /// and a constant in tests. Metrics are registered with the current [`metrics`](https://docs.rs/metrics) recorder. Must be called
+    /// within a tokio runtime.
     ///
     /// # Errors
     ///
@@ -74,10 +74,10 @@ impl Manager {
     pub fn new(
         client: ApiClient,
         settings: &Settings,
-        now: Timestamp,
+        clock: impl Into<Clock>,
         seed: u64,
     ) -> Result<Self, ManagerError> {
-        Self::with_lease_client(client, None, settings, now, seed)
+        Self::with_lease_client(client, None, settings, clock, seed)
     }
 
     /// As [`Manager::new`], with a client of its own for leader election, so that no renewal of the lease waits for requests
@@ -90,7 +90,17 @@ impl Manager {
         client: ApiClient,
         lease_client: Option<ApiClient>,
         settings: &Settings,
-        now: Timestamp,
+        clock: impl Into<Clock>,
+        seed: u64,
+    ) -> Result<Self, ManagerError> {
+        Self::build(client, lease_client, settings, clock.into(), seed)
+    }
+
+    fn build(
+        client: ApiClient,
+        lease_client: Option<ApiClient>,
+        settings: &Settings,
+        clock: Clock,
         seed: u64,
     ) -> Result<Self, ManagerError> {
         let client = client.with_content_type(settings.content_type);
@@ -110,7 +120,6 @@ impl Manager {
         let kinds: Kinds = needed.into_iter().filter_map(|(kind, needed)| needed.then_some(kind)).collect();
         let outputs = [(Kind::EndpointSlices, slices || mirroring), (Kind::Endpoints, endpoints)];
         let elects = settings.leader_election.is_some();
-        let clock = Clock::starting_at(now);
         let audit = settings.audit_log.as_deref().map(|path| AuditLog::open(path, clock)).transpose()?;
         #[cfg_attr(
             not(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring")),

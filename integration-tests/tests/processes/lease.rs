@@ -1,6 +1,6 @@
 //! Other clients delete or edit the Lease, and the clocks of the hosts differ.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ async fn a_lease_that_is_given_to_another_holder_ends_the_leader() {
     assert!(gap < scene.size.longest_gap_after_kill() + scene.size.lease.retry_period, "{gap:?}");
 }
 
-/// A shared object that adds `CLOCK_OFFSET` seconds to the system time of the program that preloads it.
+/// A shared object that adds the seconds in the file `CLOCK_OFFSET` to the system time of the program that preloads it.
 fn clock_offset(scene: &Scene) -> PathBuf {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/clock_offset.c");
     let object = scene.folder().join("clock_offset.so");
@@ -71,11 +71,19 @@ fn clock_offset(scene: &Scene) -> PathBuf {
     object
 }
 
-fn start_with_offset(scene: &mut Scene, hours: i64) -> usize {
+/// Starts a replica whose clock is off. Returns the file with the offset.
+fn start_with_offset(scene: &mut Scene, hours: i64) -> PathBuf {
     let object = clock_offset(scene);
+    let offset = scene.folder().join(format!("offset-{hours}"));
+    set_offset(&offset, hours);
     scene.start_replica_with(&[], |command| {
-        command.env("LD_PRELOAD", object).env("CLOCK_OFFSET", (hours * 3600).to_string());
-    })
+        command.env("LD_PRELOAD", object).env("CLOCK_OFFSET", &offset);
+    });
+    offset
+}
+
+fn set_offset(file: &Path, hours: i64) {
+    std::fs::write(file, (hours * 3600).to_string()).unwrap();
 }
 
 /// How far the time in the Lease is from the system's, in seconds.
@@ -94,7 +102,7 @@ async fn a_clock_that_is_an_hour_off_changes_nothing() {
         Box::pin(Scene::with_replicas(APISERVER, Size::from_environment().sharing_cores(), 1)).await;
     let first = scene.leader().await;
     let first = scene.replicas[first].user.clone();
-    start_with_offset(&mut scene, 1);
+    let offset_of_fast = start_with_offset(&mut scene, 1);
     scene.wait_until_all_stand_by().await;
     tokio::time::sleep(scene.size.lease.duration + Duration::from_secs(1)).await;
     assert_eq!(scene.writers(), std::slice::from_ref(&first), "the Lease is held");
@@ -110,6 +118,13 @@ async fn a_clock_that_is_an_hour_off_changes_nothing() {
     start_with_offset(&mut scene, -1);
     scene.wait_until_all_stand_by().await;
     tokio::time::sleep(scene.size.lease.duration + Duration::from_secs(1)).await;
+    assert_eq!(scene.writers(), [first.clone(), fast.clone()], "the Lease is held");
+
+    // Somebody sets the clock of the leader.
+    set_offset(&offset_of_fast, 2);
+    tokio::time::sleep(scene.size.lease.retry_period * 3).await;
+    let offset = offset_in_lease(&scene).await;
+    assert!((7100..7300).contains(&offset), "its clock is two hours ahead now: {offset}");
     assert_eq!(scene.writers(), [first, fast.clone()], "the Lease is held");
 
     scene.signal(0, Signal::KILL);
