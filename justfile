@@ -85,7 +85,7 @@ functions KUBECONFIG:
     set -euo pipefail
     folder=$(mktemp --directory)
     trap 'kill "${idle-}" 2>/dev/null || true; rm -r "$folder"' EXIT
-    callgrind=(valgrind --tool=callgrind --demangle=no)
+    callgrind=(valgrind --tool=callgrind --demangle=no --dump-instr=yes)
     # These would replace the flag of .cargo/config.toml.
     unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
     release() { cargo build --release --package {{ binary }} "$@"; }
@@ -94,7 +94,7 @@ functions KUBECONFIG:
     # As in deploy/Dockerfile: the C code of `ring` needs only the headers of a libc.
     export "CC_${machine}_unknown_linux_musl=cc"
     profiles=()
-    # Run one of the two programs in a folder of its profiles.
+    # Run one of the programs in a folder of its profiles.
     profile() {
         mkdir "$folder/$1"
         # A cold start, and changes of readiness.
@@ -124,6 +124,8 @@ functions KUBECONFIG:
     # The program of the image; the libraries are others, and some instances of generic functions.
     release --target "$target" --no-default-features --features endpoints,endpointslice,mirroring,otlp,ui --config "target.$target.linker='rust-lld'"
     profile image "${CARGO_TARGET_DIR:-target}/$target/release/{{ binary }}"
+    # Code is inlined in another way, and parts of functions are taken out of them.
+    profile profiled "$(deploy/build-with-profile)"
     cargo run --package kube-endpoint-benches --example function_order -- "${profiles[@]}" > "$folder/functions"
     cp "$folder/functions" bins/{{ binary }}/functions.txt
 

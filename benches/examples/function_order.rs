@@ -4,18 +4,19 @@
 //! function_order PROFILE...
 //! ```
 //!
-//! Each profile is what `valgrind --tool=callgrind --demangle=no PROGRAM` writes. The functions of the first profile come first. The
-//! programs may be different ones.
+//! Each profile is what `valgrind --tool=callgrind --demangle=no --dump-instr=yes PROGRAM` writes. The functions of the first profile come
+//! first. The programs may be different ones. It calls `nm` of GNU binutils.
 
 use std::collections::HashSet;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::{env, fs, io};
 
-use kube_endpoint_benches::function_order::{executed, pattern, program};
+use kube_endpoint_benches::function_order::{executed, pattern, program, split_parts};
 
 const HEADER: &str = "\
 # Functions that the program executes: those of the first profile, then further ones of the others, and of each those with most calls
-# first. build.rs hands them to the linker, which puts them beside one another. A `*` stands for what differs between builds.
+# first. build.rs hands them to the linker, which puts them beside one another. A `*` stands for what differs between builds. Those with
+# `.cold` are parts of functions that a build with a profile takes out of them.
 # Written by `just functions`.
 ";
 
@@ -37,12 +38,20 @@ fn main() -> ExitCode {
             Ok(path) => path.display().to_string(),
             Err(error) => return fail(&format!("{path} is a profile of {program}: {error}")),
         };
-        let functions = executed(&profile, &program);
+        let mut functions = executed(&profile, &program);
         // The standard library has such symbols whatever the flags are.
         if !functions.iter().any(|function| function.contains("kube_endpoint")) {
             return fail(&format!(
                 "{path} has no function of this project: was {program} built with -Csymbol-mangling-version=v0?"
             ));
+        }
+        let symbols = Command::new("nm").args(["--defined-only", "--print-size", &program]).output();
+        match symbols {
+            Ok(symbols) if symbols.status.success() => {
+                functions.extend(split_parts(&profile, &program, &String::from_utf8_lossy(&symbols.stdout)));
+            }
+            Ok(symbols) => return fail(&format!("nm: {}", String::from_utf8_lossy(&symbols.stderr).trim())),
+            Err(error) => return fail(&format!("nm: {error}")),
         }
         for function in functions {
             let pattern = pattern(&function);

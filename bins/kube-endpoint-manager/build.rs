@@ -5,7 +5,8 @@
 //!
 //! In the release profile, and those that inherit from it, it also tells the linker for Linux to put the functions beside one another
 //! that the program executes (`functions.txt`). The rest then stays out of memory. That needs GNU ld or LLD, and symbols in the v0
-//! mangling. For musl, it has the linker pack the relocations. `KUBE_ENDPOINT_MANAGER_FUNCTION_ORDER=no` turns off both, for other
+//! mangling. `KUBE_ENDPOINT_MANAGER_EXECUTED` names a file with further such functions (`deploy/build-with-profile`). For musl, it has
+//! the linker pack the relocations. `KUBE_ENDPOINT_MANAGER_FUNCTION_ORDER=no` turns off both, for other
 //! linkers. With a number N, both are done in every profile, and only the first N functions are ordered: the gate uses this, because a
 //! linker takes minutes to order all 5,000 in a binary of the dev profile.
 
@@ -18,6 +19,7 @@ use std::{fs, io};
 
 const VARIABLE: &str = "KUBE_ENDPOINT_MANAGER_COMMIT";
 const FUNCTION_ORDER: &str = "KUBE_ENDPOINT_MANAGER_FUNCTION_ORDER";
+const EXECUTED: &str = "KUBE_ENDPOINT_MANAGER_EXECUTED";
 
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
@@ -87,7 +89,16 @@ fn order_functions(most: usize) -> io::Result<()> {
     }
     let Some(folder) = env::var_os("OUT_DIR").map(PathBuf::from) else { return Ok(()) };
     let script = folder.join("functions.ld");
-    fs::write(&script, function_order::linker_script(&fs::read_to_string("functions.txt")?, most))?;
+    let mut functions = fs::read_to_string("functions.txt")?;
+    println!("cargo::rerun-if-env-changed={EXECUTED}");
+    if let Some(file) = env::var_os(EXECUTED).filter(|file| !file.is_empty()) {
+        println!("cargo::rerun-if-changed={}", Path::new(&file).display());
+        match fs::read_to_string(&file) {
+            Ok(executed) => functions.push_str(&executed),
+            Err(error) => println!("cargo::error={EXECUTED} is {}: {error}", Path::new(&file).display()),
+        }
+    }
+    fs::write(&script, function_order::linker_script(&functions, most))?;
     // Compilers that link and linkers themselves know this option.
     println!("cargo::rustc-link-arg-bin=kube-endpoint-manager=-T");
     println!("cargo::rustc-link-arg-bin=kube-endpoint-manager={}", script.display());

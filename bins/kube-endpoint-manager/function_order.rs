@@ -3,43 +3,53 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-/// The other functions. The linker puts a section where the first pattern matches it. The second line leaves out what begins with `un`
-/// (`.text.unlikely`) or `sp` (`.text.split`), and the last takes what is left of that.
-const REST: [&str; 4] = [
+/// The other functions. The linker puts a section where the first pattern matches it. `.text` has what was written in assembly language, for
+/// cryptography. The third line leaves out what begins with `un` (`.text.unlikely`) or `sp` (`.text.split`), and the last takes what
+/// is left of that.
+const REST: [&str; 5] = [
     ".text.hot .text.hot.*",
-    ".text .text.[!su]* .text.s[!p]* .text.u[!n]*",
+    ".text",
+    ".text.[!su]* .text.s[!p]* .text.u[!n]*",
     ".text.unlikely .text.unlikely.* .text.split .text.split.*",
     ".text.*",
 ];
 
 /// A linker script that puts these functions, `most` of them, first in the section that the linker makes of all functions.
 ///
-/// Each line of `functions` is a pattern of symbols in the v0 mangling, or a comment. With other features or for another target
+/// Each line of `functions` is a pattern of symbols, or a comment. With other features or for another target
 /// another crate may be the one that needed an instance of a generic function; so the same instances follow that any crate
 /// needed.
 ///
 /// The names of sections begin with `.text.unlikely.` for functions with the attribute `cold`, which are executed all the same,
 /// and with `.text.hot.` or `.text.unlikely.` for those that a profile (`-Cprofile-use`) shows to be hot or cold. `.text.split.` is
-/// what such a build takes out of a function because the profile shows that it is not executed.
+/// what such a build takes out of a function because the profile shows that it is rarely or never executed.
 pub(crate) fn linker_script(functions: &str, most: usize) -> String {
-    let patterns = || functions.lines().filter(|line| !line.starts_with('#')).take(most);
+    let patterns = functions.lines().filter(|line| !line.starts_with('#')).take(most);
+    let (parts, functions): (Vec<_>, Vec<_>) = patterns.partition(|pattern| pattern.ends_with(SPLIT));
     let mut script = "SECTIONS {\n  .text : {\n".to_owned();
-    for pattern in patterns() {
+    for pattern in functions.iter().flat_map(|pattern| copies(pattern)) {
         add(&mut script, pattern);
-        // Of several copies of a function the first has no number.
-        if let Some(first) = pattern.strip_suffix(".*") {
-            add(&mut script, first);
-        }
     }
     let mut seen = HashSet::new();
-    for instance in patterns().filter_map(instance).filter(|instance| seen.insert(*instance)) {
+    for instance in functions.into_iter().filter_map(instance).filter(|instance| seen.insert(*instance)) {
         add(&mut script, &format!("{instance}*"));
+    }
+    for pattern in parts.iter().filter_map(|part| part.strip_suffix(SPLIT)).flat_map(copies) {
+        let _ = writeln!(script, "    *(.text.split.{pattern})");
     }
     for rest in REST {
         let _ = writeln!(script, "    *({rest})");
     }
     script.push_str("  }\n} INSERT BEFORE .fini;\n");
     script
+}
+
+/// The suffix of a part that a build with a profile takes out of a function.
+const SPLIT: &str = ".cold";
+
+/// The pattern, and that of the first one of several copies of a function, which has no number.
+fn copies(pattern: &str) -> impl Iterator<Item = &str> {
+    [Some(pattern), pattern.strip_suffix(".*")].into_iter().flatten()
 }
 
 fn add(script: &mut String, pattern: &str) {
