@@ -12,7 +12,7 @@
 //! | `KEM_HANDOVER_KUBECONFIG` | a kubeconfig whose user may do everything, impersonation included |
 //! | `KEM_HANDOVER_CONTROLLER_MANAGER` | the binary of kube-controller-manager |
 //! | `KEM_HANDOVER_SERVICE_ACCOUNT_KEY` | the private key with which kube-controller-manager signs tokens |
-//! | `KEM_HANDOVER_AUDIT_LOG` | the audit log of the API server, with all writes at the level Metadata or above |
+//! | `KEM_HANDOVER_AUDIT_LOG` | the audit log of the API server, with all writes and watches at the level Metadata or above |
 //!
 //! ```sh
 //! cargo test -p kube-endpoint-integration-tests --test handover -- --nocapture
