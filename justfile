@@ -79,7 +79,7 @@ count *ARGS:
 profiled *ARGS:
     deploy/build-with-profile "$@"
 
-# Find the functions that the program executes on the API server of a kubeconfig, and write bins/kube-endpoint-manager/functions.txt. It needs Valgrind and Rust's standard library for musl
+# Find the functions that the program executes on the API server of a kubeconfig, and write bins/kube-endpoint-manager/functions.txt. It needs Valgrind, nm, Rust's standard library for musl, and what `just profiled` needs
 functions KUBECONFIG:
     #!/usr/bin/env bash
     set -euo pipefail
@@ -125,7 +125,8 @@ functions KUBECONFIG:
     release --target "$target" --no-default-features --features endpoints,endpointslice,mirroring,otlp,ui --config "target.$target.linker='rust-lld'"
     profile image "${CARGO_TARGET_DIR:-target}/$target/release/{{ binary }}"
     # Code is inlined in another way, and parts of functions are taken out of them.
-    profile profiled "$(deploy/build-with-profile)"
+    program=$(deploy/build-with-profile)
+    profile profiled "$program"
     cargo run --package kube-endpoint-benches --example function_order -- "${profiles[@]}" > "$folder/functions"
     cp "$folder/functions" bins/{{ binary }}/functions.txt
 

@@ -141,7 +141,12 @@ pub async fn client_from_config(config: Config) -> Result<ApiClient, ClientError
 ///
 /// # Errors
 /// As [`client_from_config`].
-pub async fn client_with_silence_limit(config: Config, limit: Duration) -> Result<ApiClient, ClientError> {
+pub async fn client_with_silence_limit(
+    mut config: Config,
+    limit: Duration,
+) -> Result<ApiClient, ClientError> {
+    // Callers give a request up after that. A connection that is given up with it has not tried the other addresses of the server.
+    config.connect_timeout = Some(config.connect_timeout.map_or(limit, |timeout| timeout.min(limit)));
     client(config, Timeouts::silence(limit)).await
 }
 

@@ -211,7 +211,7 @@ mod tests {
     fn silent() -> (Socket, Vec<Socket>, SocketAddr) {
         let tcp = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         let listener = tcp();
-        listener.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into()).unwrap();
+        listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
         listener.listen(0).unwrap();
         let address = listener.local_addr().unwrap();
         let mut waiting = Vec::new();

@@ -351,8 +351,8 @@ impl<R: Reconciler> Runtime<R> {
 
     /// As [`Self::forget_state`], before the last writes of a key. If the cache has to be compared with the server first, the key
     /// still waits ever longer between comparisons, until its writes have succeeded. `keeps_changes` says whether what other clients
-    /// changed is kept, too, so that the answers to changes that keep coming back take ever longer. The next sync of the key has to
-    /// forget it.
+    /// changed is kept, too, so that the answers to changes that keep coming back take ever longer. A later sync of the key must
+    /// forget what is kept.
     pub fn forget_before_writes(&self, key: &ObjectKey, keeps_changes: bool) -> R::State {
         let mut forgotten = self.keys.remove(key);
         forgotten.rare.with(|rare| {

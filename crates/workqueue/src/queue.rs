@@ -107,8 +107,8 @@ impl<K: Key> WorkQueue<K> {
         self.add_rate_limited_within(key, Duration::MAX);
     }
 
-    /// As [`add_rate_limited`](Self::add_rate_limited), but with a delay of `longest` at most. A limiter for all keys counts on no later
-    /// time for the key, so that its delays are not longer than that once the keys no longer fail.
+    /// As [`add_rate_limited`](Self::add_rate_limited), but with a delay of `longest` at most. A limiter for all keys reserves
+    /// nothing later than that: the key comes back sooner, and the reservation would only delay keys that fail afterwards.
     pub(crate) fn add_rate_limited_within(&self, key: K, longest: Duration) {
         let delay = self.inner.limiter.when_within(&key, longest);
         self.add_after_for(key, delay, Causes::RETRY);

@@ -14,7 +14,12 @@ const CARGO: &str = r#"#!/usr/bin/env bash
 echo 'output of cargo'
 "#;
 const RUSTC: &str = "#!/bin/sh\necho \"$TOOLS/lib\"\n";
-const PROFDATA: &str = "#!/bin/sh\necho merged > \"$4\"\n";
+const PROFDATA: &str = r#"#!/bin/sh
+case $1 in
+    merge) echo merged > "$4" ;;
+    show) printf '  unit;_RNv1a:\n    Block counts: [0, 3]\n  _RNv1b:\n    Block counts: [7]\n  _RNv1c:\n    Block counts: [0]\n' ;;
+esac
+"#;
 
 struct Script {
     folder: tempfile::TempDir,
@@ -79,6 +84,10 @@ fn the_program_is_built_runs_and_is_built_again() {
     let script = Script::new();
     let (printed, calls) = script.run(&[]);
     insta::assert_snapshot!(printed + &calls);
+    let files = fs::read_dir(script.path("with space/profiled")).unwrap().map(|file| file.unwrap().path());
+    let lists: Vec<_> = files.filter(|file| file.extension().is_some_and(|it| it == "functions")).collect();
+    assert_eq!(lists.len(), 1, "{lists:?}");
+    assert_eq!(read_to_string(&lists[0]).unwrap(), "_RNv1b\n_RNv1a.*\n");
 }
 
 #[test]
