@@ -20,7 +20,7 @@ const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// The longest delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(300);
 /// A change that comes back after this time counts as new.
-const CALM: Duration = Duration::from_secs(600);
+pub(crate) const CALM: Duration = Duration::from_secs(600);
 /// The return of a change from which on it is reported.
 const REPORTED_RETURN: u32 = 2;
 /// The most changes that are remembered for a key.

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use crate::activity::Activity;
 use crate::failing::FailingKeys;
+use crate::foreign::CALM;
 use crate::key_state::KeyStates;
 use crate::metrics::Metrics;
 use crate::recent_writes::RecentForeignWrites;
@@ -351,17 +352,22 @@ impl<R: Reconciler> Runtime<R> {
 
     /// As [`Self::forget_state`], before the last writes of a key. If the cache has to be compared with the server first, the key
     /// still waits ever longer between comparisons, until its writes have succeeded. `keeps_changes` says whether what other clients
-    /// changed is kept, too, so that the answers to changes that keep coming back take ever longer. A later sync of the key must
-    /// forget what is kept.
+    /// changed is kept, too, so that the answers to changes that keep coming back take ever longer. A sync after ten
+    /// minutes, if no other one does, forgets what is kept.
     pub fn forget_before_writes(&self, key: &ObjectKey, keeps_changes: bool) -> R::State {
         let mut forgotten = self.keys.remove(key);
         forgotten.rare.with(|rare| {
+            let keeps_changes = keeps_changes && rare.foreign.len() > 0;
             self.keys.with_rare(key, |state| {
                 state.comparison_delay = rare.comparison_delay;
                 if keeps_changes {
                     state.foreign = std::mem::take(&mut rare.foreign);
                 }
             });
+            if keeps_changes {
+                // Nothing else may start the sync that forgets them.
+                self.add_after(key.clone(), CALM, Cause::ForeignWrite);
+            }
         });
         forgotten.own
     }

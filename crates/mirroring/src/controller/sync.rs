@@ -56,8 +56,7 @@ impl MirroringReconciler {
             tracing::debug!(endpoints = %key, %reason, slices = plan.writes.delete.len(), "not mirrored");
             // With the names of creates whose answers were lost: nothing is created any more.
             runtime.writer().tracker().forget(key);
-            // Of a Service that is there; otherwise no later sync would forget them.
-            let keeps_changes = service.is_some() && !plan.writes.delete.is_empty();
+            let keeps_changes = !plan.writes.delete.is_empty();
             self.metrics.replace(runtime.forget_before_writes(key, keeps_changes).share, None);
             None
         } else {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kube_endpoint_controller_runtime::StateCounts;
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_mirroring::ControllerOptions;
 use kube_endpoint_testing::server_builder;
@@ -308,5 +309,6 @@ async fn a_mirrored_slice_that_keeps_coming_back_is_deleted_ever_more_slowly() {
     assert_eq!(created, deleted + 1);
     harness.pass(Duration::from_secs(1200)).await;
     assert_eq!(harness.slices(), [""; 0]);
+    assert_eq!(harness.controller.state_counts(), StateCounts::default(), "nobody has deleted the Service");
     harness.nothing_is_remembered().await;
 }
