@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 /// The symbols of the functions of one program that were executed, those with most calls first, and by name where these are equal.
 ///
 /// `profile` is the output of Callgrind with `--demangle=no`, `program` the path of the file that was run. Functions of shared
-/// libraries are left out, and those with names that other builds do not have ([`lasts`]).
+/// libraries are left out, and those with names that other builds do not have, as in the legacy mangling of Rust.
 pub fn executed(profile: &str, program: &str) -> Vec<String> {
     let mut names = Names::default();
     let mut calls: HashMap<&str, u64> = HashMap::new();
