@@ -8,7 +8,7 @@
 //! mangling. `KUBE_ENDPOINT_MANAGER_EXECUTED` names a file with further such functions (`deploy/build-with-profile`). For musl, it has
 //! the linker pack the relocations. `KUBE_ENDPOINT_MANAGER_FUNCTION_ORDER=no` turns off both, for other
 //! linkers. With a number N, both are done in every profile, and only the first N functions are ordered: the gate uses this, because a
-//! linker takes minutes to order all 5,000 in a binary of the dev profile.
+//! linker takes minutes to order all 7,000 in a binary of the dev profile.
 
 mod function_order;
 
