@@ -106,8 +106,9 @@ async fn an_explanation_opens_by_keyboard_alone() {
     assert_eq!(page.text(active).await, "shop/db-primary");
     page.press(&[Key::Enter]).await;
     page.wait_until("it is explained", &has_focus("h1", "Service shop/db-primary")).await;
-    // A single value of a plot.
+    // A single value of a plot. The overview takes the focus once it is shown.
     page.press(&[Key::Escape]).await;
+    page.wait_until("the overview is shown", "!document.getElementById('overview').hidden").await;
     page.value("document.querySelector('#plot-writes svg').focus()").await;
     page.press(&[Key::Home]).await;
     let text = page.text("document.activeElement.getAttribute('aria-valuetext')").await;
