@@ -19,7 +19,7 @@ use crate::hash::Hasher;
 use crate::reviews::{Reviewer, Unanswered};
 use crate::user::User;
 
-/// Tokens whose users are remembered.
+/// Tokens whose users are remembered, and invalid ones that are.
 const REMEMBERED_TOKENS: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 
 /// How long a verified certificate is not verified again on the same connection.
@@ -98,7 +98,7 @@ impl Authentication {
                 reviewer: Arc::new(reviewer),
                 hasher: Hasher::new()?,
                 ttl,
-                cache: Cache::new(REMEMBERED_TOKENS),
+                cache: Cache::new(REMEMBERED_TOKENS, Option::is_some),
             }),
             None => None,
         };

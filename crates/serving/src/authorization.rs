@@ -13,7 +13,7 @@ use crate::hash::Hasher;
 use crate::reviews::{Reviewer, Unanswered};
 use crate::user::User;
 
-/// Decisions that are remembered, as upstream's.
+/// Decisions of each sort that are remembered, as upstream's.
 const REMEMBERED_DECISIONS: NonZeroUsize = NonZeroUsize::new(8192).expect("not zero");
 
 /// Members of this group may do everything: upstream's `AlwaysAllowGroups`.
@@ -73,7 +73,8 @@ impl Authorization {
         allowed_ttl: Duration,
         denied_ttl: Duration,
     ) -> Result<Self, ServingError> {
-        let (hasher, cache) = (Hasher::new()?, Cache::new(REMEMBERED_DECISIONS));
+        let (hasher, cache) =
+            (Hasher::new()?, Cache::new(REMEMBERED_DECISIONS, |decision| *decision == Decision::Allowed));
         Ok(Self { reviewer: reviewer.map(Arc::new), hasher, allowed_ttl, denied_ttl, cache })
     }
 
@@ -137,14 +138,17 @@ fn shortened(mut reason: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use futures::future::join_all;
+    use futures::FutureExt;
+    use futures::future::{BoxFuture, join_all};
     use kube_endpoint_api_client::ApiClient;
     use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, PolicyRule};
 
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn a_flood_of_questions_leaves_room_for_who_was_allowed_before() {
+    type Answer = Result<Decision, Unanswered>;
+
+    /// An API server on which prometheus may read `/metrics`, and what decides about a user and a path.
+    fn decider(ttl: Duration) -> (EmbeddedApiServer, impl Fn(&str, String) -> BoxFuture<'static, Answer>) {
         let rule = PolicyRule {
             subjects: vec!["prometheus".to_owned()],
             verbs: vec!["get".to_owned()],
@@ -152,13 +156,20 @@ mod tests {
             ..PolicyRule::default()
         };
         let api = EmbeddedApiServer::builder().policy_rule(rule).build().unwrap();
-        let ttl = Duration::from_secs(10);
-        let reviewer = Reviewer::of_access(ApiClient::for_tests(api.service()), ttl);
+        let reviewer = Reviewer::of_access(ApiClient::for_tests(api.service()), Duration::from_secs(10));
         let authorization = Arc::new(Authorization::new(Some(reviewer), ttl, ttl).unwrap());
-        let decide = |name: &str, path: String| {
+        let decide = move |name: &str, path: String| {
             let (authorization, user) = (Arc::clone(&authorization), named(name));
             async move { authorization.decide(&user, Attributes::Path { verb: "get", path: &path }).await }
+                .boxed()
         };
+        (api, decide)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_of_questions_leaves_room_for_who_was_allowed_before() {
+        let ttl = Duration::from_secs(10);
+        let (_api, decide) = decider(ttl);
         let scrape = || decide("prometheus", "/metrics".to_owned());
         assert_eq!(scrape().await, Ok(Decision::Allowed));
         let mut refused = 0;
@@ -177,6 +188,25 @@ mod tests {
                 join_all(flood).await.into_iter().filter(|answer| answer.as_ref().unwrap().is_err()).count();
         }
         assert!(refused > 10_000, "the limit was reached: {refused}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn more_denials_than_are_remembered_displace_no_decision_that_allows() {
+        let (api, decide) = decider(Duration::from_secs(300));
+        let scrape = || decide("prometheus", "/metrics".to_owned());
+        let reviews =
+            || api.request_log().iter().filter(|entry| entry.request.path.ends_with("reviews")).count();
+        assert_eq!(scrape().await, Ok(Decision::Allowed));
+        let mut denied = 0;
+        for number in 0..REMEMBERED_DECISIONS.get() + 100 {
+            denied += usize::from(decide("other", format!("/{number}")).await.is_ok());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert!(denied > REMEMBERED_DECISIONS.get(), "{denied}");
+        api.clear_request_log();
+        assert_eq!((scrape().await, reviews()), (Ok(Decision::Allowed), 0));
+        assert_eq!(decide("other", "/0".to_owned()).await, Ok(Decision::Denied(String::new())));
+        assert_eq!(reviews(), 1, "the first denial was displaced");
     }
 
     fn named(name: &str) -> User {

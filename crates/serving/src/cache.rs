@@ -1,4 +1,5 @@
-//! A bounded cache of answers, which expire. Concurrent questions for the same answer are asked once.
+//! A bounded cache of answers, which expire. Concurrent questions for the same answer are asked once. Any number of refusals
+//! displaces no favourable answer.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -17,13 +18,32 @@ pub(crate) type Answer<V> = (V, Option<Duration>);
 
 type Asking<V, E> = Shared<BoxFuture<'static, Result<V, E>>>;
 
+/// Answers, and when they expire.
+type Answers<K, V> = LruCache<K, (V, Instant)>;
+
 struct State<K: Hash + Eq, V, E> {
-    answers: LruCache<K, (V, Instant)>,
+    /// A key is in one of the two.
+    favourable: Answers<K, V>,
+    others: Answers<K, V>,
     asking: HashMap<K, Asking<V, E>>,
 }
 
+impl<K: Hash + Eq, V: Clone, E> State<K, V, E> {
+    fn answer(&mut self, key: &K) -> Option<&(V, Instant)> {
+        self.favourable.get(key).or_else(|| self.others.get(key))
+    }
+
+    fn forget(&mut self, key: &K) {
+        self.favourable.pop(key);
+        self.others.pop(key);
+    }
+}
+
 /// The answers that were given lately. Errors are not kept.
-pub(crate) struct Cache<K: Hash + Eq, V, E>(Mutex<State<K, V, E>>);
+pub(crate) struct Cache<K: Hash + Eq, V, E> {
+    state: Mutex<State<K, V, E>>,
+    is_favourable: fn(&V) -> bool,
+}
 
 impl<K, V, E> Cache<K, V, E>
 where
@@ -31,12 +51,17 @@ where
     V: Clone + Send + Sync + 'static,
     E: Clone + Send + Sync + 'static,
 {
-    /// A cache of at most `size` answers. If there is one more, the one that was used least recently is dropped.
-    pub(crate) fn new(size: NonZeroUsize) -> Arc<Self> {
-        // The list grows with its content: an `LruCache` with a capacity allocates all of it.
-        let mut answers = LruCache::unbounded();
-        answers.resize(size);
-        Arc::new(Self(Mutex::new(State { answers, asking: HashMap::new() })))
+    /// A cache of at most `size` favourable answers and as many others. If there is one more, the one of its sort that was used
+    /// least recently is dropped: clients without credentials can cause any number of the others.
+    pub(crate) fn new(size: NonZeroUsize, is_favourable: fn(&V) -> bool) -> Arc<Self> {
+        // A list grows with its content: an `LruCache` with a capacity allocates all of it.
+        let answers = || {
+            let mut answers = LruCache::unbounded();
+            answers.resize(size);
+            answers
+        };
+        let state = State { favourable: answers(), others: answers(), asking: HashMap::new() };
+        Arc::new(Self { state: Mutex::new(state), is_favourable })
     }
 
     /// The answer for `key`: from the cache, or from a question that is being asked, or from `ask`, which is called with
@@ -52,9 +77,9 @@ where
         F: Future<Output = Result<Answer<V>, E>> + Send + 'static,
     {
         let asking = {
-            let mut state = self.0.lock();
+            let mut state = self.state.lock();
             let now = Instant::now();
-            let expired = match state.answers.get(&key) {
+            let expired = match state.answer(&key) {
                 Some((answer, end)) if now < *end => return Ok(answer.clone()),
                 Some((answer, _)) => Some(answer.clone()),
                 None => None,
@@ -74,7 +99,7 @@ where
     /// The questions that are being asked.
     #[cfg(test)]
     pub(crate) fn open(&self) -> usize {
-        self.0.lock().asking.len()
+        self.state.lock().asking.len()
     }
 
     fn start<F>(self: &Arc<Self>, key: K, question: F, interrupted: E) -> Asking<V, E>
@@ -88,9 +113,15 @@ where
             match &answer {
                 Ok((value, Some(kept))) => {
                     let end = Instant::now() + *kept;
-                    entry.cache.0.lock().answers.put(entry.key.clone(), (value.clone(), end));
+                    let mut state = entry.cache.state.lock();
+                    state.forget(&entry.key);
+                    let answers = match (entry.cache.is_favourable)(value) {
+                        true => &mut state.favourable,
+                        false => &mut state.others,
+                    };
+                    answers.put(entry.key.clone(), (value.clone(), end));
                 }
-                Ok((_, None)) => drop(entry.cache.0.lock().answers.pop(&entry.key)),
+                Ok((_, None)) => entry.cache.state.lock().forget(&entry.key),
                 Err(_) => {}
             }
             drop(entry);
@@ -107,7 +138,7 @@ struct Entry<K: Hash + Eq, V, E> {
 
 impl<K: Hash + Eq, V, E> Drop for Entry<K, V, E> {
     fn drop(&mut self) {
-        self.cache.0.lock().asking.remove(&self.key);
+        self.cache.state.lock().asking.remove(&self.key);
     }
 }
 
@@ -153,7 +184,7 @@ mod tests {
     }
 
     fn cache(size: usize) -> (Arc<Cache<i32, i32, &'static str>>, Arc<Asked>) {
-        (Cache::new(size.try_into().unwrap()), Arc::new(Asked(AtomicUsize::new(0))))
+        (Cache::new(size.try_into().unwrap(), |answer| *answer >= 1000), Arc::new(Asked(AtomicUsize::new(0))))
     }
 
     #[tokio::test(start_paused = true)]
@@ -202,7 +233,7 @@ mod tests {
         let all = (0..100).map(|_| cache.get(-7, |_| asked.start(-7), "interrupted"));
         assert!(futures::future::join_all(all).await.iter().all(|answer| *answer == Err("negative")));
         assert_eq!(asked.count(), 1);
-        assert!(cache.0.lock().asking.is_empty());
+        assert!(cache.state.lock().asking.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
@@ -228,7 +259,7 @@ mod tests {
         let (cache, asked) = cache(4);
         let refuse = |_| Err::<std::future::Ready<Result<Answer<i32>, _>>, _>("busy");
         assert_eq!(cache.get(7, refuse, "interrupted").await, Err("busy"));
-        assert!(cache.0.lock().asking.is_empty());
+        assert!(cache.state.lock().asking.is_empty());
         assert_eq!(cache.get(7, |_| asked.start(7), "interrupted").await, Ok(70));
     }
 
@@ -239,6 +270,32 @@ mod tests {
             assert_eq!(cache.get(key, |_| asked.start(key), "interrupted").await, Ok(key * 10));
         }
         // 3 took the place of 2, which was asked again.
-        assert_eq!((asked.count(), cache.0.lock().answers.len()), (4, 2));
+        assert_eq!((asked.count(), cache.state.lock().others.len()), (4, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn other_answers_displace_no_favourable_one() {
+        let (cache, asked) = cache(2);
+        for key in [100, 1, 2, 3, 4, 100] {
+            assert_eq!(cache.get(key, |_| asked.start(key), "interrupted").await, Ok(key * 10));
+        }
+        assert_eq!(asked.count(), 5);
+        let state = cache.state.lock();
+        assert_eq!((state.favourable.len(), state.others.len()), (1, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_takes_the_place_of_one_of_the_other_sort() {
+        let (cache, _) = cache(2);
+        for answer in [1000, 1, 1000] {
+            let ask = |_| Ok(async move { Ok((answer, Some(SECOND))) });
+            assert_eq!(cache.get(7, ask, "interrupted").await, Ok(answer));
+            let (favourable, others) = {
+                let state = cache.state.lock();
+                (state.favourable.len(), state.others.len())
+            };
+            assert_eq!((favourable, others), if answer == 1000 { (1, 0) } else { (0, 1) });
+            tokio::time::sleep(SECOND).await;
+        }
     }
 }
