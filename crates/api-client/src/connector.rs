@@ -27,34 +27,30 @@ use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::dns::GaiResolver;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
-use hyper_util::client::legacy::{Client, Error};
 use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
 use kube::client::{Body, ConfigExt};
 use rustls_pki_types::ServerName;
-use tower::Service;
 use tower::util::BoxCloneSyncService;
+use tower::{Service, ServiceExt};
 
-use crate::error::ClientError;
+use crate::error::{ClientError, RequestError};
 use crate::http1::Http1;
 use crate::spread::Spread;
 use crate::timeouts::Timeouts;
+use crate::write_connections::WriteConnections;
 
 /// HTTP/2: how many bytes of one answer the server may send before they are read.
 const STREAM_WINDOW: u32 = 1 << 20;
 /// HTTP/2: how many bytes of all answers together the server may send before they are read.
 const CONNECTION_WINDOW: u32 = 16 * STREAM_WINDOW;
 
-/// An HTTP/1 connection for writes that was idle for this long is not used again, and closed soon. API servers close theirs after
-/// 90 s and load balancers after a minute or more. If a server closes a connection while a request is on its way, nobody knows
-/// whether the request was carried out.
-const IDLE: Duration = Duration::from_secs(30);
-
-/// Other connections stay in the pool for this long after their last request. The watches of a connection do not count as requests, but
+/// Connections other than those of writes stay in the pool for this long after their last request. The watches of a connection do not count as requests, but
 /// one with HTTP/2 that has watches is open anyway. Servers close an idle one with HTTP/1 much earlier.
 const SHARED_IDLE: Duration = Duration::from_secs(3600);
 
@@ -64,7 +60,7 @@ const TCP_SHARE: f64 = 2.0 / 3.0;
 
 /// A pool of connections that were made with the same certificates. Requests under way keep their connection open after
 /// the last handle of its pool is gone.
-pub(crate) type Pool = BoxCloneSyncService<Request<Body>, Response<Incoming>, Error>;
+pub(crate) type Pool = BoxCloneSyncService<Request<Body>, Response<Incoming>, RequestError>;
 
 /// A pool with the certificates that the configuration has now. Nothing is connected yet. `http1` decides which writes go over
 /// HTTP/1.
@@ -158,11 +154,12 @@ where
         connector.set_reset_reader_on_write(config.reset_reader_on_write);
         connector
     };
-    let mut client = Client::builder(TokioExecutor::new());
-    client.timer(TokioTimer::new()).pool_timer(TokioTimer::new());
     let writes = limited(builder().enable_http1().wrap_connector(transport.clone()));
-    let writes = client.clone().pool_idle_timeout(IDLE).build(writes);
+    let writes = WriteConnections::new(writes, config.cluster_url.clone());
+    let mut client = Client::builder(TokioExecutor::new());
     client
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
         .pool_idle_timeout(SHARED_IDLE)
         .http2_keep_alive_interval(limits.probe_after)
         .http2_keep_alive_timeout(limits.ping_answer)
@@ -171,7 +168,8 @@ where
         .http2_initial_stream_window_size(STREAM_WINDOW)
         .http2_initial_connection_window_size(CONNECTION_WINDOW);
     let shared = limited(builder().enable_all_versions().wrap_connector(transport));
-    let spread = Spread::new(Arc::clone(http1), writes, || client.build::<_, Body>(shared.clone()));
+    let shared = || client.build::<_, Body>(shared.clone()).map_err(RequestError::from as fn(_) -> _);
+    let spread = Spread::new(Arc::clone(http1), writes, shared);
     Ok(BoxCloneSyncService::new(spread))
 }
 

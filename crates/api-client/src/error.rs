@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use http::Uri;
 use kube::core::Status;
 use kube_endpoint_core_model::causes;
+use tower::BoxError;
 
 use crate::plugin::PluginError;
 
@@ -59,16 +60,41 @@ pub enum ClientError {
     Interrupted,
 }
 
+/// Why a pool of connections gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestError {
+    /// From a pool of hyper-util's.
+    #[error(transparent)]
+    Pool(#[from] hyper_util::client::legacy::Error),
+    /// No connection for a write could be made.
+    #[error("no connection")]
+    Connect(#[source] BoxError),
+    /// A write was sent, or could not be.
+    #[error("the request failed")]
+    Send(#[source] hyper::Error),
+}
+
+impl RequestError {
+    /// Whether no connection could be made.
+    pub(crate) fn is_connect(&self) -> bool {
+        match self {
+            Self::Pool(error) => error.is_connect(),
+            Self::Connect(_) => true,
+            Self::Send(_) => false,
+        }
+    }
+}
+
 /// No connection to the server could be made. The source is the innermost error, such as that of the operating system.
 #[derive(Debug)]
 pub(crate) struct ConnectError {
     server: String,
-    error: hyper_util::client::legacy::Error,
+    error: RequestError,
 }
 
 impl ConnectError {
     /// `uri` is that of the request.
-    pub(crate) fn new(uri: &Uri, error: hyper_util::client::legacy::Error) -> Self {
+    pub(crate) fn new(uri: &Uri, error: RequestError) -> Self {
         let scheme = uri.scheme_str().unwrap_or("http");
         let server = format!("{scheme}://{}", uri.authority().map_or("", |authority| authority.as_str()));
         Self { server, error }

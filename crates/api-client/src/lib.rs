@@ -29,6 +29,7 @@ mod spread;
 mod timeouts;
 mod transport;
 mod warnings;
+mod write_connections;
 
 #[cfg(test)]
 mod tests;

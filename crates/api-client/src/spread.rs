@@ -32,9 +32,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// Sends writes and watches of single namespaces over connections of their own. One that is not used is not opened.
 #[derive(Clone)]
-pub(crate) struct Spread<S> {
+pub(crate) struct Spread<S, W> {
     shared: S,
-    writes: S,
+    writes: W,
     http1: Arc<Http1>,
     of_namespaces: Arc<[Watches<S>]>,
 }
@@ -46,9 +46,9 @@ struct Watches<S> {
     turn: Arc<Mutex<()>>,
 }
 
-impl<S> Spread<S> {
+impl<S, W> Spread<S, W> {
     /// `http1` decides which writes go over `writes`, the pool of HTTP/1 connections; `pool` makes a pool without connections.
-    pub(crate) fn new(http1: Arc<Http1>, writes: S, mut pool: impl FnMut() -> S) -> Self {
+    pub(crate) fn new(http1: Arc<Http1>, writes: W, mut pool: impl FnMut() -> S) -> Self {
         let shared = pool();
         let of_namespaces = (0..WATCH_CONNECTIONS).map(|_| Watches { pool: pool(), turn: Arc::default() });
         let of_namespaces = of_namespaces.collect();
@@ -56,10 +56,12 @@ impl<S> Spread<S> {
     }
 }
 
-impl<S, B> Service<Request<Body>> for Spread<S>
+impl<S, W, B> Service<Request<Body>> for Spread<S, W>
 where
     S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send + 'static,
+    W: Service<Request<Body>, Response = Response<B>, Error = S::Error>,
+    W::Future: Send + 'static,
 {
     type Response = Response<B>;
     type Error = S::Error;

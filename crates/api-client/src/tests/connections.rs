@@ -242,6 +242,66 @@ async fn a_write_that_was_not_answered_is_the_last_over_http1_for_a_time() {
 }
 
 #[tokio::test]
+async fn a_write_over_http1_names_the_server_and_sends_the_path_alone() {
+    let (server, _files, config) = start().await;
+    let client = client(config, limits()).await.unwrap();
+    make_busy(&client).await;
+    assert_eq!(put(&client, &format!("{ENDPOINTS}?as=x")).await.unwrap(), "ok");
+    let sent = server.last();
+    assert_eq!((sent.version, sent.uri), (Version::HTTP_11, format!("{ENDPOINTS}?as=x").parse().unwrap()));
+    assert_eq!(sent.host, Some(format!("127.0.0.1:{}", server.port)));
+}
+
+#[tokio::test]
+async fn connections_for_writes_are_closed_when_they_are_idle() {
+    let (server, _files, config) = start().await;
+    let client = client(config, Timeouts::default()).await.unwrap();
+    // The task that closes them ends with the last of them, and begins anew.
+    for round in 1..=2 {
+        make_busy(&client).await;
+        let answers = join_all((0..4).map(|_| put(&client, ENDPOINTS))).await;
+        assert!(answers.into_iter().all(|answer| answer.unwrap() == "ok"));
+        assert!(server.open() > 2, "round {round}: {}", server.open());
+        // That task runs, and begins to wait.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(31)).await;
+        tokio::time::resume();
+        until("the connection of HTTP/2 is left", async || server.open() == 1).await;
+    }
+}
+
+#[tokio::test]
+async fn a_connection_for_writes_that_the_server_has_closed_is_not_used() {
+    let (server, _files, config) = start().await;
+    let client = client(config, limits()).await.unwrap();
+    make_busy(&client).await;
+    for connection in 1..=5 {
+        assert_eq!(put(&client, ENDPOINTS).await.unwrap(), "ok");
+        let last = server.last();
+        assert_eq!((last.version, last.connection), (Version::HTTP_11, connection));
+        server.close(connection);
+        // The end of the connection arrives.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_is_given_up_closes_its_connection() {
+    let (server, _files, config) = start().await;
+    let client = client(config, limits()).await.unwrap();
+    make_busy(&client).await;
+    assert_eq!(put(&client, ENDPOINTS).await.unwrap(), "ok");
+    // The body of the answer does not end.
+    let endless = format!("{ENDPOINTS}?watch=true");
+    assert!(timeout(Duration::from_millis(200), put(&client, &endless)).await.is_err());
+    assert_eq!((server.last().version, server.last().connection), (Version::HTTP_11, 1));
+    until("its connection is closed", async || server.open() == 1).await;
+    assert_eq!(put(&client, ENDPOINTS).await.unwrap(), "ok");
+    assert_eq!(server.last().connection, 2);
+}
+
+#[tokio::test]
 async fn unread_watches_delay_no_request() {
     let (server, _files, config) = start().await;
     let client = client(config, limits()).await.unwrap();

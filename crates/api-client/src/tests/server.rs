@@ -1,5 +1,6 @@
 //! An HTTPS server that records the client of each request, and a certificate authority for it and its clients.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::channel::mpsc;
-use http::header::AUTHORIZATION;
-use http::{Request, Response, StatusCode, Version};
+use http::header::{AUTHORIZATION, HOST};
+use http::{Request, Response, StatusCode, Uri, Version};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
 use hyper::body::Incoming;
@@ -20,6 +21,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
@@ -73,6 +75,9 @@ impl Authority {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) version: Version,
+    /// As it was sent: with HTTP/2 it has the server's address.
+    pub(crate) uri: Uri,
+    pub(crate) host: Option<String>,
     pub(crate) token: Option<String>,
     /// The client's certificate, DER.
     pub(crate) certificate: Option<Vec<u8>>,
@@ -95,6 +100,8 @@ struct Shared {
     token: Mutex<Option<String>>,
     watches: Mutex<Vec<mpsc::UnboundedSender<Bytes>>>,
     connections: AtomicUsize,
+    /// Those that are open, by number.
+    open: Mutex<BTreeMap<usize, AbortHandle>>,
 }
 
 /// `/watch` and requests with `watch=true` are answered by a body that does not end, everything else by `ok`.
@@ -140,6 +147,16 @@ impl Server {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
+    /// How many connections are open.
+    pub(crate) fn open(&self) -> usize {
+        self.shared.open.lock().len()
+    }
+
+    /// Closes a connection.
+    pub(crate) fn close(&self, connection: usize) {
+        self.shared.open.lock().remove(&connection).unwrap().abort();
+    }
+
     /// Sends an event on every watch. Returns the number of watches.
     pub(crate) fn send(&self, event: impl Into<Bytes>) -> usize {
         let event = event.into();
@@ -152,7 +169,12 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         let connection = shared.connections.fetch_add(1, Ordering::SeqCst);
         let shared = Arc::clone(&shared);
         let config = shared.tls.lock().clone().unwrap();
-        tokio::spawn(async move {
+        let of_task = Arc::clone(&shared);
+        // The task may end before this loop goes on.
+        let mut open = shared.open.lock();
+        let task = tokio::spawn(async move {
+            let shared = of_task;
+            let _open = Open { connection, shared: Arc::clone(&shared) };
             let Ok(tls) = TlsAcceptor::from(config).accept(tcp).await else { return };
             let certificate = tls.get_ref().1.peer_certificates().map(|chain| chain[0].to_vec());
             let service = service_fn(move |request| {
@@ -161,6 +183,19 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
             let _ =
                 auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(tls), service).await;
         });
+        open.insert(connection, task.abort_handle());
+    }
+}
+
+/// A connection, which is closed when this is dropped.
+struct Open {
+    connection: usize,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.shared.open.lock().remove(&self.connection);
     }
 }
 
@@ -170,10 +205,11 @@ async fn answer(
     certificate: Option<Vec<u8>>,
     connection: usize,
 ) -> Result<Response<BoxBody<Bytes, Infallible>>, Infallible> {
-    let token = request.headers().get(AUTHORIZATION).map(|value| value.to_str().unwrap().to_owned());
+    let header = |name| request.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+    let (token, host, uri) = (header(AUTHORIZATION), header(HOST), request.uri().clone());
     let token = token.map(|token| token.trim_start_matches("Bearer ").to_owned());
     let refused = shared.token.lock().as_ref().is_some_and(|accepted| token.as_ref() != Some(accepted));
-    shared.seen.lock().push(Seen { version: request.version(), token, certificate, connection });
+    shared.seen.lock().push(Seen { version: request.version(), uri, host, token, certificate, connection });
     let is_watch = request.uri().path() == "/watch" || request.uri().query() == Some("watch=true");
     // HTTP/1 closes a connection with a body that nobody has read.
     let _ = request.into_body().collect().await;

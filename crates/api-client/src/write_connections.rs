@@ -1,0 +1,195 @@
+//! The HTTP/1 connections of writes; [`http1`](crate::http1) says which writes go over them.
+//!
+//! hyper-util's pool would do. But for each request it clones the connector and the address, makes the future of a connection that
+//! is not needed, and starts a task that waits until the answer has been read (docs/performance.md).
+
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::header::HOST;
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::rt::{Read, Write};
+use kube::client::Body;
+use parking_lot::Mutex;
+use tokio::time::{Duration, Instant, sleep};
+use tower::{BoxError, Service, ServiceExt};
+
+use crate::error::RequestError;
+
+/// A connection that was idle for this long is not used again, and closed soon. API servers close theirs after 90 s and load
+/// balancers after a minute or more. If a server closes a connection while a request is on its way, nobody knows whether the request
+/// was carried out.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// Connections to one server. A request takes one that is free, the one that was used last, or opens one. They close when the last
+/// clone is dropped, those with a request under way when it is answered.
+#[derive(Clone)]
+pub(crate) struct WriteConnections<C> {
+    connector: C,
+    server: Uri,
+    /// None if the server's address is no valid header, which fails before.
+    host: Option<HeaderValue>,
+    unused: Arc<Unused>,
+}
+
+/// Connections whose last request was answered. The answer may not have been read to its end.
+#[derive(Default)]
+struct Unused(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    connections: Vec<Connection>,
+    /// Whether a task closes what is idle for too long.
+    is_watched: bool,
+}
+
+struct Connection {
+    sender: SendRequest<Body>,
+    last_answer: Instant,
+}
+
+impl<C> WriteConnections<C> {
+    /// No connection is opened yet. `connector` gets the server's address.
+    pub(crate) fn new(connector: C, server: Uri) -> Self {
+        let host = host_of(&server).and_then(|host| HeaderValue::try_from(host).ok());
+        Self { connector, server, host, unused: Arc::default() }
+    }
+}
+
+/// The value of `Host`: the port is left out if it is the scheme's.
+fn host_of(server: &Uri) -> Option<String> {
+    let host = server.host()?;
+    Some(match (server.scheme_str(), server.port_u16()) {
+        (_, None) | (Some("https"), Some(443)) | (Some("http"), Some(80)) => host.to_owned(),
+        (_, Some(port)) => format!("{host}:{port}"),
+    })
+}
+
+impl<C> WriteConnections<C>
+where
+    C: Service<Uri, Error = BoxError> + Clone,
+    C::Response: Read + Write + Send + Unpin + 'static,
+{
+    async fn connect(&self) -> Result<Connection, RequestError> {
+        let stream =
+            self.connector.clone().oneshot(self.server.clone()).await.map_err(RequestError::Connect)?;
+        let connect = |error: hyper::Error| RequestError::Connect(error.into());
+        let (mut sender, connection) = handshake(stream).await.map_err(connect)?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(error = &error as &dyn std::error::Error, "a connection for writes ended");
+            }
+        });
+        sender.ready().await.map_err(connect)?;
+        Ok(Connection { sender, last_answer: Instant::now() })
+    }
+
+    async fn send(self, mut request: Request<Body>) -> Result<Response<Incoming>, RequestError> {
+        let path = request.uri().path_and_query().cloned();
+        *request.uri_mut() = path.unwrap_or_else(|| PathAndQuery::from_static("/")).into();
+        if let Some(host) = &self.host {
+            request.headers_mut().entry(HOST).or_insert_with(|| host.clone());
+        }
+        loop {
+            let (mut connection, is_new) = match self.unused.take() {
+                Some(connection) => (connection, false),
+                None => (self.connect().await?, true),
+            };
+            match connection.sender.try_send_request(request).await {
+                Ok(answer) => {
+                    connection.last_answer = Instant::now();
+                    self.unused.put(connection);
+                    return Ok(answer);
+                }
+                Err(mut error) => match error.take_message() {
+                    // The server had closed the connection before anything was sent.
+                    Some(unsent) if !is_new => request = unsent,
+                    _ => return Err(RequestError::Send(error.into_error())),
+                },
+            }
+        }
+    }
+}
+
+impl Unused {
+    /// The free connection that was used last.
+    fn take(&self) -> Option<Connection> {
+        let mut state = self.0.lock();
+        state.close_idle();
+        let at = state.connections.iter().rposition(|connection| connection.sender.is_ready())?;
+        Some(state.connections.remove(at))
+    }
+
+    fn put(self: &Arc<Self>, connection: Connection) {
+        let mut state = self.0.lock();
+        state.connections.push(connection);
+        if !std::mem::replace(&mut state.is_watched, true) {
+            tokio::spawn(watch(Arc::downgrade(self)));
+        }
+    }
+}
+
+impl State {
+    fn close_idle(&mut self) {
+        let now = Instant::now();
+        let is_usable =
+            |connection: &Connection| !connection.sender.is_closed() && now < connection.last_answer + IDLE;
+        self.connections.retain(is_usable);
+    }
+}
+
+/// Closes idle connections, until none is left.
+async fn watch(unused: Weak<Unused>) {
+    loop {
+        sleep(IDLE).await;
+        let Some(unused) = unused.upgrade() else { return };
+        let mut state = unused.0.lock();
+        state.close_idle();
+        if state.connections.is_empty() {
+            state.is_watched = false;
+            return;
+        }
+    }
+}
+
+impl<C> Service<Request<Body>> for WriteConnections<C>
+where
+    C: Service<Uri, Error = BoxError> + Clone + Send + Sync + 'static,
+    C::Response: Read + Write + Send + Unpin + 'static,
+    C::Future: Send,
+{
+    type Response = Response<Incoming>;
+    type Error = RequestError;
+    type Future = BoxFuture<'static, Result<Response<Incoming>, RequestError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), RequestError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        self.clone().send(request).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_of_the_scheme_is_left_out_of_the_host() {
+        let check = |server: &'static str, want: &str| {
+            assert_eq!(host_of(&Uri::from_static(server)).as_deref(), Some(want));
+        };
+        check("https://api.example:6443", "api.example:6443");
+        check("https://api.example:443/prefix", "api.example");
+        check("https://api.example", "api.example");
+        check("http://api.example:80", "api.example");
+        check("http://api.example:443", "api.example:443");
+        check("https://[2001:db8::1]:6443", "[2001:db8::1]:6443");
+    }
+}
