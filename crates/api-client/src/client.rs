@@ -15,6 +15,7 @@ use kube::{Client, Config};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 
+use crate::at_server::AtServerLayer;
 use crate::content_type::{ContentType, Encodings};
 use crate::error::ClientError;
 use crate::metrics::{CountRequests, RequestMetrics};
@@ -100,12 +101,12 @@ impl ApiClient {
     /// # Errors
     /// If no answer arrives: the connection failed, or credentials could not be obtained.
     pub async fn send(&self, request: Request<Body>) -> kube::Result<Response<AnswerBody>> {
-        let path = request.uri().clone();
+        let path = request.uri().path().to_owned();
         let answer = match &self.direct {
             Some(direct) => direct.clone().oneshot(request).await.map_err(kube_error)?,
             None => Box::pin(self.client.send(request)).await?.map(UnsyncBoxBody::new),
         };
-        self.warnings.log(answer.headers(), path.path());
+        self.warnings.log(answer.headers(), &path);
         Ok(answer)
     }
 
@@ -157,9 +158,9 @@ pub(crate) async fn client(mut config: Config, limits: Timeouts) -> Result<ApiCl
     let credentials = |error| ClientError::Credentials(Box::new(error));
     let authorization = static_authorization(config.clone(), &limits).await?.map_err(credentials)?;
     let headers = config.extra_headers_layer().map_err(credentials)?;
-    let transport = Transport::new(Box::pin(Sessions::new(sources)).await?);
+    let transport = Transport::new(Box::pin(Sessions::new(sources)).await?, &config.cluster_url);
     let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
+        .layer(AtServerLayer::new(&config.cluster_url))
         .option_layer(authorization)
         .layer(headers)
         .map_err(BoxError::from)

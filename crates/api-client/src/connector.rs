@@ -22,6 +22,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
@@ -36,7 +37,6 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
 use kube::client::{Body, ConfigExt};
 use rustls_pki_types::ServerName;
-use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceExt};
 
 use crate::error::{ClientError, RequestError};
@@ -60,7 +60,10 @@ const TCP_SHARE: f64 = 2.0 / 3.0;
 
 /// A pool of connections that were made with the same certificates. Requests under way keep their connection open after
 /// the last handle of its pool is gone.
-pub(crate) type Pool = BoxCloneSyncService<Request<Body>, Response<Incoming>, RequestError>;
+pub(crate) type Pool = Arc<dyn Fn(Request<Body>) -> Answer + Send + Sync>;
+
+/// The answer to a request.
+pub(crate) type Answer = BoxFuture<'static, Result<Response<Incoming>, RequestError>>;
 
 /// A pool with the certificates that the configuration has now. Nothing is connected yet. `http1` decides which writes go over
 /// HTTP/1.
@@ -170,7 +173,7 @@ where
     let shared = limited(builder().enable_all_versions().wrap_connector(transport));
     let shared = || client.build::<_, Body>(shared.clone()).map_err(RequestError::from as fn(_) -> _);
     let spread = Spread::new(Arc::clone(http1), writes, shared);
-    Ok(BoxCloneSyncService::new(spread))
+    Ok(Arc::new(move |request| spread.send(request)))
 }
 
 fn tls_error(error: kube::Error) -> ClientError {

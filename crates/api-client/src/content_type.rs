@@ -52,6 +52,9 @@ impl ContentType {
     pub fn of_answer(headers: &http::HeaderMap) -> Self {
         let value =
             headers.get(http::header::CONTENT_TYPE).map(http::HeaderValue::as_bytes).unwrap_or_default();
+        if value == protobuf::CONTENT_TYPE.as_bytes() {
+            return Self::Protobuf;
+        }
         let media_type = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
         if media_type.eq_ignore_ascii_case(protobuf::CONTENT_TYPE.as_bytes()) {
             Self::Protobuf

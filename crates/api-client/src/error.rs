@@ -2,8 +2,8 @@
 
 use std::error::Error;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use http::Uri;
 use kube::core::Status;
 use kube_endpoint_core_model::causes;
 use tower::BoxError;
@@ -88,15 +88,13 @@ impl RequestError {
 /// No connection to the server could be made. The source is the innermost error, such as that of the operating system.
 #[derive(Debug)]
 pub(crate) struct ConnectError {
-    server: String,
+    server: Arc<str>,
     error: RequestError,
 }
 
 impl ConnectError {
-    /// `uri` is that of the request.
-    pub(crate) fn new(uri: &Uri, error: RequestError) -> Self {
-        let scheme = uri.scheme_str().unwrap_or("http");
-        let server = format!("{scheme}://{}", uri.authority().map_or("", |authority| authority.as_str()));
+    /// `server` is its URL without a path.
+    pub(crate) fn new(server: Arc<str>, error: RequestError) -> Self {
         Self { server, error }
     }
 }

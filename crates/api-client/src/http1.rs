@@ -141,8 +141,8 @@ fn refuses_http1(status: StatusCode) -> bool {
 
 /// Whether a request writes Endpoints, slices or events.
 pub(crate) fn is_output<B>(request: &Request<B>) -> bool {
-    let path = request.uri().path();
-    let resource = path.split_once("/namespaces/").and_then(|(_, rest)| rest.split('/').nth(1));
+    let mut path = request.uri().path().split('/');
+    let resource = path.find(|part| *part == "namespaces").and_then(|_| path.nth(1));
     !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
         && matches!(resource, Some("endpoints" | "endpointslices" | "events"))
 }

@@ -15,6 +15,7 @@
 //!
 //! Everything else (kubeconfigs, TLS, in-cluster configuration, proxies, impersonation) is kube's, rustls's and hyper's.
 
+mod at_server;
 mod client;
 mod connector;
 mod content_type;

@@ -11,7 +11,6 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -31,7 +30,6 @@ const WATCH_CONNECTIONS: usize = 64;
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// Sends writes and watches of single namespaces over connections of their own. One that is not used is not opened.
-#[derive(Clone)]
 pub(crate) struct Spread<S, W> {
     shared: S,
     writes: W,
@@ -56,27 +54,20 @@ impl<S, W> Spread<S, W> {
     }
 }
 
-impl<S, W, B> Service<Request<Body>> for Spread<S, W>
-where
-    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-    W: Service<Request<Body>, Response = Response<B>, Error = S::Error>,
-    W::Future: Send + 'static,
-{
-    type Response = Response<B>;
-    type Error = S::Error;
-    type Future = BoxFuture<'static, Result<Response<B>, S::Error>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        // A pool is always ready.
-        self.shared.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+impl<S, W> Spread<S, W> {
+    /// Sends a request.
+    pub(crate) fn send<B>(&self, request: Request<Body>) -> BoxFuture<'static, Result<Response<B>, S::Error>>
+    where
+        S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+        S::Future: Send + 'static,
+        W: Service<Request<Body>, Response = Response<B>, Error = S::Error> + Clone,
+        W::Future: Send + 'static,
+    {
+        // Pools are always ready.
         if is_output(&request)
             && let Some(write) = self.http1.begin()
         {
-            let answer = self.writes.call(request);
+            let answer = self.writes.clone().call(request);
             return async move {
                 let answer = answer.await;
                 write.end(answer.as_ref().ok().map(Response::status));
@@ -85,7 +76,7 @@ where
             .boxed();
         }
         let Some(namespace) = watched_namespace(request.uri()) else {
-            return self.shared.call(request).boxed();
+            return self.shared.clone().call(request).boxed();
         };
         let Watches { pool, turn } = &self.of_namespaces[pool_of(namespace)];
         let (mut pool, turn) = (pool.clone(), Arc::clone(turn));
@@ -149,9 +140,9 @@ mod tests {
                 std::future::ready(Ok::<_, Infallible>(Response::new(name)))
             })
         };
-        let mut spread = Spread::new(Http1::new(), pool("HTTP/1"), || pool("HTTP/2"));
-        let mut send = |path| {
-            let answer = spread.call(Request::post(path).body(Body::empty()).unwrap());
+        let spread = Spread::new(Http1::new(), pool("HTTP/1"), || pool("HTTP/2"));
+        let send = |path| {
+            let answer = spread.send(Request::post(path).body(Body::empty()).unwrap());
             answer.now_or_never().unwrap().unwrap().into_body()
         };
         let slices = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";
@@ -174,12 +165,12 @@ mod tests {
         let mut numbers = 0..;
         let mut pools = || pool(numbers.next().unwrap());
         // The last counter is that of writes, of which there are none.
-        let mut spread = Spread::new(Http1::new(), pool(WATCH_CONNECTIONS + 1), &mut pools);
+        let spread = Spread::new(Http1::new(), pool(WATCH_CONNECTIONS + 1), &mut pools);
         for number in 0..500 {
             for plural in ["pods", "services", "endpoints", "endpointslices"] {
                 for query in ["watch=true", "limit=1"] {
                     let uri = format!("/api/v1/namespaces/team-{number}/{plural}?{query}");
-                    spread.call(Request::get(uri).body(Body::empty()).unwrap()).await.unwrap();
+                    spread.send(Request::get(uri).body(Body::empty()).unwrap()).await.unwrap();
                 }
             }
         }
@@ -205,10 +196,10 @@ mod tests {
                 }
             })
         };
-        let mut spread = Spread::new(Http1::new(), pool(), pool);
+        let spread = Spread::new(Http1::new(), pool(), pool);
         let start = Instant::now();
         let watch = || Request::get("/api/v1/namespaces/shop/pods?watch=true").body(Body::empty()).unwrap();
-        join_all((0..number).map(|_| spread.call(watch()))).await;
+        join_all((0..number).map(|_| spread.send(watch()))).await;
         (most.load(Ordering::Relaxed), start.elapsed())
     }
 

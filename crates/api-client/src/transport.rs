@@ -6,11 +6,11 @@ use std::task::{Context, Poll};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::header::AUTHORIZATION;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use kube::client::Body;
 use tokio::time::Instant;
-use tower::{BoxError, Service, ServiceExt};
+use tower::{BoxError, Service};
 
 use crate::error::ConnectError;
 use crate::sessions::Sessions;
@@ -22,11 +22,15 @@ use crate::sessions::Sessions;
 #[derive(Clone)]
 pub(crate) struct Transport {
     sessions: Arc<Sessions>,
+    /// For errors.
+    server: Arc<str>,
 }
 
 impl Transport {
-    pub(crate) fn new(sessions: Arc<Sessions>) -> Self {
-        Self { sessions }
+    pub(crate) fn new(sessions: Arc<Sessions>, server: &Uri) -> Self {
+        let scheme = server.scheme_str().unwrap_or("http");
+        let server = format!("{scheme}://{}", server.authority().map_or("", |authority| authority.as_str()));
+        Self { sessions, server: server.into() }
     }
 }
 
@@ -40,16 +44,19 @@ impl Service<Request<Body>> for Transport {
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let sessions = Arc::clone(&self.sessions);
+        let (sessions, server) = (Arc::clone(&self.sessions), Arc::clone(&self.server));
         async move {
             let session = sessions.current().await?;
             if let Some(authorization) = &session.authorization {
                 request.headers_mut().insert(AUTHORIZATION, authorization.clone());
             }
-            let (method, uri, sent) = (request.method().clone(), request.uri().clone(), Instant::now());
-            let answer = session.pool.clone().oneshot(request).await;
-            let status = answer.as_ref().map(|answer| answer.status().as_u16()).ok();
-            tracing::debug!(%method, path = uri.path(), query = uri.query(), status, took = ?sent.elapsed(), "request");
+            let logged = tracing::enabled!(tracing::Level::DEBUG)
+                .then(|| (request.method().clone(), request.uri().clone(), Instant::now()));
+            let answer = (session.pool)(request).await;
+            if let Some((method, uri, sent)) = logged {
+                let status = answer.as_ref().map(|answer| answer.status().as_u16()).ok();
+                tracing::debug!(%method, path = uri.path(), query = uri.query(), status, took = ?sent.elapsed(), "request");
+            }
             match answer {
                 Ok(answer) => {
                     if answer.status() == StatusCode::UNAUTHORIZED {
@@ -60,7 +67,7 @@ impl Service<Request<Body>> for Transport {
                 }
                 Err(error) if error.is_connect() => {
                     sessions.connection_failed();
-                    Err(ConnectError::new(&uri, error).into())
+                    Err(ConnectError::new(server, error).into())
                 }
                 Err(error) => Err(error.into()),
             }

@@ -28,8 +28,15 @@ const IDLE: Duration = Duration::from_secs(30);
 
 /// Connections to one server. A request takes one that is free, the one that was used last, or opens one. They close when the last
 /// clone is dropped, those with a request under way when it is answered.
-#[derive(Clone)]
-pub(crate) struct WriteConnections<C> {
+pub(crate) struct WriteConnections<C>(Arc<Shared<C>>);
+
+impl<C> Clone for WriteConnections<C> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+struct Shared<C> {
     connector: C,
     server: Uri,
     /// None if the server's address is no valid header, which fails before.
@@ -57,7 +64,7 @@ impl<C> WriteConnections<C> {
     /// No connection is opened yet. `connector` gets the server's address.
     pub(crate) fn new(connector: C, server: Uri) -> Self {
         let host = host_of(&server).and_then(|host| HeaderValue::try_from(host).ok());
-        Self { connector, server, host, unused: Arc::default() }
+        Self(Arc::new(Shared { connector, server, host, unused: Arc::default() }))
     }
 }
 
@@ -70,7 +77,7 @@ fn host_of(server: &Uri) -> Option<String> {
     })
 }
 
-impl<C> WriteConnections<C>
+impl<C> Shared<C>
 where
     C: Service<Uri, Error = BoxError> + Clone,
     C::Response: Read + Write + Send + Unpin + 'static,
@@ -89,8 +96,8 @@ where
         Ok(Connection { sender, last_answer: Instant::now() })
     }
 
-    async fn send(self, mut request: Request<Body>) -> Result<Response<Incoming>, RequestError> {
-        let path = request.uri().path_and_query().cloned();
+    async fn send(self: Arc<Self>, mut request: Request<Body>) -> Result<Response<Incoming>, RequestError> {
+        let path = std::mem::take(request.uri_mut()).into_parts().path_and_query;
         *request.uri_mut() = path.unwrap_or_else(|| PathAndQuery::from_static("/")).into();
         if let Some(host) = &self.host {
             request.headers_mut().entry(HOST).or_insert_with(|| host.clone());
@@ -172,7 +179,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        self.clone().send(request).boxed()
+        Arc::clone(&self.0).send(request).boxed()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
 use kube_endpoint_api_client::{ContentType, why_request_failed};
@@ -119,15 +119,18 @@ impl ApiWriter {
     ) -> Result<Answer, WriteError> {
         let Formats { content_type, accept } = formats;
         let span = RequestSpan::begin(&method, path, waited);
-        let mut request = Request::builder()
-            .method(&method)
-            .uri(path)
-            .header(header::CONTENT_TYPE, HeaderValue::from_static(content_type))
-            .header(header::ACCEPT, HeaderValue::from_static(accept))
-            .header(header::USER_AGENT, &*self.user_agent)
-            .body(Body::from(body))
-            .map_err(|error| WriteError::Refused { code: 0, message: format!("{path}: {error}") })?;
-        span.inject(request.headers_mut());
+        let refused = |why: &str| WriteError::Refused { code: 0, message: format!("{path}: {why}") };
+        let user_agent = self.user_agent_header.clone().ok_or_else(|| refused("invalid user agent"))?;
+        let mut request = Request::new(Body::from(body));
+        *request.method_mut() = method.clone();
+        *request.uri_mut() = Uri::try_from(path).map_err(|error| refused(&error.to_string()))?;
+        // With those that the client adds.
+        let mut headers = HeaderMap::with_capacity(6);
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+        headers.insert(header::USER_AGENT, user_agent);
+        span.inject(&mut headers);
+        *request.headers_mut() = headers;
         let answered = async {
             let answer = self.client.send(request).await.map_err(|error| why_request_failed(&error))?;
             let (parts, body) = answer.into_parts();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Method;
+use http::{HeaderValue, Method};
 use kube_endpoint_api_client::{ApiClient, ContentType};
 use kube_endpoint_core_model::protobuf::Encoded;
 use kube_endpoint_core_model::{ObjectKey, ObjectMeta, ResourceVersion, Service, Text};
@@ -36,7 +36,9 @@ pub struct ApiWriter {
     pub(crate) client: ApiClient,
     pub(crate) limiter: RequestLimiter,
     pub(crate) fence: WriteFence,
-    pub(crate) user_agent: Arc<str>,
+    user_agent: Arc<str>,
+    /// None if it has characters that no header may have.
+    pub(crate) user_agent_header: Option<HeaderValue>,
     observer: Option<Arc<dyn WriteObserver>>,
     pub(crate) dry_run: Option<DryRun>,
     sent: Option<Arc<SentObjects>>,
@@ -60,11 +62,13 @@ struct Typed<'a, T> {
 impl ApiWriter {
     /// A writer. The user agent identifies the controller in the server's audit log and managedFields, as upstream's does.
     pub fn new(client: ApiClient, limiter: RequestLimiter, user_agent: impl Into<Arc<str>>) -> Self {
+        let user_agent = user_agent.into();
         Self {
             client,
             limiter,
             fence: WriteFence::default(),
-            user_agent: user_agent.into(),
+            user_agent_header: HeaderValue::try_from(&*user_agent).ok(),
+            user_agent,
             observer: None,
             dry_run: None,
             sent: None,
