@@ -30,13 +30,13 @@ impl AtServerLayer {
 }
 
 impl Address {
-    /// Leaves the path as it is if it cannot be joined with the prefix, which no path of a valid URL does.
+    /// A path that is too long with the prefix is left out: nothing may be asked beside the prefix.
     fn add_to(&self, uri: &mut Uri) {
         let mut parts = std::mem::take(uri).into_parts();
         if !self.prefix.is_empty() {
             let path = parts.path_and_query.as_ref().map_or("", PathAndQuery::as_str);
             let joined = format!("{}{path}", self.prefix).try_into().ok();
-            parts.path_and_query = joined.or(parts.path_and_query);
+            parts.path_and_query = joined.or_else(|| self.prefix.as_str().try_into().ok());
         }
         parts.path_and_query.get_or_insert_with(|| PathAndQuery::from_static("/"));
         (parts.scheme, parts.authority) = (self.scheme.clone(), self.authority.clone());
@@ -100,5 +100,12 @@ mod tests {
         check("http://[2001:db8::1]:80", "/", "http://[2001:db8::1]:80/");
         check(host, "https://192.0.2.9/api", "https://192.0.2.1:6443/api");
         check("/only/a/path", "/api", "/only/a/path/api");
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_stays_below_the_prefix() {
+        let mut uri: Uri = format!("/{}", "x".repeat(65_530)).parse().unwrap();
+        AtServerLayer::new(&Uri::from_static("https://192.0.2.1/prefix")).0.add_to(&mut uri);
+        assert_eq!(uri, "https://192.0.2.1/prefix");
     }
 }

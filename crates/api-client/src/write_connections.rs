@@ -16,18 +16,27 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::rt::{Read, Write};
 use kube::client::Body;
 use parking_lot::Mutex;
-use tokio::time::{Duration, Instant, sleep};
+use tokio::sync::oneshot;
+use tokio::time::{Duration, Instant, sleep, timeout};
 use tower::{BoxError, Service, ServiceExt};
 
 use crate::error::RequestError;
+use crate::http1::WRITES;
 
 /// A connection that was idle for this long is not used again, and closed soon. API servers close theirs after 90 s and load
 /// balancers after a minute or more. If a server closes a connection while a request is on its way, nobody knows whether the request
 /// was carried out.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Connections to one server. A request takes one that is free, the one that was used last, or opens one. They close when the last
-/// clone is dropped, those with a request under way when it is answered.
+/// So many connections are made at a time. A server that does not answer must not cause any number of them.
+const MOST_AT_A_TIME: usize = WRITES;
+
+/// A request that waits for a new connection looks for a free one this often. So an address that does not answer delays no request
+/// for longer than the others take.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Connections to one server. A request takes one that is free, the one that was used last, or opens one, and takes another that
+/// becomes free meanwhile. They close when the last clone is dropped, those with a request under way when it is answered.
 pub(crate) struct WriteConnections<C>(Arc<Shared<C>>);
 
 impl<C> Clone for WriteConnections<C> {
@@ -51,6 +60,8 @@ struct Unused(Mutex<State>);
 #[derive(Default)]
 struct State {
     connections: Vec<Connection>,
+    /// How many are being made.
+    making: usize,
     /// Whether a task closes what is idle for too long.
     is_watched: bool,
 }
@@ -79,21 +90,63 @@ fn host_of(server: &Uri) -> Option<String> {
 
 impl<C> Shared<C>
 where
-    C: Service<Uri, Error = BoxError> + Clone,
+    C: Service<Uri, Error = BoxError> + Clone + Send + Sync + 'static,
     C::Response: Read + Write + Send + Unpin + 'static,
+    C::Future: Send,
 {
     async fn connect(&self) -> Result<Connection, RequestError> {
         let stream =
             self.connector.clone().oneshot(self.server.clone()).await.map_err(RequestError::Connect)?;
         let connect = |error: hyper::Error| RequestError::Connect(error.into());
         let (mut sender, connection) = handshake(stream).await.map_err(connect)?;
+        let (failed, failure) = oneshot::channel();
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(error = &error as &dyn std::error::Error, "a connection for writes ended");
+                drop(failed.send(error));
             }
         });
-        sender.ready().await.map_err(connect)?;
-        Ok(Connection { sender, last_answer: Instant::now() })
+        match sender.ready().await {
+            Ok(()) => Ok(Connection { sender, last_answer: Instant::now() }),
+            // The task knows why.
+            Err(closed) => Err(connect(failure.await.unwrap_or(closed))),
+        }
+    }
+
+    /// A free connection, or a new one; and whether it is new.
+    async fn connection(self: &Arc<Self>) -> Result<(Connection, bool), RequestError> {
+        let mut made = None;
+        loop {
+            if let Some(free) = self.unused.take() {
+                return Ok((free, false));
+            }
+            if made.is_none() {
+                made = self.make();
+            }
+            match &mut made {
+                Some(made) => match timeout(LOOK_AGAIN, made).await {
+                    Ok(Ok(made)) => return made.map(|made| (made, true)),
+                    Ok(Err(_)) => return Err(RequestError::Connect("the process is ending".into())),
+                    Err(_) => {}
+                },
+                None => sleep(LOOK_AGAIN).await,
+            }
+        }
+    }
+
+    /// Begins to make a connection, unless enough are being made. It is kept if nobody waits for it any more.
+    fn make(self: &Arc<Self>) -> Option<oneshot::Receiver<Result<Connection, RequestError>>> {
+        let making = Making::begin(&self.unused)?;
+        let (result, receiver) = oneshot::channel();
+        let shared = Arc::clone(self);
+        tokio::spawn(async move {
+            let made = shared.connect().await;
+            drop(making);
+            if let Err(Ok(connection)) = result.send(made) {
+                shared.unused.put(connection);
+            }
+        });
+        Some(receiver)
     }
 
     async fn send(self: Arc<Self>, mut request: Request<Body>) -> Result<Response<Incoming>, RequestError> {
@@ -103,10 +156,7 @@ where
             request.headers_mut().entry(HOST).or_insert_with(|| host.clone());
         }
         loop {
-            let (mut connection, is_new) = match self.unused.take() {
-                Some(connection) => (connection, false),
-                None => (self.connect().await?, true),
-            };
+            let (mut connection, is_new) = self.connection().await?;
             match connection.sender.try_send_request(request).await {
                 Ok(answer) => {
                     connection.last_answer = Instant::now();
@@ -120,6 +170,26 @@ where
                 },
             }
         }
+    }
+}
+
+/// One of the connections that are being made.
+struct Making(Arc<Unused>);
+
+impl Making {
+    fn begin(unused: &Arc<Unused>) -> Option<Self> {
+        let mut state = unused.0.lock();
+        if state.making == MOST_AT_A_TIME {
+            return None;
+        }
+        state.making += 1;
+        Some(Self(Arc::clone(unused)))
+    }
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        self.0.0.lock().making -= 1;
     }
 }
 
@@ -185,6 +255,19 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Error, ErrorKind};
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures::future::join_all;
+    use http_body_util::BodyExt;
+    use hyper::rt::ReadBufCursor;
+    use hyper_util::rt::TokioIo;
+    use kube_endpoint_core_model::causes;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::sync::mpsc;
+    use tower::service_fn;
+
     use super::*;
 
     #[test]
@@ -198,5 +281,158 @@ mod tests {
         check("http://api.example:80", "api.example");
         check("http://api.example:443", "api.example:443");
         check("https://[2001:db8::1]:6443", "[2001:db8::1]:6443");
+    }
+
+    type Connected = TokioIo<DuplexStream>;
+
+    /// Connections of which the server's ends come out of a channel; after so many, none comes about.
+    fn connections(
+        most: usize,
+    ) -> (
+        WriteConnections<
+            impl Service<Uri, Response = Connected, Error = BoxError, Future: Send> + Clone + Send + Sync,
+        >,
+        mpsc::UnboundedReceiver<DuplexStream>,
+        Arc<AtomicUsize>,
+    ) {
+        let (ends, servers) = mpsc::unbounded_channel();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&asked);
+        let connector = service_fn(move |_: Uri| {
+            let number = counter.fetch_add(1, Ordering::Relaxed);
+            let (client, server) = duplex(1 << 16);
+            drop(ends.send(server));
+            async move {
+                if number >= most {
+                    std::future::pending::<()>().await;
+                }
+                Ok::<_, BoxError>(TokioIo::new(client))
+            }
+        });
+        (WriteConnections::new(connector, Uri::from_static("http://api.example:8080")), servers, asked)
+    }
+
+    fn write() -> Request<Body> {
+        Request::put("http://api.example:8080/api/v1/x?y=z").body(Body::from(b"body".to_vec())).unwrap()
+    }
+
+    /// Reads a request and answers it after some time. Returns its text.
+    async fn answer(server: &mut DuplexStream, after: Duration) -> String {
+        let mut request = Vec::new();
+        while !request.ends_with(b"body") {
+            request.push(server.read_u8().await.unwrap());
+        }
+        sleep(after).await;
+        server.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+        String::from_utf8(request).unwrap()
+    }
+
+    async fn text(answer: Result<Response<Incoming>, RequestError>) -> String {
+        String::from_utf8(answer.unwrap().into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_connects_takes_a_connection_that_becomes_free() {
+        let (mut writes, mut servers, asked) = connections(1);
+        let start = Instant::now();
+        tokio::spawn(async move {
+            let mut server = servers.recv().await.unwrap();
+            for _ in 0..3 {
+                answer(&mut server, Duration::from_millis(100)).await;
+            }
+        });
+        let answers = join_all((0..3).map(|_| text_of(writes.call(write())))).await;
+        assert_eq!(answers, ["ok"; 3]);
+        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+        assert_eq!(asked.load(Ordering::Relaxed), 3);
+    }
+
+    async fn text_of(answer: BoxFuture<'static, Result<Response<Incoming>, RequestError>>) -> String {
+        text(answer.await).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_does_not_answer_causes_few_connections() {
+        let (mut writes, _servers, asked) = connections(0);
+        for _ in 0..10 {
+            let given_up =
+                join_all((0..100).map(|_| timeout(Duration::from_secs(1), writes.call(write())))).await;
+            assert!(given_up.iter().all(Result::is_err));
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), MOST_AT_A_TIME);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_nobody_waits_for_any_more_is_kept() {
+        let (mut writes, mut servers, asked) = connections(2);
+        // The first connection is made, and the request is given up before it is sent.
+        drop(futures::poll!(writes.call(write())));
+        sleep(LOOK_AGAIN).await;
+        let mut server = servers.recv().await.unwrap();
+        let (answered, _) = tokio::join!(text_of(writes.call(write())), answer(&mut server, Duration::ZERO));
+        assert_eq!((&*answered, asked.load(Ordering::Relaxed)), ("ok", 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_was_not_sent_is_sent_once_over_another_connection() {
+        let (mut writes, mut servers, asked) = connections(2);
+        let first = tokio::spawn(writes.call(write()));
+        let mut server = servers.recv().await.unwrap();
+        let sent = answer(&mut server, Duration::ZERO).await;
+        insta::assert_snapshot!(sent.replace("\r\n", "\n"), @r"
+        PUT /api/v1/x?y=z HTTP/1.1
+        host: api.example:8080
+        content-length: 4
+
+        body
+        ");
+        assert_eq!(text(first.await.unwrap()).await, "ok");
+        sleep(Duration::from_millis(1)).await;
+        // The task of the connection does not run before the next request is handed to it.
+        drop(server);
+        let mut second = writes.call(write());
+        assert!(futures::poll!(&mut second).is_pending());
+        assert_eq!(asked.load(Ordering::Relaxed), 1, "the connection looked usable");
+        let second = tokio::spawn(second);
+        let mut server = servers.recv().await.unwrap();
+        assert_eq!(answer(&mut server, Duration::ZERO).await, sent);
+        assert_eq!(text(second.await.unwrap()).await, "ok");
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
+    }
+
+    /// A connection that is reset at once.
+    struct Reset;
+
+    impl Read for Reset {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: ReadBufCursor<'_>,
+        ) -> Poll<Result<(), Error>> {
+            Poll::Ready(Err(ErrorKind::ConnectionReset.into()))
+        }
+    }
+
+    impl Write for Reset {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Error>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_reason_why_a_new_connection_ended_is_told() {
+        let connector = service_fn(|_: Uri| std::future::ready(Ok::<_, BoxError>(Reset)));
+        let mut writes = WriteConnections::new(connector, Uri::from_static("http://api.example:8080"));
+        let error = writes.call(write()).await.unwrap_err();
+        assert!(error.is_connect());
+        insta::assert_snapshot!(causes(&error), @"no connection: connection error: connection reset");
     }
 }

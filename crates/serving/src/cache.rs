@@ -11,6 +11,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use lru::LruCache;
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// An answer, and how long it may be used again. Without a time it is not kept.
@@ -76,7 +77,7 @@ where
     where
         F: Future<Output = Result<Answer<V>, E>> + Send + 'static,
     {
-        let asking = {
+        let (asking, start) = {
             let mut state = self.state.lock();
             let now = Instant::now();
             let expired = match state.answer(&key) {
@@ -85,14 +86,20 @@ where
                 None => None,
             };
             match state.asking.get(&key) {
-                Some(asking) => asking.clone(),
+                Some(asking) => (asking.clone(), None),
                 None => {
-                    let asking = self.start(key.clone(), ask(expired)?, interrupted);
-                    state.asking.insert(key, asking.clone());
-                    asking
+                    let question = ask(expired)?;
+                    let (done, answer) = oneshot::channel();
+                    let asking = async move { answer.await.unwrap_or(Err(interrupted)) }.boxed().shared();
+                    state.asking.insert(key.clone(), asking.clone());
+                    (asking, Some((question, done)))
                 }
             }
         };
+        // A runtime that is shutting down drops the task at once, which takes the lock.
+        if let Some((question, done)) = start {
+            self.start(key, question, done);
+        }
         asking.await
     }
 
@@ -102,13 +109,13 @@ where
         self.state.lock().asking.len()
     }
 
-    fn start<F>(self: &Arc<Self>, key: K, question: F, interrupted: E) -> Asking<V, E>
+    fn start<F>(self: &Arc<Self>, key: K, question: F, done: oneshot::Sender<Result<V, E>>)
     where
         F: Future<Output = Result<Answer<V>, E>> + Send + 'static,
     {
         // Removes the question however the task ends.
         let entry = Entry { cache: Arc::clone(self), key };
-        let task = tokio::spawn(async move {
+        tokio::spawn(async move {
             let answer = question.await;
             match &answer {
                 Ok((value, Some(kept))) => {
@@ -125,9 +132,8 @@ where
                 Err(_) => {}
             }
             drop(entry);
-            answer.map(|(value, _)| value)
+            drop(done.send(answer.map(|(value, _)| value)));
         });
-        async move { task.await.unwrap_or(Err(interrupted)) }.boxed().shared()
     }
 }
 
