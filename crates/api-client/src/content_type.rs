@@ -21,7 +21,7 @@ impl ContentType {
     pub const ALL: [Self; 2] = [Self::Protobuf, Self::Json];
 
     /// The media type.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Protobuf => protobuf::CONTENT_TYPE,
             Self::Json => "application/json",
@@ -38,7 +38,7 @@ impl ContentType {
 
     /// The value of `Accept` that asks for the metadata of objects only. A server that does not know that form answers with
     /// whole objects.
-    pub fn accept_metadata(self) -> &'static str {
+    pub const fn accept_metadata(self) -> &'static str {
         match self {
             Self::Protobuf => {
                 "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\

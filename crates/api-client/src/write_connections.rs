@@ -394,7 +394,8 @@ mod tests {
         assert!(futures::poll!(&mut second).is_pending());
         assert_eq!(asked.load(Ordering::Relaxed), 1, "the connection looked usable");
         let second = tokio::spawn(second);
-        let mut server = servers.recv().await.unwrap();
+        let another = timeout(Duration::from_secs(1), servers.recv()).await;
+        let mut server = another.expect("there is no other connection").unwrap();
         assert_eq!(answer(&mut server, Duration::ZERO).await, sent);
         assert_eq!(text(second.await.unwrap()).await, "ok");
         assert_eq!(asked.load(Ordering::Relaxed), 2);

@@ -31,21 +31,39 @@ pub(crate) struct Answer {
 }
 
 /// The media types of a request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Formats {
     /// The type of the body.
-    pub(crate) content_type: &'static str,
+    content_type: HeaderValue,
     /// The types that the answer may have.
-    pub(crate) accept: &'static str,
+    accept: HeaderValue,
 }
 
 impl Formats {
+    pub(crate) const fn new(content_type: &'static str, accept: &'static str) -> Self {
+        Self {
+            content_type: HeaderValue::from_static(content_type),
+            accept: HeaderValue::from_static(accept),
+        }
+    }
+
     /// JSON in both directions.
-    pub(crate) const JSON: Self = Self { content_type: "application/json", accept: "application/json" };
+    pub(crate) fn json() -> Self {
+        Self::new("application/json", "application/json")
+    }
 
     /// An object in an encoding, whose metadata is to be returned.
     pub(crate) fn metadata(content_type: ContentType) -> Self {
-        Self { content_type: content_type.as_str(), accept: content_type.accept_metadata() }
+        const fn formats(content_type: ContentType) -> Formats {
+            Formats::new(content_type.as_str(), content_type.accept_metadata())
+        }
+        // Whether they are valid is found out when they are compiled, not for each write.
+        static PROTOBUF: Formats = formats(ContentType::Protobuf);
+        static JSON: Formats = formats(ContentType::Json);
+        match content_type {
+            ContentType::Protobuf => PROTOBUF.clone(),
+            ContentType::Json => JSON.clone(),
+        }
     }
 }
 
@@ -126,8 +144,8 @@ impl ApiWriter {
         *request.uri_mut() = Uri::try_from(path).map_err(|error| refused(&error.to_string()))?;
         // With those that the client adds.
         let mut headers = HeaderMap::with_capacity(6);
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-        headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+        headers.insert(header::CONTENT_TYPE, content_type);
+        headers.insert(header::ACCEPT, accept);
         headers.insert(header::USER_AGENT, user_agent);
         span.inject(&mut headers);
         *request.headers_mut() = headers;

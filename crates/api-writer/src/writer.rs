@@ -227,7 +227,7 @@ impl ApiWriter {
 
     async fn delete_path<T: Writable>(&self, path: &str, body: Vec<u8>) -> Result<u16, WriteError> {
         let (write, waited) = self.begin(&Method::DELETE, Some(T::PLURAL)).await?;
-        match self.send_write(Method::DELETE, path, Formats::JSON, body.into(), waited).await {
+        match self.send_write(Method::DELETE, path, Formats::json(), body.into(), waited).await {
             Ok(answer) => {
                 write.wrote_without_version();
                 Ok(answer.code)
@@ -286,7 +286,7 @@ impl ApiWriter {
         selector: &str,
     ) -> Result<Vec<PartialObjectMetadata>, WriteError> {
         let path = format!("{}?{selector}", T::collection_path(namespace));
-        let formats = Formats { accept: METADATA_ONLY, ..Formats::JSON };
+        let formats = Formats::new("application/json", METADATA_ONLY);
         let answer = self.send(Method::GET, &path, formats, Bytes::new(), Duration::ZERO).await?;
         let list: PartialObjectMetadataList =
             serde_json::from_slice(&answer.body).map_err(|error| unreadable(&path, &error))?;
@@ -324,7 +324,7 @@ impl ApiWriter {
     async fn read(&self, path: &str) -> Result<Bytes, WriteError> {
         let waited = self.limiter.acquire().await;
         self.client.waited_for_rate_limiter(&Method::GET, waited);
-        Ok(self.send(Method::GET, path, Formats::JSON, Bytes::new(), waited).await?.body)
+        Ok(self.send(Method::GET, path, Formats::json(), Bytes::new(), waited).await?.body)
     }
 
     /// Creates or replaces an object. Returns the version that was stored and the status of the answer.

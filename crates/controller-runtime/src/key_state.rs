@@ -1,6 +1,7 @@
 //! Everything that is kept for a key, in one map.
 
 use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hashbrown::HashTable;
@@ -122,6 +123,9 @@ pub(crate) struct KeyStates<S> {
     /// One hash selects the shard and the place in it.
     hasher: Hasher,
     shards: Vec<Shard<S>>,
+    /// The number of keys with rare state, which changes under the lock of their shard. While it is zero, no key is looked up for that
+    /// state.
+    rare: AtomicUsize,
 }
 
 impl<S: Default + PartialEq> Default for KeyStates<S> {
@@ -129,6 +133,7 @@ impl<S: Default + PartialEq> Default for KeyStates<S> {
         Self {
             hasher: Hasher::default(),
             shards: std::iter::repeat_with(Mutex::default).take(SHARDS).collect(),
+            rare: AtomicUsize::new(0),
         }
     }
 }
@@ -140,7 +145,9 @@ impl<S: Default + PartialEq> KeyStates<S> {
         let mut shard = self.shard(hash).lock();
         if let Ok(mut entry) = shard.find_entry(hash, |entry| entry.key == *key) {
             let state = &mut entry.get_mut().state;
+            let had_rare = state.rare.get().is_some();
             let result = use_state(state);
+            self.count_rare(had_rare, state.rare.get().is_some());
             if *state == KeyState::default() {
                 entry.remove();
             }
@@ -149,6 +156,7 @@ impl<S: Default + PartialEq> KeyStates<S> {
         let mut state = KeyState::default();
         let result = use_state(&mut state);
         if state != KeyState::default() {
+            self.count_rare(false, state.rare.get().is_some());
             let entry = Box::new(Entry { key: key.clone(), state });
             shard.insert_unique(hash, entry, |entry| self.hasher.hash_one(&entry.key));
         }
@@ -167,12 +175,16 @@ impl<S: Default + PartialEq> KeyStates<S> {
         key: &ObjectKey,
         use_state: impl FnOnce(&mut RareState) -> T,
     ) -> Option<T> {
+        if self.rare.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
         let mut entry = shard.find_entry(hash, |entry| entry.key == *key).ok()?;
         let state = &mut entry.get_mut().state;
         state.rare.get()?;
         let result = state.rare.with(use_state);
+        self.count_rare(true, state.rare.get().is_some());
         if *state == KeyState::default() {
             entry.remove();
         }
@@ -184,7 +196,19 @@ impl<S: Default + PartialEq> KeyStates<S> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
         let entry = shard.find_entry(hash, |entry| entry.key == *key);
-        entry.map_or_else(|_| KeyState::default(), |entry| entry.remove().0.state)
+        let Ok(entry) = entry else { return KeyState::default() };
+        let state = entry.remove().0.state;
+        self.count_rare(state.rare.get().is_some(), false);
+        state
+    }
+
+    /// Call this under the lock of a key's shard, with whether the key had and has rare state.
+    fn count_rare(&self, had: bool, has: bool) {
+        match (had, has) {
+            (false, true) => drop(self.rare.fetch_add(1, Ordering::Relaxed)),
+            (true, false) => drop(self.rare.fetch_sub(1, Ordering::Relaxed)),
+            _ => {}
+        }
     }
 
     /// The keys whose own state matches, sorted.

@@ -117,6 +117,33 @@ impl Interner {
         self.sweep_when_grown();
     }
 
+    /// Returns the shared ports of a pod: name, number and protocol of each.
+    pub fn ports_of<'a>(
+        &mut self,
+        ports: impl Iterator<Item = (&'a str, i32, &'a str)> + Clone,
+    ) -> ContainerPorts {
+        // The pods of a workload have the same ports, and are listed one after the other.
+        let recent = &self.recent.ports;
+        let is_same = |(port, (name, number, protocol)): (&ContainerPort, (&str, i32, &str))| {
+            (&*port.name, port.container_port, &*port.protocol) == (name, number, protocol)
+        };
+        if ports.clone().count() == recent.len() && recent.iter().zip(ports.clone()).all(is_same) {
+            return recent.clone();
+        }
+        if ports.clone().next().is_none() {
+            return ContainerPorts::default();
+        }
+        let view = |(name, container_port, protocol)| ContainerPort {
+            name: self.shared(name),
+            container_port,
+            protocol: self.shared(protocol),
+        };
+        let mut ports: ContainerPorts = ports.map(view).collect();
+        self.ports(&mut ports);
+        self.recent.ports = ports.clone();
+        ports
+    }
+
     /// Returns the number of parts.
     pub fn len(&self) -> usize {
         self.texts.len() + self.maps.len() + self.ports.len()

@@ -1,6 +1,7 @@
 //! Object metadata: names, versions, owners, references.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::num::ParseIntError;
 use std::str::FromStr;
 use std::sync::LazyLock;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::{StringMap, Text, Timestamp, text, time};
 
 /// Namespace and name of an object; the namespace is empty for cluster-wide ones. Prints as `namespace/name`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct ObjectKey {
     /// The namespace, or empty.
     pub namespace: Text,
@@ -22,6 +23,14 @@ impl ObjectKey {
     /// A key of two strings.
     pub fn new(namespace: impl Into<Text>, name: impl Into<Text>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl Hash for ObjectKey {
+    /// As derived, without the mark at the end: the one after the namespace keeps the two apart.
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.namespace.hash(hasher);
+        hasher.write(self.name.as_bytes());
     }
 }
 

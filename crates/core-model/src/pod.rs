@@ -47,14 +47,8 @@ pub struct Pod {
 }
 
 /// The ports of a pod. Pods of the same workload share one allocation.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ContainerPorts(pub(crate) Arc<[ContainerPort]>);
-
-impl Default for ContainerPorts {
-    fn default() -> Self {
-        Self(Arc::new([]))
-    }
-}
 
 impl std::ops::Deref for ContainerPorts {
     type Target = [ContainerPort];

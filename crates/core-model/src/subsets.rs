@@ -139,8 +139,14 @@ pub(crate) fn digest_of_addresses(addresses: &[EndpointAddress]) -> u128 {
 
 /// The bytes of a value that is hashed. They are collected because each is hashed twice, and because one long write costs less
 /// than many short ones.
-#[derive(Default)]
 struct Hashed(Vec<u8>);
+
+impl Default for Hashed {
+    /// With room for an address.
+    fn default() -> Self {
+        Self(Vec::with_capacity(256))
+    }
+}
 
 impl Hashed {
     /// Twice 64 bits of what is written.

@@ -61,6 +61,11 @@ pub(crate) struct SelectorChange {
     pods: PodList,
 }
 
+/// Whether a name comes after all others, so that it is none of them. The objects of a list are sorted.
+fn is_after<V>(names: &BTreeMap<Text, V>, name: &str) -> bool {
+    names.last_key_value().is_none_or(|(last, _)| **last < *name)
+}
+
 /// The selector of a Service; none if it selects no pods.
 fn selector_of(service: &Service) -> Option<&StringMap> {
     service.selector.as_ref().filter(|_| service.selects_pods())
@@ -127,15 +132,18 @@ impl Namespace {
     /// Adds or replaces a pod. Returns its previous and its current placement.
     pub(crate) fn put_pod(&mut self, pod: &Arc<Pod>) -> (Option<Placement>, Placement) {
         let name = &pod.key.name;
-        if let Some(entry) = self.pods.get_mut(name)
-            && entry.pod.labels == pod.labels
+        let mut before = None;
+        if !is_after(&self.pods, name)
+            && let Some(entry) = self.pods.get_mut(name)
         {
-            let before = std::mem::replace(&mut entry.pod, Arc::clone(pod));
-            let set = entry.set;
-            self.add_to_lists(set, pod, Some(&before));
-            return (Some((before.node_name.clone(), set)), (pod.node_name.clone(), set));
+            if entry.pod.labels == pod.labels {
+                let before = std::mem::replace(&mut entry.pod, Arc::clone(pod));
+                let set = entry.set;
+                self.add_to_lists(set, pod, Some(&before));
+                return (Some((before.node_name.clone(), set)), (pod.node_name.clone(), set));
+            }
+            before = self.remove_pod(name);
         }
-        let before = self.remove_pod(name);
         let set = self.set_of(&pod.labels);
         self.pods.insert(name.clone(), PodEntry { pod: Arc::clone(pod), set });
         self.add_to_lists(set, pod, None);
@@ -222,7 +230,8 @@ impl Namespace {
     /// Computes the effect of a new state of a Service (none if it is deleted); none if its selector does not change. The
     /// work grows with the label sets and pods that it selected and selects, so it is done under a read lock.
     pub(crate) fn selector_change(&self, name: &str, service: Option<&Service>) -> Option<SelectorChange> {
-        let before = self.services.get(name).and_then(|entry| selector_of(&entry.service));
+        let known = if is_after(&self.services, name) { None } else { self.services.get(name) };
+        let before = known.and_then(|entry| selector_of(&entry.service));
         let after = service.and_then(selector_of);
         if before == after {
             return None;
@@ -249,7 +258,9 @@ impl Namespace {
         let mut dropped = PodList::default();
         match change {
             Some(change) => {
-                dropped = self.unselect(&name, &change.left);
+                if !is_after(&self.services, &name) {
+                    dropped = self.unselect(&name, &change.left);
+                }
                 if let Some(selector) = selector_of(&service) {
                     self.keys.extend(selector.iter().map(|(key, _)| key.clone()));
                     index_pair = self.selector_index.add_selector(&name, selector);

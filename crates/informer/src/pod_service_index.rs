@@ -223,9 +223,12 @@ impl PodServiceIndex {
 
     /// See [`Namespace::put_service`].
     pub(crate) fn put_service(&mut self, service: Arc<Service>, change: Option<SelectorChange>) -> PodList {
-        self.services += usize::from(self.service(&service.key).is_none());
         let space = self.namespaces.entry(service.key.namespace.clone()).or_default();
-        space.put_service(service, change)
+        let (_, before) = space.counts();
+        let pods = space.put_service(service, change);
+        // It removes none.
+        self.services += space.counts().1 - before;
+        pods
     }
 
     /// See [`Namespace::remove_service`].

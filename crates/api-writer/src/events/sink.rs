@@ -196,7 +196,7 @@ impl Sink {
         let body = patch.to_string().into_bytes();
         // A patch is JSON. Only the metadata of the event is returned.
         let accept = ContentType::Json.accept_metadata();
-        let formats = Formats { content_type: "application/merge-patch+json", accept };
+        let formats = Formats::new("application/merge-patch+json", accept);
         self.writer.send_event(Method::PATCH, &path, formats, body).await
     }
 }

@@ -3,6 +3,7 @@
 //! Each part has one place, which it takes over from the part that was there. Its hash is cheap and can be guessed, which
 //! does no harm: parts that share a place are looked up as if there were no such cache.
 
+use crate::pod::ContainerPorts;
 use crate::{StringMap, Text};
 
 const PLACES: usize = 256;
@@ -13,6 +14,8 @@ pub(super) struct Recent {
     /// Empty or of length [`PLACES`].
     texts: Vec<Text>,
     maps: Vec<StringMap>,
+    /// Those of the last pod.
+    pub(super) ports: ContainerPorts,
 }
 
 impl Recent {
@@ -50,19 +53,15 @@ fn place(mixed: u64) -> usize {
     (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
 }
 
-/// From the length, and from the first, middle and last eight bytes: names of nodes differ in one of these.
+/// From all bytes of a short string. From the length, and from the first, middle and last eight bytes of another: names of nodes
+/// differ in one of these.
 fn place_of_text(text: &[u8]) -> usize {
-    let word = |at: usize| {
-        let mut word = [0; 8];
-        match text.get(at..at + 8) {
-            Some(bytes) => word.copy_from_slice(bytes),
-            None => text.iter().zip(&mut word).for_each(|(byte, slot)| *slot = *byte),
-        }
-        u64::from_le_bytes(word)
+    let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) else {
+        return place(text.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
     };
-    let last = text.len().saturating_sub(8);
-    let middle = word(last / 2).rotate_left(21);
-    place(word(0) ^ middle ^ word(last).rotate_left(42) ^ ((text.len() as u64) << 56))
+    let middle = text.get((text.len() - 8) / 2..).and_then(|rest| rest.first_chunk()).unwrap_or(first);
+    let [first, middle, last] = [first, middle, last].map(|word| u64::from_le_bytes(*word));
+    place(first ^ middle.rotate_left(21) ^ last.rotate_left(42) ^ ((text.len() as u64) << 56))
 }
 
 fn place_of_map(pairs: &[(Text, Text)]) -> usize {

@@ -3,7 +3,7 @@
 use super::meta::{CommonMeta, non_empty, owned, time};
 use super::wire::{Fields, Payload};
 use super::{DecodeError, FromProtobuf};
-use crate::pod::{ContainerPort, ContainerPorts, Pod, PodPhase, ReadyCondition};
+use crate::pod::{Pod, PodPhase, ReadyCondition};
 use crate::{Interner, address};
 
 #[derive(Default)]
@@ -109,6 +109,8 @@ impl<'a> RawPod<'a> {
             Some(first) if *first == self.pod_ip => address::parse_sloppy(first),
             _ => non_empty(self.pod_ip).and_then(address::parse_sloppy),
         };
+        let ports = self.ports.iter().chain(&self.sidecar_ports);
+        let ports = ports.map(|port| (port.name, port.number, port.protocol));
         Pod {
             key: self.meta.key(interner),
             uid: owned(self.meta.uid),
@@ -118,7 +120,7 @@ impl<'a> RawPod<'a> {
             node_name: non_empty(self.node_name).map(|name| interner.shared(name)),
             hostname: non_empty(self.hostname).map(owned),
             subdomain: non_empty(self.subdomain).map(|name| interner.shared(name)),
-            ports: ports(self.ports.into_iter().chain(self.sidecar_ports), interner),
+            ports: interner.ports_of(ports),
             phase: self.phase,
             pod_ip,
             has_pod_ip: !self.pod_ip.is_empty() || !self.pod_ips.is_empty(),
@@ -127,21 +129,6 @@ impl<'a> RawPod<'a> {
             ready: self.ready,
         }
     }
-}
-
-fn ports<'a>(ports: impl Iterator<Item = Port<'a>>, interner: &mut Interner) -> ContainerPorts {
-    let view = |port: Port<'_>| ContainerPort {
-        name: interner.shared(port.name),
-        container_port: port.number,
-        protocol: interner.shared(port.protocol),
-    };
-    let ports: Vec<ContainerPort> = ports.map(view).collect();
-    if ports.is_empty() {
-        return ContainerPorts::default();
-    }
-    let mut ports = ports.into_iter().collect();
-    interner.ports(&mut ports);
-    ports
 }
 
 /// Adds the named ports of a container. Returns its restart policy.

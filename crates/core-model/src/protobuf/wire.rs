@@ -67,6 +67,11 @@ impl<'a> Fields<'a> {
                 self.rest = rest;
                 Ok(u64::from(*byte))
             }
+            // Lengths from 128 on, and tags of fields from 16 on, mostly have two.
+            [low, high, rest @ ..] if *high < 0x80 => {
+                self.rest = rest;
+                Ok(u64::from(*high) << 7 | u64::from(*low & 0x7f))
+            }
             rest => {
                 let (number, rest) = long_varint(rest).ok_or_else(|| self.broken())?;
                 self.rest = rest;
