@@ -31,9 +31,13 @@ const IDLE: Duration = Duration::from_secs(30);
 /// So many connections are made at a time. A server that does not answer must not cause any number of them.
 const MOST_AT_A_TIME: usize = WRITES;
 
-/// A request that waits for a new connection looks for a free one this often. So an address that does not answer delays no request
-/// for longer than the others take.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// An attempt to make a connection ends after this time, also if the configuration has no limit: it does not end with its request.
+const LONGEST_ATTEMPT: Duration = Duration::from_secs(30);
+
+/// A request that waits for a new connection looks for a free one after this time, then after twice as long each time up to
+/// [`LONGEST_PAUSE`]. So an address that does not answer delays it little.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 
 /// Connections to one server. A request takes one that is free, the one that was used last, or opens one, and takes another that
 /// becomes free meanwhile. They close when the last clone is dropped, those with a request under way when it is answered.
@@ -115,32 +119,41 @@ where
 
     /// A free connection, or a new one; and whether it is new.
     async fn connection(self: &Arc<Self>) -> Result<(Connection, bool), RequestError> {
-        let mut made = None;
+        let mut making = None;
+        let mut pause = FIRST_PAUSE;
         loop {
             if let Some(free) = self.unused.take() {
+                if let Some(made) = making.as_mut().and_then(no_longer_wanted) {
+                    self.unused.put(made);
+                }
                 return Ok((free, false));
             }
-            if made.is_none() {
-                made = self.make();
+            if making.is_none() {
+                making = self.make();
             }
-            match &mut made {
-                Some(made) => match timeout(LOOK_AGAIN, made).await {
-                    Ok(Ok(made)) => return made.map(|made| (made, true)),
-                    Ok(Err(_)) => return Err(RequestError::Connect("the process is ending".into())),
+            match &mut making {
+                Some(making) => match timeout(pause, making).await {
+                    Ok(Ok(Ok(made))) => return Ok((made, true)),
+                    Ok(Ok(Err(error))) => {
+                        return self.unused.take().map(|free| (free, false)).ok_or(error);
+                    }
+                    Ok(Err(_)) => return Err(RequestError::Connect("the attempt was interrupted".into())),
                     Err(_) => {}
                 },
-                None => sleep(LOOK_AGAIN).await,
+                None => sleep(pause).await,
             }
+            pause = (2 * pause).min(LONGEST_PAUSE);
         }
     }
 
     /// Begins to make a connection, unless enough are being made. It is kept if nobody waits for it any more.
-    fn make(self: &Arc<Self>) -> Option<oneshot::Receiver<Result<Connection, RequestError>>> {
+    fn make(self: &Arc<Self>) -> Option<oneshot::Receiver<Made>> {
         let making = Making::begin(&self.unused)?;
         let (result, receiver) = oneshot::channel();
         let shared = Arc::clone(self);
         tokio::spawn(async move {
-            let made = shared.connect().await;
+            let made = timeout(LONGEST_ATTEMPT, shared.connect()).await;
+            let made = made.unwrap_or_else(|late| Err(RequestError::Connect(late.into())));
             drop(making);
             if let Err(Ok(connection)) = result.send(made) {
                 shared.unused.put(connection);
@@ -171,6 +184,14 @@ where
             }
         }
     }
+}
+
+type Made = Result<Connection, RequestError>;
+
+/// A connection that was made before this call. One that is made later is kept by its task.
+fn no_longer_wanted(making: &mut oneshot::Receiver<Made>) -> Option<Connection> {
+    making.close();
+    making.try_recv().ok()?.ok()
 }
 
 /// One of the connections that are being made.
@@ -360,6 +381,53 @@ mod tests {
             assert!(given_up.iter().all(Result::is_err));
         }
         assert_eq!(asked.load(Ordering::Relaxed), MOST_AT_A_TIME);
+        sleep(LONGEST_ATTEMPT).await;
+        assert!(timeout(Duration::from_secs(1), writes.call(write())).await.is_err());
+        assert_eq!(asked.load(Ordering::Relaxed), MOST_AT_A_TIME + 1, "these attempts have ended");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn writes_that_wait_for_one_connection_take_it_soon_after_one_another() {
+        let (mut writes, mut servers, _) = connections(1);
+        let start = Instant::now();
+        tokio::spawn(async move {
+            let mut server = servers.recv().await.unwrap();
+            for _ in 0..WRITES {
+                answer(&mut server, Duration::from_millis(3)).await;
+            }
+        });
+        let answers = join_all((0..WRITES).map(|_| text_of(writes.call(write())))).await;
+        assert_eq!(answers, ["ok"; WRITES]);
+        // They take 24 ms by themselves.
+        assert!(start.elapsed() < Duration::from_millis(80), "{:?}", start.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_whose_own_attempt_fails_takes_a_free_connection() {
+        let (ends, mut servers) = mpsc::unbounded_channel();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let connector = service_fn(move |_: Uri| {
+            let is_first = asked.fetch_add(1, Ordering::Relaxed) == 0;
+            let (client, server) = duplex(1 << 16);
+            drop(ends.send(server));
+            async move {
+                if is_first {
+                    return Ok(TokioIo::new(client));
+                }
+                // After the second look, before the third.
+                sleep(Duration::from_millis(5)).await;
+                Err::<Connected, BoxError>("refused".into())
+            }
+        });
+        let mut writes = WriteConnections::new(connector, Uri::from_static("http://api.example:8080"));
+        tokio::spawn(async move {
+            let mut server = servers.recv().await.unwrap();
+            for _ in 0..2 {
+                answer(&mut server, Duration::from_millis(4)).await;
+            }
+        });
+        let (first, second) = (writes.call(write()), writes.call(write()));
+        assert_eq!(tokio::join!(text_of(first), text_of(second)), ("ok".to_owned(), "ok".to_owned()));
     }
 
     #[tokio::test(start_paused = true)]
@@ -367,7 +435,7 @@ mod tests {
         let (mut writes, mut servers, asked) = connections(2);
         // The first connection is made, and the request is given up before it is sent.
         drop(futures::poll!(writes.call(write())));
-        sleep(LOOK_AGAIN).await;
+        sleep(FIRST_PAUSE).await;
         let mut server = servers.recv().await.unwrap();
         let (answered, _) = tokio::join!(text_of(writes.call(write())), answer(&mut server, Duration::ZERO));
         assert_eq!((&*answered, asked.load(Ordering::Relaxed)), ("ok", 1));

@@ -27,7 +27,8 @@ impl ObjectKey {
 }
 
 impl Hash for ObjectKey {
-    /// As derived, without the mark at the end: the one after the namespace keeps the two apart.
+    /// As derived, without the mark at the end: the one after the namespace keeps the two apart. So a value that is hashed with a
+    /// key has to come before it.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.namespace.hash(hasher);
         hasher.write(self.name.as_bytes());
