@@ -50,8 +50,8 @@ const STREAM_WINDOW: u32 = 1 << 20;
 /// HTTP/2: how many bytes of all answers together the server may send before they are read.
 const CONNECTION_WINDOW: u32 = 16 * STREAM_WINDOW;
 
-/// Connections other than those of writes stay in the pool for this long after their last request. The watches of a connection do not count as requests, but
-/// one with HTTP/2 that has watches is open anyway. Servers close an idle one with HTTP/1 much earlier.
+/// Connections other than those of writes stay in the pool for this long after their last request. The watches of a connection do not
+/// count as requests, but one with HTTP/2 that has watches is open anyway. Servers close an idle one with HTTP/1 much earlier.
 const SHARED_IDLE: Duration = Duration::from_secs(3600);
 
 /// The time in which a TCP connection has to be made, as a share of [`Config::connect_timeout`]; the rest is for TLS. Each address of the

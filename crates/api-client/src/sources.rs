@@ -233,7 +233,7 @@ impl Sources {
             config.root_cert = Some(self.certificates(bundle)?);
         }
         if config.accept_invalid_certs {
-            // Otherwise kube reads the system's certificates, which nothing needs: 140 files or a bundle of them.
+            // Otherwise kube reads the system's certificates, with which nothing is verified.
             config.root_cert.get_or_insert_default();
         }
         let user = &mut config.auth_info;
