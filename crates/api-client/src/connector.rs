@@ -26,7 +26,7 @@ use futures::future::BoxFuture;
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
-use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::dns::GaiResolver;
@@ -41,6 +41,7 @@ use tower::{Service, ServiceExt};
 
 use crate::error::{ClientError, RequestError};
 use crate::http1::Http1;
+use crate::read_ahead::ReadAhead;
 use crate::spread::Spread;
 use crate::timeouts::Timeouts;
 use crate::write_connections::WriteConnections;
@@ -149,16 +150,8 @@ where
             None => builder,
         }
     };
-    let limited = |https: HttpsConnector<C>| {
-        let mut connector = TimeoutConnector::new(https);
-        connector.set_connect_timeout(config.connect_timeout);
-        connector.set_read_timeout(config.read_timeout);
-        connector.set_write_timeout(config.write_timeout);
-        connector.set_reset_reader_on_write(config.reset_reader_on_write);
-        connector
-    };
-    let writes = limited(builder().enable_http1().wrap_connector(transport.clone()));
-    let writes = WriteConnections::new(writes, config.cluster_url.clone());
+    let writes = TimeoutConnector::new(builder().enable_http1().wrap_connector(transport.clone()));
+    let writes = WriteConnections::new(limited(writes, config), config.cluster_url.clone());
     let mut client = Client::builder(TokioExecutor::new());
     client
         .timer(TokioTimer::new())
@@ -170,10 +163,21 @@ where
         .http2_keep_alive_while_idle(true)
         .http2_initial_stream_window_size(STREAM_WINDOW)
         .http2_initial_connection_window_size(CONNECTION_WINDOW);
-    let shared = limited(builder().enable_all_versions().wrap_connector(transport));
+    let transport = transport.map_response(ReadAhead::new as fn(_) -> _);
+    let shared = TimeoutConnector::new(builder().enable_all_versions().wrap_connector(transport));
+    let shared = limited(shared, config);
     let shared = || client.build::<_, Body>(shared.clone()).map_err(RequestError::from as fn(_) -> _);
     let spread = Spread::new(Arc::clone(http1), writes, shared);
     Ok(Arc::new(move |request| spread.send(request)))
+}
+
+/// Adds the time limits of the configuration to a connector.
+fn limited<T>(mut connector: TimeoutConnector<T>, config: &Config) -> TimeoutConnector<T> {
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    connector
 }
 
 fn tls_error(error: kube::Error) -> ClientError {

@@ -24,6 +24,7 @@ mod http1;
 mod kubeconfig;
 mod metrics;
 mod plugin;
+mod read_ahead;
 mod sessions;
 mod sources;
 mod spread;
