@@ -8,9 +8,9 @@
 //! Endpoints and slices. As each process asks the same labels, and each label set is in one of the selections, one process
 //! cleans up.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
+use ahash::HashMap;
 use kube_endpoint_core_model::{LabelSelector, ObjectKey, Service, StringMap};
 use kube_endpoint_informer::Change;
 use parking_lot::Mutex;

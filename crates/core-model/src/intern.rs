@@ -2,9 +2,11 @@
 
 mod recent;
 
-use std::collections::HashSet;
-use std::hash::Hash;
+use std::collections::hash_map::Entry;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+
+use ahash::{HashMap, HashSet};
 
 use crate::pod::{ContainerPort, ContainerPorts};
 use crate::{StringMap, Text};
@@ -21,7 +23,8 @@ pub trait Intern {
 #[derive(Debug, Default)]
 pub struct Interner {
     texts: HashSet<Text>,
-    maps: HashSet<Arc<[(Text, Text)]>>,
+    /// A map instead of a set, because [`HashMap::entry`] finds or adds with one hash.
+    maps: HashMap<SharedMap, ()>,
     ports: HashSet<Arc<[ContainerPort]>>,
     recent: Recent,
     sweep_at: usize,
@@ -66,19 +69,30 @@ impl Interner {
 
     /// Shares a map as a whole, and its keys and values one by one.
     pub fn map(&mut self, map: &mut StringMap) {
-        if let Some(shared) = self.maps.get(&map.0) {
-            map.0 = Arc::clone(shared);
-            return;
-        }
         let pairs = map.0.iter().map(|(key, value)| {
             let (mut key, mut value) = (key.clone(), value.clone());
             self.text(&mut key);
             self.text(&mut value);
             (key, value)
         });
-        map.0 = pairs.collect::<Vec<_>>().into();
-        self.maps.insert(Arc::clone(&map.0));
-        self.sweep_when_grown();
+        let pairs: Vec<_> = pairs.collect();
+        *map = self.map_of_shared(pairs);
+    }
+
+    /// Returns the shared map of these pairs, which are sorted and whose strings are shared.
+    fn map_of_shared(&mut self, pairs: Vec<(Text, Text)>) -> StringMap {
+        if let Some(recent) = self.recent.map(&pairs) {
+            return recent.clone();
+        }
+        let (shared, is_new) = match self.maps.entry(SharedMap(StringMap(pairs.into()))) {
+            Entry::Occupied(entry) => (entry.key().0.clone(), false),
+            Entry::Vacant(entry) => (entry.insert_entry(()).key().0.clone(), true),
+        };
+        if is_new {
+            self.sweep_when_grown();
+        }
+        self.recent.add_map(&shared);
+        shared
     }
 
     /// Returns the shared map of these pairs. If a key occurs twice, the later value wins.
@@ -95,20 +109,7 @@ impl Interner {
             self.map(&mut map);
             return map;
         }
-        if let Some(recent) = self.recent.map(&pairs) {
-            return recent.clone();
-        }
-        let shared = match self.maps.get(pairs.as_slice()) {
-            Some(shared) => StringMap(Arc::clone(shared)),
-            None => {
-                let shared = StringMap(pairs.into());
-                self.maps.insert(Arc::clone(&shared.0));
-                self.sweep_when_grown();
-                shared
-            }
-        };
-        self.recent.add_map(&shared);
-        shared
+        self.map_of_shared(pairs)
     }
 
     /// Shares the ports of a pod.
@@ -157,7 +158,7 @@ impl Interner {
     /// Drops the parts that no view uses.
     pub fn sweep(&mut self) {
         self.recent.clear();
-        self.maps.retain(|map| Arc::strong_count(map) > 1);
+        self.maps.retain(|map, ()| Arc::strong_count(&map.0.0) > 1);
         self.ports.retain(|ports| Arc::strong_count(ports) > 1);
         self.texts.retain(|text| Text::strong_count(text) > Some(1));
         self.sweep_at = (2 * self.len()).max(FIRST_SWEEP);
@@ -168,6 +169,35 @@ impl Interner {
             self.sweep();
         }
     }
+}
+
+/// A map whose strings are shared, so that the same strings have the same addresses. Addresses are shorter than what
+/// they point to, and are hashed and compared instead. A map that is held here holds its strings: no other string gets
+/// their addresses.
+#[derive(Debug)]
+struct SharedMap(StringMap);
+
+impl Hash for SharedMap {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let address = |text: &Text| text.as_ptr() as u128;
+        self.0.iter().for_each(|(key, value)| state.write_u128(address(key) << 64 | address(value)));
+    }
+}
+
+impl PartialEq for SharedMap {
+    fn eq(&self, other: &Self) -> bool {
+        have_same_strings(&self.0.0, &other.0.0)
+    }
+}
+
+impl Eq for SharedMap {}
+
+/// Whether two maps have the same strings at the same addresses.
+fn have_same_strings(one: &[(Text, Text)], other: &[(Text, Text)]) -> bool {
+    let is_same = |((key, value), (other_key, other_value)): (&(Text, Text), &(Text, Text))| {
+        Text::ptr_eq(key, other_key) && Text::ptr_eq(value, other_value)
+    };
+    one.len() == other.len() && one.iter().zip(other).all(is_same)
 }
 
 fn share<T: Clone + Eq + Hash>(shared: &mut HashSet<T>, part: &mut T) {

@@ -1,7 +1,8 @@
 //! Collects the complete state of a kind while it is received.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
+use ahash::HashMap;
 use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
 
 use crate::{Object, StreamEvent};

@@ -1,7 +1,8 @@
 //! An index of one namespace by label pair (key and value): from selectors to label sets, and from label sets to selectors.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
+use ahash::HashMap;
 use kube_endpoint_core_model::{StringMap, Text};
 
 /// Identifies a label set: the labels that some pods of a namespace share.

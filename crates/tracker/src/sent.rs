@@ -5,10 +5,11 @@
 //! server dropped a field that it does not know. Versions alone do not show that.
 
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use ahash::HashMap;
 use bytes::Bytes;
 use kube_endpoint_core_model::{ObjectKey, ResourceVersion, StringMap};
 use parking_lot::Mutex;

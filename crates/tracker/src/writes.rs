@@ -124,15 +124,7 @@ impl WriteTracker {
         version: ResourceVersion,
         position: CachePosition,
     ) -> bool {
-        let changed_meanwhile = self.wrote(owner, object, version, position);
-        let mut state = self.state.lock();
-        let Some(tracked) = state.objects.get_mut(object).filter(|it| it.written == Some(version)) else {
-            // Its echo has arrived.
-            return changed_meanwhile;
-        };
-        tracked.created = true;
-        let created = CachePosition { epoch: tracked.epoch, version };
-        changed_meanwhile || !created.is_ahead_of(position)
+        self.record_answer(owner, object, version, position, true)
     }
 
     /// Owners of objects that were created but never appeared in the cache, although it has read past their versions: they
@@ -168,12 +160,25 @@ impl WriteTracker {
         version: ResourceVersion,
         position: CachePosition,
     ) -> bool {
+        self.record_answer(owner, object, version, position, false)
+    }
+
+    /// As [`Self::wrote`]; `created` tells whether the object was created.
+    fn record_answer(
+        &self,
+        owner: &ObjectKey,
+        object: &ObjectKey,
+        version: ResourceVersion,
+        position: CachePosition,
+        created: bool,
+    ) -> bool {
         let mut state = self.state.lock();
         state.enter(&object.namespace, position.epoch);
         let epoch = state.epoch(&object.namespace);
-        state.answered(owner);
-        let State { owners, objects, uncertain, .. } = &mut *state;
+        state.answers += 1;
+        let State { owners, objects, uncertain, answers, .. } = &mut *state;
         let entry = owners.entry(owner.clone()).or_default();
+        entry.answer = *answers;
         entry.unresolved.remove(&object.name);
         entry.updates.remove(object);
         let tracked = objects
@@ -186,7 +191,7 @@ impl WriteTracker {
             entry.written = Some(written);
         }
         tracked.in_flight = false;
-        tracked.created = false;
+        tracked.created = created;
         tracked.written = Some(version);
         let echo = Seen::Version { epoch: written.epoch, version };
         let changed_meanwhile = match tracked.seen.take() {
@@ -205,10 +210,12 @@ impl WriteTracker {
             }
             _ => {
                 entry.objects.insert(object.clone());
-                false
+                created && !is_ahead
             }
         };
-        state.drop_settled(owner);
+        if entry.is_settled() {
+            owners.remove(owner);
+        }
         changed_meanwhile
     }
 

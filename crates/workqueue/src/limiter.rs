@@ -3,10 +3,10 @@
 //! Upstream: client-go `util/workqueue/default_rate_limiters.go`; the numbers of each controller are the constants
 //! at the head of its controller file (`defaultSyncBackOff`, `maxSyncBackOff`).
 
-use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use ahash::HashMap;
 use parking_lot::Mutex;
 
 use crate::{Key, TokenBucket};
@@ -42,7 +42,7 @@ pub struct ItemExponentialFailureRateLimiter<K> {
 impl<K: Key> ItemExponentialFailureRateLimiter<K> {
     /// A limiter without failures. A `base` above `max` counts as `max`.
     pub fn new(base: Duration, max: Duration) -> Self {
-        Self { base, max, failures: Mutex::new(HashMap::new()) }
+        Self { base, max, failures: Mutex::new(HashMap::default()) }
     }
 
     /// `base` times two to the power of `failures`, at most `max`.

@@ -3,9 +3,10 @@
 //! Upstream: `Typed` in client-go `util/workqueue/queue.go`, and the waiting loop of `delaying_queue.go`, which is
 //! [`State::promote`] here: it runs before every other step.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
+use ahash::HashMap;
 use tokio::time::Instant;
 
 use crate::metrics::QueueMetrics;
@@ -55,8 +56,8 @@ impl<K: Key> State<K> {
     pub(crate) fn new(metrics: QueueMetrics) -> Self {
         Self {
             queue: VecDeque::new(),
-            dirty: HashMap::new(),
-            in_flight: HashMap::new(),
+            dirty: HashMap::default(),
+            in_flight: HashMap::default(),
             waiting: Waiting::new(),
             shutting_down: false,
             draining: false,

@@ -2,8 +2,9 @@
 //!
 //! A key has at most one entry: an earlier time replaces it. So memory grows with the number of keys, not of calls. Upstream: `waitForPriorityQueue` in client-go `util/workqueue/delaying_queue.go`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use ahash::HashMap;
 use tokio::time::Instant;
 
 use crate::{Causes, Key};
@@ -21,7 +22,7 @@ pub(crate) struct Waiting<K> {
 
 impl<K: Key> Waiting<K> {
     pub(crate) fn new() -> Self {
-        Self { by_place: BTreeMap::new(), place_of: HashMap::new(), next_sequence: 0 }
+        Self { by_place: BTreeMap::new(), place_of: HashMap::default(), next_sequence: 0 }
     }
 
     /// Delays a key until `ready_at`, unless it has an earlier entry, and adds the causes to its entry. Returns whether the

@@ -3,6 +3,7 @@
 //! Each part has one place, which it takes over from the part that was there. Its hash is cheap and can be guessed, which
 //! does no harm: parts that share a place are looked up as if there were no such cache.
 
+use super::have_same_strings;
 use crate::pod::ContainerPorts;
 use crate::{StringMap, Text};
 
@@ -31,11 +32,7 @@ impl Recent {
 
     /// The shared map of these pairs, whose strings are shared too, if it is one of the last.
     pub(super) fn map(&self, pairs: &[(Text, Text)]) -> Option<&StringMap> {
-        let recent = self.maps.get(place_of_map(pairs))?;
-        let is_same = |((key, value), (other_key, other_value)): (&(Text, Text), &(Text, Text))| {
-            Text::ptr_eq(key, other_key) && Text::ptr_eq(value, other_value)
-        };
-        (recent.0.len() == pairs.len() && recent.0.iter().zip(pairs).all(is_same)).then_some(recent)
+        self.maps.get(place_of_map(pairs)).filter(|recent| have_same_strings(&recent.0, pairs))
     }
 
     pub(super) fn add_map(&mut self, map: &StringMap) {

@@ -1,8 +1,9 @@
 //! From pods to candidates: which pods are published, with which conditions, and under which ports.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ahash::HashMap;
 use kube_endpoint_core_model::pod::ContainerPorts;
 use kube_endpoint_core_model::port::{PortSet, find_port, slice_ports};
 use kube_endpoint_core_model::publish::{UnreadableAnnotation, publish_not_ready};
@@ -95,8 +96,8 @@ impl<'a> Candidates<'a> {
         let families = inputs.service.slice_families();
         let (publishes_unready, warning) =
             publish_not_ready(inputs.service, inputs.options.tolerate_unready_annotation);
-        let mut grouping = Grouping { service: inputs.service, last: None, seen: HashMap::new() };
-        let mut nodes = Nodes { lookup: inputs.nodes, seen: HashMap::new() };
+        let mut grouping = Grouping { service: inputs.service, last: None, seen: HashMap::default() };
+        let mut nodes = Nodes { lookup: inputs.nodes, seen: HashMap::default() };
         let mut all = Self {
             list: IndexVec::with_capacity(pods.len()),
             groups: IndexVec::default(),

@@ -1,7 +1,8 @@
 //! What is tracked, and how events change it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
+use ahash::{HashMap, HashSet};
 use kube_endpoint_core_model::{ObjectKey, ResourceVersion, Text};
 
 use super::{CachePosition, Observation};
@@ -45,6 +46,15 @@ impl Owner {
     /// Whether a write of another epoch is outstanding.
     pub(super) fn is_of_other_epoch(&self, epoch: u64) -> bool {
         self.written.is_some_and(|written| written.epoch != epoch)
+    }
+
+    /// Whether nothing is outstanding or unknown.
+    pub(super) fn is_settled(&self) -> bool {
+        self.written.is_none()
+            && self.deleted.is_empty()
+            && self.unresolved.is_empty()
+            && self.updates.is_empty()
+            && self.objects.is_empty()
     }
 }
 
@@ -145,22 +155,17 @@ impl State {
     /// Drops what an event has settled.
     pub(super) fn drop_observed(&mut self, owner: Option<&ObjectKey>, object: &ObjectKey) {
         let Some(owner) = owner else { return };
-        if let Some(entry) = self.owners.get_mut(owner) {
-            if !self.objects.contains_key(object) {
-                entry.objects.remove(object);
-            }
-            self.drop_settled(owner);
+        let Some(entry) = self.owners.get_mut(owner) else { return };
+        if !entry.objects.is_empty() && !self.objects.contains_key(object) {
+            entry.objects.remove(object);
+        }
+        if entry.is_settled() {
+            self.owners.remove(owner);
         }
     }
 
     pub(super) fn drop_settled(&mut self, owner: &ObjectKey) {
-        if self.owners.get(owner).is_some_and(|entry| {
-            entry.written.is_none()
-                && entry.deleted.is_empty()
-                && entry.unresolved.is_empty()
-                && entry.updates.is_empty()
-                && entry.objects.is_empty()
-        }) {
+        if self.owners.get(owner).is_some_and(Owner::is_settled) {
             self.owners.remove(owner);
         }
     }
