@@ -14,7 +14,7 @@ pub(crate) fn line(frame: &[u8]) -> Result<Line<'_>, ListWatchError> {
             |status| ListWatchError::from_protobuf(status, Some(500)),
         )
     })?;
-    let object = event.object.object;
+    let object = event.object;
     Ok(match event.event_type {
         "ADDED" => Line::Added(Raw::Protobuf(object)),
         "MODIFIED" => Line::Modified(Raw::Protobuf(object)),

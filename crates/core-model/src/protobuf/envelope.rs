@@ -44,23 +44,12 @@ impl<'a> Envelope<'a> {
     ///
     /// If it has no envelope.
     pub fn read(bytes: &'a [u8]) -> Result<Self, InvalidEnvelope> {
-        let mut envelope = Self::default();
-        let bytes = bytes.strip_prefix(MAGIC).ok_or(InvalidEnvelope::NoMagic)?;
-        let mut fields = Fields::new(bytes, "the envelope");
-        while let Some((number, payload)) = fields.next()? {
-            match number {
-                1 => (envelope.api_version, envelope.kind) = Self::type_meta(payload.bytes("typeMeta")?)?,
-                2 => envelope.object = payload.bytes("raw")?,
-                3 => {
-                    let encoding = payload.text("contentEncoding")?;
-                    if !encoding.is_empty() {
-                        return Err(InvalidEnvelope::ContentEncoding(encoding.to_owned()));
-                    }
-                }
-                _ => {}
-            }
-        }
-        Ok(envelope)
+        let (mut api_version, mut kind) = ("", "");
+        let object = object(bytes, |payload| {
+            (api_version, kind) = Self::type_meta(payload.bytes("typeMeta")?)?;
+            Ok(())
+        })?;
+        Ok(Self { api_version, kind, object })
     }
 
     /// Reads a `TypeMeta`: `apiVersion` and `kind`.
@@ -82,13 +71,37 @@ impl<'a> Envelope<'a> {
     }
 }
 
+/// Reads the object in an envelope. Its type goes to `type_meta`.
+fn object<'a>(
+    bytes: &'a [u8],
+    mut type_meta: impl FnMut(Payload<'a>) -> Result<(), DecodeError>,
+) -> Result<&'a [u8], InvalidEnvelope> {
+    let mut object: &[u8] = &[];
+    let bytes = bytes.strip_prefix(MAGIC).ok_or(InvalidEnvelope::NoMagic)?;
+    let mut fields = Fields::new(bytes, "the envelope");
+    while let Some((number, payload)) = fields.next()? {
+        match number {
+            1 => type_meta(payload)?,
+            2 => object = payload.bytes("raw")?,
+            3 => {
+                let encoding = payload.text("contentEncoding")?;
+                if !encoding.is_empty() {
+                    return Err(InvalidEnvelope::ContentEncoding(encoding.to_owned()));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(object)
+}
+
 /// An event of a watch, whose object is in an envelope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatchEvent<'a> {
     /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
     pub event_type: &'a str,
-    /// The object.
-    pub object: Envelope<'a>,
+    /// The object. Its type, which the envelope has, is that of the watch, or `Status` for an `ERROR`.
+    pub object: &'a [u8],
 }
 
 impl<'a> WatchEvent<'a> {
@@ -114,7 +127,7 @@ impl<'a> WatchEvent<'a> {
                 _ => {}
             }
         }
-        Ok(Self { event_type, object: Envelope::read(object)? })
+        Ok(Self { event_type, object: self::object(object, |_| Ok(()))? })
     }
 }
 
