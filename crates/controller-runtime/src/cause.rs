@@ -35,10 +35,12 @@ pub enum Cause {
     Leftover = 12,
     /// The process took over from another leader.
     Takeover = 13,
+    /// The controller began to sync.
+    Start = 14,
 }
 
 impl Cause {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Retry,
         Self::Pod,
         Self::Service,
@@ -53,6 +55,7 @@ impl Cause {
         Self::Topology,
         Self::Leftover,
         Self::Takeover,
+        Self::Start,
     ];
 
     /// The name in traces and in the audit log.
@@ -72,6 +75,7 @@ impl Cause {
             Self::Topology => "topology",
             Self::Leftover => "leftover",
             Self::Takeover => "takeover",
+            Self::Start => "start",
         }
     }
 

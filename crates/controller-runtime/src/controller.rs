@@ -8,7 +8,7 @@ use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
 use kube_endpoint_informer::Cluster;
 use kube_endpoint_workqueue::{AfterRetries, RetryPolicy, run_workers_observed};
 
-use crate::{ActivityCounts, RecentForeignWrite, Reconciler, Runtime, SlowRetry, StateCounts};
+use crate::{ActivityCounts, Cause, RecentForeignWrite, Reconciler, Runtime, SlowRetry, StateCounts};
 
 /// How often a key is retried whose retries have all failed.
 const SLOW_RETRY_PERIOD: Duration = Duration::from_secs(300);
@@ -70,13 +70,17 @@ impl<R: Reconciler> Controller<R> {
             () = runtime.stopped.notified() => return,
             () = runtime.cluster().synced_kinds(R::kinds()) => {}
         }
-        if let Some(unread) = unread {
-            runtime.expect_unread(unread);
-        }
+        let cause = match unread {
+            Some(unread) => {
+                runtime.expect_unread(unread);
+                Cause::Takeover
+            }
+            None => Cause::Start,
+        };
         let was_standby = runtime.end_standby();
         runtime.reconciler.start(&runtime);
         if was_standby {
-            runtime.queue_all_keys().await;
+            runtime.queue_all_keys(cause).await;
         }
         let (syncing, observing) = (Arc::clone(&runtime), Arc::clone(&runtime));
         let config = runtime.reconciler.config();

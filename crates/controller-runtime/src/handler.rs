@@ -10,6 +10,10 @@ use kube_endpoint_tracker::{CachePosition, Observation};
 use crate::{ForeignWrite, Output, Reconciler, Runtime};
 
 impl<R: Reconciler> Handler for Runtime<R> {
+    fn wants_pods(&self) -> bool {
+        !self.is_standby()
+    }
+
     fn on_pod(&self, event: &PodEvent) {
         if self.is_standby() {
             return;

@@ -20,8 +20,9 @@ pub struct RuntimeOptions {
     /// The shortest time between two resyncs (`--min-resync-period`). Each resync waits up to twice as long. Zero turns
     /// them off.
     pub min_resync_period: Duration,
-    /// Whether another process may write the outputs until [`Controller::run`](crate::Controller::run) is called. Until then
-    /// changes are not looked at; the controller begins with a sync of all keys.
+    /// Whether changes are not looked at until [`Controller::run`](crate::Controller::run) has been called and the caches are
+    /// synced. The controller begins with a sync of all keys then. It is necessary if another process may write the outputs
+    /// before, and cheaper for a start with many pods in any case.
     pub standby: bool,
     /// Limits the Services that are synced (`--service-selector`), by their labels; none for all. It limits nothing that is
     /// listed.

@@ -81,11 +81,11 @@ impl<R: Reconciler> Runtime<R> {
     }
 
     /// Queues all keys.
-    pub(crate) async fn queue_all_keys(&self) {
+    pub(crate) async fn queue_all_keys(&self, cause: Cause) {
         let mut all = AllKeys::default();
         while let Some(keys) = all.next_page(self.cluster(), PAGE) {
             for key in keys {
-                self.add(key, Cause::Takeover);
+                self.add(key, cause);
             }
             yield_now().await;
         }

@@ -108,6 +108,8 @@ impl Cluster {
         self.share_all_with_pods();
         self.metrics(Pod::KIND).restarted.increment(1);
         self.restart::<Pod>(scope, version, contradicts, &changes);
+        // Who begins to want them later sees the new list.
+        let changes = if self.handlers().iter().any(|it| it.wants_pods()) { changes } else { Vec::new() };
         for change in changes {
             let changed = changed(change.old.as_deref(), change.new.as_deref());
             let (mut left, mut joined) = (Vec::new(), Vec::new());

@@ -104,6 +104,12 @@ impl PodEvent {
 /// handler should only add keys to queues. No call is made for a new version of a pod or a node whose view is unchanged. If
 /// the selector of a Service changes, only [`on_service`](Self::on_service) is called, not [`on_pod`](Self::on_pod).
 pub trait Handler: Send + Sync {
+    /// Whether [`on_pod`](Self::on_pod) has an effect now. While it has none for any handler, no call is made for a complete
+    /// list: for each pod it would have to be found out which Services select it. So a handler that begins to want pods has
+    /// to look at all of them.
+    fn wants_pods(&self) -> bool {
+        true
+    }
     /// A pod changed.
     fn on_pod(&self, _event: &PodEvent) {}
     /// A Service changed.

@@ -6,10 +6,11 @@
 //! A label set has only the keys that some selector has: no Service can tell apart pods that differ in other labels, such as
 //! the name of the pod that StatefulSets and Jobs add to each. When a selector with a new key comes, the pods are grouped anew.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use ahash::HashMap;
 use kube_endpoint_core_model::{Pod, Service, StringMap, Text};
 
 use crate::pod_list::PodList;
@@ -19,6 +20,8 @@ use crate::selector_index::{SelectorIndex, SetId};
 #[derive(Debug, Default)]
 pub(crate) struct Namespace {
     pods: BTreeMap<Text, PodEntry>,
+    /// While a list is applied: pods that come after all of `pods`, sorted. See [`Self::append_pod`].
+    appended: Vec<(Text, PodEntry)>,
     services: BTreeMap<Text, ServiceEntry>,
     sets: HashMap<SetId, LabelSet>,
     by_labels: HashMap<StringMap, SetId>,
@@ -76,10 +79,15 @@ impl Namespace {
         self.pods.is_empty() && self.services.is_empty()
     }
 
-    /// Packs the pods, after many were added one by one.
-    pub(crate) fn compact(&mut self) {
+    /// Ends a list that was added by [`Self::append_pod`].
+    pub(crate) fn finish_list(&mut self) {
         // A map that is built at once has full nodes, and one that grew at its end has half empty ones.
-        self.pods = std::mem::take(&mut self.pods).into_iter().collect();
+        let (pods, appended) = (std::mem::take(&mut self.pods), std::mem::take(&mut self.appended));
+        self.pods = match (pods.is_empty(), appended.is_empty()) {
+            (true, _) => appended.into_iter().collect(),
+            (_, true) => pods.into_iter().collect(),
+            _ => pods.into_iter().chain(appended).collect(),
+        };
     }
 
     /// The numbers of pods and of Services.
@@ -127,6 +135,24 @@ impl Namespace {
     /// The Services that select a label set, sorted.
     pub(crate) fn services_of_set(&self, set: SetId) -> &[Text] {
         self.sets.get(&set).map_or(&[], |set| &set.services)
+    }
+
+    /// As [`Self::put_pod`], for the pods of a list, which are sorted most of the time. [`Self::finish_list`] has to be called
+    /// before anything else looks at pods. A name at the end of a map is compared with those of all nodes on the way.
+    pub(crate) fn append_pod(&mut self, pod: &Arc<Pod>) -> (Option<Placement>, Placement) {
+        let name = &pod.key.name;
+        let is_last = match self.appended.last() {
+            Some((last, _)) => **last < **name,
+            None => is_after(&self.pods, name),
+        };
+        if !is_last {
+            self.pods.extend(self.appended.drain(..));
+            return self.put_pod(pod);
+        }
+        let set = self.set_of(&pod.labels);
+        self.appended.push((name.clone(), PodEntry { pod: Arc::clone(pod), set }));
+        self.add_to_lists(set, pod, None);
+        (None, (pod.node_name.clone(), set))
     }
 
     /// Adds or replaces a pod. Returns its previous and its current placement.

@@ -1,8 +1,9 @@
 //! All pods and Services, with indexes by selector and by node.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ahash::HashMap;
 use kube_endpoint_core_model::{ObjectKey, Pod, Service, Text};
 
 use crate::Scope;
@@ -15,7 +16,7 @@ use crate::selector_index::SetId;
 pub(crate) struct PodServiceIndex {
     namespaces: BTreeMap<Text, Namespace>,
     /// For each node, the label sets of its pods with the number of pods.
-    nodes: HashMap<Text, BTreeMap<(Text, SetId), u32>>,
+    nodes: HashMap<Text, BTreeMap<(SetId, Text), u32>>,
     pods: usize,
     services: usize,
 }
@@ -58,7 +59,7 @@ impl PodServiceIndex {
             new.nodes = self.nodes.clone();
             // Placements on nodes are replaced with the namespace, so that no lock is held while this is computed.
             new.nodes.retain(|_, sets| {
-                sets.retain(|(of, _), _| of != namespace);
+                sets.retain(|(_, of), _| of != namespace);
                 !sets.is_empty()
             });
         }
@@ -67,9 +68,9 @@ impl PodServiceIndex {
             new.put_service(service, change);
         }
         for pod in pods {
-            new.put_pod(&pod);
+            new.append_pod(&pod);
         }
-        new.namespaces.values_mut().for_each(Namespace::compact);
+        new.namespaces.values_mut().for_each(Namespace::finish_list);
         new
     }
 
@@ -162,7 +163,7 @@ impl PodServiceIndex {
     /// The Services that select a pod on a node, sorted.
     pub(crate) fn services_on_node(&self, node: &str) -> Vec<ObjectKey> {
         let mut found = Vec::new();
-        for (namespace, set) in self.nodes.get(node).into_iter().flat_map(BTreeMap::keys) {
+        for (set, namespace) in self.nodes.get(node).into_iter().flat_map(BTreeMap::keys) {
             let Some(space) = self.namespaces.get(namespace) else { continue };
             let services = space.services_of_set(*set).iter();
             found.extend(services.map(|name| ObjectKey { namespace: namespace.clone(), name: name.clone() }));
@@ -173,13 +174,23 @@ impl PodServiceIndex {
     }
 
     pub(crate) fn put_pod(&mut self, pod: &Arc<Pod>) {
-        let namespace = &pod.key.namespace;
-        let (before, now) = self.namespaces.entry(namespace.clone()).or_default().put_pod(pod);
+        let placements = self.namespaces.entry(pod.key.namespace.clone()).or_default().put_pod(pod);
+        self.place(&pod.key.namespace, placements);
+    }
+
+    /// See [`Namespace::append_pod`].
+    fn append_pod(&mut self, pod: &Arc<Pod>) {
+        let placements = self.namespaces.entry(pod.key.namespace.clone()).or_default().append_pod(pod);
+        self.place(&pod.key.namespace, placements);
+    }
+
+    /// Counts a pod, and counts it on its node.
+    fn place(&mut self, namespace: &Text, (before, now): (Option<Placement>, Placement)) {
         self.pods += usize::from(before.is_none());
         if before.as_ref() != Some(&now) {
             self.remove_placement(namespace, before);
             let (Some(node), set) = now else { return };
-            *self.nodes.entry(node).or_default().entry((namespace.clone(), set)).or_default() += 1;
+            *self.nodes.entry(node).or_default().entry((set, namespace.clone())).or_default() += 1;
         }
     }
 
@@ -197,7 +208,7 @@ impl PodServiceIndex {
     fn remove_placement(&mut self, namespace: &Text, placement: Option<Placement>) {
         let Some((Some(node), set)) = placement else { return };
         let Some(sets) = self.nodes.get_mut(&node) else { return };
-        let key = (namespace.clone(), set);
+        let key = (set, namespace.clone());
         if let Some(count) = sets.get_mut(&key) {
             *count -= 1;
             if *count == 0 {

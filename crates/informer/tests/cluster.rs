@@ -1,7 +1,7 @@
 //! What readers see and which handlers are called when events are applied.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
@@ -95,6 +95,43 @@ impl Handler for RecordingHandler {
     fn on_endpoints(&self, change: &Change<Endpoints>) {
         self.change("endpoints", change, |endpoints| endpoints.metadata.resource_version);
     }
+}
+
+/// Counts pods, and says whether it wants them.
+#[derive(Default)]
+struct Counting {
+    wants_pods: AtomicBool,
+    pods: AtomicUsize,
+}
+
+impl Handler for Counting {
+    fn wants_pods(&self) -> bool {
+        self.wants_pods.load(Ordering::Relaxed)
+    }
+
+    fn on_pod(&self, _: &PodEvent) {
+        self.pods.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_list_of_pods_is_reported_if_somebody_wants_pods() {
+    let (cluster, counting) = (Cluster::new(Kind::ALL), Arc::new(Counting::default()));
+    cluster.add_handler(Arc::clone(&counting) as _);
+    let list = |version, pods: &[&str]| {
+        let pods = pods.iter().map(|name| pod(name, version, &[])).collect();
+        cluster.apply_pods(StreamEvent::restarted(pods, V(version)));
+        counting.pods.swap(0, Ordering::Relaxed)
+    };
+    assert_eq!(list(1, &["a", "b"]), 0);
+    assert!(cluster.pod(&key("a")).is_some() && cluster.has_synced_kinds([Kind::Pods]));
+    counting.wants_pods.store(true, Ordering::Relaxed);
+    assert_eq!(list(2, &["b", "c", "d"]), 3, "one was deleted, two were created");
+    counting.wants_pods.store(false, Ordering::Relaxed);
+    let recorded = Arc::new(RecordingHandler::default());
+    cluster.add_handler(recorded.clone());
+    assert_eq!(list(3, &["b", "c"]), 1, "another handler wants them");
+    assert_eq!(recorded.take(), "pod 2..-; left  joined  stayed ");
 }
 
 fn cluster() -> (Cluster, Arc<RecordingHandler>) {

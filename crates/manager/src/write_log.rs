@@ -18,6 +18,10 @@ struct WritePrinter<F> {
 }
 
 impl<F: Fn(String) + Send + Sync> Handler for WritePrinter<F> {
+    fn wants_pods(&self) -> bool {
+        false
+    }
+
     fn on_endpoint_slice(&self, change: &Change<EndpointSlice>) {
         if self.cluster.has_synced() {
             (self.print)(slice_line(change));

@@ -241,16 +241,8 @@ async fn the_audit_log_has_each_write_with_its_cause() {
     assert_eq!(
         json!(written),
         json!([
-            ["endpoints-controller", "create", "Endpoints", "default", "default/s0", ["service"], 201],
-            [
-                "endpointslice-controller",
-                "create",
-                "EndpointSlice",
-                "default",
-                "default/s0",
-                ["service"],
-                201
-            ],
+            ["endpoints-controller", "create", "Endpoints", "default", "default/s0", ["start"], 201],
+            ["endpointslice-controller", "create", "EndpointSlice", "default", "default/s0", ["start"], 201],
         ])
     );
     assert!(lines.iter().all(|line| line["resourceVersionAfter"].is_string()), "{lines:#?}");

@@ -75,7 +75,8 @@ impl Build<'_> {
             write_spacing: self.settings.gates.is_on(Gate::WriteSpacing),
             min_resync_period: self.settings.min_resync_period,
             service_selector: self.settings.service_selector.clone(),
-            standby: self.settings.leader_election.is_some(),
+            // Without leader election, too: each Service is queued once when all is listed, instead of once for each pod.
+            standby: true,
         }
     }
 
