@@ -104,14 +104,14 @@ async fn run(endpoint: SocketAddr) -> (Vec<String>, Duration, Duration) {
         .service(server.service());
     let manager = Manager::new(ApiClient::for_tests(watched), &Settings::default(), server.now(), 1).unwrap();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let running = tokio::spawn(manager.run(async {
-        let _ = stopped.await;
-    }));
     let service = serde_json::json!({"apiVersion": "v1", "kind": "Service",
         "metadata": {"name": "web", "namespace": "default"},
         "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
-    let created = Instant::now();
     server.create(service).await.unwrap();
+    let created = Instant::now();
+    let running = tokio::spawn(manager.run(async {
+        let _ = stopped.await;
+    }));
     while server.count("endpointslices") == 0 {
         assert!(created.elapsed() < Duration::from_secs(60), "no slice was written");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -149,7 +149,7 @@ async fn a_collector_receives_each_sync_with_its_cause_and_requests_and_an_unrea
             && attribute("plan.creates").as_deref() == Some("1")
     });
     let sync = sync.unwrap_or_else(|| panic!("{spans:#?}"));
-    assert_eq!(attribute(&sync.attributes, "cause").as_deref(), Some("service"));
+    assert_eq!(attribute(&sync.attributes, "cause").as_deref(), Some("start"));
     assert_eq!(attribute(&sync.attributes, "outcome").as_deref(), Some("done"));
     let requests: Vec<&Span> = spans.iter().filter(|span| span.parent_span_id == sync.span_id).collect();
     let [create] = requests.as_slice() else { panic!("{requests:#?}") };

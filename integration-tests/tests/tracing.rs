@@ -56,7 +56,7 @@ async fn a_sync_is_a_span_and_its_writes_are_children_that_the_server_is_told_of
     assert!(attribute(sync, "key").contains("web"));
     let sync_attributes = [
         ("queue", "endpoint_slice"),
-        ("cause", "[\"service\"]"),
+        ("cause", "[\"start\"]"),
         ("outcome", "done"),
         ("pods", "0"),
         ("outputs", "0"),

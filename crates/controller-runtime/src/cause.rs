@@ -33,14 +33,12 @@ pub enum Cause {
     Topology = 11,
     /// Outputs were left over from an earlier process.
     Leftover = 12,
-    /// The process took over from another leader.
-    Takeover = 13,
-    /// The controller began to sync.
-    Start = 14,
+    /// The controller began: its process started, or took over from another leader.
+    Start = 13,
 }
 
 impl Cause {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 14] = [
         Self::Retry,
         Self::Pod,
         Self::Service,
@@ -54,7 +52,6 @@ impl Cause {
         Self::RetryAfter,
         Self::Topology,
         Self::Leftover,
-        Self::Takeover,
         Self::Start,
     ];
 
@@ -74,7 +71,6 @@ impl Cause {
             Self::RetryAfter => "retry_after",
             Self::Topology => "topology",
             Self::Leftover => "leftover",
-            Self::Takeover => "takeover",
             Self::Start => "start",
         }
     }

@@ -8,7 +8,7 @@ use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
 use kube_endpoint_informer::Cluster;
 use kube_endpoint_workqueue::{AfterRetries, RetryPolicy, run_workers_observed};
 
-use crate::{ActivityCounts, Cause, RecentForeignWrite, Reconciler, Runtime, SlowRetry, StateCounts};
+use crate::{ActivityCounts, RecentForeignWrite, Reconciler, Runtime, SlowRetry, StateCounts};
 
 /// How often a key is retried whose retries have all failed.
 const SLOW_RETRY_PERIOD: Duration = Duration::from_secs(300);
@@ -40,10 +40,9 @@ impl<R: Reconciler> Controller<R> {
         Self { runtime }
     }
 
-    /// Waits until the caches of the kinds that it reads are synced, then syncs keys until [`Self::shut_down`], and after it
-    /// the keys that are queued already, as upstream. Delayed keys are left to the next process.
-    ///
-    /// With [`RuntimeOptions::standby`](crate::RuntimeOptions::standby) it begins with all keys.
+    /// Waits until the caches of the kinds that it reads are synced, then syncs all keys, and those that change from then on,
+    /// until [`Self::shut_down`], and after it the keys that are queued already, as upstream. Delayed keys are left to the
+    /// next process. Until the caches are synced it looks at no changes, so another process may write the outputs.
     ///
     /// # Panics
     ///
@@ -70,18 +69,12 @@ impl<R: Reconciler> Controller<R> {
             () = runtime.stopped.notified() => return,
             () = runtime.cluster().synced_kinds(R::kinds()) => {}
         }
-        let cause = match unread {
-            Some(unread) => {
-                runtime.expect_unread(unread);
-                Cause::Takeover
-            }
-            None => Cause::Start,
-        };
-        let was_standby = runtime.end_standby();
-        runtime.reconciler.start(&runtime);
-        if was_standby {
-            runtime.queue_all_keys(cause).await;
+        if let Some(unread) = unread {
+            runtime.expect_unread(unread);
         }
+        runtime.begin();
+        runtime.reconciler.start(&runtime);
+        runtime.queue_all_keys().await;
         let (syncing, observing) = (Arc::clone(&runtime), Arc::clone(&runtime));
         let config = runtime.reconciler.config();
         let then = if config.options.slow_retries {

@@ -11,32 +11,32 @@ use crate::{ForeignWrite, Output, Reconciler, Runtime};
 
 impl<R: Reconciler> Handler for Runtime<R> {
     fn wants_pods(&self) -> bool {
-        !self.is_standby()
+        R::kinds().contains(Kind::Pods) && self.has_begun()
     }
 
     fn on_pod(&self, event: &PodEvent) {
-        if self.is_standby() {
+        if !self.has_begun() {
             return;
         }
         self.reconciler.on_pod(self, event);
     }
 
     fn on_service(&self, change: &Change<Service>) {
-        if self.is_standby() {
+        if !self.has_begun() {
             return;
         }
         self.service_changed(change);
     }
 
     fn on_node(&self, change: &Change<Node>) {
-        if self.is_standby() {
+        if !self.has_begun() {
             return;
         }
         self.reconciler.on_node(self, change);
     }
 
     fn on_endpoint_slice(&self, change: &Change<EndpointSlice>) {
-        if self.is_standby() {
+        if !self.has_begun() {
             return;
         }
         self.observe_if_output(change);
@@ -49,7 +49,7 @@ impl<R: Reconciler> Handler for Runtime<R> {
     }
 
     fn on_endpoints(&self, change: &Change<Endpoints>) {
-        if self.is_standby() {
+        if !self.has_begun() {
             return;
         }
         self.observe_if_output(change);
@@ -60,7 +60,7 @@ impl<R: Reconciler> Handler for Runtime<R> {
     }
 
     fn on_relisted(&self, kind: Kind, scope: &Scope) {
-        if self.is_standby() {
+        if !self.has_begun() {
             return;
         }
         if kind == R::Output::INFORMER_KIND {

@@ -104,7 +104,8 @@ pub struct StateCounts {
     pub own: usize,
 }
 
-/// With random keys, because tenants choose names. No order that anyone sees depends on it.
+/// With random keys, because tenants choose names.
+#[expect(clippy::disallowed_types, reason = "no order that anyone sees depends on it")]
 type Hasher = ahash::RandomState;
 
 /// A table that has grown has up to 2.3 times as many slots as entries, so the entries are boxed.

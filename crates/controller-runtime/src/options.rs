@@ -20,24 +20,19 @@ pub struct RuntimeOptions {
     /// The shortest time between two resyncs (`--min-resync-period`). Each resync waits up to twice as long. Zero turns
     /// them off.
     pub min_resync_period: Duration,
-    /// Whether changes are not looked at until [`Controller::run`](crate::Controller::run) has been called and the caches are
-    /// synced. The controller begins with a sync of all keys then. It is necessary if another process may write the outputs
-    /// before, and cheaper for a start with many pods in any case.
-    pub standby: bool,
     /// Limits the Services that are synced (`--service-selector`), by their labels; none for all. It limits nothing that is
     /// listed.
     pub service_selector: Option<LabelSelector>,
 }
 
 impl Default for RuntimeOptions {
-    /// All gates on, upstream's resync period of twelve hours, no standby, and all Services.
+    /// All gates on, upstream's resync period of twelve hours, and all Services.
     fn default() -> Self {
         Self {
             slow_retries: true,
             foreign_write_backoff: true,
             write_spacing: true,
             min_resync_period: Duration::from_secs(12 * 3600),
-            standby: false,
             service_selector: None,
         }
     }

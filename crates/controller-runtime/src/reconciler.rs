@@ -61,8 +61,8 @@ impl Config {
 /// The part of a controller that is its own: what starts a sync, and what a sync does.
 ///
 /// The `on_` methods are called as those of [`Handler`](kube_endpoint_informer::Handler): in order for each kind, without
-/// a lock, and while the watch waits, so that they only queue keys. They are called from the first list on, before the
-/// first sync; with [`RuntimeOptions::standby`], from the call of [`Controller::run`](crate::Controller::run) on.
+/// a lock, and while the watch waits, so that they only queue keys. They are called from the moment on in
+/// which [`Controller::run`](crate::Controller::run) finds the caches synced, after which all keys are synced once.
 pub trait Reconciler: Sized + Send + Sync + 'static {
     /// The kind of object that it writes.
     type Output: Output;
@@ -74,7 +74,8 @@ pub trait Reconciler: Sized + Send + Sync + 'static {
     /// Builds it. The metrics recorder that is current now is the one to use.
     fn new(options: Self::Options) -> Self;
 
-    /// The kinds that it reads. It waits for these to be listed, and for no others.
+    /// The kinds that it reads. It waits for these to be listed, and for no others. Without pods among them,
+    /// [`Self::on_pod`] need not be called for complete lists.
     fn kinds() -> Kinds;
 
     /// How it is run.
@@ -108,8 +109,7 @@ pub trait Reconciler: Sized + Send + Sync + 'static {
     fn on_endpoints(&self, _runtime: &Runtime<Self>, _change: &Change<Endpoints>) {}
 
     /// Another client wrote an output object of a Service that is selected. Returns the delay after which its key is to be synced, none if this write
-    /// needs no sync. With [`RuntimeOptions::foreign_write_backoff`] the runtime makes the delay longer. Before the caches
-    /// are synced, every listed object counts as written by another client.
+    /// needs no sync. With [`RuntimeOptions::foreign_write_backoff`] the runtime makes the delay longer.
     fn foreign_write_delay(&self, runtime: &Runtime<Self>, write: ForeignWrite) -> Option<Duration>;
 
     /// Brings the outputs of one key up to date. A key is never synced twice at the same time.

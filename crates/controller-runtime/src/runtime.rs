@@ -87,7 +87,7 @@ impl<R: Reconciler> Runtime<R> {
             writer: TrackedWriter::new(writer, seed),
             stopped: Notify::new(),
             selection: Selection::new(config.options.service_selector.clone()),
-            take_over: TakeOver::new(config.options.standby),
+            take_over: TakeOver::default(),
             options: config.options,
             seed,
             failing: FailingKeys::default(),

@@ -1,7 +1,7 @@
-//! A controller that begins after another process was the leader.
+//! How a controller begins, maybe after another process was the leader.
 //!
-//! A standby keeps nothing for any key: what the leader does is none of its own writes, and no foreign write either. When it
-//! becomes the leader, it syncs all keys.
+//! Before it begins, it keeps nothing for any key: what a leader does meanwhile is none of its own writes, and no foreign write
+//! either. When it begins, it syncs all keys. Each Service is then queued once, and not once for each of its pods.
 //!
 //! Its cache may not show the last writes of the previous leader. If the version of these is not known, the outputs of a key
 //! are compared with the API server's before the first write for this key, until the cache has read as far as the server
@@ -28,10 +28,10 @@ const PAGE: usize = 1000;
 /// How often the position of the cache is looked at.
 const POLL: Duration = Duration::from_secs(1);
 
-/// What a new leader has to take into account.
+/// Whether the controller has begun, and what a new leader has to take into account.
 #[derive(Debug, Default)]
 pub(crate) struct TakeOver {
-    is_standby: AtomicBool,
+    has_begun: AtomicBool,
     unread: Mutex<Option<Unread>>,
 }
 
@@ -53,16 +53,10 @@ impl Unread {
     }
 }
 
-impl TakeOver {
-    pub(crate) fn new(is_standby: bool) -> Self {
-        Self { is_standby: is_standby.into(), unread: Mutex::default() }
-    }
-}
-
 impl<R: Reconciler> Runtime<R> {
-    /// Whether another process may write the outputs. Changes are then not looked at.
-    pub(crate) fn is_standby(&self) -> bool {
-        self.take_over.is_standby.load(Ordering::Acquire)
+    /// Whether changes are looked at. Before, another process may write the outputs.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.take_over.has_begun.load(Ordering::Acquire)
     }
 
     /// Records that the cache of the outputs may not show everything up to this version of the server.
@@ -75,17 +69,17 @@ impl<R: Reconciler> Runtime<R> {
         *self.take_over.unread.lock() = Some(Unread { until, epochs, compared: HashSet::new() });
     }
 
-    /// Ends the standby; returns whether it was one. Changes are looked at from now on.
-    pub(crate) fn end_standby(&self) -> bool {
-        self.take_over.is_standby.swap(false, Ordering::AcqRel)
+    /// Looks at changes from now on. [`Self::queue_all_keys`] has to follow, since changes before were not looked at.
+    pub(crate) fn begin(&self) {
+        self.take_over.has_begun.store(true, Ordering::Release);
     }
 
     /// Queues all keys.
-    pub(crate) async fn queue_all_keys(&self, cause: Cause) {
+    pub(crate) async fn queue_all_keys(&self) {
         let mut all = AllKeys::default();
         while let Some(keys) = all.next_page(self.cluster(), PAGE) {
             for key in keys {
-                self.add(key, cause);
+                self.add(key, Cause::Start);
             }
             yield_now().await;
         }

@@ -171,7 +171,7 @@ impl Interner {
     }
 }
 
-/// A map whose strings are shared, so that the same strings have the same addresses. Addresses are shorter than what
+/// A map whose strings are shared, so that the same strings have the same addresses, but for empty ones. Addresses are shorter than what
 /// they point to, and are hashed and compared instead. A map that is held here holds its strings: no other string gets
 /// their addresses.
 #[derive(Debug)]
@@ -179,7 +179,7 @@ struct SharedMap(StringMap);
 
 impl Hash for SharedMap {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let address = |text: &Text| text.as_ptr() as u128;
+        let address = |text: &Text| if text.is_empty() { 0 } else { text.as_ptr() as u128 };
         self.0.iter().for_each(|(key, value)| state.write_u128(address(key) << 64 | address(value)));
     }
 }
@@ -194,8 +194,10 @@ impl Eq for SharedMap {}
 
 /// Whether two maps have the same strings at the same addresses.
 fn have_same_strings(one: &[(Text, Text)], other: &[(Text, Text)]) -> bool {
+    let is_same =
+        |(one, other): (&Text, &Text)| Text::ptr_eq(one, other) || one.is_empty() && other.is_empty();
     let is_same = |((key, value), (other_key, other_value)): (&(Text, Text), &(Text, Text))| {
-        Text::ptr_eq(key, other_key) && Text::ptr_eq(value, other_value)
+        is_same((key, other_key)) && is_same((value, other_value))
     };
     one.len() == other.len() && one.iter().zip(other).all(is_same)
 }

@@ -319,7 +319,8 @@ impl Cluster {
         self.inner.progress.position_in(kind, namespace)
     }
 
-    /// Whether each awaited kind has been listed and handlers have been called for its objects. Stays true once it is true.
+    /// Whether each awaited kind has been listed and handlers have been called for its objects, as far as they want them
+    /// ([`Handler::wants_pods`]). Stays true once it is true.
     pub fn has_synced(&self) -> bool {
         self.inner.progress.has_synced()
     }

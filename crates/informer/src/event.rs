@@ -98,7 +98,7 @@ impl PodEvent {
     }
 }
 
-/// Is called for each change, after the stores show it.
+/// Is called for each change, after the stores show it, but see [`wants_pods`](Self::wants_pods).
 ///
 /// Calls for one kind are made in order, one at a time, and with no lock held. A call blocks the watch of its kind, so a
 /// handler should only add keys to queues. No call is made for a new version of a pod or a node whose view is unchanged. If

@@ -127,8 +127,6 @@ impl Reconciler for MirroringReconciler {
         }
     }
 
-    // Slices of the first list start syncs too. Nothing else does if their Endpoints were deleted, or are no longer
-    // mirrored.
     fn foreign_write_delay(&self, _: &Runtime<Self>, _: ForeignWrite) -> Option<Duration> {
         Some(self.options.batch_period)
     }

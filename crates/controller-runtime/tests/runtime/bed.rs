@@ -1,5 +1,6 @@
 //! A controller that does as the test says, on stores that the test fills.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use kube_endpoint_core_model::{
     EndpointSlice, ObjectKey, ObjectMeta, PlannedEvent, ResourceVersion, Service, Writes,
 };
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
-use kube_endpoint_informer::{Change, Cluster, Kind, Kinds, StreamEvent};
+use kube_endpoint_informer::{Change, Cluster, Kind, Kinds, PodEvent, StreamEvent};
 use kube_endpoint_workqueue::default_controller_rate_limiter;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -24,6 +25,8 @@ pub(crate) struct Script {
     pub(crate) syncs: Arc<Mutex<Vec<(u64, String)>>>,
     pub(crate) panic: Arc<Mutex<bool>>,
     pub(crate) options: RuntimeOptions,
+    /// How many changes of pods it was told of.
+    pub(crate) pods: Arc<AtomicUsize>,
     defers: Arc<Mutex<bool>>,
     deferred: Arc<Mutex<bool>>,
 }
@@ -53,6 +56,10 @@ impl Reconciler for Fake {
 
     fn manages(&self, _: &EndpointSlice) -> bool {
         true
+    }
+
+    fn on_pod(&self, _: &Runtime<Self>, _: &PodEvent) {
+        self.script.pods.fetch_add(1, Ordering::Relaxed);
     }
 
     fn on_service(&self, runtime: &Runtime<Self>, change: &Change<Service>) {

@@ -7,10 +7,11 @@ mod foreign_writes;
 mod outages;
 mod resync;
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kube_endpoint_controller_runtime::StateCounts;
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey, ResourceVersion, Service};
+use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Pod, ResourceVersion, Service};
 use kube_endpoint_embedded_apiserver::{Cause, Details, Fault, FaultRule, Status};
 use kube_endpoint_informer::StreamEvent;
 use tokio::time::Instant;
@@ -29,6 +30,27 @@ async fn nothing_is_synced_before_the_stores_are_filled() {
     bed.show_slices();
     bed.pass(0).await;
     assert_eq!(bed.syncs(), [at(10, "0 slices found")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_before_the_stores_are_filled_are_not_looked_at_and_lists_of_pods_only_by_who_reads_pods() {
+    let bed = TestBed::new();
+    let pod = |name: &str, version| Pod {
+        key: ObjectKey::new("default", name),
+        resource_version: ResourceVersion(version),
+        ..Pod::default()
+    };
+    let told = || bed.script.pods.swap(0, Ordering::Relaxed);
+    bed.cluster.apply(StreamEvent::restarted(vec![pod("a", 1)], ResourceVersion(1)));
+    bed.cluster.apply(StreamEvent::Applied(pod("b", 2)));
+    assert_eq!(told(), 0);
+    bed.fill();
+    bed.pass(0).await;
+    assert_eq!(bed.syncs(), [at(0, "0 slices found")]);
+    bed.cluster.apply(StreamEvent::restarted(vec![pod("a", 1), pod("c", 3)], ResourceVersion(3)));
+    assert_eq!(told(), 0, "pods are none of its kinds");
+    bed.cluster.apply(StreamEvent::Applied(pod("d", 4)));
+    assert_eq!(told(), 1);
 }
 
 #[tokio::test(start_paused = true)]

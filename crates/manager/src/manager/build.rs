@@ -75,8 +75,6 @@ impl Build<'_> {
             write_spacing: self.settings.gates.is_on(Gate::WriteSpacing),
             min_resync_period: self.settings.min_resync_period,
             service_selector: self.settings.service_selector.clone(),
-            // Without leader election, too: each Service is queued once when all is listed, instead of once for each pod.
-            standby: true,
         }
     }
 
