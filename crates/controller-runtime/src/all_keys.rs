@@ -3,12 +3,13 @@
 use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_informer::Cluster;
 
-/// Visits the keys of all Services, then those of Endpoints without a Service, then those of slices with neither. Each key
-/// comes once, in pages, so that no lock is held for long.
+/// Visits the keys of all Services, then those of Endpoints, then those of slices, in pages, so that no lock is held for long.
 #[derive(Default)]
 pub(crate) struct AllKeys {
     source: Source,
     after: ObjectKey,
+    /// Whether a key may come more than once.
+    repeats: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -20,6 +21,12 @@ enum Source {
 }
 
 impl AllKeys {
+    /// A key comes once for each kind that has it, for callers that merge them: without repeats, one whose Service is created
+    /// during the visit may come not at all.
+    pub(crate) fn with_repeats() -> Self {
+        Self { repeats: true, ..Self::default() }
+    }
+
     /// The next page, which may be empty; none after the last. It is made from `limit` objects at most.
     pub(crate) fn next_page(&mut self, cluster: &Cluster, limit: usize) -> Option<Vec<ObjectKey>> {
         loop {
@@ -30,7 +37,7 @@ impl AllKeys {
             };
             if let Some(last) = keys.last() {
                 self.after = last.clone();
-                keys.retain(|key| self.is_first_visit(cluster, key));
+                keys.retain(|key| self.repeats || self.is_first_visit(cluster, key));
                 return Some(keys);
             }
             self.after = ObjectKey::default();

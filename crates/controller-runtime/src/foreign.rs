@@ -172,12 +172,12 @@ impl<R: Reconciler> Runtime<R> {
         }
         let Some(delay) = self.reconciler.foreign_write_delay(self, write) else { return };
         // The other kinds of writes do not tell which object was written.
-        if self.has_synced() && matches!(write, ForeignWrite::Applied | ForeignWrite::Deleted) {
+        if matches!(write, ForeignWrite::Applied | ForeignWrite::Deleted) {
             for output in outputs {
                 self.recent_foreign_writes.seen(output.metadata().key(), self.clock().now());
             }
         }
-        if !self.options.foreign_write_backoff || !self.has_synced() {
+        if !self.options.foreign_write_backoff {
             self.add_after(key.clone(), delay, Cause::ForeignWrite);
             return;
         }

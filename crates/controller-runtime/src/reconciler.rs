@@ -61,8 +61,8 @@ impl Config {
 /// The part of a controller that is its own: what starts a sync, and what a sync does.
 ///
 /// The `on_` methods are called as those of [`Handler`](kube_endpoint_informer::Handler): in order for each kind, without
-/// a lock, and while the watch waits, so that they only queue keys. They are called from the moment on in
-/// which [`Controller::run`](crate::Controller::run) finds the caches synced, after which all keys are synced once.
+/// a lock, and while the watch waits, so that they only queue keys. They are called once
+/// [`Controller::run`](crate::Controller::run) has found the caches synced; then all keys are synced once.
 pub trait Reconciler: Sized + Send + Sync + 'static {
     /// The kind of object that it writes.
     type Output: Output;

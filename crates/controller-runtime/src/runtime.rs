@@ -110,11 +110,6 @@ impl<R: Reconciler> Runtime<R> {
         &self.cluster
     }
 
-    /// Whether the caches of the kinds that the controller reads are synced.
-    pub fn has_synced(&self) -> bool {
-        self.cluster.has_synced_kinds(R::kinds())
-    }
-
     /// The queue. To start syncs use [`Self::add`], which leaves out Services that are not selected.
     pub fn queue(&self) -> &WorkQueue<ObjectKey> {
         &self.queue

@@ -76,7 +76,7 @@ impl<R: Reconciler> Runtime<R> {
 
     /// Queues all keys.
     pub(crate) async fn queue_all_keys(&self) {
-        let mut all = AllKeys::default();
+        let mut all = AllKeys::with_repeats();
         while let Some(keys) = all.next_page(self.cluster(), PAGE) {
             for key in keys {
                 self.add(key, Cause::Start);

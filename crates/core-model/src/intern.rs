@@ -171,8 +171,8 @@ impl Interner {
     }
 }
 
-/// A map whose strings are shared, so that the same strings have the same addresses, but for empty ones. Addresses are shorter than what
-/// they point to, and are hashed and compared instead. A map that is held here holds its strings: no other string gets
+/// A map whose strings are shared, so that the same strings have the same addresses, except empty ones. Addresses are
+/// shorter than what they point to, and are hashed and compared instead. A map that is held here holds its strings: no other string gets
 /// their addresses.
 #[derive(Debug)]
 struct SharedMap(StringMap);
@@ -194,12 +194,10 @@ impl Eq for SharedMap {}
 
 /// Whether two maps have the same strings at the same addresses.
 fn have_same_strings(one: &[(Text, Text)], other: &[(Text, Text)]) -> bool {
-    let is_same =
-        |(one, other): (&Text, &Text)| Text::ptr_eq(one, other) || one.is_empty() && other.is_empty();
-    let is_same = |((key, value), (other_key, other_value)): (&(Text, Text), &(Text, Text))| {
-        is_same((key, other_key)) && is_same((value, other_value))
-    };
-    one.len() == other.len() && one.iter().zip(other).all(is_same)
+    let is_same = |one: &Text, other: &Text| Text::ptr_eq(one, other) || one.is_empty() && other.is_empty();
+    let are_same =
+        |(one, other): (&(Text, Text), &(Text, Text))| is_same(&one.0, &other.0) && is_same(&one.1, &other.1);
+    one.len() == other.len() && one.iter().zip(other).all(are_same)
 }
 
 fn share<T: Clone + Eq + Hash>(shared: &mut HashSet<T>, part: &mut T) {

@@ -106,11 +106,7 @@ impl Reconciler for EndpointsReconciler {
         // before it shows them.
         let labels = &endpoints.metadata.labels;
         let is_made = labels.get(LABEL_ENDPOINTS_MANAGED_BY).is_some_and(|by| **by == *ENDPOINT_CONTROLLER);
-        if is_made
-            && runtime.has_synced()
-            && runtime.cluster().service(&key).is_none()
-            && runtime.owns_leftover(&key, labels)
-        {
+        if is_made && runtime.cluster().service(&key).is_none() && runtime.owns_leftover(&key, labels) {
             runtime.with_state(&key, |state| state.deleted = true);
             runtime.add(key, Cause::Leftover);
             return;
@@ -123,9 +119,9 @@ impl Reconciler for EndpointsReconciler {
         });
     }
 
-    fn foreign_write_delay(&self, runtime: &Runtime<Self>, write: ForeignWrite) -> Option<Duration> {
-        // The first list needs no syncs of its own: every Service is synced anyway. Upstream syncs after deletions only.
-        let matters = runtime.has_synced() && (self.options.repair || write != ForeignWrite::Applied);
+    fn foreign_write_delay(&self, _: &Runtime<Self>, write: ForeignWrite) -> Option<Duration> {
+        // Upstream syncs after deletions only.
+        let matters = self.options.repair || write != ForeignWrite::Applied;
         matters.then_some(Duration::ZERO)
     }
 

@@ -136,9 +136,8 @@ impl Reconciler for EndpointSliceReconciler {
         });
     }
 
-    fn foreign_write_delay(&self, runtime: &Runtime<Self>, _: ForeignWrite) -> Option<Duration> {
-        // The first list needs no syncs of its own: every Service is synced anyway.
-        runtime.has_synced().then_some(self.options.batch_period.max(SLICE_CHANGE_DELAY))
+    fn foreign_write_delay(&self, _: &Runtime<Self>, _: ForeignWrite) -> Option<Duration> {
+        Some(self.options.batch_period.max(SLICE_CHANGE_DELAY))
     }
 
     async fn sync(&self, runtime: &Runtime<Self>, key: &ObjectKey) -> Result<Outcome, SyncError> {

@@ -330,7 +330,7 @@ impl Cluster {
         self.inner.progress.synced().await;
     }
 
-    /// Whether each of these kinds has been listed and handlers have been called for its objects. Stays true once it is true.
+    /// As [`has_synced`](Self::has_synced), for these kinds. Stays true once it is true.
     pub fn has_synced_kinds(&self, kinds: impl Into<Kinds>) -> bool {
         self.inner.progress.has_synced_kinds(kinds.into())
     }
@@ -381,7 +381,8 @@ impl Cluster {
         self.inner.progress.report_set_back()
     }
 
-    /// Applies an event of a list and watch of all namespaces. On return, the stores show it and handlers have been called;
+    /// Applies an event of a list and watch of all namespaces. On return, the stores show it and handlers have been called, as far
+    /// as they want it;
     /// unless another thread is applying an event of this kind, which then applies this one too, later.
     pub fn apply<T: Object>(&self, event: StreamEvent<T>) {
         T::apply(self, Scope::All, event);

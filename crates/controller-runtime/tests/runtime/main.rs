@@ -43,7 +43,12 @@ async fn changes_before_the_stores_are_filled_are_not_looked_at_and_lists_of_pod
     let told = || bed.script.pods.swap(0, Ordering::Relaxed);
     bed.cluster.apply(StreamEvent::restarted(vec![pod("a", 1)], ResourceVersion(1)));
     bed.cluster.apply(StreamEvent::Applied(pod("b", 2)));
-    assert_eq!(told(), 0);
+    let service = Service { key: ObjectKey::new("default", "deleted-soon"), ..Service::default() };
+    bed.cluster.apply(StreamEvent::Applied(bed::slice(&service)));
+    bed.cluster.apply(StreamEvent::Deleted(bed::slice(&service)));
+    assert_eq!((told(), bed.controller.pending()), (0, 0));
+    assert_eq!(bed.controller.state_counts(), StateCounts::default());
+    assert_eq!(bed.controller.recent_foreign_writes(), []);
     bed.fill();
     bed.pass(0).await;
     assert_eq!(bed.syncs(), [at(0, "0 slices found")]);

@@ -35,10 +35,6 @@ impl EndpointSliceReconciler {
         if old.map(|old| &old.zone) != new.map(|new| &new.zone) {
             self.zones_version.fetch_add(1, Ordering::AcqRel);
         }
-        // The first lists need no syncs of their own: every Service is synced anyway.
-        if !runtime.has_synced() {
-            return;
-        }
         let (resync, delay) = match (old, new) {
             (Some(old), Some(new)) => {
                 (self.options.node_zone_resync && old.zone != new.zone, self.options.batch_period)
