@@ -42,7 +42,7 @@ impl<R: Reconciler> Controller<R> {
 
     /// Waits until the caches of the kinds that it reads are synced, then syncs all keys, and those that change from then on,
     /// until [`Self::shut_down`], and after it the keys that are queued already, as upstream. Delayed keys are left to the
-    /// next process. Before that it looks at no changes, so another process may write the outputs.
+    /// next process. Before the caches are synced it looks at no changes, so another process may write the outputs.
     ///
     /// # Panics
     ///

@@ -3,10 +3,10 @@
 //! The selector limits what is synced, never what is listed. The outputs of a Service outside the selection are left as they
 //! are: another process syncs it. Nothing is deleted because a Service is not selected.
 //!
-//! The outputs of a deleted Service belong to the process that selected its last labels. A process that did not
-//! look at the Service before, because it began later, goes by the labels of the outputs: the controllers copy a Service's labels to its
-//! Endpoints and slices. As each process asks the same labels, and each label set is in one of the selections, one process
-//! cleans up.
+//! The outputs of a deleted Service belong to the process that selected its last labels. A process that has not
+//! looked at the Service, because it began later, goes by the labels of the outputs: the controllers copy a Service's labels
+//! to its Endpoints and slices. As each process asks the same labels, and each label set is in one of the selections, one
+//! process cleans up.
 
 use std::time::Duration;
 

@@ -84,13 +84,14 @@ impl Interner {
         if let Some(recent) = self.recent.map(&pairs) {
             return recent.clone();
         }
-        let (shared, is_new) = match self.maps.entry(SharedMap(StringMap(pairs.into()))) {
-            Entry::Occupied(entry) => (entry.key().0.clone(), false),
-            Entry::Vacant(entry) => (entry.insert_entry(()).key().0.clone(), true),
+        let shared = match self.maps.entry(SharedMap(StringMap(pairs.into()))) {
+            Entry::Occupied(entry) => entry.key().0.clone(),
+            Entry::Vacant(entry) => {
+                let shared = entry.insert_entry(()).key().0.clone();
+                self.sweep_when_grown();
+                shared
+            }
         };
-        if is_new {
-            self.sweep_when_grown();
-        }
         self.recent.add_map(&shared);
         shared
     }
@@ -172,8 +173,8 @@ impl Interner {
 }
 
 /// A map whose strings are shared, so that the same strings have the same addresses, except empty ones. Addresses are
-/// shorter than what they point to, and are hashed and compared instead. A map that is held here holds its strings: no other string gets
-/// their addresses.
+/// shorter than what they point to, and are hashed and compared instead. A map that is held here holds its strings, so no
+/// other string gets their addresses.
 #[derive(Debug)]
 struct SharedMap(StringMap);
 

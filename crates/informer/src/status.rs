@@ -14,7 +14,8 @@ const FAILURES_BEFORE_ERROR: u32 = 3;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KindStatus {
-    /// Whether the store holds a complete list and handlers were called for it, as far as they want it. Stays true once it is true.
+    /// Whether the store holds a complete list and handlers were called for it, as far as they want it. Stays true once
+    /// it is true.
     pub synced: bool,
     /// The last failed list or watch; none if a request has succeeded since.
     pub failure: Option<KindFailure>,
