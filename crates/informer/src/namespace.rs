@@ -138,8 +138,8 @@ impl Namespace {
     }
 
     /// As [`Self::put_pod`], for the pods of a list, which are sorted most of the time. [`Self::finish_list`] has to be called
-    /// before anything else looks at pods. Each insertion at the end of a map
-    /// would compare the name with all names of the nodes on the path.
+    /// before anything else looks at pods. Each insertion at the end of a map would compare the name with all names of the
+    /// nodes on the path.
     pub(crate) fn append_pod(&mut self, pod: &Arc<Pod>) -> (Option<Placement>, Placement) {
         let name = &pod.key.name;
         let is_last = match self.appended.last() {
