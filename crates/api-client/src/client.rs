@@ -12,10 +12,12 @@ use http_body_util::combinators::UnsyncBoxBody;
 use kube::client::middleware::AuthLayer;
 use kube::client::{Body, ConfigExt};
 use kube::{Client, Config};
+use tokio::time::Instant;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 
 use crate::at_server::AtServerLayer;
+use crate::batches::Hurry;
 use crate::content_type::{ContentType, Encodings};
 use crate::error::ClientError;
 use crate::metrics::{CountRequests, RequestMetrics};
@@ -46,6 +48,7 @@ pub struct ApiClient {
     metrics: Arc<RequestMetrics>,
     warnings: Arc<Warnings>,
     encodings: Encodings,
+    hurry: Arc<Hurry>,
 }
 
 impl ApiClient {
@@ -65,7 +68,8 @@ impl ApiClient {
     }
 
     fn new(client: Client, direct: Option<Direct>, metrics: Arc<RequestMetrics>) -> Self {
-        Self { client, direct, metrics, warnings: Arc::default(), encodings: Encodings::default() }
+        let (warnings, encodings, hurry) = Default::default();
+        Self { client, direct, metrics, warnings, encodings, hurry }
     }
 
     /// The kube client, for requests that this project's crates do not make.
@@ -108,6 +112,18 @@ impl ApiClient {
         };
         self.warnings.log(answer.headers(), &path);
         Ok(answer)
+    }
+
+    /// Call this when something waits for an event of an EndpointSlice or of Endpoints. While these events are frequent (50 a second),
+    /// the client reads their watches of whole clusters every 50 ms, or earlier when 16 KiB have arrived. After this call it reads at
+    /// once what has arrived, and what arrives within the next 50 ms.
+    pub fn hurry(&self) {
+        self.hurry.hurry();
+    }
+
+    /// When [`Self::hurry`] was called last, on this client or a clone of it. For tests.
+    pub fn last_hurry(&self) -> Option<Instant> {
+        self.hurry.last()
     }
 
     /// Records that a request waited for a rate limiter for so long before it was sent.
@@ -158,6 +174,7 @@ pub(crate) async fn client(mut config: Config, limits: Timeouts) -> Result<ApiCl
     let credentials = |error| ClientError::Credentials(Box::new(error));
     let authorization = static_authorization(config.clone(), &limits).await?.map_err(credentials)?;
     let headers = config.extra_headers_layer().map_err(credentials)?;
+    let hurry = Arc::clone(sources.hurry());
     let transport = Transport::new(Box::pin(Sessions::new(sources)).await?, &config.cluster_url);
     let service = ServiceBuilder::new()
         .layer(AtServerLayer::new(&config.cluster_url))
@@ -172,7 +189,7 @@ pub(crate) async fn client(mut config: Config, limits: Timeouts) -> Result<ApiCl
     });
     let direct = BoxCloneSyncService::new(direct);
     let client = Client::new(direct.clone(), config.default_namespace);
-    Ok(ApiClient::new(client, Some(direct), requests.metrics()))
+    Ok(ApiClient { hurry, ..ApiClient::new(client, Some(direct), requests.metrics()) })
 }
 
 /// An error of a service as [`kube::Client::send`] returns it.

@@ -3,7 +3,7 @@
 //! # HTTP/2 where the server offers it
 //!
 //! kube's own connector offers HTTP/1 alone, so every watch and every request under way needs a connection. Here ALPN
-//! offers HTTP/2 first, as client-go does: all watches and reads share one connection, with one TLS handshake and one
+//! offers HTTP/2 first, as client-go does: most watches and reads share one connection, with one TLS handshake and one
 //! credential check, and a PING tells within 40 s that the peer is gone. Sharing has two costs. A watch that is read
 //! slowly could use up the connection's flow control window and block the others; therefore the connection's window
 //! ([`CONNECTION_WINDOW`]) is 16 times the window of a stream ([`STREAM_WINDOW`]), more than there are watches. And a lost TCP
@@ -13,7 +13,8 @@
 //!
 //! Requests that start together while there is no connection open one each; hyper's pool keeps one of them for later
 //! requests. So the watches of a start have a connection each, until they end and are opened again. Watches of single
-//! namespaces (`--namespaces`), of which there may be hundreds, have other connections; see [`Spread`].
+//! namespaces (`--namespaces`), of which there may be hundreds, have other connections. Those of the EndpointSlices and Endpoints of
+//! whole clusters have one of their own, which is read in [batches](crate::batches). See [`Spread`].
 //!
 //! HTTP/1 also remains for `http://` addresses and for proxies that terminate TLS without HTTP/2. It has no PING, so TCP
 //! keepalive and `TCP_USER_TIMEOUT` do the same work. They are set on every connection: with HTTP/2 they are the second
@@ -39,8 +40,10 @@ use kube::client::{Body, ConfigExt};
 use rustls_pki_types::ServerName;
 use tower::{Service, ServiceExt};
 
+use crate::batches::{Batches, Hurry};
 use crate::error::{ClientError, RequestError};
 use crate::http1::Http1;
+use crate::low_water::LowWater;
 use crate::read_ahead::ReadAhead;
 use crate::spread::Spread;
 use crate::timeouts::Timeouts;
@@ -68,9 +71,14 @@ pub(crate) type Answer = BoxFuture<'static, Result<Response<Incoming>, RequestEr
 
 /// A pool with the certificates that the configuration has now. Nothing is connected yet. `http1` decides which writes go over
 /// HTTP/1.
-pub(crate) fn pool(config: &Config, limits: &Timeouts, http1: &Arc<Http1>) -> Result<Pool, ClientError> {
+pub(crate) fn pool(
+    config: &Config,
+    limits: &Timeouts,
+    http1: &Arc<Http1>,
+    hurry: &Arc<Hurry>,
+) -> Result<Pool, ClientError> {
     let tcp = tcp_connector(GaiResolver::new(), config.connect_timeout, limits);
-    let Some(proxy) = &config.proxy_url else { return over(tcp, config, limits, http1) };
+    let Some(proxy) = &config.proxy_url else { return over(tcp, config, limits, http1, hurry) };
     let refused = || {
         // User name and password are not shown.
         let host = proxy.authority().map_or("", |authority| authority.as_str());
@@ -85,10 +93,10 @@ pub(crate) fn pool(config: &Config, limits: &Timeouts, http1: &Arc<Http1>) -> Re
         .ok_or_else(refused)?;
     let address = proxy.uri().clone();
     match address.scheme_str() {
-        Some("http") => over(tunnel(address, &proxy, tcp), config, limits, http1),
+        Some("http") => over(tunnel(address, &proxy, tcp), config, limits, http1, hurry),
         Some("https") => {
             let tls = config.rustls_https_connector_with_connector(tcp).map_err(tls_error)?;
-            over(tunnel(address, &proxy, tls), config, limits, http1)
+            over(tunnel(address, &proxy, tls), config, limits, http1, hurry)
         }
         Some("socks5" | "socks5h") => {
             let socks = SocksV5::new(address, tcp);
@@ -96,7 +104,7 @@ pub(crate) fn pool(config: &Config, limits: &Timeouts, http1: &Arc<Http1>) -> Re
                 Some((user, password)) => socks.with_auth(user.to_owned(), password.to_owned()),
                 None => socks,
             };
-            over(socks, config, limits, http1)
+            over(socks, config, limits, http1, hurry)
         }
         _ => Err(refused()),
     }
@@ -129,10 +137,16 @@ fn tcp_connector<R>(resolver: R, connect_timeout: Option<Duration>, limits: &Tim
 }
 
 /// A pool whose connections are made by `transport`, with TLS where the address asks for it.
-fn over<C>(transport: C, config: &Config, limits: &Timeouts, http1: &Arc<Http1>) -> Result<Pool, ClientError>
+fn over<C>(
+    transport: C,
+    config: &Config,
+    limits: &Timeouts,
+    http1: &Arc<Http1>,
+    hurry: &Arc<Hurry>,
+) -> Result<Pool, ClientError>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
-    C::Response: Connection + Read + Write + Send + Unpin + 'static,
+    C::Response: Connection + Read + Write + LowWater + Send + Unpin + 'static,
     C::Future: Send + 'static,
     C::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send + Sync + 'static,
 {
@@ -163,11 +177,17 @@ where
         .http2_keep_alive_while_idle(true)
         .http2_initial_stream_window_size(STREAM_WINDOW)
         .http2_initial_connection_window_size(CONNECTION_WINDOW);
-    let transport = transport.map_response(ReadAhead::new as fn(_) -> _);
-    let shared = TimeoutConnector::new(builder().enable_all_versions().wrap_connector(transport));
-    let shared = limited(shared, config);
-    let shared = || client.build::<_, Body>(shared.clone()).map_err(RequestError::from as fn(_) -> _);
-    let spread = Spread::new(Arc::clone(http1), writes, shared);
+    let connector = |hurry: Option<Arc<Hurry>>| {
+        let transport = transport
+            .clone()
+            .map_response(move |connection| ReadAhead::new(connection, hurry.clone().map(Batches::new)));
+        limited(TimeoutConnector::new(builder().enable_all_versions().wrap_connector(transport)), config)
+    };
+    let (shared, in_batches) = (connector(None), connector(Some(Arc::clone(hurry))));
+    let pool = |connector: &_| {
+        client.build::<_, Body>(Clone::clone(connector)).map_err(RequestError::from as fn(_) -> _)
+    };
+    let spread = Spread::new(Arc::clone(http1), writes, pool(&in_batches), || pool(&shared));
     Ok(Arc::new(move |request| spread.send(request)))
 }
 
@@ -247,7 +267,7 @@ mod tests {
     fn refused_proxy(url: &str) -> String {
         let mut config = Config::new(Uri::from_static("https://10.0.0.1:6443"));
         config.proxy_url = Some(url.parse().unwrap());
-        pool(&config, &Timeouts::default(), &Http1::new())
+        pool(&config, &Timeouts::default(), &Http1::new(), &Arc::default())
             .err()
             .map(|error| error.to_string())
             .unwrap_or_default()

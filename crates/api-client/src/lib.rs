@@ -16,12 +16,14 @@
 //! Everything else (kubeconfigs, TLS, in-cluster configuration, proxies, impersonation) is kube's, rustls's and hyper's.
 
 mod at_server;
+mod batches;
 mod client;
 mod connector;
 mod content_type;
 mod error;
 mod http1;
 mod kubeconfig;
+mod low_water;
 mod metrics;
 mod plugin;
 mod read_ahead;

@@ -13,6 +13,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use tokio::time::Instant;
 
+use crate::batches::Hurry;
 use crate::connector::{Pool, pool};
 use crate::error::ClientError;
 use crate::http1::Http1;
@@ -37,6 +38,8 @@ pub(crate) struct Sources {
     /// Shared by all pools: what proxies do with HTTP/1 does not depend on certificates. A write that fails because of a
     /// certificate starts a pause as any other does, and the pause goes on after the certificate has been replaced.
     http1: Arc<Http1>,
+    /// Shared by all pools.
+    hurry: Arc<Hurry>,
 }
 
 /// What requests are sent with. A session never changes; when something new was read, another session takes its place.
@@ -91,12 +94,18 @@ impl Sources {
             metrics: PluginMetrics::register(),
             limits,
             http1: Http1::new(),
+            hurry: Arc::default(),
         }
     }
 
     /// The configuration for what does not change: address, headers, static credentials.
     pub(crate) fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Ends the pauses of the connections of all pools.
+    pub(crate) fn hurry(&self) -> &Arc<Hurry> {
+        &self.hurry
     }
 
     pub(crate) fn limits(&self) -> &Timeouts {
@@ -248,7 +257,7 @@ impl Sources {
             user.client_certificate_data = Some(BASE64.encode(certificate));
             user.client_key_data = Some(BASE64.encode(key).into());
         }
-        pool(&config, &self.limits, &self.http1)
+        pool(&config, &self.limits, &self.http1, &self.hurry)
     }
 
     fn certificates(&self, bundle: &[u8]) -> Result<Vec<Vec<u8>>, ClientError> {

@@ -27,6 +27,8 @@ pub(crate) struct Script {
     pub(crate) options: RuntimeOptions,
     /// How many changes of pods it was told of.
     pub(crate) pods: Arc<AtomicUsize>,
+    /// Whether each sync updates the slice that it finds.
+    pub(crate) updates: Arc<Mutex<bool>>,
     defers: Arc<Mutex<bool>>,
     deferred: Arc<Mutex<bool>>,
 }
@@ -96,7 +98,9 @@ impl Reconciler for Fake {
         runtime.with_state(key, |state| *state += 1);
         let trigger_time = runtime.trigger_time(&service, &[]);
         let create = if existing.is_empty() { vec![slice(&service)] } else { Vec::new() };
-        let writes = Writes { create, ..Writes::default() };
+        let update = if *self.script.updates.lock().unwrap() { &*existing } else { &[] };
+        let update = update.iter().map(|slice| EndpointSlice::clone(slice)).collect();
+        let writes = Writes { create, update, ..Writes::default() };
         let written = runtime.carry_out(key, trigger_time, [writes], |_| ()).await;
         report(match &written {
             Ok(Completion::Complete) => format!("{} slices found", existing.len()),
@@ -126,6 +130,7 @@ pub(crate) struct TestBed {
     pub(crate) controller: Controller<Fake>,
     pub(crate) script: Script,
     pub(crate) running: JoinHandle<()>,
+    pub(crate) client: ApiClient,
     writer: ApiWriter,
 }
 
@@ -140,14 +145,14 @@ impl TestBed {
             EmbeddedApiServer::builder().start_time("2026-01-01T00:00:00Z".parse().unwrap()).build().unwrap();
         let cluster = Cluster::new(Kind::ALL);
         let client = ApiClient::for_tests(server.service());
-        let writer = ApiWriter::new(client, RequestLimiter::unlimited(), "fake");
+        let writer = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), "fake");
         let clock = Clock::starting_at(server.now());
         let (events, sending) = EventRecorder::new("fake", writer.clone(), clock, 1);
         tokio::spawn(sending);
         let script = Script { options, ..Script::default() };
         let controller = Controller::new(cluster.clone(), writer.clone(), events, clock, script.clone(), 1);
         let running = tokio::spawn(controller.clone().run());
-        Self { server, cluster, controller, script, running, writer }
+        Self { server, cluster, controller, script, running, client, writer }
     }
 
     pub(crate) fn fill(&self) {

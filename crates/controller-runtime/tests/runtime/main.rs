@@ -4,6 +4,7 @@
 
 mod bed;
 mod foreign_writes;
+mod hurry;
 mod outages;
 mod resync;
 

@@ -201,6 +201,7 @@ impl TakeOver {
     async fn reads(&self, kind: Kind, version: ResourceVersion, limit: Duration) -> bool {
         let reads = async {
             while self.cluster.position(kind) < version {
+                self.client.hurry();
                 sleep(POLL).await;
             }
         };

@@ -24,6 +24,7 @@ pub(crate) type EditRelease = Arc<dyn Fn(&mut Value) + Send + Sync>;
 pub(crate) struct Replica {
     name: &'static str,
     pub(crate) handle: ManagerHandle,
+    pub(crate) client: ApiClient,
     stop: oneshot::Sender<()>,
     pub(crate) ended: JoinHandle<Result<(), ManagerError>>,
 }
@@ -59,13 +60,14 @@ impl Replica {
             async move { service.oneshot(named(request, name, &edit).await).await }
         });
         let seed = name.bytes().map(u64::from).sum();
-        let manager = Manager::new(ApiClient::for_tests(service), &settings, server.now(), seed).unwrap();
+        let client = ApiClient::for_tests(service);
+        let manager = Manager::new(client.clone(), &settings, server.now(), seed).unwrap();
         let handle = manager.handle();
         let (stop, stopped) = oneshot::channel::<()>();
         let ended = tokio::spawn(manager.run(async move {
             let _ = stopped.await;
         }));
-        Self { name, handle, stop, ended }
+        Self { name, handle, client, stop, ended }
     }
 
     pub(crate) fn leads(&self) -> bool {
