@@ -230,7 +230,9 @@ mod tests {
         fn wake(&mut self) {
             if self.waiting > 0 && self.waiting >= self.low_water.unwrap_or(1) || self.closed {
                 self.is_ready = true;
-                self.reader.take().map(Waker::wake);
+                if let Some(reader) = self.reader.take() {
+                    reader.wake();
+                }
             }
         }
     }

@@ -180,7 +180,7 @@ where
     let connector = |hurry: Option<Arc<Hurry>>| {
         let transport = transport
             .clone()
-            .map_response(move |connection| ReadAhead::new(connection, hurry.clone().map(Batches::new)));
+            .map_response(move |connection| ReadAhead::new(connection, hurry.map(Batches::new)));
         limited(TimeoutConnector::new(builder().enable_all_versions().wrap_connector(transport)), config)
     };
     let (shared, in_batches) = (connector(None), connector(Some(Arc::clone(hurry))));

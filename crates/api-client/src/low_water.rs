@@ -61,7 +61,8 @@ impl<T> LowWater for MaybeHttpsStream<T> {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::time::Duration;
 
