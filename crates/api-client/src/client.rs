@@ -17,9 +17,9 @@ use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 
 use crate::at_server::AtServerLayer;
-use crate::batches::Hurry;
 use crate::content_type::{ContentType, Encodings};
 use crate::error::ClientError;
+use crate::hurry::Hurry;
 use crate::metrics::{CountRequests, RequestMetrics};
 use crate::plugin::limited;
 use crate::sessions::Sessions;

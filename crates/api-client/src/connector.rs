@@ -40,9 +40,10 @@ use kube::client::{Body, ConfigExt};
 use rustls_pki_types::ServerName;
 use tower::{Service, ServiceExt};
 
-use crate::batches::{Batches, Hurry};
+use crate::batches::Batches;
 use crate::error::{ClientError, RequestError};
 use crate::http1::Http1;
+use crate::hurry::Hurry;
 use crate::low_water::LowWater;
 use crate::read_ahead::ReadAhead;
 use crate::spread::Spread;

@@ -22,6 +22,7 @@ mod connector;
 mod content_type;
 mod error;
 mod http1;
+mod hurry;
 mod kubeconfig;
 mod low_water;
 mod metrics;

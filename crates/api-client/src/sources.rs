@@ -13,10 +13,10 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use tokio::time::Instant;
 
-use crate::batches::Hurry;
 use crate::connector::{Pool, pool};
 use crate::error::ClientError;
 use crate::http1::Http1;
+use crate::hurry::Hurry;
 use crate::plugin::{self, PluginCredential, PluginMetrics, Validity};
 use crate::timeouts::Timeouts;
 

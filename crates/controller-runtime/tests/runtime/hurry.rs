@@ -17,6 +17,14 @@ async fn written() -> TestBed {
     bed
 }
 
+/// The same, but the slice has been shown, and each sync updates it.
+async fn updating() -> TestBed {
+    let bed = written().await;
+    bed.show_slices();
+    *bed.script.updates.lock().unwrap() = true;
+    bed
+}
+
 /// A sync that begins now ends like this, and something waits for an event then.
 async fn check(bed: &TestBed, how: &str) {
     let start = Instant::now();
@@ -34,18 +42,14 @@ async fn a_sync_whose_cache_does_not_show_its_write_hurries() {
 
 #[tokio::test(start_paused = true)]
 async fn a_conflict_hurries() {
-    let bed = written().await;
-    bed.show_slices();
-    *bed.script.updates.lock().unwrap() = true;
+    let bed = updating().await;
     bed.change_slices().await;
     check(&bed, "failed").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_update_of_a_deleted_object_hurries() {
-    let bed = written().await;
-    bed.show_slices();
-    *bed.script.updates.lock().unwrap() = true;
+    let bed = updating().await;
     bed.delete_slices().await;
     check(&bed, "failed").await;
 }
