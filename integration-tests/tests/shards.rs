@@ -32,7 +32,7 @@ fn start(server: &EmbeddedApiServer, name: &str, settings: &Settings) -> Running
 fn server() -> EmbeddedApiServer {
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"},
         "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-    EmbeddedApiServer::builder().seed(7).load([node]).build().unwrap()
+    EmbeddedApiServer::builder().seed(7).track_managers().load([node]).build().unwrap()
 }
 
 fn service(namespace: &str, name: &str, shard: &str, selector: Option<&str>) -> Value {
@@ -196,6 +196,10 @@ async fn what_a_service_left_that_was_deleted_while_no_shard_ran_is_deleted_by_t
     let labelled = |name: &str, shard: &str| {
         let mut endpoints = endpoints("default", name, "192.0.2.1");
         endpoints["metadata"]["labels"] = json!({"shard": shard});
+        endpoints["metadata"]["managedFields"] = json!([{
+            "manager": "kube-controller-manager", "operation": "Update", "apiVersion": "v1",
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:subsets": {}},
+        }]);
         endpoints
     };
     // No Service exists. A mirrored slice without its Endpoints is left, too.
@@ -401,7 +405,7 @@ async fn each_namespace_is_in_one_shard_and_others_are_dropped() {
 async fn with_the_gate_the_server_selects_the_shard() {
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"},
         "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-    let server = EmbeddedApiServer::builder().seed(7).load([node]).sharded_list_and_watch().build().unwrap();
+    let server = EmbeddedApiServer::builder().seed(7).track_managers().load([node]).sharded_list_and_watch().build().unwrap();
     let (reads, dropped) = two_shards(server, true).await;
     assert_eq!(dropped, 0.0);
     let (nodes, others): (Vec<_>, Vec<_>) =

@@ -8,11 +8,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderValue, Method};
 use kube_endpoint_api_client::{ApiClient, ContentType};
+use kube_endpoint_core_model::maker::{KUBE_CONTROLLER_MANAGER, KUBE_ENDPOINT_MANAGER, Provenance};
 use kube_endpoint_core_model::protobuf::Encoded;
 use kube_endpoint_core_model::{ObjectKey, ObjectMeta, ResourceVersion, Service, Text};
 use kube_endpoint_tracker::{Content, SentObjects};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::dry_run::DryRun;
 use crate::error::WriteError;
@@ -275,7 +276,7 @@ impl ApiWriter {
     /// Any [`WriteError`] except `NotFound`.
     pub async fn service(&self, key: &ObjectKey) -> Result<Option<Service>, WriteError> {
         let path = format!("/api/v1/namespaces/{}/services/{}", key.namespace, key.name);
-        self.read_json(&path).await
+        self.read_json(&path, Formats::json()).await
     }
 
     /// Lists the metadata of the objects of a kind that a selector selects: `labelSelector=` or `fieldSelector=` and the
@@ -308,7 +309,27 @@ impl ApiWriter {
         key: &ObjectKey,
     ) -> Result<Option<D>, WriteError> {
         let path = object_path::<T>(key);
-        self.read_json(&path).await
+        self.read_json(&path, Formats::json()).await
+    }
+
+    /// Reads who made an object from the server. Returns none if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// Any [`WriteError`] except `NotFound`.
+    pub async fn provenance<T: Writable>(&self, key: &ObjectKey) -> Result<Option<Provenance>, WriteError> {
+        #[derive(Deserialize)]
+        struct Object {
+            metadata: Provenance,
+        }
+        let metadata = Formats::metadata(ContentType::Json);
+        let object: Option<Object> = self.read_json(&object_path::<T>(key), metadata).await?;
+        Ok(object.map(|object| object.metadata))
+    }
+
+    /// The field managers under which controllers write: those of all clusters, and this writer's.
+    pub fn controllers(&self) -> [&str; 3] {
+        [KUBE_CONTROLLER_MANAGER, KUBE_ENDPOINT_MANAGER, self.field_manager()]
     }
 
     /// The name under which the server records the writes in managedFields: the user agent up to its version.
@@ -316,8 +337,12 @@ impl ApiWriter {
         self.user_agent.split('/').next().unwrap_or_default()
     }
 
-    async fn read_json<D: DeserializeOwned>(&self, path: &str) -> Result<Option<D>, WriteError> {
-        let answer = match self.read(path).await {
+    async fn read_json<D: DeserializeOwned>(
+        &self,
+        path: &str,
+        formats: Formats,
+    ) -> Result<Option<D>, WriteError> {
+        let answer = match self.read(path, formats).await {
             Ok(answer) => answer,
             Err(WriteError::NotFound(_)) => return Ok(None),
             Err(error) => return Err(error),
@@ -326,10 +351,10 @@ impl ApiWriter {
     }
 
     /// Waits for the rate limiter and sends a request that reads.
-    async fn read(&self, path: &str) -> Result<Bytes, WriteError> {
+    async fn read(&self, path: &str, formats: Formats) -> Result<Bytes, WriteError> {
         let waited = self.limiter.acquire().await;
         self.client.waited_for_rate_limiter(&Method::GET, waited);
-        Ok(self.send(Method::GET, path, Formats::json(), Bytes::new(), waited).await?.body)
+        Ok(self.send(Method::GET, path, formats, Bytes::new(), waited).await?.body)
     }
 
     /// Creates or replaces an object. Returns the version that was stored and the status of the answer.

@@ -19,6 +19,7 @@ pub mod intern;
 #[cfg(feature = "k8s-openapi")]
 pub mod k8s;
 pub mod label_selector;
+pub mod maker;
 pub mod meta;
 pub mod node;
 mod partial;

@@ -9,9 +9,7 @@ use std::time::Duration;
 use kube_endpoint_controller_runtime::{
     Cause, Config, Controller, ForeignWrite, KeptPlan, Outcome, Reconciler, Runtime, Spacing, SyncError,
 };
-use kube_endpoint_core_model::well_known::{
-    ANNOTATION_LEADER, ENDPOINT_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY,
-};
+use kube_endpoint_core_model::well_known::ANNOTATION_LEADER;
 use kube_endpoint_core_model::{Endpoints, ObjectKey, Service};
 use kube_endpoint_informer::{Change, Kind, Kinds, PodEvent};
 use kube_endpoint_workqueue::default_controller_rate_limiter;
@@ -38,11 +36,23 @@ pub struct EndpointsReconciler {
 /// The state that is kept for a Service.
 #[derive(Debug, Default, PartialEq)]
 pub struct ServiceState {
-    /// Whether the Service was deleted, so that its Endpoints have to be deleted. A sync of a key without this flag never
-    /// deletes: Endpoints that never had a Service belong to another client.
-    deleted: bool,
+    /// Why Endpoints that have no Service may be left over.
+    leftover: Leftover,
     /// What the plan of the last sync left, if all its writes succeeded.
     kept: Option<KeptPlan<PlanState>>,
+}
+
+/// Why Endpoints that have no Service may be left over. The strongest reason counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Leftover {
+    /// Nothing tells that there was a Service: a client may create it later. A sync deletes nothing.
+    #[default]
+    No,
+    /// There was no Service when the controller began. What a controller made is deleted.
+    AtStart,
+    /// The Service was seen to be deleted. Its Endpoints are deleted, unless another client has written addresses into them: the API
+    /// server deletes Endpoints with their Service, so these are newer.
+    ServiceDeleted,
 }
 
 impl Reconciler for EndpointsReconciler {
@@ -72,8 +82,9 @@ impl Reconciler for EndpointsReconciler {
         true
     }
 
-    /// Queues the Endpoints of Services that were deleted while no controller ran (upstream `checkLeftoverEndpoints`),
-    /// except leader-election locks, which have no Service, and those that another process cleans up.
+    /// Queues the Endpoints that have no Service (upstream `checkLeftoverEndpoints`), except leader-election locks, and those
+    /// that another process cleans up. The Service may have been deleted while no controller ran, or a client may create it later:
+    /// the sync finds out who made the Endpoints.
     fn start(&self, runtime: &Runtime<Self>) {
         let cluster = runtime.cluster();
         for key in cluster.endpoints_keys() {
@@ -81,7 +92,7 @@ impl Reconciler for EndpointsReconciler {
             let is_lock = endpoints.metadata.annotations.contains_key(ANNOTATION_LEADER);
             let is_ours = || runtime.owns_leftover(&key, &endpoints.metadata.labels);
             if cluster.service(&key).is_none() && !is_lock && is_ours() {
-                runtime.with_state(&key, |state| state.deleted = true);
+                runtime.with_state(&key, |state| state.leftover = state.leftover.max(Leftover::AtStart));
                 runtime.add(key, Cause::Leftover);
             }
         }
@@ -90,7 +101,7 @@ impl Reconciler for EndpointsReconciler {
     fn on_service(&self, runtime: &Runtime<Self>, change: &Change<Service>) {
         let Some(service) = change.latest() else { return };
         if change.new.is_none() {
-            runtime.with_state(&service.key, |state| state.deleted = true);
+            runtime.with_state(&service.key, |state| state.leftover = Leftover::ServiceDeleted);
         }
         runtime.add(service.key.clone(), Cause::Service);
     }
@@ -102,15 +113,6 @@ impl Reconciler for EndpointsReconciler {
     fn on_endpoints(&self, runtime: &Runtime<Self>, change: &Change<Endpoints>) {
         let Some(endpoints) = &change.new else { return };
         let key = endpoints.key();
-        // A sync on an older cache makes them anew after the Service was deleted, and the cache may show that the Service is deleted
-        // before it shows them.
-        let labels = &endpoints.metadata.labels;
-        let is_made = labels.get(LABEL_ENDPOINTS_MANAGED_BY).is_some_and(|by| **by == *ENDPOINT_CONTROLLER);
-        if is_made && runtime.cluster().service(&key).is_none() && runtime.owns_leftover(&key, labels) {
-            runtime.with_state(&key, |state| state.deleted = true);
-            runtime.add(key, Cause::Leftover);
-            return;
-        }
         // Compared without a lock. A sync that takes the state meanwhile finds none, and plans from all pods.
         let Some(mut kept) = runtime.with_state(&key, |state| state.kept.take()) else { return };
         kept.state.settle(endpoints);

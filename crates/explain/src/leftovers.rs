@@ -1,10 +1,12 @@
 //! Leftovers: slices and Endpoints that a controller made, and whose Service or owner does not exist any more.
 //!
-//! What a controller did not make is never a leftover: it names no controller in its labels. [`Managed::judge`] decides about
-//! one object; what exists is handed in, so that a list can tell what to look at and single reads can confirm it.
+//! What a controller did not make is never a leftover. Its label is no proof, because users copy labels:
+//! [`Provenance::maker`] decides who made it. [`Managed::judge`] decides about one object; what exists is handed in, so that a
+//! list can tell what to look at and single reads can confirm it.
 
 use std::fmt;
 
+use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Maker, Provenance};
 use kube_endpoint_core_model::well_known::{
     ANNOTATION_LEADER, ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY,
     LABEL_MANAGED_BY, LABEL_SERVICE_NAME, MIRRORING_CONTROLLER,
@@ -13,7 +15,7 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A slice or Endpoints whose label names one of the controllers.
+/// A slice or Endpoints whose label names one of the controllers, or Endpoints without the label that one of them made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Managed {
@@ -29,6 +31,7 @@ pub struct Managed {
     owners: Vec<Owner>,
     is_lock: bool,
     is_deleted: bool,
+    maker: Maker,
 }
 
 /// Kinds of objects that the controllers write.
@@ -139,21 +142,25 @@ struct RawMetadata {
 }
 
 impl Managed {
-    /// Reads the metadata of an object. None if its label names none of the controllers.
+    /// Reads the metadata of an object. Returns none if its label names none of the controllers, unless it is Endpoints that one of
+    /// them made: before Kubernetes 1.33 these have no label.
     ///
     /// # Errors
     ///
     /// If the value is no metadata.
     pub fn read(kind: OutputKind, metadata: &Value) -> Result<Option<Self>, serde_json::Error> {
         let raw = RawMetadata::deserialize(metadata)?;
-        let (label, managers) = match kind {
+        let (content, label, managers) = match kind {
             OutputKind::EndpointSlice => {
-                (LABEL_MANAGED_BY, &[ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER][..])
+                (Content::Slice, LABEL_MANAGED_BY, &[ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER][..])
             }
-            OutputKind::Endpoints => (LABEL_ENDPOINTS_MANAGED_BY, &[ENDPOINT_CONTROLLER][..]),
+            OutputKind::Endpoints => {
+                (Content::Endpoints, LABEL_ENDPOINTS_MANAGED_BY, &[ENDPOINT_CONTROLLER][..])
+            }
         };
+        let maker = Provenance::deserialize(metadata)?.maker(content, &CONTROLLERS);
         let manager = raw.labels.get(label);
-        if !manager.is_some_and(|manager| managers.contains(&&**manager)) {
+        if !maker.is_controller() && !manager.is_some_and(|manager| managers.contains(&&**manager)) {
             return Ok(None);
         }
         let service = match kind {
@@ -169,6 +176,7 @@ impl Managed {
             owners: raw.owner_references,
             is_lock: raw.annotations.contains_key(ANNOTATION_LEADER),
             is_deleted: raw.deletion_timestamp.is_some(),
+            maker,
         }))
     }
 
@@ -197,7 +205,7 @@ impl Managed {
         all
     }
 
-    /// Decides about the object. It is a leftover if its Service does not exist, or if none of its owners does.
+    /// Decides about the object. It is a leftover if a controller made it, and its Service or all of its owners do not exist.
     pub fn judge(&self, look: impl Fn(&Reference) -> Presence) -> Judgement {
         if self.is_deleted {
             return Judgement::Kept("it is being deleted, and finalizers hold it".to_owned());
@@ -213,7 +221,7 @@ impl Managed {
         let mut unknown = None;
         if let Some(name) = &self.service {
             match look(&self.reference(true, name)) {
-                Presence::Absent => return Judgement::Leftover(Reason::NoService(name.clone())),
+                Presence::Absent => return self.left_over(Reason::NoService(name.clone())),
                 Presence::Present(_) => {}
                 Presence::Unknown(why) => unknown = Some(why),
             }
@@ -232,8 +240,21 @@ impl Managed {
         }
         match (unknown, gone.filter(|_| !exists)) {
             (Some(why), _) => Judgement::Kept(format!("whether it is in use cannot be found out: {why}")),
-            (None, Some(gone)) => Judgement::Leftover(gone),
+            (None, Some(gone)) => self.left_over(gone),
             (None, None) => Judgement::InUse,
+        }
+    }
+
+    /// Decides about an object that nobody uses.
+    fn left_over(&self, reason: Reason) -> Judgement {
+        match &self.maker {
+            Maker::Controller(_) => Judgement::Leftover(reason),
+            Maker::SomebodyElse(name) => Judgement::Kept(format!(
+                "{reason}, but {name}, which is no controller, wrote what it publishes"
+            )),
+            Maker::Unknown => {
+                Judgement::Kept(format!("{reason}, but its managedFields do not tell who wrote it"))
+            }
         }
     }
 }
@@ -297,158 +318,4 @@ impl Cleanup {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn slice(manager: &str, service: &str, owners: &Value) -> Value {
-        json!({"name": "web-1", "namespace": "n", "uid": "u1", "resourceVersion": "7",
-            "labels": {LABEL_MANAGED_BY: manager, LABEL_SERVICE_NAME: service}, "ownerReferences": owners})
-    }
-
-    fn owner(kind: &str, uid: &str) -> Value {
-        json!([{"apiVersion": "v1", "kind": kind, "name": "web", "uid": uid}])
-    }
-
-    fn endpoints(extra: &Value) -> Value {
-        let mut metadata = json!({"name": "web", "namespace": "n", "uid": "u1", "resourceVersion": "7",
-            "labels": {LABEL_ENDPOINTS_MANAGED_BY: ENDPOINT_CONTROLLER}});
-        for (key, value) in extra.as_object().into_iter().flatten() {
-            metadata[key] = value.clone();
-        }
-        metadata
-    }
-
-    /// Judges in a namespace with a Service and Endpoints of these uids.
-    #[track_caller]
-    fn check(kind: OutputKind, metadata: &Value, service: Option<&str>, endpoints: Option<&str>, want: &str) {
-        let managed = Managed::read(kind, metadata).unwrap().unwrap();
-        let look = |reference: &Reference| {
-            assert!(managed.references().contains(reference), "{reference} is not announced");
-            let uid = if reference.is_service { service } else { endpoints };
-            match uid {
-                Some("?") => Presence::Unknown("you may not read it".to_owned()),
-                Some(uid) if *reference.key.name == *"web" => Presence::Present(uid.into()),
-                _ => Presence::Absent,
-            }
-        };
-        let text = match managed.judge(look) {
-            Judgement::Leftover(reason) => format!("leftover: {reason}"),
-            Judgement::InUse => "in use".to_owned(),
-            Judgement::Kept(why) => format!("kept: {why}"),
-        };
-        assert_eq!(text, want);
-    }
-
-    #[test]
-    fn a_slice_is_judged_by_its_service_and_its_owners() {
-        let of = |owners: &Value| slice(ENDPOINTSLICE_CONTROLLER, "web", owners);
-        let kind = OutputKind::EndpointSlice;
-        let owned = of(&owner("Service", "s1"));
-        check(kind, &owned, Some("s1"), None, "in use");
-        check(kind, &owned, None, None, "leftover: the Service web does not exist");
-        check(
-            kind,
-            &owned,
-            Some("s2"),
-            None,
-            "leftover: its owner, Service web (uid s1), does not exist; the Service web that exists has another uid",
-        );
-        check(
-            kind,
-            &owned,
-            Some("?"),
-            None,
-            "kept: whether it is in use cannot be found out: you may not read it",
-        );
-        check(kind, &of(&json!([])), Some("s1"), None, "in use");
-        check(kind, &of(&json!([])), None, None, "leftover: the Service web does not exist");
-        check(
-            kind,
-            &of(&owner("Gateway", "g1")),
-            None,
-            None,
-            "kept: it is owned by an object that is neither a Service nor Endpoints",
-        );
-        check(
-            kind,
-            &slice(ENDPOINTSLICE_CONTROLLER, "", &owner("Service", "s1")),
-            None,
-            None,
-            "leftover: its owner, Service web (uid s1), does not exist",
-        );
-        check(kind, &slice(ENDPOINTSLICE_CONTROLLER, "", &json!([])), None, None, "in use");
-    }
-
-    #[test]
-    fn a_mirrored_slice_is_judged_by_its_endpoints_too() {
-        let kind = OutputKind::EndpointSlice;
-        let owned = slice(MIRRORING_CONTROLLER, "web", &owner("Endpoints", "e1"));
-        check(kind, &owned, Some("s1"), Some("e1"), "in use");
-        check(kind, &owned, None, Some("e1"), "leftover: the Service web does not exist");
-        check(kind, &owned, Some("s1"), None, "leftover: its owner, Endpoints web (uid e1), does not exist");
-        check(
-            kind,
-            &owned,
-            Some("s1"),
-            Some("?"),
-            "kept: whether it is in use cannot be found out: you may not read it",
-        );
-    }
-
-    #[test]
-    fn one_owner_that_exists_is_enough() {
-        let mut two = owner("Service", "s1");
-        two.as_array_mut().unwrap().extend(owner("Endpoints", "e1").as_array().unwrap().clone());
-        let slice = slice(MIRRORING_CONTROLLER, "web", &two);
-        check(OutputKind::EndpointSlice, &slice, Some("s2"), Some("e1"), "in use");
-    }
-
-    #[test]
-    fn endpoints_are_judged_by_the_service_of_their_name() {
-        let kind = OutputKind::Endpoints;
-        check(kind, &endpoints(&json!({})), Some("s1"), None, "in use");
-        check(kind, &endpoints(&json!({})), None, None, "leftover: the Service web does not exist");
-        let lock = endpoints(&json!({"annotations": {ANNOTATION_LEADER: "{}"}}));
-        check(kind, &lock, None, None, "kept: it is the lock of a leader election");
-        let deleted = endpoints(&json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}));
-        check(kind, &deleted, None, None, "kept: it is being deleted, and finalizers hold it");
-    }
-
-    #[test]
-    fn what_names_no_controller_is_not_looked_at() {
-        let check = |kind, metadata: Value| assert_eq!(Managed::read(kind, &metadata).unwrap(), None);
-        check(OutputKind::Endpoints, json!({"name": "by-hand", "namespace": "n"}));
-        check(
-            OutputKind::Endpoints,
-            json!({"name": "n", "labels": {LABEL_ENDPOINTS_MANAGED_BY: "my-controller"}}),
-        );
-        check(OutputKind::EndpointSlice, slice("my-controller.example.com", "web", &json!([])));
-        check(OutputKind::EndpointSlice, json!({"name": "n", "labels": {LABEL_SERVICE_NAME: "web"}}));
-        // The label of the other kind.
-        check(OutputKind::EndpointSlice, endpoints(&json!({})));
-    }
-
-    #[test]
-    fn the_exit_code_tells_whether_leftovers_remain() {
-        let item = |outcome| CleanupItem {
-            kind: OutputKind::Endpoints,
-            object: ObjectKey::new("n", "web"),
-            uid: "u1".into(),
-            reason: String::new(),
-            outcome,
-            message: String::new(),
-        };
-        let check = |outcomes: &[Outcome], not_read: &[&str], want: u8| {
-            let items = outcomes.iter().copied().map(item).collect();
-            let not_read = not_read.iter().map(|note| (*note).to_owned()).collect();
-            assert_eq!(Cleanup { items, not_read }.exit_code(), want);
-        };
-        check(&[], &[], 0);
-        check(&[], &["You may not read endpoints."], 2);
-        check(&[Outcome::Found], &[], 1);
-        check(&[Outcome::Deleted, Outcome::Gone], &[], 0);
-        check(&[Outcome::Deleted, Outcome::Kept], &[], 1);
-        check(&[Outcome::Deleted, Outcome::Failed], &["You may not read endpoints."], 1);
-    }
-}
+mod tests;

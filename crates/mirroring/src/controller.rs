@@ -7,20 +7,22 @@ mod content;
 mod orphans;
 mod sync;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use kube_endpoint_controller_runtime::{
     Cause, Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, SyncError,
 };
+use kube_endpoint_core_model::maker::Maker;
 use kube_endpoint_core_model::well_known::MIRRORING_CONTROLLER;
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, ResourceVersion, Service};
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, ResourceVersion, Service, Text};
 use kube_endpoint_informer::{Change, Kind, Kinds};
 use kube_endpoint_workqueue::{Attempt, endpoint_slice_mirroring_rate_limiter};
 
 use crate::ControllerOptions;
 use crate::metrics::{Metrics, Share};
-use crate::plan::{KeptOrphans, SubsetsWriter, mirrorable};
+use crate::plan::{KeptOrphans, mirrorable};
 
 /// Component of the events that this controller records.
 pub const EVENT_COMPONENT: &str = "endpoint-slice-mirroring-controller";
@@ -46,7 +48,9 @@ pub struct EndpointsState {
     /// The Endpoints, if the cache holds only a summary of their addresses.
     content: Option<Arc<Endpoints>>,
     /// Who wrote the addresses of a version of the Endpoints.
-    written_by: Option<(ResourceVersion, SubsetsWriter)>,
+    written_by: Option<(ResourceVersion, Maker)>,
+    /// Who made a version of a slice that is kept because no controller did, or because it does not tell, by its name.
+    made_by: BTreeMap<Text, (ResourceVersion, Maker)>,
     /// Slices made from pods that are kept, as they were reported.
     kept_orphans: KeptOrphans,
 }

@@ -19,6 +19,5 @@ pub use metrics::buckets;
 pub use options::ControllerOptions;
 pub use plan::{
     AddressVerdict, KeptOrphans, KeptReason, MirrorVerdict, NotMirrored, OrphanInputs, OrphanVerdict, Plan,
-    PlanInputs, PlanOptions, PlanStats, Provenance, SkipReason, SubsetsWriter, judge_orphans, kept_events,
-    plan,
+    PlanInputs, PlanOptions, PlanStats, SkipReason, judge_orphans, kept_events, plan,
 };

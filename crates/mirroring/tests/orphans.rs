@@ -3,13 +3,12 @@
 
 use std::sync::Arc;
 
+use kube_endpoint_core_model::maker::Maker;
 use kube_endpoint_core_model::slice::EndpointConditions;
 use kube_endpoint_core_model::well_known::ANNOTATION_OVER_CAPACITY;
 use kube_endpoint_core_model::{AddressType, Endpoint, EndpointPort, EndpointSlice, Endpoints};
 use kube_endpoint_mirroring::OrphanVerdict::{self, AskWhoWrote, Kept, Redirected, Replaced};
-use kube_endpoint_mirroring::{
-    KeptOrphans, KeptReason, OrphanInputs, SubsetsWriter, judge_orphans, kept_events,
-};
+use kube_endpoint_mirroring::{KeptOrphans, KeptReason, OrphanInputs, judge_orphans, kept_events};
 
 /// A slice of ready endpoints; an address that ends in `!` is not ready.
 fn slice(name: &str, port: i32, addresses: &[&str]) -> Arc<EndpointSlice> {
@@ -29,8 +28,8 @@ fn slice(name: &str, port: i32, addresses: &[&str]) -> Arc<EndpointSlice> {
     Arc::new(slice)
 }
 
-fn controller() -> SubsetsWriter {
-    SubsetsWriter::Controller("kube-controller-manager".into())
+fn controller() -> Maker {
+    Maker::Controller("kube-controller-manager".into())
 }
 
 /// The verdict on one slice at port 80 beside mirrored slices.
@@ -39,7 +38,7 @@ struct Case {
     mirrored: Vec<Arc<EndpointSlice>>,
     skipped: usize,
     truncated: bool,
-    writer: Option<SubsetsWriter>,
+    writer: Option<Maker>,
 }
 
 fn case(orphan: &[&str], mirrored: &[&str]) -> Case {
@@ -71,7 +70,7 @@ fn check(what: &str, case: Case, want: OrphanVerdict) {
 #[test]
 fn a_slice_is_deleted_only_if_the_mirrored_ones_replace_it() {
     let name = || "kube-controller-manager".into();
-    let user = || Some(SubsetsWriter::SomebodyElse("kubectl".into()));
+    let user = || Some(Maker::SomebodyElse("kubectl".into()));
     check("all ready endpoints are held", case(&["a", "b"], &["b", "c", "a"]), Replaced);
     check("unready ones need not be", case(&["a", "b!"], &["a"]), Replaced);
     check("a slice without endpoints", case(&[], &["a"]), Replaced);
@@ -95,7 +94,7 @@ fn a_slice_is_deleted_only_if_the_mirrored_ones_replace_it() {
         Case { writer: user(), ..case(&["a"], &["b"]) },
         Redirected("kubectl".into()),
     );
-    let unknown = Some(SubsetsWriter::Unknown);
+    let unknown = Some(Maker::Unknown);
     check("nobody knows", Case { writer: unknown, ..case(&["a"], &["b"]) }, Kept(KeptReason::WriterUnknown));
     let skipped = || Kept(KeptReason::AddressesSkipped);
     check("addresses skipped", Case { skipped: 1, writer: user(), ..case(&["a"], &["b"]) }, skipped());
@@ -103,6 +102,21 @@ fn a_slice_is_deleted_only_if_the_mirrored_ones_replace_it() {
     let family = |address_type| Kept(KeptReason::AddressTypeNotMirrored(address_type));
     check("the other family", Case { writer: user(), ..case(&["::1"], &["b"]) }, family(AddressType::IPv6));
     check("nothing", Case { mirrored: vec![], writer: user(), ..case(&[], &[]) }, family(AddressType::IPv4));
+}
+
+#[test]
+fn a_slice_that_somebody_else_has_a_part_in_is_kept() {
+    let kept = |reason| Kept(reason);
+    let user = Maker::SomebodyElse("kubectl".into());
+    for deleted in [Replaced, Redirected("kubectl".into())] {
+        assert_eq!(deleted.clone().confirmed(&controller()), deleted);
+        assert_eq!(deleted.clone().confirmed(&user), kept(KeptReason::OfSomebodyElse("kubectl".into())));
+        assert_eq!(deleted.confirmed(&Maker::Unknown), kept(KeptReason::MakerUnknown));
+    }
+    let skipped = || kept(KeptReason::AddressesSkipped);
+    for maker in [controller(), user, Maker::Unknown] {
+        assert_eq!(skipped().confirmed(&maker), skipped());
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::checks;
 use crate::cluster::{Cluster, text};
 use crate::history::{Manager, Setup};
 use crate::objects;
-use crate::watcher::{Endpoints, FROM_PODS, MIRRORED, SharedWatcher, managed_by, service_of};
+use crate::watcher::{Endpoints, FROM_PODS, MIRRORED, SharedWatcher, managed_by, service_of, writer_of_user};
 
 /// How long nothing may be written: longer than the time between two slow retries of a key.
 const QUIET: Duration = Duration::from_secs(400);
@@ -176,6 +176,7 @@ impl Cluster {
         let left = self.server.list("endpoints");
         let is_left = |it: &&Value| {
             it["metadata"]["labels"][MANAGED_BY] == "endpoint-controller"
+                && writer_of_user(it).is_none()
                 && !services.contains_key(&name_of(it))
         };
         match left.iter().find(is_left) {
@@ -232,12 +233,13 @@ impl Cluster {
         if writes.is_empty() { Ok(()) } else { Err((rule, format!("{writes:#?}"))) }
     }
 
-    /// Starts a manager beside the others. It records events, and deletes the Endpoints that have no Service when it starts, whoever has
-    /// written them, as upstream.
+    /// Starts a manager beside the others. It records events, and deletes the Endpoints of its own that have no Service when it starts.
     async fn starts_cold_without_writes(&self) -> Checked {
         let services = self.selecting();
         let endpoints = self.server.list("endpoints");
-        let leftover = endpoints.iter().filter(|it| !services.contains_key(&name_of(it)));
+        let leftover = endpoints
+            .iter()
+            .filter(|it| writer_of_user(it).is_none() && !services.contains_key(&name_of(it)));
         let paths: Vec<String> = leftover.map(|it| Self::core_path("endpoints", it)).collect();
         self.watcher.lock().take_writes();
         self.managers.start(Manager::C);

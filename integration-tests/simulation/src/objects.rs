@@ -176,6 +176,13 @@ pub(crate) fn endpoints(service: u8, addresses: &[u8], families: u8) -> Value {
     })
 }
 
+/// Endpoints with the label of the endpoints controller.
+pub(crate) fn labelled_endpoints(service: u8) -> Value {
+    let mut endpoints = endpoints(service, &[1], 0);
+    endpoints["metadata"]["labels"] = json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"});
+    endpoints
+}
+
 /// A slice that another controller manages.
 pub(crate) fn foreign_slice(service: u8, number: u8) -> Value {
     json!({

@@ -44,6 +44,7 @@ fn server(config: &ServerConfig) -> Result<EmbeddedApiServer, Box<dyn Error>> {
     let log = open_log(&config.log)?;
     std::thread::spawn(move || write_log(log, &lines));
     let mut builder = EmbeddedApiServer::builder()
+        .track_managers()
         .load(objects(config.services, config.pods_per_service))
         .require_token()
         .policy_rule(PolicyRule {

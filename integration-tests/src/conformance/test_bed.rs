@@ -73,6 +73,7 @@ impl TestBed {
     ) -> Result<Self, ConformanceError> {
         let server = EmbeddedApiServer::builder()
             .start_time(Timestamp::from_second(START).unwrap_or_default())
+            .track_managers()
             .load(objects)
             .token(CONTROLLERS_TOKEN, User { name: CONTROLLERS_USER.to_owned(), groups: Vec::new() })
             .build()

@@ -9,4 +9,5 @@ mod fights;
 mod mirroring;
 mod objects;
 mod profile_switch;
+mod restored;
 mod test_cluster;

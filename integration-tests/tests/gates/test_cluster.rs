@@ -33,8 +33,8 @@ impl TestCluster {
     /// Starts the controllers of `settings` and waits until they have written their outputs for `objects`.
     pub(crate) async fn start_with(settings: &Settings, objects: impl IntoIterator<Item = Value>) -> Self {
         let start_time = "2026-12-01T00:00:00Z".parse().unwrap();
-        let server =
-            EmbeddedApiServer::builder().seed(1).start_time(start_time).load(objects).build().unwrap();
+        let builder = EmbeddedApiServer::builder().seed(1).start_time(start_time).track_managers();
+        let server = builder.load(objects).build().unwrap();
         let client = Client::new(server.service(), "default");
         let manager = RunningManager::start(&server, settings);
         let cluster = Self { server, client, manager };

@@ -15,7 +15,13 @@ fn slice(name: &str, service: &str, owner: Value) -> Value {
     "metadata": {"name": name, "namespace": "shop", "ownerReferences": owner, "labels": {
         "kubernetes.io/service-name": service,
         "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
-    }}})
+    }, "managedFields": written_by("kube-endpoint-manager", "f:endpoints")}})
+}
+
+/// The managedFields of an object whose field was written by this manager.
+fn written_by(manager: &str, field: &str) -> Value {
+    json!([{"manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
+        "fieldsType": "FieldsV1", "fieldsV1": {field: {}}}])
 }
 
 fn owned_by(name: &str, uid: &str) -> Value {
@@ -23,7 +29,10 @@ fn owned_by(name: &str, uid: &str) -> Value {
 }
 
 fn endpoints(name: &str, labels: Value) -> Value {
-    json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": name, "namespace": "shop", "labels": labels}})
+    json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {
+        "name": name, "namespace": "shop", "labels": labels,
+        "managedFields": written_by("kube-controller-manager", "f:subsets"),
+    }})
 }
 
 /// One of each kind of leftover, and of what looks like one.
@@ -32,6 +41,8 @@ pub(crate) fn objects() -> Vec<Value> {
     let mut foreign = slice("foreign", "gone", json!([]));
     foreign["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] =
         "my-controller.example.com".into();
+    let mut by_hand = endpoints("by-hand", json!({}));
+    by_hand["metadata"]["managedFields"] = written_by("kubectl-create", "f:subsets");
     vec![
         service("web", "web-uid"),
         slice("web-owned", "web", owned_by("web", "web-uid")),
@@ -43,7 +54,7 @@ pub(crate) fn objects() -> Vec<Value> {
         endpoints("gone", made),
         // Written by somebody else.
         foreign,
-        endpoints("by-hand", json!({})),
+        by_hand,
     ]
 }
 
@@ -92,6 +103,40 @@ async fn with_yes_leftovers_are_deleted_and_nothing_else() {
     assert_eq!(names(&shop, "endpoints"), ["by-hand", "web"]);
     let output = shop.run(&["cleanup", "--yes"]).await;
     assert_eq!((stdout(&output), output.status.code()), ("Nothing is left over.\n".to_owned(), Some(0)));
+}
+
+/// A backup was restored without its Services, or a user has copied objects with their labels.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_the_label_and_was_made_by_somebody_else_is_kept() {
+    let made = json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"});
+    let mut restored = endpoints("restored", made.clone());
+    restored["metadata"]["managedFields"] = written_by("velero-server", "f:subsets");
+    let mut unknown = endpoints("unknown", made);
+    unknown["metadata"]["managedFields"] = json!([]);
+    let mut copied = slice("copied", "gone", json!([]));
+    copied["metadata"]["managedFields"] = written_by("kubectl-create", "f:ports");
+    // Before Kubernetes 1.33 Endpoints had no label.
+    let old = endpoints("old", json!({}));
+    let shop = Shop::with([restored, unknown, copied, old], Vec::new()).await;
+    let output = shop.run(&["cleanup", "--yes"]).await;
+    insta::assert_snapshot!(stdout(&output), @r"
+    kept       EndpointSlice shop/copied
+               The Service gone does not exist, but kubectl-create, which is no
+               controller, wrote what it publishes.
+    deleted    Endpoints shop/old
+               The Service old does not exist.
+    kept       Endpoints shop/restored
+               The Service restored does not exist, but velero-server, which is no
+               controller, wrote what it publishes.
+    kept       Endpoints shop/unknown
+               The Service unknown does not exist, but its managedFields do not tell
+               who wrote it.
+
+    1 deleted, 3 not deleted.
+    ");
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert_eq!(names(&shop, "endpointslices"), ["copied"]);
+    assert_eq!(names(&shop, "endpoints"), ["restored", "unknown"]);
 }
 
 /// The list of Services is older than the Service.

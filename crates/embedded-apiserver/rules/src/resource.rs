@@ -124,7 +124,8 @@ static EVENTS_V1: Resource = Resource {
     ..stored("events", &["ev"], &other::Event, &EventStrategy { events_v1: true })
 };
 
-static ENDPOINT_SLICES: Resource = Resource {
+/// EndpointSlices.
+pub static ENDPOINT_SLICES: Resource = Resource {
     group: "discovery.k8s.io",
     ..stored("endpointslices", &[], &discovery::EndpointSlice, &EndpointSliceStrategy)
 };

@@ -58,6 +58,7 @@ pub struct Builder {
     collects_garbage: bool,
     requires_token: bool,
     sharded_list_and_watch: bool,
+    tracks_managers: bool,
     service_ranges: (String, String),
     reviews: Reviews,
     faults: Vec<FaultRule>,
@@ -85,6 +86,7 @@ impl Default for Builder {
             collects_garbage: true,
             requires_token: false,
             sharded_list_and_watch: false,
+            tracks_managers: false,
             service_ranges: ("10.96.0.0/16".to_owned(), "fd00:10:96::/112".to_owned()),
             reviews: Reviews::default(),
             faults: Vec::new(),
@@ -210,6 +212,13 @@ impl Builder {
         self
     }
 
+    /// Tracks in the managedFields of Endpoints and EndpointSlices who has set which field. Objects that are loaded keep
+    /// theirs.
+    pub fn track_managers(mut self) -> Self {
+        self.tracks_managers = true;
+        self
+    }
+
     /// A fault that is active from the start.
     pub fn fault(mut self, rule: FaultRule) -> Self {
         self.faults.push(rule);
@@ -236,6 +245,7 @@ impl Builder {
                 collects_garbage: self.collects_garbage,
                 requires_token: self.requires_token,
                 sharded_list_and_watch: self.sharded_list_and_watch,
+                tracks_managers: self.tracks_managers,
             },
             faults,
             log: RequestLog::new(self.log_bytes, self.observer),

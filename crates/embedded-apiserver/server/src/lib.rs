@@ -104,8 +104,8 @@
 //! class. Of nodes only the metadata is validated, of Services not the CIDRs and the status of load balancers, and of
 //! an update through events.k8s.io/v1 not that it changes the series only.
 //!
-//! managedFields are stored and returned, but not tracked: only server-side apply reads who set which field, and
-//! tracking would cost memory in every object. So a write that changes nothing else makes a new version only if it
+//! managedFields are stored and returned. Those of Endpoints and EndpointSlices are tracked if
+//! [`Builder::track_managers`] asks for it, others never: tracking would cost memory in every object. So a write that changes nothing else makes a new version only if it
 //! changes the managedFields that a client sent: resetting them with `[{}]`, which on a kube-apiserver makes a new
 //! version of every tracked object, changes nothing in an object that has none.
 //!
@@ -127,6 +127,7 @@ mod guard;
 mod handle;
 mod listener;
 mod load;
+mod managers;
 mod metadata;
 mod namespace;
 mod paging;

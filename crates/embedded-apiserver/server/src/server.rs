@@ -32,6 +32,8 @@ pub(crate) struct Settings {
     pub(crate) requires_token: bool,
     /// Upstream's feature gate `ShardedListAndWatch`.
     pub(crate) sharded_list_and_watch: bool,
+    /// Whether managedFields are tracked.
+    pub(crate) tracks_managers: bool,
 }
 
 /// The state that the clones of a server share.

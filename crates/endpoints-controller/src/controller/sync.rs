@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use kube_endpoint_api_writer::{Deleted, EventSubject, FailedWrite, Operation, WriteError};
+use kube_endpoint_api_writer::{Deleted, EventSubject, FailedWrite, Operation};
 use kube_endpoint_controller_runtime::{Completion, Outcome, Planned, Runtime, SyncError};
+use kube_endpoint_core_model::maker::{Content, Maker};
 use kube_endpoint_core_model::{Endpoints, ObjectKey, PlannedEvent, Service, Text};
 
-use super::EndpointsReconciler;
+use super::{EndpointsReconciler, Leftover};
 use crate::plan::{PlanInputs, plan, plan_and_keep};
 
 type Cx = Runtime<EndpointsReconciler>;
@@ -18,7 +19,7 @@ impl EndpointsReconciler {
             Err(outcome) => return Ok(outcome),
         };
         // Taken before the Service is looked up: it may be deleted in between, and is then queued again.
-        let deleted = runtime.with_state(key, |state| std::mem::take(&mut state.deleted));
+        let leftover = runtime.with_state(key, |state| std::mem::take(&mut state.leftover));
         match runtime.cluster().service(key) {
             // An ExternalName gets no endpoints, and without a selector another client makes them.
             Some(service) if !service.selects_pods() => {
@@ -28,13 +29,14 @@ impl EndpointsReconciler {
             Some(service) => self.sync_service(runtime, &service, existing).await,
             None => {
                 let forgotten = runtime.forget_before_writes(key, false);
-                if !(deleted || forgotten.deleted) {
+                let leftover = leftover.max(forgotten.leftover);
+                if leftover == Leftover::No {
                     return Ok(Outcome::Done);
                 }
-                let result = self.delete_endpoints(runtime, key, existing).await;
+                let result = self.delete_endpoints(runtime, key, existing, leftover).await;
                 // What was only recorded is still to be deleted.
                 if !matches!(result, Ok(Deleted::Now | Deleted::Before)) {
-                    runtime.with_state(key, |state| state.deleted = true);
+                    runtime.with_state(key, |state| state.leftover = leftover.max(state.leftover));
                 }
                 Ok(result.map(|_| Outcome::Done)?)
             }
@@ -97,26 +99,31 @@ impl EndpointsReconciler {
         }
     }
 
-    /// Deletes the Endpoints of a deleted Service, but not Endpoints that were created under their name later. If there is
-    /// nothing to delete, they count as deleted before.
+    /// Deletes Endpoints that are left over. `cached` may be older than what the API server has: a sync on an older cache may have made
+    /// the Endpoints anew after their Service was deleted. So the server is asked who made those that exist now, and only these are
+    /// deleted. If there is nothing to delete, they count as deleted before.
     async fn delete_endpoints(
         &self,
         runtime: &Cx,
         key: &ObjectKey,
-        existing: Option<Arc<Endpoints>>,
+        cached: Option<Arc<Endpoints>>,
+        leftover: Leftover,
     ) -> Result<Deleted, FailedWrite> {
         let writer = runtime.writer();
-        let existing = existing.filter(|existing| existing.metadata.deletion_timestamp.is_none());
+        let cached = cached.filter(|cached| cached.metadata.deletion_timestamp.is_none());
         let tracker = writer.tracker();
         // A create may have succeeded although its response was lost. Only in this case the cache is not consulted.
-        let unresolved = existing.is_none() && tracker.take_unresolved(key).is_some();
-        if existing.is_none() && !unresolved {
+        let unresolved = cached.is_none() && tracker.take_unresolved(key).is_some();
+        if cached.is_none() && !unresolved {
             return Ok(Deleted::Before);
         }
-        let failed = |error| {
+        let keep_unresolved = || {
             if unresolved {
                 tracker.create_unresolved(key, key);
             }
+        };
+        let failed = |error| {
+            keep_unresolved();
             FailedWrite { operation: Operation::Delete, object: key.clone(), error }
         };
         // The stores of different kinds are not updated together: the Service may exist again (or, at the start, still), and
@@ -124,22 +131,45 @@ impl EndpointsReconciler {
         if writer.writer().service(key).await.map_err(failed)?.is_some() {
             return Ok(Deleted::Before);
         }
-        match existing {
-            Some(endpoints) => {
-                let deleted = writer.delete::<Endpoints>(key, &endpoints.metadata).await?;
-                if deleted == Deleted::Before {
-                    runtime.wait_for_deletion(key);
+        let deleted = match (writer.writer().provenance::<Endpoints>(key).await.map_err(failed)?, &cached) {
+            (Some(found), _) => {
+                let maker = found.maker(Content::Endpoints, &writer.writer().controllers());
+                if !leftover.deletes(&maker) {
+                    tracing::info!(
+                        endpoints = %key, ?maker, ?leftover,
+                        "kept Endpoints that have no Service: no controller made them, or they do not tell who did"
+                    );
+                    return Ok(Deleted::Before);
                 }
-                if deleted != Deleted::Recorded {
-                    runtime.wrote(Operation::Delete);
-                }
-                Ok(deleted)
+                let mut seen = Endpoints::default();
+                seen.metadata.namespace = key.namespace.clone();
+                seen.metadata.name = key.name.clone();
+                seen.metadata.uid = found.uid().clone();
+                seen.metadata.resource_version = found.version();
+                let deleted = writer.delete_unchanged(key, &seen).await;
+                deleted.inspect_err(|_| keep_unresolved())?
             }
-            None => match writer.writer().delete::<Endpoints>(key, None).await {
-                Ok(()) => Ok(Deleted::Now),
-                Err(WriteError::NotFound(_)) => Ok(Deleted::Before),
-                Err(error) => Err(failed(error)),
-            },
+            // The delete confirms that they are gone.
+            (None, Some(cached)) => writer.delete::<Endpoints>(key, &cached.metadata).await?,
+            (None, None) => return Ok(Deleted::Before),
+        };
+        if deleted == Deleted::Before {
+            runtime.wait_for_deletion(key);
+        }
+        if deleted != Deleted::Recorded {
+            runtime.wrote(Operation::Delete);
+        }
+        Ok(deleted)
+    }
+}
+
+impl Leftover {
+    /// Returns true if Endpoints of this maker are deleted.
+    fn deletes(self, maker: &Maker) -> bool {
+        match self {
+            Self::No => false,
+            Self::AtStart => maker.is_controller(),
+            Self::ServiceDeleted => !matches!(maker, Maker::SomebodyElse(_)),
         }
     }
 }

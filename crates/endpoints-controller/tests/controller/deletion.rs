@@ -5,9 +5,17 @@ use std::time::Duration;
 use kube_endpoint_controller_runtime::StateCounts;
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpoints_controller::ControllerOptions;
+use kube_endpoint_testing::USER_AGENT;
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, addresses, changed, endpoints, pod, server, service};
+use crate::harness::{
+    Harness, MANAGED_BY, addresses, changed, endpoints, labelled, pod, server, service, written_by,
+};
+
+/// The options that `--compatibility=upstream` sets.
+fn upstream() -> ControllerOptions {
+    changed(|options| options.repair = false)
+}
 
 async fn started(objects: impl IntoIterator<Item = Value>) -> Harness {
     Harness::start(&server(objects), ControllerOptions::default()).await
@@ -28,26 +36,130 @@ async fn endpoints_are_deleted_with_their_service_in_either_order() {
     harness.nothing_is_remembered().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn endpoints_that_an_old_cache_made_anew_are_deleted() {
+/// The cache shows neither that the Service and its Endpoints were deleted, nor, later, the new Endpoints.
+async fn made_anew(again: Value) -> Harness {
     let harness = started([pod("a", 1, true), service("web")]).await;
     harness.requests();
-    // The cache shows neither that the Service and its Endpoints were deleted, nor, later, the new Endpoints.
     for plural in ["services", "endpoints"] {
         harness.hold_up(plural, Duration::from_secs(10)).await;
     }
     harness.delete("services", "web").await;
     harness.moment().await;
     assert_eq!(harness.server.count("endpoints"), 0);
-    let mut again = endpoints("web", "192.0.2.1");
-    again["metadata"]["labels"] = json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"});
-    let mut of_user = endpoints("mine", "192.0.2.2");
-    of_user["metadata"]["labels"] = json!({"endpoints.kubernetes.io/managed-by": "me"});
-    harness.load([again, of_user]);
+    harness.load([again]);
     harness.pass(Duration::from_secs(60)).await;
-    let left = harness.server.list("endpoints");
-    let names: Vec<&Value> = left.iter().map(|it| &it["metadata"]["name"]).collect();
-    assert_eq!(names, ["mine"]);
+    harness
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_that_an_old_cache_made_anew_are_deleted() {
+    for manager in [USER_AGENT, "kube-endpoint-manager", "kube-controller-manager"] {
+        let harness = made_anew(labelled(endpoints("web", "192.0.2.1"), manager)).await;
+        assert_eq!(harness.server.count("endpoints"), 0, "{manager}");
+        harness.nothing_is_remembered().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_that_a_user_made_after_their_service_was_deleted_stay() {
+    for manager in ["velero-server", "kubectl-create"] {
+        let harness = made_anew(labelled(endpoints("web", "192.0.2.1"), manager)).await;
+        assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["192.0.2.1"], "{manager}");
+        harness.nothing_is_remembered().await;
+    }
+}
+
+/// A backup is restored: Endpoints come before Services.
+#[tokio::test(start_paused = true)]
+async fn endpoints_with_the_label_stay_if_their_service_does_not_exist_yet() {
+    for options in [ControllerOptions::default(), upstream()] {
+        let harness = Harness::start(&server([pod("a", 1, true)]), options).await;
+        let mut restored = endpoints("web", "192.0.2.1");
+        restored["metadata"]["labels"] = json!({MANAGED_BY: "endpoint-controller"});
+        harness.create(&restored).await;
+        harness.load([
+            labelled(endpoints("by-velero", "192.0.2.2"), "velero-server"),
+            labelled(endpoints("moved", "192.0.2.3"), "kube-controller-manager"),
+            labelled(endpoints("ours", "192.0.2.4"), USER_AGENT),
+        ]);
+        harness.pass(Duration::from_secs(600)).await;
+        assert_eq!(harness.writes(), [""; 0]);
+        assert_eq!(harness.server.count("endpoints"), 4);
+        // Without a selector they are the user's, with one the controller writes them, as upstream.
+        let mut manual = service("web");
+        manual["spec"]["selector"] = Value::Null;
+        harness.create(&manual).await;
+        harness.create(&service("moved")).await;
+        harness.pass(Duration::from_secs(60)).await;
+        assert_eq!(harness.writes(), ["update endpoints 200"]);
+        assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["192.0.2.1"]);
+        assert_eq!(addresses(&harness.get("endpoints", "moved").unwrap()), ["10.1.0.1"]);
+        harness.nothing_is_remembered().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_the_start_only_what_a_controller_made_is_deleted() {
+    let mut unknown = labelled(endpoints("unknown", "192.0.2.9"), "");
+    unknown["metadata"]["managedFields"] = json!([]);
+    let mut both = labelled(endpoints("both", "192.0.2.9"), "kubectl");
+    let other = labelled(endpoints("both", "192.0.2.9"), "kube-controller-manager");
+    let entry = other["metadata"]["managedFields"][0].clone();
+    both["metadata"]["managedFields"].as_array_mut().unwrap().push(entry);
+    for options in [ControllerOptions::default(), upstream()] {
+        let server = server([
+            labelled(endpoints("kubectl", "192.0.2.1"), "kubectl-create"),
+            labelled(endpoints("velero", "192.0.2.1"), "velero-server"),
+            written_by(endpoints("by-hand", "192.0.2.1"), "kubectl-create"),
+            unknown.clone(),
+            both.clone(),
+            labelled(endpoints("upstream", "192.0.2.1"), "kube-controller-manager"),
+            // Before Kubernetes 1.33 there was no label.
+            written_by(endpoints("upstream-old", "192.0.2.1"), "kube-controller-manager"),
+            labelled(endpoints("ours", "192.0.2.1"), "kube-endpoint-manager"),
+            labelled(endpoints("own", "192.0.2.1"), USER_AGENT),
+        ]);
+        let harness = Harness::start(&server, options).await;
+        assert_eq!(harness.writes(), ["delete endpoints 200"; 4]);
+        let left = harness.server.list("endpoints");
+        let names: Vec<&Value> = left.iter().map(|it| &it["metadata"]["name"]).collect();
+        assert_eq!(names, ["both", "by-hand", "kubectl", "unknown", "velero"]);
+        harness.nothing_is_remembered().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_are_kept_until_the_server_tells_who_made_them() {
+    let server = server([labelled(endpoints("left", "192.0.2.1"), USER_AGENT)]);
+    let refuse = Fault::Refuse { status: 403, retry_after: None };
+    server.add_fault(FaultRule::on(refuse, "get", "endpoints").times(3));
+    let harness = Harness::start(&server, ControllerOptions::default()).await;
+    let log = harness.server.request_log();
+    let reads: Vec<u16> = log
+        .iter()
+        .filter(|it| it.request.verb == "get" && it.request.plural() == "endpoints")
+        .map(|it| it.status)
+        .collect();
+    assert_eq!(reads, [403, 403, 403, 200]);
+    assert_eq!(harness.writes(), ["delete endpoints 200"]);
+    harness.nothing_is_remembered().await;
+}
+
+/// A user edits the Endpoints between the read and the delete.
+#[tokio::test(start_paused = true)]
+async fn endpoints_that_changed_after_the_read_are_judged_again() {
+    let server = server([labelled(endpoints("left", "192.0.2.1"), USER_AGENT)]);
+    let late = Fault::Delay(Duration::from_secs(1));
+    server.add_fault(FaultRule::on(late, "delete", "endpoints").times(1));
+    let begin = Harness::start(&server, ControllerOptions::default());
+    let edit = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        server.load([labelled(endpoints("left", "192.0.2.7"), "kubectl-edit")]).unwrap();
+    };
+    let (harness, ()) = tokio::join!(begin, edit);
+    harness.pass(Duration::from_secs(60)).await;
+    assert_eq!(harness.writes(), ["delete endpoints 409"]);
+    assert_eq!(addresses(&harness.get("endpoints", "left").unwrap()), ["192.0.2.7"]);
     harness.nothing_is_remembered().await;
 }
 
@@ -55,7 +167,7 @@ async fn endpoints_that_an_old_cache_made_anew_are_deleted() {
 async fn a_failed_deletion_is_retried() {
     let harness = started([]).await;
     let server = harness.crash().await;
-    server.load([endpoints("left", "192.0.2.1")]).unwrap();
+    server.load([labelled(endpoints("left", "192.0.2.1"), USER_AGENT)]).unwrap();
     let refuse = Fault::Refuse { status: 500, retry_after: None };
     server.add_fault(FaultRule::on(refuse, "delete", "endpoints").times(3));
     let harness = Harness::start(&server, ControllerOptions::default()).await;
@@ -71,7 +183,8 @@ async fn endpoints_of_services_deleted_while_stopped_are_deleted_at_the_start() 
     lock["metadata"]["annotations"] = json!({"control-plane.alpha.kubernetes.io/leader": "{}"});
     let mut manual = service("manual");
     manual["spec"]["selector"] = Value::Null;
-    let objects = [endpoints("left", "192.0.2.1"), endpoints("manual", "192.0.2.2"), lock, manual];
+    let left = labelled(endpoints("left", "192.0.2.1"), USER_AGENT);
+    let objects = [left, endpoints("manual", "192.0.2.2"), lock, manual];
     let harness = started(objects).await;
     assert_eq!(harness.writes(), ["delete endpoints 200"]);
     // Endpoints that another client creates later without a Service are kept.
@@ -123,8 +236,8 @@ async fn endpoints_created_after_their_service_was_deleted_are_deleted_before_th
     harness.moment().await;
     harness.delete("services", "web").await;
     harness.pass(Duration::from_secs(5)).await;
-    let writes = harness.writes();
-    assert_eq!(writes.last().map(String::as_str), Some("delete endpoints 404"));
+    let creates = harness.writes();
+    assert!(!creates.is_empty() && creates.iter().all(|write| write.starts_with("create ")), "{creates:?}");
     harness.pass(Duration::from_secs(600)).await;
     assert_eq!(harness.writes(), [""; 0]);
     harness.nothing_is_remembered().await;
@@ -135,7 +248,7 @@ async fn endpoints_created_after_their_service_was_deleted_are_deleted_before_th
 async fn nothing_is_deleted_until_the_server_confirms_that_the_service_is_gone() {
     let mut manual = service("manual");
     manual["spec"]["selector"] = Value::Null;
-    let server = server([endpoints("left", "192.0.2.1")]);
+    let server = server([labelled(endpoints("left", "192.0.2.1"), USER_AGENT)]);
     let seconds = Duration::from_secs;
     // Endpoints are listed later than Services, and the watch of Services is silent from then on.
     server.add_fault(FaultRule::on(Fault::StallWatch(seconds(1)), "watch", "endpoints").times(2));
@@ -146,7 +259,7 @@ async fn nothing_is_deleted_until_the_server_confirms_that_the_service_is_gone()
         tokio::time::sleep(Duration::from_millis(100)).await;
         server.close_watches();
         tokio::time::sleep(Duration::from_millis(100)).await;
-        server.load([manual, endpoints("manual", "192.0.2.1")]).unwrap();
+        server.load([manual, labelled(endpoints("manual", "192.0.2.1"), USER_AGENT)]).unwrap();
     };
     let (harness, ()) = tokio::join!(Harness::start(&server, ControllerOptions::default()), between);
     assert!(server.request_log().iter().any(|it| it.request.verb == "get" && it.status == 200));

@@ -121,6 +121,24 @@ pub(crate) fn endpoints(name: &str, ip: &str) -> Value {
     })
 }
 
+/// The label of the endpoints controller.
+pub(crate) const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
+
+/// Endpoints with the label of the endpoints controller, whose addresses this field manager wrote.
+pub(crate) fn labelled(mut endpoints: Value, manager: &str) -> Value {
+    endpoints["metadata"]["labels"] = json!({MANAGED_BY: "endpoint-controller"});
+    written_by(endpoints, manager)
+}
+
+/// Endpoints whose addresses this field manager wrote.
+pub(crate) fn written_by(mut endpoints: Value, manager: &str) -> Value {
+    endpoints["metadata"]["managedFields"] = json!([{
+        "manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
+        "fieldsType": "FieldsV1", "fieldsV1": {"f:subsets": {}},
+    }]);
+    endpoints
+}
+
 /// Ready addresses of an Endpoints object.
 pub(crate) fn addresses(endpoints: &Value) -> Vec<String> {
     let subsets = endpoints["subsets"].as_array().cloned().unwrap_or_default();

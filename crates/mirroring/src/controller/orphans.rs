@@ -3,6 +3,7 @@
 //! [`judge_orphans`] decides. What it needs from the API server is asked here:
 //!
 //! - who wrote the Endpoints, once for each of their versions;
+//! - who made a slice that is to be deleted, once for each of its versions;
 //! - before anything is deleted, whether the Service still lacks a selector. The cache of Services may lag behind that of
 //!   slices, and versions of different kinds need not compare. A slice is deleted only in the version that was seen before:
 //!   the Service may have got a selector back, and the slice may have been written for it.
@@ -11,14 +12,13 @@ use std::sync::Arc;
 
 use kube_endpoint_api_writer::{Deleted, FailedWrite, Operation, WriteError};
 use kube_endpoint_controller_runtime::Runtime;
+use kube_endpoint_core_model::maker::{Content, Maker};
 use kube_endpoint_core_model::well_known::ENDPOINTSLICE_CONTROLLER;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Service};
 
 use super::MirroringReconciler;
 use super::content::differs;
-use crate::plan::{
-    KeptOrphans, OrphanInputs, OrphanVerdict, Provenance, SubsetsWriter, judge_orphans, kept_events,
-};
+use crate::plan::{KeptOrphans, OrphanInputs, OrphanVerdict, judge_orphans, kept_events};
 
 /// Whether a slice is the endpointslice controller's.
 pub(super) fn is_made_of_pods(slice: &EndpointSlice) -> bool {
@@ -58,6 +58,11 @@ impl MirroringReconciler {
             };
             verdicts = judge_orphans(&OrphanInputs { writer: Some(&writer), ..inputs });
         }
+        let mut confirmed = Vec::with_capacity(verdicts.len());
+        for (orphan, verdict) in orphans.iter().zip(verdicts) {
+            confirmed.push(self.confirm(runtime, service, orphan, verdict).await.map_err(|failed| vec![failed])?);
+        }
+        let verdicts = confirmed;
         self.report_kept(runtime, service, orphans.iter().zip(&verdicts));
         let replaced: Vec<_> =
             orphans.iter().zip(verdicts).filter(|(_, verdict)| verdict.deletes()).collect();
@@ -100,12 +105,42 @@ impl MirroringReconciler {
         if failed.is_empty() { Ok(()) } else { Err(failed) }
     }
 
+    /// Asks the API server who made a slice that is to be deleted.
+    async fn confirm(
+        &self,
+        runtime: &Cx,
+        service: &Service,
+        orphan: &EndpointSlice,
+        verdict: OrphanVerdict,
+    ) -> Result<OrphanVerdict, FailedWrite> {
+        if !verdict.deletes() {
+            return Ok(verdict);
+        }
+        let (name, version) = (&orphan.metadata.name, orphan.metadata.resource_version);
+        let known = runtime.with_state(&service.key, |state| state.made_by.get(name).cloned());
+        if let Some((_, maker)) = known.filter(|(known, _)| *known == version) {
+            return Ok(verdict.confirmed(&maker));
+        }
+        let writer = runtime.writer().writer();
+        let failed = |error| FailedWrite { operation: Operation::Delete, object: orphan.key(), error };
+        // The cache will show what the server has, unless the answer is wrong.
+        let found = writer.provenance::<EndpointSlice>(&orphan.key()).await.map_err(failed)?;
+        let found = found.filter(|found| found.version() == version);
+        let maker = found.ok_or_else(|| failed(differs("EndpointSlice")))?;
+        let maker = maker.maker(Content::Slice, &writer.controllers());
+        if !maker.is_controller() {
+            let made_by = (version, maker.clone());
+            runtime.with_state(&service.key, |state| state.made_by.insert(name.clone(), made_by));
+        }
+        Ok(verdict.confirmed(&maker))
+    }
+
     /// Asks the API server who wrote the addresses of these Endpoints. Returns none if there are others there by now.
     async fn subsets_writer(
         &self,
         runtime: &Cx,
         endpoints: &Endpoints,
-    ) -> Result<Option<SubsetsWriter>, WriteError> {
+    ) -> Result<Option<Maker>, WriteError> {
         let key = endpoints.key();
         let version = endpoints.metadata.resource_version;
         let known = runtime.with_state(&key, |state| state.written_by.clone());
@@ -113,9 +148,9 @@ impl MirroringReconciler {
             return Ok(Some(writer));
         }
         let writer = runtime.writer().writer();
-        let found: Option<Provenance> = writer.read_as::<Endpoints, _>(&key).await?;
+        let found = writer.provenance::<Endpoints>(&key).await?;
         let Some(found) = found.filter(|found| found.version() == version) else { return Ok(None) };
-        let written_by = found.subsets_writer(writer.field_manager());
+        let written_by = found.last_writer(Content::Endpoints, &writer.controllers());
         runtime.with_state(&key, |state| state.written_by = Some((version, written_by.clone())));
         Ok(Some(written_by))
     }
@@ -133,8 +168,10 @@ impl MirroringReconciler {
                 _ => None,
             })
             .collect();
-        let before = runtime
-            .with_state(&service.key, |state| std::mem::replace(&mut state.kept_orphans, kept.clone()));
+        let before = runtime.with_state(&service.key, |state| {
+            state.made_by.retain(|name, _| kept.contains_key(name));
+            std::mem::replace(&mut state.kept_orphans, kept.clone())
+        });
         for event in kept_events(&before, &kept) {
             runtime.record_event(service, &event);
         }

@@ -87,7 +87,10 @@ impl MirroringReconciler {
         }
         let orphans = self.orphans(&service, &others);
         if orphans.is_empty() {
-            runtime.with_state(key, |state| state.kept_orphans.clear());
+            runtime.with_state(key, |state| {
+                state.kept_orphans.clear();
+                state.made_by.clear();
+            });
             return Ok(Outcome::Done);
         }
         if changes {

@@ -7,7 +7,6 @@ mod object;
 mod orphans;
 mod outcome;
 mod reuse;
-mod subsets_writer;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -23,7 +22,6 @@ use desired::{Desired, EndpointsByIdentity};
 pub use inputs::{DEFAULT_MAX_ENDPOINTS_PER_SUBSET, PlanInputs, PlanOptions};
 pub use orphans::{KeptOrphans, KeptReason, OrphanInputs, OrphanVerdict, judge_orphans, kept_events};
 pub use outcome::{Plan, PlanStats};
-pub use subsets_writer::{Provenance, SubsetsWriter};
 pub use verdict::{AddressVerdict, MirrorVerdict, NotMirrored, SkipReason};
 
 /// Slices with the same address type and the same ports form a group.

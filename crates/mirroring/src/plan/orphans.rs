@@ -8,16 +8,17 @@
 //! - mirroring skipped addresses;
 //! - they lack one of its ready endpoints, unless a user wrote these Endpoints to point the Service elsewhere. An Endpoints
 //!   controller may have truncated them, or may have been behind when the selector was removed.
+//!
+//! Nor may a slice be deleted that a user has made, or has a part in: a copy of a slice has the labels of a controller's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use kube_endpoint_core_model::maker::Maker;
 use kube_endpoint_core_model::port::PortSet;
 use kube_endpoint_core_model::well_known::ANNOTATION_OVER_CAPACITY;
 use kube_endpoint_core_model::{AddressType, EndpointSlice, Endpoints, PlannedEvent, Text};
-
-use super::subsets_writer::SubsetsWriter;
 
 /// Names that a message lists at most.
 const NAMES_IN_A_MESSAGE: usize = 10;
@@ -34,7 +35,7 @@ pub struct OrphanInputs<'a> {
     /// Number of addresses that mirroring skipped.
     pub skipped: usize,
     /// Who wrote the addresses of the Endpoints last; none if it is not known yet.
-    pub writer: Option<&'a SubsetsWriter>,
+    pub writer: Option<&'a Maker>,
 }
 
 /// What becomes of a slice.
@@ -55,6 +56,16 @@ impl OrphanVerdict {
     pub fn deletes(&self) -> bool {
         matches!(self, Self::Replaced | Self::Redirected(_))
     }
+
+    /// Returns the verdict once it is known who made the slice.
+    #[must_use]
+    pub fn confirmed(self, maker: &Maker) -> Self {
+        match maker {
+            Maker::SomebodyElse(user) if self.deletes() => Self::Kept(KeptReason::OfSomebodyElse(user.clone())),
+            Maker::Unknown if self.deletes() => Self::Kept(KeptReason::MakerUnknown),
+            _ => self,
+        }
+    }
 }
 
 /// Why a slice is kept. Prints as the end of an event's message.
@@ -70,6 +81,10 @@ pub enum KeptReason {
     OutOfDate(Text),
     /// The Endpoints lack ready endpoints, and nothing tells who wrote their addresses.
     WriterUnknown,
+    /// This client, which is no controller, owns endpoints or ports of them.
+    OfSomebodyElse(Text),
+    /// Nothing tells who made them.
+    MakerUnknown,
 }
 
 impl fmt::Display for KeptReason {
@@ -89,6 +104,8 @@ impl fmt::Display for KeptReason {
             Self::WriterUnknown => {
                 f.write_str("the Endpoints lack ready endpoints of them, and do not say who wrote them")
             }
+            Self::OfSomebodyElse(user) => write!(f, "{user} wrote them, and not only a controller"),
+            Self::MakerUnknown => f.write_str("their managedFields do not say who wrote them"),
         }
     }
 }
@@ -119,10 +136,10 @@ pub fn judge_orphans(inputs: &OrphanInputs<'_>) -> Vec<OrphanVerdict> {
         let truncated = inputs.endpoints.metadata.annotations.contains_key(ANNOTATION_OVER_CAPACITY);
         OrphanVerdict::Kept(match inputs.writer {
             None => return OrphanVerdict::AskWhoWrote,
-            Some(SubsetsWriter::SomebodyElse(user)) => return OrphanVerdict::Redirected(user.clone()),
-            Some(SubsetsWriter::Controller(writer)) if truncated => KeptReason::Truncated(writer.clone()),
-            Some(SubsetsWriter::Controller(writer)) => KeptReason::OutOfDate(writer.clone()),
-            Some(SubsetsWriter::Unknown) => KeptReason::WriterUnknown,
+            Some(Maker::SomebodyElse(user)) => return OrphanVerdict::Redirected(user.clone()),
+            Some(Maker::Controller(writer)) if truncated => KeptReason::Truncated(writer.clone()),
+            Some(Maker::Controller(writer)) => KeptReason::OutOfDate(writer.clone()),
+            Some(Maker::Unknown) => KeptReason::WriterUnknown,
         })
     };
     inputs.orphans.iter().map(judge).collect()

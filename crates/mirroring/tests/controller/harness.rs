@@ -130,12 +130,17 @@ pub(crate) fn of_the_endpoints_controller(mut endpoints: Value) -> Value {
     endpoints
 }
 
+/// The managedFields of an object whose field was written by this manager.
+pub(crate) fn fields_of(manager: &str, field: &str) -> Value {
+    json!([{
+        "manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
+        "fieldsType": "FieldsV1", "fieldsV1": {field: {}},
+    }])
+}
+
 /// Endpoints whose addresses were last written by this field manager.
 pub(crate) fn written_by(manager: &str, mut endpoints: Value) -> Value {
-    endpoints["metadata"]["managedFields"] = json!([{
-        "manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
-        "fieldsType": "FieldsV1", "fieldsV1": {"f:subsets": {}},
-    }]);
+    endpoints["metadata"]["managedFields"] = fields_of(manager, "f:subsets");
     endpoints
 }
 
@@ -153,6 +158,7 @@ pub(crate) fn made_of_pods(name: &str, service: &Value, ip: &str) -> Value {
             "ownerReferences": [{
                 "apiVersion": "v1", "kind": "Service", "name": service_name, "uid": uid, "controller": true,
             }],
+            "managedFields": fields_of("kube-controller-manager", "f:endpoints"),
         },
         "addressType": if ip.contains(':') { "IPv6" } else { "IPv4" },
         "endpoints": [{"addresses": [ip], "conditions": {"ready": true}}],

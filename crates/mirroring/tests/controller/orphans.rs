@@ -6,7 +6,7 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_mirroring::ControllerOptions;
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, changed, endpoints, made_of_pods, server, service, written_by};
+use crate::harness::{Harness, changed, endpoints, fields_of, made_of_pods, server, service, written_by};
 
 const MADE: &str = "endpointslice [192.0.2.1]";
 const MIRRORED: &str = "endpointslicemirroring [192.0.2.1]";
@@ -123,6 +123,50 @@ async fn slices_of_other_managers_are_kept() {
     lose_selector(&harness).await;
     harness.pass(Duration::from_secs(60)).await;
     assert_eq!(harness.slices(), ["endpointslice [192.0.2.3]", MIRRORED, "somebody [192.0.2.2]"]);
+    harness.nothing_is_remembered().await;
+}
+
+/// A user has copied a slice with its labels and its owner.
+#[tokio::test(start_paused = true)]
+async fn slices_that_only_look_like_a_controllers_are_kept() {
+    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    let service = harness.get("services", "web").unwrap();
+    let mut copied = made_of_pods("copied", &service, "192.0.2.1");
+    copied["metadata"]["managedFields"] = fields_of("kubectl-create", "f:endpoints");
+    let mut unknown = made_of_pods("unknown", &service, "192.0.2.1");
+    unknown["metadata"]["managedFields"] = json!([]);
+    harness.load([copied, unknown]);
+    lose_selector(&harness).await;
+    harness.pass(Duration::from_secs(60)).await;
+    assert_eq!(harness.slices(), [MADE, MADE, MIRRORED]);
+    assert!(harness.get("endpointslices", "web-pods").is_none());
+    insta::assert_snapshot!(harness.events().join("\n"), @r"
+    Service default/web: OrphanedEndpointSlicesKept EndpointSlices that were made from pods are kept: kubectl-create wrote them, and not only a controller (copied)
+    Service default/web: OrphanedEndpointSlicesKept EndpointSlices that were made from pods are kept: their managedFields do not say who wrote them (unknown)
+    ");
+    // They are read once for each version.
+    harness.requests();
+    harness.put("endpoints", &endpoints("web", &["192.0.2.1", "192.0.2.2"])).await;
+    harness.pass(Duration::from_secs(60)).await;
+    let is_read = |request: &&String| request.contains("get ");
+    let requests = harness.requests();
+    assert_eq!(requests.iter().filter(is_read).count(), 0, "{requests:?}");
+    harness.nothing_is_remembered().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn slices_are_kept_until_the_server_tells_who_made_them() {
+    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    let refuse = Fault::Refuse { status: 403, retry_after: None };
+    harness.server.add_fault(FaultRule::on(refuse, "get", "endpointslices"));
+    lose_selector(&harness).await;
+    harness.pass(Duration::from_secs(60)).await;
+    assert_eq!(harness.slices(), [MADE, MIRRORED]);
+    let log = harness.server.request_log();
+    assert!(log.iter().any(|it| it.request.verb == "get" && it.status == 403));
+    harness.server.clear_faults();
+    harness.pass(Duration::from_secs(600)).await;
+    assert_eq!(harness.slices(), [MIRRORED]);
     harness.nothing_is_remembered().await;
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use serde_json::{Value, json};
 
-use super::{Cluster, text};
+use super::{Cluster, FIELD_MANAGER, text};
 use crate::history::Change;
 use crate::objects::{self, Pod, namespace, namespace_name};
 
@@ -291,10 +291,17 @@ impl Cluster {
                 self.patch(&service_path("endpoints", service), labels(label)).await;
             }
             Change::LeftoverEndpoints { service } => {
-                let mut endpoints = objects::endpoints(service, &[1], 0);
-                endpoints["metadata"]["labels"] =
-                    json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"});
+                let mut endpoints = objects::labelled_endpoints(service);
+                endpoints["metadata"]["managedFields"] = json!([{
+                    "manager": FIELD_MANAGER, "operation": "Update", "apiVersion": "v1",
+                    "fieldsType": "FieldsV1", "fieldsV1": {"f:subsets": {}},
+                }]);
                 self.load([endpoints]);
+            }
+            Change::CopiedEndpoints { service } => {
+                let (collection, copied) =
+                    (collection("endpoints", namespace(service)), objects::labelled_endpoints(service));
+                Self::send(&self.server, "POST", &collection, &copied).await;
             }
             Change::DeleteEndpoints { service } => {
                 Self::delete(&self.server, &service_path("endpoints", service)).await;

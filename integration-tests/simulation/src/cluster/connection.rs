@@ -103,6 +103,9 @@ impl Link {
     }
 }
 
+/// The field manager of the product's writes.
+pub(crate) const FIELD_MANAGER: &str = "kube-endpoint-manager";
+
 /// The server as a process sees it.
 #[derive(Clone)]
 pub(super) struct Connection {
@@ -139,6 +142,9 @@ impl Connection {
             request.headers_mut().insert(USER_AGENT, agent);
         }
         let kind = kind_of(request.uri().path());
+        if request.method() != Method::GET {
+            name_field_manager(&mut request);
+        }
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
         let is_output = matches!(kind, "endpoints" | "endpointslices");
         let is_write = request.method() != Method::GET;
@@ -177,6 +183,15 @@ impl Connection {
         }
         let (manager, kind) = (self.link.manager, if is_watch { kind } else { "" });
         Ok(answer?.map(|body| LaggingBody::new(body, manager, kind, self.lags)))
+    }
+}
+
+/// Names the field manager of a write, which would follow from the user agent, and that begins with the name of the process.
+fn name_field_manager(request: &mut Request<kube::client::Body>) {
+    let uri = request.uri();
+    let separator = if uri.query().is_some() { '&' } else { '?' };
+    if let Ok(named) = format!("{uri}{separator}fieldManager={FIELD_MANAGER}").parse() {
+        *request.uri_mut() = named;
     }
 }
 

@@ -21,6 +21,7 @@ use tower::ServiceExt;
 
 use crate::history::{Fault, Setup};
 use crate::watcher::SharedWatcher;
+pub(crate) use connection::FIELD_MANAGER;
 pub(crate) use managers::Managers;
 
 const START: &str = "2026-01-01T00:00:00Z";
@@ -70,6 +71,7 @@ impl Cluster {
             .bookmark_interval(setup.bookmark_interval())
             .gc_delay(Duration::from_millis(setup.collected_after.into()))
             .request_log_bytes(0)
+            .track_managers()
             .load([team])
             .load(objects)
             .on_change(move |change| changes.lock().change(change))

@@ -12,6 +12,8 @@ const WRITES: [Verb; 3] = [Verb::Create, Verb::Update, Verb::Delete];
 const WITHOUT_SELECTOR: [u8; 3] = [5, 6, 7];
 /// A Service that does not exist.
 const LEFT_OVER: u8 = 20;
+/// A Service that does not exist until its Endpoints do.
+const RESTORED: u8 = 21;
 
 /// A history in the making.
 pub(super) struct Pieces {
@@ -80,6 +82,19 @@ impl Pieces {
                 Duration::ZERO,
                 Change::Pod { pod, app, ready, node, life: 0, terminating: false },
             );
+        }
+    }
+
+    /// A restore from a backup, which creates Endpoints before their Service. Its choices are its own, so that those of the rest of the
+    /// history do not depend on it.
+    pub(super) fn restored_backup(&mut self, mut random: Random) {
+        if random.chance(10) {
+            let service = RESTORED;
+            let at = milliseconds(random.between(1000, 60_000));
+            self.change_at(at, Change::CopiedEndpoints { service });
+            let at = at + milliseconds(random.logarithmic(60_000));
+            let (headless, unready, families) = (false, false, 0);
+            self.change_at(at, Change::CreateService { service, app: None, headless, unready, families });
         }
     }
 

@@ -156,6 +156,7 @@ pub(super) fn history(profile: Profile, seed: u64) -> History {
         Profile::Moves => pieces.moves(),
         Profile::Lagging => pieces.lagging(&setup),
     }
+    pieces.restored_backup(Random::new(!seed));
     let mut steps = pieces.steps;
     steps.sort_by_key(|step| step.at);
     History { setup, steps }

@@ -37,6 +37,7 @@ use authors::Authors;
 use edits::Edits;
 use positions::{Positions, Recorder};
 use rules::Write;
+pub(crate) use rules::writer_of_user;
 use traffic::{Questions, Traffic, asked_about, service_in};
 use transcript::Transcript;
 pub use transcript::{Line, LineKind};

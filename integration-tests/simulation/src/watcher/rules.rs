@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::positions::Position;
 use super::world::{FROM_PODS, MIRRORED, Slice, World};
+use crate::cluster::FIELD_MANAGER;
 
 /// Endpoints of a subset, and of a mirrored slice.
 const MOST_MIRRORED: usize = 1000;
@@ -23,6 +24,26 @@ pub(crate) fn only_outputs(write: &Write<'_>) -> Result<(), String> {
     match write.plural {
         "endpoints" | "endpointslices" | "events" | "leases" => Ok(()),
         other => Err(format!("a manager wrote {other}")),
+    }
+}
+
+/// A client that is no manager and owns what an object publishes, by its managedFields.
+pub(crate) fn writer_of_user(object: &Value) -> Option<&str> {
+    let publishes = |fields: &Value| ["f:subsets", "f:endpoints", "f:ports"].iter().any(|it| !fields[it].is_null());
+    let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let writers = entries.filter(|entry| publishes(&entry["fieldsV1"]));
+    writers.filter_map(|entry| entry["manager"].as_str()).find(|manager| *manager != FIELD_MANAGER)
+}
+
+/// Endpoints that another client has written are not deleted, whatever their labels are, nor are slices that are taken for a
+/// controller's when their Service has lost its selector.
+pub(crate) fn nothing_of_users_deleted(write: &Write<'_>) -> Result<(), String> {
+    let (Some(deleted), None) = (write.previous, write.object) else { return Ok(()) };
+    let is_inherited =
+        write.user_agent.contains("mirroring") && super::world::managed_by(deleted) == FROM_PODS;
+    match writer_of_user(deleted).filter(|_| write.plural == "endpoints" || is_inherited) {
+        Some(user) => Err(format!("{user} has written what was deleted")),
+        None => Ok(()),
     }
 }
 
@@ -144,6 +165,24 @@ mod tests {
                 "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}],
             },
         })
+    }
+
+    #[test]
+    fn what_a_user_has_written_is_not_deleted() {
+        let check = |plural, agent, manager: &str, field: &str, is_allowed: bool| {
+            let entry = json!({"manager": manager, "fieldsV1": {field: {}}});
+            let mut object = slice(FROM_PODS, &[]);
+            object["metadata"]["managedFields"] = json!([{"manager": FIELD_MANAGER, "fieldsV1": {"f:ports": {}}}, entry]);
+            let deleted = Write { plural, user_agent: agent, previous: Some(&object), object: None };
+            assert_eq!(nothing_of_users_deleted(&deleted).is_ok(), is_allowed, "{plural} {agent} {manager} {field}");
+            let updated = Write { object: Some(&object), ..deleted };
+            assert_eq!(nothing_of_users_deleted(&updated), Ok(()));
+        };
+        check("endpoints", "a1", "user", "f:subsets", false);
+        check("endpoints", "a1", "user", "f:metadata", true);
+        check("endpoints", "a1", FIELD_MANAGER, "f:subsets", true);
+        check("endpointslices", MIRRORING, "user", "f:endpoints", false);
+        check("endpointslices", "a1", "user", "f:endpoints", true);
     }
 
     const MIRRORING: &str = "endpointslice-mirroring-controller";

@@ -31,6 +31,7 @@ impl Watcher {
             self.check_twin(at, key, write.user_agent, *kind);
         }
         self.check("managers write outputs only", key, rules::only_outputs(write));
+        self.check("nothing that users have written is deleted", key, rules::nothing_of_users_deleted(write));
         // A delete names the uid and no version: what was written by hand since the cache read the slice goes too, as upstream.
         let service = write.previous.map(service_of).unwrap_or_default();
         if write.object.is_some() || !self.edits.has_slice(&service, key) {

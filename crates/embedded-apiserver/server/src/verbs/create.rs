@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::{Call, Done, Outcome};
 use crate::answer::Answer;
 use crate::clock::rfc3339;
+use crate::managers;
 use crate::metadata::{set, text, unset};
 use crate::server::{Inner, key_of};
 
@@ -22,7 +23,8 @@ impl Inner {
         let dry_run = call.query.write_options("CreateOptions")?;
         let mut object = call.decode(call.body()?)?;
         if call.resource.is_stored() {
-            return Ok(call.done(self.create(call.resource, &call.info.namespace, object, dry_run)?));
+            let (resource, namespace) = (call.resource, &call.info.namespace);
+            return Ok(call.done(self.create(resource, namespace, object, dry_run, &call.manager())?));
         }
         check_namespace(call.resource, &call.info.namespace, &mut object)?;
         let mut object = strategy::before_create(call.resource, object)?.object;
@@ -38,6 +40,7 @@ impl Inner {
         namespace: &str,
         mut object: Value,
         dry_run: bool,
+        manager: &str,
     ) -> Result<Done, Status> {
         check_namespace(resource, namespace, &mut object)?;
         self.check_namespace_accepts(resource, namespace, &object)?;
@@ -55,7 +58,7 @@ impl Inner {
                 set(&mut candidate, "name", self.random.lock().name(base));
             }
             attempts -= 1;
-            match self.create_named(resource, namespace, candidate, dry_run) {
+            match self.create_named(resource, namespace, candidate, dry_run, manager) {
                 Err(status) if status.reason == "AlreadyExists" && attempts > 0 => {}
                 result => return result,
             }
@@ -68,10 +71,14 @@ impl Inner {
         namespace: &str,
         mut object: Value,
         dry_run: bool,
+        manager: &str,
     ) -> Result<Done, Status> {
         let now = self.now();
         self.fill_system_fields(&mut object, now);
         let mut decided = strategy::before_create(resource, object)?;
+        if self.settings.tracks_managers {
+            managers::track(resource, None, &mut decided.object, manager, now);
+        }
         let name = text(&decided.object, "name").to_owned();
         let key = key_of(resource, namespace, &name);
         if self.current(resource, &key).is_some() {

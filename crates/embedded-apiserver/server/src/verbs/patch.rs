@@ -24,8 +24,10 @@ impl Inner {
         }
         let patch_type = PatchType::from_content_type(&call.content_type)?;
         let name = &call.info.name;
+        let manager = call.manager();
         let update = Update {
             resource: call.resource,
+            manager: &manager,
             namespace: &call.info.namespace,
             name,
             subresource: subresource(call),

@@ -11,6 +11,7 @@ use super::create::check_namespace;
 use super::{Call, Done, Outcome};
 use crate::answer::Answer;
 use crate::faults::Fault;
+use crate::managers;
 use crate::metadata::{is_empty, set, text, unset};
 use crate::server::{Inner, key_of};
 use crate::store::Stored;
@@ -30,6 +31,8 @@ pub(crate) struct Update<'a> {
     pub(crate) dry_run: bool,
     /// Whether the object may be created if it does not exist.
     pub(crate) may_create: bool,
+    /// Who writes: see [`Call::manager`].
+    pub(crate) manager: &'a str,
     /// Whether a uid in the new object is a precondition, which is checked before everything else.
     pub(crate) uid_is_precondition: bool,
 }
@@ -61,8 +64,10 @@ impl Inner {
         let name = &call.info.name;
         check_namespace(call.resource, &call.info.namespace, &mut object)?;
         check_name(&object, name)?;
+        let manager = call.manager();
         let update = Update {
             resource: call.resource,
+            manager: &manager,
             namespace: &call.info.namespace,
             name,
             subresource,
@@ -100,7 +105,7 @@ impl Inner {
                     return Err(Status::conflict(resource, name, &why));
                 }
                 unset(&mut object, "resourceVersion");
-                return self.create(resource, namespace, object, update.dry_run);
+                return self.create(resource, namespace, object, update.dry_run, update.manager);
             };
             if let Some(done) = self.replace(update, &key, &current, &make)? {
                 return Ok(done);
@@ -131,6 +136,9 @@ impl Inner {
         }
         keep_system_fields(resource, &old, &mut new);
         let mut decided = strategy::before_update(resource, &old, new, update.subresource)?;
+        if self.settings.tracks_managers && decided.object != old {
+            managers::track(resource, Some(&old), &mut decided.object, update.manager, self.now());
+        }
         let mut addresses = (*resource == resource::SERVICES).then(|| self.cluster_ips.lock());
         if let Some(addresses) = &mut addresses {
             if update.dry_run {

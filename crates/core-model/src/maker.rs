@@ -1,0 +1,214 @@
+//! Who made an Endpoints object or a slice. A label is no proof: users copy labels, and tools restore them.
+//!
+//! ```
+//! use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Maker, Provenance};
+//! use serde_json::json;
+//!
+//! // A user has copied Endpoints of another cluster, with the label that a controller gave them.
+//! let copied: Provenance = serde_json::from_value(json!({
+//!     "name": "web",
+//!     "labels": {"endpoints.kubernetes.io/managed-by": "endpoint-controller"},
+//!     "managedFields": [{
+//!         "manager": "kubectl-create", "operation": "Update", "fieldsType": "FieldsV1",
+//!         "fieldsV1": {"f:metadata": {"f:labels": {"f:endpoints.kubernetes.io/managed-by": {}}}, "f:subsets": {}},
+//!     }],
+//! }))?;
+//! let maker = copied.maker(Content::Endpoints, &CONTROLLERS);
+//! assert_eq!(maker, Maker::SomebodyElse("kubectl-create".into()));
+//! assert!(!maker.is_controller());
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+//!
+//! Read the metadata from the API server right before you delete an object, and send the [uid](Provenance::uid) and the
+//! [version](Provenance::version) as preconditions: the answer is about that version only. The views of the informers hold no
+//! `managedFields`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::meta::or_default;
+use crate::well_known::{
+    ANNOTATION_TRIGGER_TIME, ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY,
+    LABEL_MANAGED_BY, MIRRORING_CONTROLLER,
+};
+use crate::{ResourceVersion, StringMap, Text, text};
+
+/// The field manager of kube-controller-manager's writes: the name in its user agent.
+pub const KUBE_CONTROLLER_MANAGER: &str = "kube-controller-manager";
+/// The field manager of kube-endpoint-manager's writes.
+pub const KUBE_ENDPOINT_MANAGER: &str = "kube-endpoint-manager";
+/// The field managers under which controllers write Endpoints and slices.
+pub const CONTROLLERS: [&str; 2] = [KUBE_CONTROLLER_MANAGER, KUBE_ENDPOINT_MANAGER];
+
+/// The kinds that controllers make. The content of an object is what it publishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// The `subsets` of Endpoints.
+    Endpoints,
+    /// The `endpoints` and `ports` of an EndpointSlice.
+    Slice,
+}
+
+/// Who made an object, or wrote its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Maker {
+    /// A controller, by the name of its field manager.
+    Controller(Text),
+    /// Another client: its field manager, or the value of the label by which it claims the object.
+    SomebodyElse(Text),
+    /// The object does not tell.
+    Unknown,
+}
+
+impl Maker {
+    /// Returns true if a controller made the object, and nobody else has a part in its content.
+    pub fn is_controller(&self) -> bool {
+        matches!(self, Self::Controller(_))
+    }
+}
+
+/// The part of an object's metadata that tells who made it. Deserialize it from `metadata`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Provenance {
+    #[serde(deserialize_with = "text::or_empty")]
+    uid: Text,
+    resource_version: ResourceVersion,
+    #[serde(deserialize_with = "or_default")]
+    labels: StringMap,
+    #[serde(deserialize_with = "or_default")]
+    managed_fields: Vec<Entry>,
+}
+
+/// An entry of `managedFields`. Its operation and its subresource do not matter: each entry owns fields.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Entry {
+    #[serde(deserialize_with = "text::or_empty")]
+    manager: Text,
+    /// Seconds of UTC in RFC 3339, so that texts compare as times do.
+    #[serde(deserialize_with = "text::or_empty")]
+    time: Text,
+    #[serde(rename = "fieldsV1", deserialize_with = "or_default")]
+    fields: BTreeMap<Text, Field>,
+}
+
+/// A field that an entry owns. Of `metadata` its maps and their keys are read, of others nothing.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Field {
+    Maps(BTreeMap<Text, BTreeMap<Text, IgnoredAny>>),
+    Other(IgnoredAny),
+}
+
+impl Content {
+    fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::Endpoints => &["f:subsets"],
+            Self::Slice => &["f:endpoints", "f:ports"],
+        }
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Endpoints => LABEL_ENDPOINTS_MANAGED_BY,
+            Self::Slice => LABEL_MANAGED_BY,
+        }
+    }
+
+    /// The values of the label on objects of the controllers.
+    fn labelled(self) -> &'static [&'static str] {
+        match self {
+            Self::Endpoints => &[ENDPOINT_CONTROLLER],
+            Self::Slice => &[ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER],
+        }
+    }
+}
+
+impl Provenance {
+    /// The uid of the object, a precondition of its deletion.
+    pub fn uid(&self) -> &Text {
+        &self.uid
+    }
+
+    /// The version of the object, a precondition of its deletion.
+    pub fn version(&self) -> ResourceVersion {
+        self.resource_version
+    }
+
+    /// Decides whether one of the `controllers`, which are field managers such as [`CONTROLLERS`], made the object:
+    ///
+    /// - An object whose label names another manager is that manager's. A slice without the label is nobody's. Endpoints need no
+    ///   label, because kube-controller-manager sets it since Kubernetes 1.33 only.
+    /// - Each owner of the content has to be one of the controllers. If nobody owns any content, because there is none, this holds
+    ///   for the owners of the label and, if nobody owns that either, for the owners of any field.
+    /// - An object whose `managedFields` are absent does not tell.
+    pub fn maker(&self, content: Content, controllers: &[&str]) -> Maker {
+        match self.labels.get(content.label()) {
+            Some(by) if !content.labelled().contains(&&**by) => return Maker::SomebodyElse(by.clone()),
+            None if content == Content::Slice => return Maker::Unknown,
+            _ => {}
+        }
+        let label = format!("f:{}", content.label());
+        let owners = [
+            self.owners(|entry| entry.owns(content)),
+            self.owners(|entry| entry.sets("f:labels", &label)),
+            self.owners(|entry| !entry.fields.is_empty()),
+        ];
+        let owners = owners.into_iter().find(|owners| !owners.is_empty()).unwrap_or_default();
+        let other = owners.iter().find(|entry| !controllers.contains(&&*entry.manager));
+        match (other, owners.first()) {
+            (Some(other), _) => Maker::SomebodyElse(other.manager.clone()),
+            (None, Some(controller)) => Maker::Controller(controller.manager.clone()),
+            (None, None) => Maker::Unknown,
+        }
+    }
+
+    /// Returns the last writer of the content: the manager of the newest entry that owns some of it. If several entries are equally
+    /// new, one of a controller counts.
+    ///
+    /// In doubt this names a controller, and [`Self::maker`] another client: an entry that owns what only controllers set is a
+    /// controller's under any name, because distributions that run all components in one process write under another one.
+    pub fn last_writer(&self, content: Content, controllers: &[&str]) -> Maker {
+        let owners = self.owners(|entry| entry.owns(content));
+        let Some(newest) = owners.first().map(|entry| &entry.time) else { return Maker::Unknown };
+        let latest = || owners.iter().filter(|entry| entry.time == *newest);
+        let is_controllers =
+            |entry: &&&Entry| controllers.contains(&&*entry.manager) || entry.has_sign(content);
+        match (latest().find(is_controllers), latest().next()) {
+            (Some(controller), _) => Maker::Controller(controller.manager.clone()),
+            (None, Some(other)) => Maker::SomebodyElse(other.manager.clone()),
+            (None, None) => Maker::Unknown,
+        }
+    }
+
+    /// The entries that match, the newest first.
+    fn owners(&self, matches: impl Fn(&Entry) -> bool) -> Vec<&Entry> {
+        let mut owners: Vec<&Entry> = self.managed_fields.iter().filter(|entry| matches(entry)).collect();
+        owners.sort_by(|one, two| two.time.cmp(&one.time).then_with(|| one.manager.cmp(&two.manager)));
+        owners
+    }
+}
+
+impl Entry {
+    fn owns(&self, content: Content) -> bool {
+        content.fields().iter().any(|field| self.fields.contains_key(*field))
+    }
+
+    /// Returns true if it owns a key of a map in the metadata.
+    fn sets(&self, map: &str, key: &str) -> bool {
+        let Some(Field::Maps(maps)) = self.fields.get("f:metadata") else { return false };
+        maps.get(map).is_some_and(|keys| keys.contains_key(key))
+    }
+
+    /// Returns true if it owns what only controllers set.
+    fn has_sign(&self, content: Content) -> bool {
+        self.sets("f:labels", &format!("f:{}", content.label()))
+            || self.sets("f:annotations", &format!("f:{ANNOTATION_TRIGGER_TIME}"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! What is left over, by metadata and by what exists.
+
+use serde_json::json;
+
+use super::*;
+
+fn slice(manager: &str, service: &str, owners: &Value) -> Value {
+    json!({"name": "web-1", "namespace": "n", "uid": "u1", "resourceVersion": "7",
+        "labels": {LABEL_MANAGED_BY: manager, LABEL_SERVICE_NAME: service}, "ownerReferences": owners,
+        "managedFields": written_by("kube-controller-manager", "f:endpoints")})
+}
+
+/// The managedFields of an object whose field was written by this manager.
+fn written_by(manager: &str, field: &str) -> Value {
+    json!([{"manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
+        "fieldsType": "FieldsV1", "fieldsV1": {field: {}}}])
+}
+
+fn owner(kind: &str, uid: &str) -> Value {
+    json!([{"apiVersion": "v1", "kind": kind, "name": "web", "uid": uid}])
+}
+
+fn endpoints(extra: &Value) -> Value {
+    let mut metadata = json!({"name": "web", "namespace": "n", "uid": "u1", "resourceVersion": "7",
+        "labels": {LABEL_ENDPOINTS_MANAGED_BY: ENDPOINT_CONTROLLER},
+        "managedFields": written_by("kube-endpoint-manager", "f:subsets")});
+    for (key, value) in extra.as_object().into_iter().flatten() {
+        metadata[key] = value.clone();
+    }
+    metadata
+}
+
+/// Judges in a namespace with a Service and Endpoints of these uids.
+#[track_caller]
+fn check(kind: OutputKind, metadata: &Value, service: Option<&str>, endpoints: Option<&str>, want: &str) {
+    let managed = Managed::read(kind, metadata).unwrap().unwrap();
+    let look = |reference: &Reference| {
+        assert!(managed.references().contains(reference), "{reference} is not announced");
+        let uid = if reference.is_service { service } else { endpoints };
+        match uid {
+            Some("?") => Presence::Unknown("you may not read it".to_owned()),
+            Some(uid) if *reference.key.name == *"web" => Presence::Present(uid.into()),
+            _ => Presence::Absent,
+        }
+    };
+    let text = match managed.judge(look) {
+        Judgement::Leftover(reason) => format!("leftover: {reason}"),
+        Judgement::InUse => "in use".to_owned(),
+        Judgement::Kept(why) => format!("kept: {why}"),
+    };
+    assert_eq!(text, want);
+}
+
+#[test]
+fn a_slice_is_judged_by_its_service_and_its_owners() {
+    let of = |owners: &Value| slice(ENDPOINTSLICE_CONTROLLER, "web", owners);
+    let kind = OutputKind::EndpointSlice;
+    let owned = of(&owner("Service", "s1"));
+    check(kind, &owned, Some("s1"), None, "in use");
+    check(kind, &owned, None, None, "leftover: the Service web does not exist");
+    check(
+        kind,
+        &owned,
+        Some("s2"),
+        None,
+        "leftover: its owner, Service web (uid s1), does not exist; the Service web that exists has another uid",
+    );
+    check(
+        kind,
+        &owned,
+        Some("?"),
+        None,
+        "kept: whether it is in use cannot be found out: you may not read it",
+    );
+    check(kind, &of(&json!([])), Some("s1"), None, "in use");
+    check(kind, &of(&json!([])), None, None, "leftover: the Service web does not exist");
+    check(
+        kind,
+        &of(&owner("Gateway", "g1")),
+        None,
+        None,
+        "kept: it is owned by an object that is neither a Service nor Endpoints",
+    );
+    check(
+        kind,
+        &slice(ENDPOINTSLICE_CONTROLLER, "", &owner("Service", "s1")),
+        None,
+        None,
+        "leftover: its owner, Service web (uid s1), does not exist",
+    );
+    check(kind, &slice(ENDPOINTSLICE_CONTROLLER, "", &json!([])), None, None, "in use");
+}
+
+#[test]
+fn a_mirrored_slice_is_judged_by_its_endpoints_too() {
+    let kind = OutputKind::EndpointSlice;
+    let owned = slice(MIRRORING_CONTROLLER, "web", &owner("Endpoints", "e1"));
+    check(kind, &owned, Some("s1"), Some("e1"), "in use");
+    check(kind, &owned, None, Some("e1"), "leftover: the Service web does not exist");
+    check(kind, &owned, Some("s1"), None, "leftover: its owner, Endpoints web (uid e1), does not exist");
+    check(
+        kind,
+        &owned,
+        Some("s1"),
+        Some("?"),
+        "kept: whether it is in use cannot be found out: you may not read it",
+    );
+}
+
+#[test]
+fn one_owner_that_exists_is_enough() {
+    let mut two = owner("Service", "s1");
+    two.as_array_mut().unwrap().extend(owner("Endpoints", "e1").as_array().unwrap().clone());
+    let slice = slice(MIRRORING_CONTROLLER, "web", &two);
+    check(OutputKind::EndpointSlice, &slice, Some("s2"), Some("e1"), "in use");
+}
+
+#[test]
+fn endpoints_are_judged_by_the_service_of_their_name() {
+    let kind = OutputKind::Endpoints;
+    check(kind, &endpoints(&json!({})), Some("s1"), None, "in use");
+    check(kind, &endpoints(&json!({})), None, None, "leftover: the Service web does not exist");
+    let lock = endpoints(&json!({"annotations": {ANNOTATION_LEADER: "{}"}}));
+    check(kind, &lock, None, None, "kept: it is the lock of a leader election");
+    let deleted = endpoints(&json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}));
+    check(kind, &deleted, None, None, "kept: it is being deleted, and finalizers hold it");
+}
+
+#[test]
+fn what_a_controller_did_not_make_is_kept() {
+    let gone = "the Service web does not exist";
+    let kind = OutputKind::Endpoints;
+    for name in ["kubectl-create", "velero-server"] {
+        let copied = endpoints(&json!({"managedFields": written_by(name, "f:subsets")}));
+        let wrote = format!("kept: {gone}, but {name}, which is no controller, wrote what it publishes");
+        check(kind, &copied, None, None, &wrote);
+        check(kind, &copied, Some("s1"), None, "in use");
+    }
+    let unknown = format!("kept: {gone}, but its managedFields do not tell who wrote it");
+    check(kind, &endpoints(&json!({"managedFields": null})), None, None, &unknown);
+    // Before Kubernetes 1.33.
+    let unlabelled = endpoints(&json!({"labels": {}}));
+    check(kind, &unlabelled, None, None, &format!("leftover: {gone}"));
+    let mut copied = slice(ENDPOINTSLICE_CONTROLLER, "web", &owner("Service", "s1"));
+    copied["managedFields"] = written_by("kubectl-create", "f:ports");
+    let kind = OutputKind::EndpointSlice;
+    let wrote = format!("kept: {gone}, but kubectl-create, which is no controller, wrote what it publishes");
+    check(kind, &copied, None, None, &wrote);
+}
+
+#[test]
+fn what_names_no_controller_is_not_looked_at() {
+    let check = |kind, metadata: Value| assert_eq!(Managed::read(kind, &metadata).unwrap(), None);
+    check(OutputKind::Endpoints, json!({"name": "by-hand", "namespace": "n"}));
+    check(
+        OutputKind::Endpoints,
+        json!({"name": "n", "labels": {LABEL_ENDPOINTS_MANAGED_BY: "my-controller"}}),
+    );
+    check(OutputKind::EndpointSlice, slice("my-controller.example.com", "web", &json!([])));
+    check(OutputKind::EndpointSlice, json!({"name": "n", "labels": {LABEL_SERVICE_NAME: "web"}}));
+    // The label of the other kind.
+    check(OutputKind::EndpointSlice, endpoints(&json!({})));
+    let of_user = json!({"labels": {}, "managedFields": written_by("kubectl-create", "f:subsets")});
+    check(OutputKind::Endpoints, endpoints(&of_user));
+}
+
+#[test]
+fn the_exit_code_tells_whether_leftovers_remain() {
+    let item = |outcome| CleanupItem {
+        kind: OutputKind::Endpoints,
+        object: ObjectKey::new("n", "web"),
+        uid: "u1".into(),
+        reason: String::new(),
+        outcome,
+        message: String::new(),
+    };
+    let check = |outcomes: &[Outcome], not_read: &[&str], want: u8| {
+        let items = outcomes.iter().copied().map(item).collect();
+        let not_read = not_read.iter().map(|note| (*note).to_owned()).collect();
+        assert_eq!(Cleanup { items, not_read }.exit_code(), want);
+    };
+    check(&[], &[], 0);
+    check(&[], &["You may not read endpoints."], 2);
+    check(&[Outcome::Found], &[], 1);
+    check(&[Outcome::Deleted, Outcome::Gone], &[], 0);
+    check(&[Outcome::Deleted, Outcome::Kept], &[], 1);
+    check(&[Outcome::Deleted, Outcome::Failed], &["You may not read endpoints."], 1);
+}
+
