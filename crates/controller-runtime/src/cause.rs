@@ -35,10 +35,12 @@ pub enum Cause {
     Leftover = 12,
     /// The controller began: its process started, or took over from another leader.
     Start = 13,
+    /// The last sync failed in an outage, and this one finds out whether it has ended.
+    Probe = 14,
 }
 
 impl Cause {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Retry,
         Self::Pod,
         Self::Service,
@@ -53,6 +55,7 @@ impl Cause {
         Self::Topology,
         Self::Leftover,
         Self::Start,
+        Self::Probe,
     ];
 
     /// The name in traces and in the audit log.
@@ -72,6 +75,7 @@ impl Cause {
             Self::Topology => "topology",
             Self::Leftover => "leftover",
             Self::Start => "start",
+            Self::Probe => "probe",
         }
     }
 

@@ -100,7 +100,7 @@ impl<R: Reconciler> Controller<R> {
             biased;
             () = workers => {}
             () = runtime.reconciler.background(&runtime) => {}
-            () = runtime.wake_after_outages() => {}
+            () = runtime.drive_outages() => {}
             () = runtime.resync_periodically() => {}
             () = runtime.check_overdue_writes() => {}
             () = runtime.finish_take_over() => {}

@@ -26,7 +26,7 @@ impl Metrics {
         describe_counter!(
             WOKEN_KEYS,
             Unit::Count,
-            "Number of failed keys that were synced early because writes succeeded again after an outage"
+            "Number of failed keys that were synced early to find out whether an outage has ended, or because it has"
         );
         describe_counter!(
             RESYNCED_KEYS,

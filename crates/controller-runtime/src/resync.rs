@@ -1,14 +1,13 @@
-//! What runs beside the workers: the resync, and waking keys when an outage has ended.
+//! The resync.
 //!
 //! Upstream's informers resync too (`--min-resync-period`, `ResyncPeriod` in `cmd/kube-controller-manager/app`).
 
 use std::time::Duration;
 
 use kube_endpoint_informer::Kind;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::all_keys::AllKeys;
-use crate::failing::STEP;
 use crate::{Cause, Reconciler, Runtime};
 
 /// A resync takes so many steps, of one second each: ten minutes.
@@ -41,20 +40,6 @@ impl<R: Reconciler> Runtime<R> {
                 self.add(key, Cause::Resync);
             }
             sleep(RESYNC_STEP).await;
-        }
-    }
-
-    /// Syncs keys that failed in an outage when it has ended, some every tenth of a second.
-    pub(crate) async fn wake_after_outages(&self) {
-        loop {
-            self.failing.outage_ended().await;
-            while let Some(keys) = self.failing.next_to_wake(Instant::now()) {
-                self.metrics.woken_keys.increment(keys.len() as u64);
-                for (key, delay) in keys {
-                    self.add_after(key, delay, Cause::OutageEnded);
-                }
-                sleep(STEP).await;
-            }
         }
     }
 }

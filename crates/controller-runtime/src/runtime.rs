@@ -22,6 +22,7 @@ use crate::failing::FailingKeys;
 use crate::foreign::CALM;
 use crate::key_state::KeyStates;
 use crate::metrics::Metrics;
+use crate::outages::Member;
 use crate::recent_writes::RecentForeignWrites;
 use crate::selection::Selection;
 use crate::take_over::TakeOver;
@@ -36,6 +37,8 @@ pub struct Runtime<R: Reconciler> {
     pub(crate) options: RuntimeOptions,
     pub(crate) seed: u64,
     pub(crate) failing: FailingKeys,
+    /// None without slow retries.
+    pub(crate) outage: Option<Member>,
     pub(crate) selection: Selection,
     pub(crate) metrics: Metrics,
     pub(crate) activity: Activity,
@@ -81,9 +84,12 @@ impl<R: Reconciler> Runtime<R> {
     ) -> Self {
         let config = reconciler.config();
         let spacing = if config.options.write_spacing { config.spacing } else { Spacing::NONE };
+        let queue = WorkQueue::new(config.queue_name, config.rate_limiter);
+        let metrics = Metrics::register(config.queue_name);
+        let outage = Member::new(&config.options, &queue, &metrics);
         let writer = writer.with_sent_objects(cluster.sent_objects(R::Output::INFORMER_KIND).cloned());
         Self {
-            queue: WorkQueue::new(config.queue_name, config.rate_limiter),
+            queue,
             writer: TrackedWriter::new(writer, seed),
             stopped: Notify::new(),
             selection: Selection::new(config.options.service_selector.clone()),
@@ -91,7 +97,8 @@ impl<R: Reconciler> Runtime<R> {
             options: config.options,
             seed,
             failing: FailingKeys::default(),
-            metrics: Metrics::register(config.queue_name),
+            metrics,
+            outage,
             activity: Activity::default(),
             random: Mutex::new(ChaCha8Rng::seed_from_u64(seed)),
             keys: KeyStates::default(),
@@ -284,8 +291,8 @@ impl<R: Reconciler> Runtime<R> {
     /// Counts a write that succeeded, which may end an outage. [`Self::carry_out`] does so by itself.
     pub fn wrote(&self, operation: Operation) {
         self.activity.wrote();
-        if self.options.slow_retries {
-            self.failing.wrote(operation, Instant::now());
+        if let Some(outage) = &self.outage {
+            outage.wrote(operation, Instant::now());
         }
     }
 

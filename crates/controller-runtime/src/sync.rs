@@ -51,6 +51,9 @@ impl<R: Reconciler> Runtime<R> {
             Ok(outcome) => return Ok(outcome),
             Err(error) => error,
         };
+        if let Some(outage) = &self.outage {
+            outage.failed(key, error.writes(), Instant::now());
+        }
         if error.writes().iter().any(|failed| failed.error == WriteError::Fenced) {
             self.add(key.clone(), Cause::Retry);
             return Ok(Outcome::Fenced);
@@ -78,7 +81,7 @@ impl<R: Reconciler> Runtime<R> {
                 self.add_after(key.clone(), wait, Cause::StaleCache);
                 if wait == LONGEST_WAIT {
                     self.doubt_inputs(&key.namespace);
-                    if self.failing.failed(key, &error, Instant::now()) {
+                    if self.failing.failed(key, &error) {
                         tracing::warn!(
                             queue = self.queue.name(), %key, %error,
                             "the server keeps having another state than the cache; it is asked once a minute"
@@ -87,10 +90,10 @@ impl<R: Reconciler> Runtime<R> {
                 }
                 return Ok(Outcome::Stale);
             }
-            self.failing.failed(key, &error, Instant::now());
+            self.failing.failed(key, &error);
             return Err(error);
         }
-        let is_new = !self.options.slow_retries || self.failing.failed(key, &error, Instant::now());
+        let is_new = !self.options.slow_retries || self.failing.failed(key, &error);
         if is_new && let Some((subject, event)) = error.event() {
             self.events.record(subject.clone(), event);
         }
@@ -100,7 +103,12 @@ impl<R: Reconciler> Runtime<R> {
     /// Records what became of a key after its sync.
     pub(crate) fn settled(&self, key: &ObjectKey, disposition: Disposition) {
         let slow = match disposition {
-            Disposition::Forgotten => self.failing.forget(key),
+            Disposition::Forgotten => {
+                if let Some(outage) = &self.outage {
+                    outage.succeeded(key, Instant::now());
+                }
+                self.failing.forget(key)
+            }
             Disposition::RetriedSlowly => {
                 let (count, is_new) = self.failing.retried_slowly(key, Instant::now());
                 if is_new {

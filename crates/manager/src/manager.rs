@@ -131,6 +131,8 @@ impl Manager {
             clock,
             seeds: Seeds(seed),
             fence: if elects { WriteFence::closed() } else { WriteFence::default() },
+            #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+            outages: kube_endpoint_controller_runtime::Outages::default(),
             event_tasks: NamedTasks::default(),
             recorders: Vec::new(),
             audit: audit.clone(),

@@ -23,7 +23,10 @@ fn outage(bed: &TestBed, fault: Fault, seconds: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_is_never_dropped_and_succeeds_within_six_minutes_of_the_end_of_any_failure() {
-    for status in [403, 422, 500, 503] {
+    // A common failure is probed every 20 s.
+    for (status, tries, longest) in
+        [(403, 10..=12, 360), (422, 10..=12, 360), (500, 180..=193, 21), (503, 180..=193, 21)]
+    {
         let bed = TestBed::new();
         outage(&bed, refuse(status), 6 * HOUR);
         bed.fill();
@@ -35,8 +38,8 @@ async fn a_key_is_never_dropped_and_succeeds_within_six_minutes_of_the_end_of_an
         bed.syncs();
         bed.pass(HOUR).await;
         let hourly = bed.syncs().len();
-        assert!((10..=12).contains(&hourly), "{hourly} retries in an hour");
-        bed.pass(360).await;
+        assert!(tries.contains(&hourly), "{hourly} retries in an hour: {status}");
+        bed.pass(longest).await;
         assert_eq!(bed.server.count("endpointslices"), 1, "{status}");
         assert!(bed.controller.slow_retries(&ObjectKey::default(), 10).is_empty());
         assert_eq!(bed.controller.state_counts().failing, 0);
@@ -99,34 +102,34 @@ async fn keys_that_failed_in_an_outage_are_synced_when_one_write_succeeds() {
 }
 
 /// The outage is longer than all retries of the endpoints controller take for a key of its own, and ten thousand keys that
-/// fail together share one bucket of ten retries a second: without a wake the last key would wait for a quarter of an hour.
+/// fail together share one bucket of ten retries a second: by these alone the last key would wait for a quarter of an hour.
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_keys_recover_from_an_outage_of_200_seconds_without_a_burst_of_writes() {
-    const KEYS: u32 = 10_000;
+async fn ten_thousand_keys_are_tried_within_30_seconds_of_the_end_of_an_outage_of_200_seconds() {
+    const KEYS: usize = 10_000;
     let bed = TestBed::new();
     outage(&bed, refuse(503), 200);
     bed.fill_with((0..KEYS).map(|number| ObjectKey::new("default", format!("web-{number:05}"))));
     bed.pass(199).await;
     assert_eq!(bed.server.count("endpointslices"), 0);
     let failed = bed.syncs().len();
-    assert!(failed >= KEYS as usize, "all keys have failed: {failed} syncs");
-    bed.pass(120).await;
-    assert_eq!(bed.server.count("endpointslices"), KEYS as usize);
+    assert!(failed >= KEYS, "all keys have failed: {failed} syncs");
+    bed.pass(31).await;
+    assert_eq!(bed.server.count("endpointslices"), KEYS);
     let mut by_second = BTreeMap::<u64, usize>::new();
     // The stores of the bed do not follow, so later syncs of a key find a stale cache and send nothing.
     for (second, _) in bed.syncs().into_iter().filter(|(_, how)| how != "Stale") {
         *by_second.entry(second).or_default() += 1;
     }
-    // 100 that are woken, and 10 whose retry has come.
+    // 1000 that are woken, and 10 whose retry has come. The bed has no rate limit.
     let most = by_second.values().max().unwrap();
-    assert!((90..=130).contains(most), "{most} writes in one second");
+    assert!((900..=1030).contains(most), "{most} writes in one second");
     assert_eq!(bed.controller.state_counts().failing, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_stale_between_its_failures_backs_off() {
     let bed = TestBed::new();
-    bed.fault_on_create(refuse(500), usize::MAX);
+    bed.fault_on_create(refuse(422), usize::MAX);
     bed.script.defer_every_other_sync();
     bed.fill();
     bed.pass(600).await;

@@ -30,6 +30,8 @@ pub(super) struct Build<'a> {
     pub(super) clock: Clock,
     pub(super) seeds: Seeds,
     pub(super) fence: WriteFence,
+    #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+    pub(super) outages: kube_endpoint_controller_runtime::Outages,
     /// The tasks that send events.
     pub(super) event_tasks: NamedTasks,
     pub(super) recorders: Vec<EventRecorder>,
@@ -75,6 +77,7 @@ impl Build<'_> {
             write_spacing: self.settings.gates.is_on(Gate::WriteSpacing),
             min_resync_period: self.settings.min_resync_period,
             service_selector: self.settings.service_selector.clone(),
+            outages: self.outages.clone(),
         }
     }
 

@@ -1,0 +1,143 @@
+//! Failures that are common to all writes of a verb, and the end of an outage.
+//!
+//! The controllers of one process share what they know about it: a write of one controller shows the others, too, that the
+//! API server carries out writes of this verb again. See [`state`] for the rules. One of the controllers drives them for all.
+
+mod state;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube_endpoint_api_writer::{FailedWrite, Operation};
+use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_workqueue::WorkQueue;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::{Instant, sleep_until};
+
+use crate::metrics::Metrics;
+use crate::{Cause, Reconciler, Runtime, RuntimeOptions};
+use state::{Id, State};
+
+/// Starts a sync of a failed key.
+type Wake = Arc<dyn Fn(ObjectKey, Cause) + Send + Sync>;
+
+/// What the controllers of one process know about outages of the API server. Clones share it: give each of the controllers
+/// a clone.
+#[derive(Clone, Default)]
+pub struct Outages(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    members: Mutex<Vec<Wake>>,
+    changed: Notify,
+    /// The controller that drives has the only permit. When it ends, another one goes on.
+    driver: Semaphore,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self {
+            state: Mutex::default(),
+            members: Mutex::default(),
+            changed: Notify::new(),
+            driver: Semaphore::new(1),
+        }
+    }
+}
+
+impl fmt::Debug for Outages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outages").finish_non_exhaustive()
+    }
+}
+
+/// A controller among those that share [`Outages`].
+pub(crate) struct Member {
+    shared: Arc<Shared>,
+    number: usize,
+}
+
+impl Member {
+    /// Adds a controller. None without slow retries.
+    pub(crate) fn new(
+        options: &RuntimeOptions,
+        queue: &WorkQueue<ObjectKey>,
+        metrics: &Metrics,
+    ) -> Option<Self> {
+        if !options.slow_retries {
+            return None;
+        }
+        let (queue, woken) = (queue.clone(), metrics.woken_keys.clone());
+        let wake = move |key, cause: Cause| {
+            woken.increment(1);
+            // Without a delay, and counted as a retry.
+            queue.add_after_for(key, Duration::ZERO, cause.into());
+        };
+        let shared = Arc::clone(&options.outages.0);
+        let mut members = shared.members.lock();
+        let number = members.len();
+        members.push(Arc::new(wake));
+        drop(members);
+        Some(Self { shared, number })
+    }
+
+    /// Records that a sync failed with these writes.
+    pub(crate) fn failed(&self, key: &ObjectKey, writes: &[FailedWrite], now: Instant) {
+        self.shared.state.lock().failed(self.id(key), writes, now);
+        self.shared.changed.notify_one();
+    }
+
+    /// Records that a sync succeeded. It may have written nothing.
+    pub(crate) fn succeeded(&self, key: &ObjectKey, now: Instant) {
+        if self.shared.state.lock().succeeded(&self.id(key), now) {
+            self.shared.changed.notify_one();
+        }
+    }
+
+    /// Records that a write succeeded.
+    pub(crate) fn wrote(&self, operation: Operation, now: Instant) {
+        if self.shared.state.lock().wrote(operation, now) {
+            self.shared.changed.notify_one();
+        }
+    }
+
+    /// Wakes keys of all controllers when their time has come, unless another controller does so already.
+    pub(crate) async fn drive(&self) {
+        // The semaphore is never closed.
+        let _permit = self.shared.driver.acquire().await;
+        loop {
+            let (woken, next) = self.shared.state.lock().step(Instant::now());
+            for (Id { member, key }, cause) in woken {
+                let wake = self.shared.members.lock().get(member).map(Arc::clone);
+                if let Some(wake) = wake {
+                    wake(key, cause);
+                }
+            }
+            let changed = self.shared.changed.notified();
+            match next {
+                None => changed.await,
+                Some(next) => tokio::select! {
+                    biased;
+                    () = changed => {}
+                    () = sleep_until(next) => {}
+                },
+            }
+        }
+    }
+
+    fn id(&self, key: &ObjectKey) -> Id {
+        Id { member: self.number, key: key.clone() }
+    }
+}
+
+impl<R: Reconciler> Runtime<R> {
+    /// Tries failed keys while there is an outage, and syncs them when it has ended. Without slow retries nothing does that.
+    pub(crate) async fn drive_outages(&self) {
+        match &self.outage {
+            Some(member) => member.drive().await,
+            None => std::future::pending().await,
+        }
+    }
+}

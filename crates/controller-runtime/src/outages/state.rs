@@ -1,0 +1,284 @@
+//! Which failed keys are tried when: the rules, without a clock.
+//!
+//! A key *waits* for a verb from a failure that is common to all writes of this verb until its sync succeeds. Its own retries go on
+//! meanwhile, and become rare. So a *pass* over the waiting keys, those that failed first before the others, begins
+//!
+//! - 20 s after the last one began, or after the first key began to wait; or
+//! - 10 s after the last one began, if a write of the verb has succeeded since; if there was none, at once.
+//!
+//! It begins with one key, the probe. Each waiting key whose sync succeeds, or whose write is answered otherwise, lets the
+//! pass go on with a hundred more, and each further failure halves what is left of these. So in an outage a pass ends with its
+//! probe, and after one it reaches all keys within ten seconds, in steps of a tenth of a second.
+//!
+//! Keys that failed while writes of others succeeded, or were answered otherwise than by a common failure, have most likely a
+//! reason of their own, such as a webhook for one namespace. They come after the others. No pass goes on before the end of a
+//! `Retry-After` that was answered to a write of its verb.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube_endpoint_api_writer::{FailedWrite, Operation, WriteError};
+use kube_endpoint_core_model::ObjectKey;
+use tokio::time::Instant;
+
+use crate::Cause;
+use crate::waiting::LONGEST_PAUSE;
+
+/// Time between two passes while nothing shows that the verb works.
+const PROBE_PERIOD: Duration = Duration::from_secs(20);
+/// Time between two passes if a write of the verb has succeeded.
+const SHORTEST_PERIOD: Duration = Duration::from_secs(10);
+/// Time between two steps of a pass.
+const STEP: Duration = Duration::from_millis(100);
+/// A pass takes so many steps if all goes well: ten seconds.
+const STEPS: usize = 100;
+/// Keys that each step may wake, however few keys wait.
+const LEAST_PER_STEP: usize = 10;
+/// How many keys a pass may go on with after one that no longer fails.
+const GROWTH: usize = 100;
+/// The most keys that a pass may go on with before others no longer fail.
+const MOST_CREDIT: usize = 100_000;
+
+/// A key waits no longer after so many failures for reasons of its own and none for a common one.
+const MOST_OWN: u32 = 10;
+
+/// A key of one of the controllers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Id {
+    /// The number of the controller.
+    pub(super) member: usize,
+    pub(super) key: ObjectKey,
+}
+
+/// The failed keys, and what is known of each verb.
+#[derive(Default)]
+pub(super) struct State {
+    keys: BTreeMap<Id, Failed>,
+    verbs: [Verb; 3],
+    /// The number of failures so far.
+    failures: u64,
+}
+
+/// A key that has failed for a common reason since it last succeeded.
+struct Failed {
+    at: Instant,
+    /// The verbs with which it did.
+    waits_for: [bool; 3],
+    /// Its reason is most likely its own.
+    is_own: bool,
+    /// Its failures since the last one for a common reason.
+    own_in_a_row: u32,
+    /// Its place among those that wait; none after it was woken, or while its own pause has not ended.
+    place: Option<u64>,
+}
+
+impl Failed {
+    fn new(at: Instant) -> Self {
+        Self { at, waits_for: [false; 3], is_own: false, own_in_a_row: 0, place: None }
+    }
+}
+
+#[derive(Default)]
+struct Verb {
+    /// The keys that wait, by place: first those with a common reason, then those with one of their own.
+    waiting: [BTreeMap<u64, Id>; 2],
+    /// When a write last succeeded.
+    last_success: Option<Instant>,
+    /// Whether one has succeeded since the last pass began.
+    works: bool,
+    /// When the last pass began.
+    began: Option<Instant>,
+    /// Since when nothing was tried: the beginning of the last pass, or the first failure.
+    since: Option<Instant>,
+    /// The end of the longest pause that the server has asked for.
+    not_before: Option<Instant>,
+    /// The pass takes the places up to this one.
+    until: u64,
+    /// The keys that the pass may go on with.
+    credit: usize,
+    per_step: usize,
+    next_step: Option<Instant>,
+}
+
+fn index(operation: Operation) -> usize {
+    match operation {
+        Operation::Create => 0,
+        Operation::Update => 1,
+        Operation::Delete => 2,
+    }
+}
+
+impl State {
+    /// Records that a sync failed with these writes.
+    pub(super) fn failed(&mut self, id: Id, writes: &[FailedWrite], now: Instant) {
+        let (mut is_common, mut is_answered, mut is_paused) = ([false; 3], [false; 3], false);
+        for FailedWrite { operation, error, .. } in writes {
+            let at = index(*operation);
+            is_common[at] |= error.is_common();
+            is_answered[at] |= !error.is_common() && error.code().is_some();
+            if let WriteError::Busy { retry_after: Some(asked), .. } = error {
+                is_paused = true;
+                let end = now + (*asked).min(LONGEST_PAUSE);
+                self.verbs[at].not_before = self.verbs[at].not_before.max(Some(end));
+            }
+        }
+        let Failed { at: before, mut waits_for, mut is_own, mut own_in_a_row, .. } =
+            self.remove(&id).unwrap_or_else(|| Failed::new(now));
+        let is_first_answer = own_in_a_row == 0;
+        let mut works = [false; 3];
+        if is_common != [false; 3] {
+            own_in_a_row = 0;
+        } else if is_answered != [false; 3] {
+            own_in_a_row += 1;
+            is_own = true;
+        }
+        for (at, verb) in self.verbs.iter_mut().enumerate() {
+            if is_common[at] {
+                verb.credit /= 2;
+                is_own |= waits_for[at] && verb.last_success > Some(before);
+                waits_for[at] = true;
+            } else if is_answered[at] && waits_for[at] {
+                works[at] = is_first_answer;
+                if !is_first_answer {
+                    verb.credit /= 2;
+                }
+            }
+        }
+        if waits_for != [false; 3] && own_in_a_row <= MOST_OWN {
+            // A key that is paused is synced at the end of its pause.
+            let place = (!is_paused).then_some(self.failures);
+            self.failures += 1;
+            if let Some(place) = place {
+                for verb in of_verbs(&mut self.verbs, waits_for) {
+                    verb.insert(place, is_own, id.clone(), now);
+                }
+            }
+            self.keys.insert(id, Failed { at: now, waits_for, is_own, own_in_a_row, place });
+        }
+        // The first key that waits is tried anew, too.
+        of_verbs(&mut self.verbs, works).for_each(|verb| verb.answered(now));
+    }
+
+    /// Records that a sync succeeded. Returns whether the key had failed for a common reason.
+    pub(super) fn succeeded(&mut self, id: &Id, now: Instant) -> bool {
+        let Some(Failed { waits_for, .. }) = self.remove(id) else { return false };
+        of_verbs(&mut self.verbs, waits_for).for_each(|verb| verb.answered(now));
+        true
+    }
+
+    /// Records that a write succeeded. Returns whether keys wait for that.
+    pub(super) fn wrote(&mut self, operation: Operation, now: Instant) -> bool {
+        self.verbs[index(operation)].wrote(now)
+    }
+
+    /// The keys to wake now, and when to ask again; none if no key waits.
+    pub(super) fn step(&mut self, now: Instant) -> (Vec<(Id, Cause)>, Option<Instant>) {
+        let mut woken = Vec::new();
+        for at in 0..self.verbs.len() {
+            if self.verbs[at].next_start().is_some_and(|start| start <= now) {
+                self.verbs[at].start(self.failures, now);
+                self.wake(at, 1, Cause::Probe, &mut woken);
+            }
+            let verb = &mut self.verbs[at];
+            if verb.may_go_on() && verb.next_step().is_some_and(|next| next <= now) {
+                verb.next_step = Some(now + STEP);
+                let count = verb.per_step.min(verb.credit);
+                self.wake(at, count, Cause::OutageEnded, &mut woken);
+            }
+        }
+        let next = |verb: &Verb| if verb.may_go_on() { verb.next_step() } else { verb.next_start() };
+        (woken, self.verbs.iter().filter_map(next).min())
+    }
+
+    /// Wakes `count` keys that wait for a verb. They no longer wait for any.
+    fn wake(&mut self, at: usize, count: usize, cause: Cause, woken: &mut Vec<(Id, Cause)>) {
+        for _ in 0..count {
+            let Some(id) = self.verbs[at].first().cloned() else { return };
+            self.verbs[at].credit = self.verbs[at].credit.saturating_sub(1);
+            if let Some(failed) = self.keys.get_mut(&id)
+                && let Some(place) = failed.place.take()
+            {
+                for verb in of_verbs(&mut self.verbs, failed.waits_for) {
+                    verb.waiting[usize::from(failed.is_own)].remove(&place);
+                }
+            }
+            woken.push((id, cause));
+        }
+    }
+
+    fn remove(&mut self, id: &Id) -> Option<Failed> {
+        let failed = self.keys.remove(id)?;
+        if let Some(place) = failed.place {
+            for verb in of_verbs(&mut self.verbs, failed.waits_for) {
+                verb.waiting[usize::from(failed.is_own)].remove(&place);
+            }
+        }
+        Some(failed)
+    }
+}
+
+/// The verbs that are selected.
+fn of_verbs(verbs: &mut [Verb; 3], selected: [bool; 3]) -> impl Iterator<Item = &mut Verb> {
+    verbs.iter_mut().zip(selected).filter_map(|(verb, selected)| selected.then_some(verb))
+}
+
+impl Verb {
+    fn len(&self) -> usize {
+        self.waiting.iter().map(BTreeMap::len).sum()
+    }
+
+    fn insert(&mut self, place: u64, is_own: bool, id: Id, now: Instant) {
+        if self.len() == 0 {
+            (self.since, self.works, self.credit) = (Some(now), false, 0);
+        }
+        self.waiting[usize::from(is_own)].insert(place, id);
+    }
+
+    /// The next key of the pass.
+    fn first(&self) -> Option<&Id> {
+        self.waiting.iter().find_map(|keys| keys.range(..self.until).next()).map(|(_, id)| id)
+    }
+
+    fn may_go_on(&self) -> bool {
+        self.credit > 0 && self.first().is_some()
+    }
+
+    fn next_step(&self) -> Option<Instant> {
+        self.next_step.max(self.not_before)
+    }
+
+    /// When the next pass begins, unless the last one goes on.
+    fn next_start(&self) -> Option<Instant> {
+        if self.len() == 0 || self.may_go_on() {
+            return None;
+        }
+        let start = match self.began {
+            Some(began) if self.works => began + SHORTEST_PERIOD,
+            None if self.works => self.since?,
+            _ => self.since? + PROBE_PERIOD,
+        };
+        Some(start).max(self.not_before)
+    }
+
+    fn start(&mut self, until: u64, now: Instant) {
+        (self.began, self.since, self.next_step) = (Some(now), Some(now), Some(now));
+        self.works = false;
+        self.until = until;
+        self.per_step = (self.len() / STEPS).max(LEAST_PER_STEP);
+    }
+
+    fn wrote(&mut self, now: Instant) -> bool {
+        self.last_success = Some(now);
+        self.works = self.len() > 0;
+        self.works
+    }
+
+    /// A key that waited no longer fails for a common reason.
+    fn answered(&mut self, now: Instant) {
+        self.wrote(now);
+        self.credit = (self.credit + GROWTH).min(MOST_CREDIT);
+    }
+}
+
+#[cfg(test)]
+mod tests;

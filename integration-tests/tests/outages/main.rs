@@ -1,0 +1,10 @@
+//! All controllers of a manager during and after an outage of the API server, under a paused clock.
+
+#![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
+
+mod all_refused;
+mod bed;
+mod flapping;
+mod long;
+mod many;
+mod writes_fail;
