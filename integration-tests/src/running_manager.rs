@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::header::USER_AGENT;
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
-use kube_endpoint_manager_core::{ApiClient, Gates, Manager, Settings};
+use kube_endpoint_manager_core::{ApiClient, Gates, Manager, ManagerHandle, ManagerStatus, Settings};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tower::ServiceExt as _;
@@ -16,6 +16,7 @@ const SEED: u64 = 1;
 
 /// A running manager.
 pub struct RunningManager {
+    handle: ManagerHandle,
     manager: JoinHandle<()>,
     stop: oneshot::Sender<()>,
 }
@@ -67,6 +68,7 @@ impl RunningManager {
         seed: u64,
     ) -> Self {
         let manager = Manager::new(client, settings, server.now(), seed).unwrap();
+        let handle = manager.handle();
         let (stop, stopped) = oneshot::channel();
         let manager = tokio::spawn(async move {
             let shutdown = async move {
@@ -74,7 +76,12 @@ impl RunningManager {
             };
             manager.run(shutdown).await.unwrap();
         });
-        Self { manager, stop }
+        Self { handle, manager, stop }
+    }
+
+    /// What it is doing: the data of `/statusz`.
+    pub fn status(&self) -> ManagerStatus {
+        self.handle.status()
     }
 
     /// Shuts the manager down.

@@ -114,6 +114,11 @@ impl WriteError {
         }
     }
 
+    /// Whether further creates are not tried after one that failed like this: the server does not answer.
+    pub(crate) fn ends_creates(&self) -> bool {
+        matches!(self, Self::Unknown(_))
+    }
+
     /// Whether further deletes are not tried after one that failed like this: the server wants a pause or does not
     /// answer, or the process may not write.
     pub fn ends_deletes(&self) -> bool {

@@ -3,14 +3,20 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube_endpoint_core_model::{ObjectKey, ObjectMeta, ResourceVersion, Text, Writes};
 use kube_endpoint_tracker::{CachePosition, WriteTracker};
+use tokio::time::Instant;
 
 use crate::error::WriteError;
 use crate::name_generator::NameGenerator;
 use crate::writable::Writable;
 use crate::writer::ApiWriter;
+
+/// After a create that failed only after so long a time no other is tried: the updates and deletes that remove dead endpoints would
+/// wait for its answer, too.
+const SLOW_ANSWER: Duration = Duration::from_secs(1);
 
 /// A writer, and the tracker of its writes. Each controller has one.
 #[derive(Debug)]
@@ -134,8 +140,9 @@ impl TrackedWriter {
     /// Carries writes out in order: creates, updates, deletes. `position` returns the position of the cache; `done` is called
     /// after each write that succeeded.
     ///
-    /// The first create or update that fails ends the list, with two exceptions. After a failed create, `without` gets the
-    /// objects that do not exist and the writes that remain, and returns those that are safe without these objects; they
+    /// The first create or update that fails ends the list, with two exceptions. With `without`, a create that fails does not keep
+    /// others from being tried, unless the answer took long or there are more failures than successes. Then `without` gets the
+    /// objects that do not exist and the updates and deletes, and returns those that are safe without these objects; they
     /// are carried out. And a delete that is refused does not keep others from being tried.
     pub async fn carry_out<T: Writable>(
         &self,
@@ -143,30 +150,39 @@ impl TrackedWriter {
         writes: Writes<T>,
         position: impl Fn() -> CachePosition,
         mut done: impl FnMut(Operation),
-        without: impl FnOnce(Vec<T>, Writes<T>) -> Writes<T>,
+        without: Option<impl FnOnce(Vec<T>, Writes<T>) -> Writes<T>>,
     ) -> Carried<T> {
         let mut carried = Carried::default();
         let Writes { create, mut update, mut delete } = writes;
         let mut create = create.into_iter();
+        let (mut missing, mut created) = (Vec::new(), 0);
         while let Some(object) = create.next() {
             let mut object = Arc::new(object);
+            let began = Instant::now();
             match self.create_named(owner, &mut object, &position).await {
                 Ok((version, foreign)) => {
                     carried.changed_meanwhile |= foreign | self.writer.stored(&*object, version);
+                    created += 1;
                     done(Operation::Create);
                 }
                 Err(failed) => {
-                    let ends = failed.error.ends_a_plan();
+                    let error = &failed.error;
+                    let ends = error.ends_a_plan() || without.is_none();
+                    let is_last = error.ends_creates() || began.elapsed() >= SLOW_ANSWER;
                     carried.failed.push(failed);
                     if ends {
                         return carried;
                     }
-                    let missing = std::iter::once(Arc::unwrap_or_clone(object)).chain(create).collect();
-                    Writes { update, delete, .. } =
-                        without(missing, Writes { create: Vec::new(), update, delete });
-                    break;
+                    missing.push(Arc::unwrap_or_clone(object));
+                    if is_last || missing.len() > created + 1 {
+                        missing.extend(create);
+                        break;
+                    }
                 }
             }
+        }
+        if let Some(without) = without.filter(|_| !missing.is_empty()) {
+            Writes { update, delete, .. } = without(missing, Writes { create: Vec::new(), update, delete });
         }
         for object in update {
             let object = Arc::new(object);

@@ -141,6 +141,13 @@ impl<R: Reconciler> Controller<R> {
         self.runtime.failing.slow_retries(after, limit)
     }
 
+    /// The keys whose sync has been running for `min` or longer, each with this time, the longest first.
+    pub fn long_syncs(&self, min: Duration) -> Vec<(ObjectKey, Duration)> {
+        let mut syncs = self.runtime.queue.long_running(min);
+        syncs.sort_by(|(one, age), (other, other_age)| other_age.cmp(age).then_with(|| one.cmp(other)));
+        syncs
+    }
+
     /// The outputs that other clients wrote last, 20 at most, the newest first.
     pub fn recent_foreign_writes(&self) -> Vec<RecentForeignWrite> {
         self.runtime.recent_foreign_writes.list()

@@ -2,7 +2,8 @@
 //!
 //! Two clients that correct one another would otherwise do so as fast as both can write. The first answer comes after a
 //! second, or after a deletion at once, as there may be nothing left. When a change that was corrected comes back the next
-//! answer waits twice as long, up to five minutes. Syncs that anything else causes are not delayed.
+//! answer waits twice as long, up to five minutes. So does the answer to changes that are another each time, once there are too many
+//! to tell them apart. Syncs that anything else causes are not delayed.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -23,7 +24,8 @@ const LONGEST_DELAY: Duration = Duration::from_secs(300);
 pub(crate) const CALM: Duration = Duration::from_secs(600);
 /// The return of a change from which on it is reported.
 const REPORTED_RETURN: u32 = 2;
-/// The most changes that are remembered for a key.
+/// The most changes that are remembered for a key. When there are more, all others count as one, so that a client that writes
+/// something else each time is answered ever more slowly, too.
 const MOST_CHANGES: usize = 16;
 
 /// The changes of a key's outputs that other clients made.
@@ -32,8 +34,8 @@ pub(crate) struct ForeignChanges(Vec<ForeignChange>);
 
 #[derive(Debug, PartialEq)]
 struct ForeignChange {
-    /// Hash of the object after the change.
-    content: u64,
+    /// Hash of the object after the change; none for all changes that are not told apart.
+    content: Option<u64>,
     /// How often it came back after it had been corrected.
     returns: u32,
     seen_at: Instant,
@@ -107,10 +109,11 @@ impl ForeignChanges {
     /// Records a change.
     pub(crate) fn seen(&mut self, content: u64, now: Instant) -> Answer {
         self.0.retain(|change| change.is_recent(now));
-        let at = self.0.iter().position(|change| change.content == content).unwrap_or_else(|| {
-            if self.0.len() == MOST_CHANGES {
-                self.0.remove(0);
-            }
+        let known = |content| self.0.iter().position(|change| change.content == content);
+        let is_told_apart = self.0.len() + 1 < MOST_CHANGES;
+        let content = Some(content);
+        let at = known(content).or_else(|| known(None).filter(|_| !is_told_apart)).unwrap_or_else(|| {
+            let content = content.filter(|_| is_told_apart);
             self.0.push(ForeignChange { content, returns: 0, seen_at: now, answered_at: None });
             self.0.len() - 1
         });
@@ -322,13 +325,39 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_writes_something_else_each_time_takes_no_memory() {
+    fn a_client_that_writes_something_else_each_time_takes_no_memory_and_is_answered_ever_more_slowly() {
+        let mut changes = ForeignChanges::default();
+        let mut now = Instant::now();
+        let mut delays = Vec::new();
+        let mut reports = 0;
+        for content in 0..1000 {
+            let answer = changes.seen(content, now);
+            delays.push(answer.delay.as_secs());
+            reports += usize::from(answer.report);
+            now += answer.delay;
+            changes.answered(now);
+            changes.synced(now);
+        }
+        assert_eq!(changes.len(), MOST_CHANGES);
+        assert_eq!(delays[..MOST_CHANGES], [1; MOST_CHANGES]);
+        assert_eq!(delays[MOST_CHANGES..][..9], [2, 4, 8, 16, 32, 64, 128, 256, 300]);
+        assert_eq!(reports, 1);
+        assert_eq!(changes.seen(7, now).delay, secs(2), "one that is told apart");
+    }
+
+    #[test]
+    fn many_changes_at_once_have_not_come_back() {
         let mut changes = ForeignChanges::default();
         let now = Instant::now();
         for content in 0..1000 {
-            changes.seen(content, now);
-            changes.answered(now);
+            assert_eq!(changes.seen(content, now).delay, secs(1));
         }
-        assert_eq!(changes.len(), MOST_CHANGES);
+        changes.answered(now);
+        changes.synced(now);
+        // A client that changes a thousand slices once more.
+        for content in 0..1000 {
+            assert_eq!(changes.seen(1000 + content, now + secs(1)).delay, secs(2));
+        }
+        assert_eq!(changes.seen(2000, now + CALM + secs(1)).delay, secs(1), "they have stayed away");
     }
 }

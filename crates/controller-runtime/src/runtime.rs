@@ -243,12 +243,9 @@ impl<R: Reconciler> Runtime<R> {
                 }
                 progress(Progress::Wrote(operation));
             };
-            let without = |missing: Vec<R::Output>, rest| {
-                if !self.writes_after_failed_create {
-                    return Writes::default();
-                }
+            let without = self.writes_after_failed_create.then_some(|missing: Vec<R::Output>, rest| {
                 R::Output::writes_without(&R::Output::of_owner(&self.cluster, key), rest, &missing)
-            };
+            });
             let Carried { changed_meanwhile, cache_behind, unchanged, failed } =
                 self.writer.carry_out(key, writes, || self.position(&key.namespace), wrote, without).await;
             if self.writer.tracker().take_set_back()

@@ -13,7 +13,7 @@ pub fn is_reserved(label: &str) -> bool {
 /// controller's values of the reserved ones.
 pub fn for_service(service: &Service, manager: &str) -> StringMap {
     let copied = service.labels.iter().filter(|(key, _)| !is_reserved(key));
-    let headless = service.is_headless().then(|| (Text::from(LABEL_HEADLESS), Text::from("")));
+    let headless = service.headless_label().map(|value| (Text::from(LABEL_HEADLESS), Text::from(value)));
     copied
         .map(|(key, value)| (key.clone(), value.clone()))
         .chain(headless)
@@ -24,8 +24,13 @@ pub fn for_service(service: &Service, manager: &str) -> StringMap {
         .collect()
 }
 
-/// Returns true if a slice must be updated because of its labels. Reserved labels are not compared, as upstream: a
-/// changed headless label is not a reason to write.
+/// Returns true if slices or Endpoints carry the label `service.kubernetes.io/headless` exactly as their Service is headless.
+pub fn headless_label_is_right(labels: &StringMap, service: &Service) -> bool {
+    labels.get(LABEL_HEADLESS).map(|value| &**value) == service.headless_label()
+}
+
+/// Returns true if a slice must be updated because of labels that are copied from the Service. Reserved labels are not compared,
+/// as upstream; [`headless_label_is_right`] compares the headless one.
 pub fn differ_from_service(slice_labels: &StringMap, service: &Service) -> bool {
     let own = slice_labels.iter().filter(|(key, _)| !is_reserved(key));
     let wanted = service.labels.iter().filter(|(key, _)| !is_reserved(key));
@@ -111,6 +116,22 @@ mod tests {
         check(&[("a", "b")], &[], true);
         check(&[], &[(LABEL_MANAGED_BY, "x")], false);
         check(&[(LABEL_HEADLESS, "")], &[], false);
+    }
+
+    #[test]
+    fn the_headless_label_is_right_if_it_says_whether_the_service_is_headless() {
+        let check = |labels: &[(&str, &str)], cluster_ip: &str, want: bool| {
+            let labels = labels.iter().copied().collect();
+            let is_right = headless_label_is_right(&labels, &service(&[(LABEL_HEADLESS, "x")], cluster_ip));
+            assert_eq!(is_right, want, "{labels:?} {cluster_ip:?}");
+        };
+        check(&[], "10.0.0.1", true);
+        check(&[(LABEL_HEADLESS, "")], "10.0.0.1", false);
+        check(&[(LABEL_HEADLESS, "false")], "10.0.0.1", false);
+        check(&[(LABEL_HEADLESS, "")], "None", true);
+        check(&[(LABEL_HEADLESS, "")], "", true);
+        check(&[(LABEL_HEADLESS, "true")], "None", false);
+        check(&[], "None", false);
     }
 
     #[test]

@@ -75,14 +75,14 @@ fn writes_of_service_changes() {
     }
     check(&change(|_| {}), 0, 0, 0);
     check(&change(|service| service.labels = [("a", "b")].into_iter().collect()), 0, 2, 0);
-    // Reserved labels of the Service are not copied, and the headless label alone is no reason to write.
+    // Reserved labels of the Service are not copied.
     check(
         &change(|service| service.labels = [("kubernetes.io/service-name", "x")].into_iter().collect()),
         0,
         0,
         0,
     );
-    check(&change(|service| service.cluster_ip = "None".into()), 0, 0, 0);
+    check(&change(|service| service.cluster_ip = "None".into()), 0, 2, 0);
     check(&change(|service| service.publish_not_ready_addresses = true), 0, 0, 0);
     check(&change(|service| service.ip_families = vec![IpFamily::IPv6]), 2, 0, 2);
     check(&change(|service| service.ip_families.push(IpFamily::IPv6)), 2, 0, 0);
@@ -151,6 +151,24 @@ fn metadata_of_other_writers_are_kept() {
         (writes.update[0].metadata.resource_version.0, writes.update[0].metadata.finalizers.len()),
         (7, 1)
     );
+}
+
+/// Slices with endpoints, and the placeholder of a Service without pods.
+#[test]
+fn a_wrong_headless_label_is_a_reason_to_write_only_if_the_gate_is_on() {
+    for (pods, slices) in [(0, 1), (4, 2)] {
+        for cluster_ip in ["10.96.0.1", "None"] {
+            let right = synced(pods).service(|service| service.cluster_ip = cluster_ip.into());
+            let right = ClusterState { existing_slices: None, ..right }.synced();
+            let turned = ["None", "10.96.0.1"].into_iter().find(|ip| *ip != cluster_ip).unwrap();
+            let mut wrong = right.clone().service(|service| service.cluster_ip = turned.into());
+            check(&right, 0, 0, 0);
+            check(&wrong, 0, slices, 0);
+            check(&wrong.clone().synced(), 0, 0, 0);
+            wrong.options.headless_label_repair = false;
+            check(&wrong, 0, 0, 0);
+        }
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use common::ClusterState;
 use common::random::{Edit, edit, named, nodes, pod, service};
 use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::pod::ReadyCondition;
+use kube_endpoint_core_model::well_known::LABEL_HEADLESS;
 use kube_endpoint_core_model::{EndpointSlice, Node, Pod, Service, Text, Timestamp};
 use kube_endpoint_endpointslice_controller::{Plan, PlanOptions, PlanState, plan_and_keep};
 use proptest::prelude::*;
@@ -311,6 +312,10 @@ fn a_state_counts_only_for_what_it_was_made_from() {
         |cluster| edited(cluster, |slice| slice.metadata.labels = [("a", "b")].into_iter().collect()),
         false,
     );
+    let headless = |cluster: &mut ClusterState| {
+        edited(cluster, |slice| slice.metadata.labels = slice.metadata.labels.with(LABEL_HEADLESS, ""));
+    };
+    check(headless, false);
     check(|cluster| edited(cluster, |slice| slice.metadata.owner_references.clear()), false);
     check(|cluster| edited(cluster, |slice| slice.endpoints[0].conditions.ready = None), false);
     check(|cluster| edited(cluster, |slice| slice.ports.clear()), false);

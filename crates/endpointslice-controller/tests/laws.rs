@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use common::random::{Step, steps};
 use common::{ClusterState, missed, published};
-use kube_endpoint_core_model::{AddressType, EndpointSlice, Text, Verdict};
+use kube_endpoint_core_model::{AddressType, EndpointSlice, Text, Verdict, slice_labels};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
@@ -75,6 +75,18 @@ fn keeps_ready_pods_published(cluster: &ClusterState) -> TestCaseResult {
     Ok(())
 }
 
+/// kube-proxy ignores slices with the label, and reads those of headless Services without it for nothing.
+fn labels_slices_of_headless_services_only(cluster: &ClusterState) -> TestCaseResult {
+    let mut cluster = cluster.clone();
+    cluster.options.headless_label_repair = true;
+    let plan = cluster.plan();
+    for slice in existing(&cluster.after(&plan)) {
+        let is_right = slice_labels::headless_label_is_right(&slice.metadata.labels, &cluster.service);
+        prop_assert!(is_right, "{:?} {}\n{plan}", cluster.service.cluster_ip, slice.metadata.name);
+    }
+    Ok(())
+}
+
 fn merging_adds_at_most_one_write(cluster: &ClusterState) -> TestCaseResult {
     let mut off = cluster.clone();
     off.options.slice_compaction = false;
@@ -129,6 +141,11 @@ proptest! {
     #[test]
     fn ready_pods_stay_published_during_a_sync(steps in steps()) {
         history(&steps, keeps_ready_pods_published)?;
+    }
+
+    #[test]
+    fn slices_have_the_headless_label_if_their_service_is_headless(steps in steps()) {
+        history(&steps, labels_slices_of_headless_services_only)?;
     }
 
     #[test]

@@ -112,6 +112,7 @@ codes! {
     NoAddressesWritten "EP044" "no-addresses-written" Error "The Service's endpoints are written by hand, and hold no ready address."
     EndpointPortsDiffer "EP045" "endpoint-ports-differ" Error "No endpoint written for the Service has the port that the Service asks for."
     EndpointFamiliesDiffer "EP046" "endpoint-families-differ" Error "An IP family of the Service has no ready endpoint."
+    SlicesIgnored "EP047" "slices-ignored" Error "kube-proxy ignores slices of the Service because of a label."
 
     SlicesBehind "EP050" "slices-behind" Error "The slices differ from what they should be."
     WrongOwner "EP051" "wrong-owner" Warning "A slice of the Service is owned by another object."

@@ -116,6 +116,15 @@ pub enum Fault {
         /// Whether the Service has no other families.
         none_is_left: bool,
     },
+    /// [`Code::SlicesIgnored`](crate::Code::SlicesIgnored)
+    SlicesIgnored {
+        /// The slices.
+        slices: Vec<Text>,
+        /// The Endpoints that have the label, from which kube-controller-manager mirrors it.
+        endpoints: Option<Text>,
+        /// Whether no ready endpoint is left.
+        none_is_left: bool,
+    },
     /// [`Code::SlicesBehind`](crate::Code::SlicesBehind)
     SlicesBehind(Behind),
     /// [`Code::WrongOwner`](crate::Code::WrongOwner)

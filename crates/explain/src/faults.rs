@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::well_known::{
     ANNOTATION_LEADER, ANNOTATION_TOLERATE_UNREADY, ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER,
-    LABEL_ENDPOINTS_MANAGED_BY, LABEL_MANAGED_BY, LABEL_SKIP_MIRROR, MIRRORING_CONTROLLER,
+    LABEL_ENDPOINTS_MANAGED_BY, LABEL_HEADLESS, LABEL_MANAGED_BY, LABEL_SKIP_MIRROR, MIRRORING_CONTROLLER,
 };
 use kube_endpoint_core_model::{EndpointSlice, NodeLookup, Pod, Service, Text, Timestamp, Writes, address};
 use kube_endpoint_mirroring::plan::{AddressVerdict, MirrorVerdict, NotMirrored, SkipReason};
@@ -47,6 +47,7 @@ impl Looked<'_> {
             self.of_selector(&mut faults);
             self.of_hints(&mut faults);
         }
+        self.of_ignored_slices(&mut faults);
         self.of_reading(&mut faults);
         self.of_spec(&mut faults);
         if self.options.known.slices {
@@ -66,7 +67,12 @@ impl Looked<'_> {
         let not_known = traffic::not_known(self.service, slices, self.explained, self.counts, known);
         // The slices show why.
         let tells = |fault: &Fault| {
-            matches!(fault, Fault::EndpointPortsDiffer { .. } | Fault::EndpointFamiliesDiffer { .. })
+            matches!(
+                fault,
+                Fault::EndpointPortsDiffer { .. }
+                    | Fault::EndpointFamiliesDiffer { .. }
+                    | Fault::SlicesIgnored { .. }
+            )
         };
         let is_told = faults.iter().any(tells);
         let is_open = |fault: &Fault| {
@@ -153,6 +159,30 @@ impl Looked<'_> {
         if !nodes.is_empty() && **value != *"PreferSameNode" {
             faults.push(Fault::NoZones { nodes: nodes.into_iter().collect() });
         }
+    }
+
+    /// Slices that kube-proxy ignores, and that no controller is about to write.
+    fn of_ignored_slices(&self, faults: &mut Vec<Fault>) {
+        let writes = || self.planned.slice_writes();
+        let is_due = |slice: &Arc<EndpointSlice>| {
+            writes().flat_map(|writes| &writes.update).any(|due| due.metadata.name == slice.metadata.name)
+                || writes().flat_map(|writes| &writes.delete).any(|due| Arc::ptr_eq(due, slice))
+        };
+        let slices = self.objects.slices_of(&self.service.key);
+        let ignored: Vec<&Arc<EndpointSlice>> =
+            traffic::ignored(self.service, slices).filter(|slice| !is_due(slice)).collect();
+        if ignored.is_empty() {
+            return;
+        }
+        let endpoints = self.objects.endpoints_of(&self.service.key);
+        let mirrored = endpoints.filter(|endpoints| {
+            endpoints.metadata.labels.contains_key(LABEL_HEADLESS) && ignored.iter().any(|it| is_mirrored(it))
+        });
+        faults.push(Fault::SlicesIgnored {
+            endpoints: mirrored.map(|endpoints| endpoints.metadata.name.clone()),
+            slices: ignored.into_iter().map(|slice| slice.metadata.name.clone()).collect(),
+            none_is_left: self.counts.receiving == Some(0),
+        });
     }
 
     /// Slices that were made from pods when the Service selected pods.

@@ -74,8 +74,11 @@ impl Options {
     /// Returns the options with which objects are written whenever Kubernetes' own controllers write them.
     pub fn upstream() -> Self {
         Self {
-            slices: slices::PlanOptions::default().with_safe_write_order(false),
+            slices: slices::PlanOptions::default()
+                .with_safe_write_order(false)
+                .with_headless_label_repair(false),
             endpoints: endpoints::PlanOptions::upstream(),
+            mirroring: mirroring::PlanOptions::default().with_headless_label_repair(false),
             ..Self::default()
         }
     }

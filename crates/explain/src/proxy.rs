@@ -1,8 +1,10 @@
 //! Which slices of a Service are used by kube-proxy. For a headless Service, which kube-proxy ignores, it is DNS that uses them.
 //!
-//! Labels that take a Service or a slice away from kube-proxy (`service.kubernetes.io/service-proxy-name`) are not looked at.
+//! kube-proxy ignores slices with the label `service.kubernetes.io/headless`. The label of a Service that takes it away from
+//! kube-proxy (`service.kubernetes.io/service-proxy-name`) is not looked at.
 
 use kube_endpoint_core_model::service::{ServicePort, ServiceType};
+use kube_endpoint_core_model::well_known::LABEL_HEADLESS;
 use kube_endpoint_core_model::{AddressType, EndpointPort, EndpointSlice, IpFamily, Service, Text};
 
 use crate::NamedPort;
@@ -25,6 +27,8 @@ pub(crate) struct Matching {
     ports: Vec<NamedPort>,
     /// Whether a port is needed, and any is enough.
     needs_a_port: bool,
+    /// Whether slices that are labelled as those of a headless Service are ignored.
+    lacks_headless_label: bool,
 }
 
 /// What kube-proxy chooses a slice by.
@@ -32,6 +36,8 @@ pub(crate) struct Matching {
 pub(crate) struct Offered {
     address_type: AddressType,
     ports: Box<[NamedPort]>,
+    /// Whether it is labelled as a slice of a headless Service.
+    is_labelled_headless: bool,
 }
 
 impl Default for Wanted {
@@ -56,6 +62,7 @@ impl Wanted {
             families: service.slice_families(),
             ports: service.ports.iter().map(asked_for).collect(),
             needs_a_port: false,
+            lacks_headless_label: true,
         })
     }
 
@@ -66,6 +73,7 @@ impl Wanted {
         wanted.has_type(offered.address_type)
             && (wanted.ports.is_empty() || wanted.ports.iter().any(has_port))
             && (!wanted.needs_a_port || offered.ports.iter().any(|port| port.port.is_some()))
+            && !wanted.ignores(offered)
     }
 
     /// Returns true if addresses of this type are used.
@@ -81,6 +89,11 @@ impl Matching {
             || self.families.iter().any(|family| AddressType::from(*family) == address_type)
     }
 
+    /// Returns true if a slice is ignored because of a label, whatever its addresses and ports.
+    pub(crate) fn ignores(&self, offered: &Offered) -> bool {
+        self.lacks_headless_label && offered.is_labelled_headless
+    }
+
     pub(crate) fn families(&self) -> &[IpFamily] {
         &self.families
     }
@@ -92,7 +105,11 @@ impl Matching {
 
 impl Offered {
     pub(crate) fn by(slice: &EndpointSlice) -> Self {
-        Self { address_type: slice.address_type, ports: slice.ports.iter().map(held).collect() }
+        Self {
+            address_type: slice.address_type,
+            ports: slice.ports.iter().map(held).collect(),
+            is_labelled_headless: slice.metadata.labels.contains_key(LABEL_HEADLESS),
+        }
     }
 
     pub(crate) fn ports(&self) -> &[NamedPort] {

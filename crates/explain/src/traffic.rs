@@ -101,11 +101,26 @@ pub(crate) fn count_endpoints(service: &Service, slices: &[Arc<EndpointSlice>], 
     Counts { selected, ready, not_ready: selected - ready, left_out: 0, receiving: Some(receiving), ending }
 }
 
+fn has_ready(slice: &EndpointSlice) -> bool {
+    slice.endpoints.iter().any(|endpoint| is_ready(endpoint.conditions))
+}
+
+/// Returns the slices with ready endpoints that kube-proxy ignores because of a label.
+pub(crate) fn ignored<'a>(
+    service: &Service,
+    slices: &'a [Arc<EndpointSlice>],
+) -> impl Iterator<Item = &'a Arc<EndpointSlice>> {
+    let wanted = Wanted::by(service);
+    slices.iter().filter(move |slice| {
+        matches!(&wanted, Wanted::Slices(wanted) if wanted.ignores(&Offered::by(slice))) && has_ready(slice)
+    })
+}
+
 /// Returns why kube-proxy uses no slice, or none for some families or ports of the Service, if there are ready endpoints.
 pub(crate) fn unused(service: &Service, slices: &[Arc<EndpointSlice>]) -> Vec<Fault> {
     let Wanted::Slices(wanted) = Wanted::by(service) else { return Vec::new() };
-    let ready =
-        slices.iter().filter(|slice| slice.endpoints.iter().any(|endpoint| is_ready(endpoint.conditions)));
+    // Those that are ignored because of a label are another fault.
+    let ready = slices.iter().filter(|slice| has_ready(slice) && !wanted.ignores(&Offered::by(slice)));
     let mut types: Vec<AddressType> = ready.clone().map(|slice| slice.address_type).collect();
     types.sort_unstable();
     types.dedup();

@@ -1,6 +1,6 @@
 //! The options of the plans, from the settings: for the controllers, and for explanations of what they write.
 
-#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "ui"))]
+#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "ui"))]
 use crate::gates::Gate;
 use crate::settings::Settings;
 
@@ -14,6 +14,7 @@ pub(crate) fn slices(settings: &Settings) -> kube_endpoint_endpointslice_control
         .with_tolerate_unready_annotation(is_on(Gate::TolerateUnreadyAnnotation))
         .with_safe_write_order(is_on(Gate::SafeWriteOrder))
         .with_slice_compaction(is_on(Gate::SliceCompaction))
+        .with_headless_label_repair(is_on(Gate::HeadlessLabelRepair))
         .with_topology_node_tolerance(tolerance)
 }
 
@@ -32,4 +33,5 @@ pub(crate) fn endpoints(settings: &Settings) -> kube_endpoint_endpoints_controll
 pub(crate) fn mirroring(settings: &Settings) -> kube_endpoint_mirroring::PlanOptions {
     kube_endpoint_mirroring::PlanOptions::default()
         .with_max_endpoints_per_subset(settings.mirroring_max_endpoints_per_subset)
+        .with_headless_label_repair(settings.gates.is_on(Gate::HeadlessLabelRepair))
 }

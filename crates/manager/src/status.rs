@@ -10,6 +10,10 @@ use crate::manager::ManagerHandle;
 #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
 const LISTED_KEYS: usize = 100;
 
+/// A sync that has been running for so long is listed. Without faults a sync takes milliseconds.
+#[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+const LONG_SYNC: std::time::Duration = std::time::Duration::from_secs(2);
+
 /// The state of a manager. It is made from what each part keeps anyway, without a lock on all of it, so its numbers may be of
 /// slightly different moments.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -48,6 +52,8 @@ pub struct ControllerStatus {
     pub foreign_writes: usize,
     /// The outputs that other clients wrote last, 20 at most, the newest first.
     pub recent_foreign_writes: Vec<ForeignWriteStatus>,
+    /// The syncs that have been running for two seconds or longer, the longest first. There are no more than workers.
+    pub long_syncs: Vec<LongSyncStatus>,
     /// The first keys whose retries have all failed, in order.
     pub slow_retries: Vec<SlowRetryStatus>,
     /// Whether more keys are in slow retry than are listed.
@@ -67,6 +73,18 @@ pub struct ForeignWriteStatus {
     pub at: String,
     /// How often it was written by others since it is among the last ones.
     pub count: u64,
+}
+
+/// A sync that takes long: the API server, or a webhook that it calls, has not answered a request, or the client's rate limit
+/// delays it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct LongSyncStatus {
+    /// Namespace and name of the Service or the Endpoints object.
+    pub key: String,
+    /// For how many seconds it has been running.
+    pub seconds: u64,
 }
 
 /// A key whose retries have all failed. It is retried every few minutes.
@@ -134,6 +152,10 @@ fn of<R: kube_endpoint_controller_runtime::Reconciler>(
         at: kube_endpoint_core_model::time::rfc3339(write.at),
         count: write.count,
     });
+    let long_syncs = controller
+        .long_syncs(LONG_SYNC)
+        .into_iter()
+        .map(|(key, age)| LongSyncStatus { key: key.to_string(), seconds: age.as_secs() });
     let slow_retries = slow.into_iter().map(|slow| SlowRetryStatus {
         key: slow.key.to_string(),
         error: slow.error,
@@ -146,6 +168,7 @@ fn of<R: kube_endpoint_controller_runtime::Reconciler>(
         deferred: counts.deferred,
         foreign_writes: counts.foreign_changes,
         recent_foreign_writes: recent.collect(),
+        long_syncs: long_syncs.collect(),
         slow_retries: slow_retries.collect(),
         more_slow_retries,
     }
@@ -179,7 +202,13 @@ impl fmt::Display for ManagerStatus {
                 let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
                 writeln!(
                     f,
-                    "  {kind} {object} was written by another client, {times}, the last time at {at}"
+                    "  {kind} {object} was written by another client or changed by a webhook, {times}, the last time at {at}"
+                )?;
+            }
+            for LongSyncStatus { key, seconds } in &controller.long_syncs {
+                writeln!(
+                    f,
+                    "  the sync of {key} has been running for {seconds} s and waits for the API server"
                 )?;
             }
             for SlowRetryStatus { key, error, seconds } in &controller.slow_retries {
@@ -222,6 +251,7 @@ mod tests {
                         count: 1,
                     },
                 ],
+                long_syncs: vec![LongSyncStatus { key: "shop/db".to_owned(), seconds: 24 }],
                 slow_retries: vec![SlowRetryStatus {
                     key: "shop/web".to_owned(),
                     error: "admission webhook denied the request".to_owned(),

@@ -99,9 +99,17 @@ impl Reconciler for MirroringReconciler {
     fn on_service(&self, runtime: &Runtime<Self>, change: &Change<Service>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let lacks_selector = |service: &Service| service.selector.is_none();
+        // Which labels are mirrored depends on it.
+        let changes_labels = |old: &Service, new: &Service| {
+            self.options.plan.headless_label_repair
+                && lacks_selector(new)
+                && old.is_headless() != new.is_headless()
+        };
         let matters = match (old, new) {
             // A Service may have been deleted and created again while no watch was open.
-            (Some(old), Some(new)) => lacks_selector(old) != lacks_selector(new) || old.uid != new.uid,
+            (Some(old), Some(new)) => {
+                lacks_selector(old) != lacks_selector(new) || old.uid != new.uid || changes_labels(old, new)
+            }
             _ => old.or(new).is_some_and(lacks_selector),
         };
         if matters && let Some(service) = change.latest() {

@@ -10,7 +10,8 @@ use kube_endpoint_core_model::endpoints::{EndpointAddress, EndpointSubset, Endpo
 use kube_endpoint_core_model::repack::repack_by_place;
 use kube_endpoint_core_model::slice::EndpointConditions;
 use kube_endpoint_core_model::well_known::{
-    ANNOTATION_TRIGGER_TIME, LABEL_MANAGED_BY, LABEL_SERVICE_NAME, LABEL_SKIP_MIRROR, MIRRORING_CONTROLLER,
+    ANNOTATION_TRIGGER_TIME, LABEL_HEADLESS, LABEL_MANAGED_BY, LABEL_SERVICE_NAME, LABEL_SKIP_MIRROR,
+    MIRRORING_CONTROLLER,
 };
 use kube_endpoint_core_model::{
     AddressType, Endpoint, EndpointPort, EndpointSlice, Endpoints, ObjectMeta, ObjectReference,
@@ -65,8 +66,14 @@ fn subsets() -> impl Strategy<Value = Vec<EndpointSubset>> {
 
 fn endpoints() -> impl Strategy<Value = Endpoints> {
     let labels = prop::sample::subsequence(
-        vec![("a", "b"), (LABEL_MANAGED_BY, "me"), (LABEL_SERVICE_NAME, "x"), (LABEL_SKIP_MIRROR, "false")],
-        0..=4,
+        vec![
+            ("a", "b"),
+            (LABEL_MANAGED_BY, "me"),
+            (LABEL_SERVICE_NAME, "x"),
+            (LABEL_SKIP_MIRROR, "false"),
+            (LABEL_HEADLESS, ""),
+        ],
+        0..=5,
     );
     let annotations = prop::sample::subsequence(vec![("c", "d"), (ANNOTATION_TRIGGER_TIME, "t")], 0..=2);
     (subsets(), labels, annotations, prop::bool::weighted(0.1)).prop_map(
@@ -116,7 +123,11 @@ fn slices() -> impl Strategy<Value = Vec<Arc<EndpointSlice>>> {
                         namespace: "n".into(),
                         uid: format!("slice-{number}").into(),
                         resource_version: ResourceVersion(3),
-                        labels: labels.into_iter().chain((odd == 3).then_some(("a", "b"))).collect(),
+                        labels: labels
+                            .into_iter()
+                            .chain((odd == 3).then_some(("a", "b")))
+                            .chain((odd == 0).then_some((LABEL_HEADLESS, "")))
+                            .collect(),
                         owner_references: vec![owner],
                         ..ObjectMeta::default()
                     },
@@ -130,9 +141,25 @@ fn slices() -> impl Strategy<Value = Vec<Arc<EndpointSlice>>> {
 }
 
 fn run(endpoints: &Endpoints, existing: &[Arc<EndpointSlice>], max: usize) -> Plan {
-    let service = Service::default();
-    let options = PlanOptions::default().with_max_endpoints_per_subset(max);
+    run_for("10.96.0.1", true, endpoints, existing, max)
+}
+
+fn run_for(
+    cluster_ip: &str,
+    headless_label_repair: bool,
+    endpoints: &Endpoints,
+    existing: &[Arc<EndpointSlice>],
+    max: usize,
+) -> Plan {
+    let service = Service { cluster_ip: cluster_ip.into(), ..Service::default() };
+    let options = PlanOptions::default()
+        .with_max_endpoints_per_subset(max)
+        .with_headless_label_repair(headless_label_repair);
     plan(&PlanInputs::new(&service, endpoints).with_existing_slices(existing).with_options(&options))
+}
+
+fn cluster_ip() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["10.96.0.1", "None"])
 }
 
 fn addresses(subsets: &[EndpointSubset]) -> usize {
@@ -170,12 +197,25 @@ proptest! {
     }
 
     #[test]
-    fn a_sync_after_a_sync_writes_nothing(given in endpoints(), existing in slices(), max in 0..6usize) {
-        let first = run(&given, &existing, max);
+    fn a_sync_after_a_sync_writes_nothing(
+        given in endpoints(), existing in slices(), max in 0..6usize, ip in cluster_ip(), repair in any::<bool>(),
+    ) {
+        let first = run_for(ip, repair, &given, &existing, max);
         let after = apply(existing, &first);
-        let second = run(&given, &after, max);
+        let second = run_for(ip, repair, &given, &after, max);
         prop_assert!(second.is_empty(), "{second:#?}");
         prop_assert_eq!(second.events, first.events);
+    }
+
+    #[test]
+    fn slices_of_a_service_that_is_not_headless_lack_the_headless_label(
+        mut given in endpoints(), existing in slices(), max in 0..6usize,
+    ) {
+        // Nothing would be created for Endpoints that are being deleted, but what is there is still updated.
+        given.metadata.deletion_timestamp = None;
+        for slice in apply(existing.clone(), &run(&given, &existing, max)) {
+            prop_assert!(!slice.metadata.labels.contains_key(LABEL_HEADLESS), "{}", slice.metadata.name);
+        }
     }
 
     #[test]

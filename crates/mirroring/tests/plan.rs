@@ -9,7 +9,8 @@ use common::apply;
 use insta::assert_snapshot;
 use kube_endpoint_core_model::endpoints::Subsets;
 use kube_endpoint_core_model::well_known::{
-    ANNOTATION_LAST_APPLIED, ANNOTATION_LEADER, ANNOTATION_TRIGGER_TIME, LABEL_MANAGED_BY, LABEL_SKIP_MIRROR,
+    ANNOTATION_LAST_APPLIED, ANNOTATION_LEADER, ANNOTATION_TRIGGER_TIME, LABEL_HEADLESS, LABEL_MANAGED_BY,
+    LABEL_SKIP_MIRROR,
 };
 use kube_endpoint_core_model::{
     AddressType, EndpointSlice, Endpoints, ObjectKey, OwnerReference, ResourceVersion, Service, StringMap,
@@ -274,6 +275,38 @@ fn what_counts_as_a_change() {
         |it| it.metadata.annotations = it.metadata.annotations.with(ANNOTATION_TRIGGER_TIME, "x"),
         true,
     );
+}
+
+/// The labels of the slice, and whether a slice with the label is written.
+#[test]
+fn the_headless_label_is_copied_for_a_headless_service_or_as_upstream() {
+    let mut given = one_address();
+    let mut check = |on_endpoints: bool, cluster_ip: &str, repair: bool, want: bool, writes: bool| {
+        let labels = given.metadata.labels.without(LABEL_HEADLESS);
+        given.metadata.labels = if on_endpoints { labels.with(LABEL_HEADLESS, "") } else { labels };
+        let service = Service { cluster_ip: cluster_ip.into(), ..Service::default() };
+        let options = PlanOptions::default().with_headless_label_repair(repair);
+        let inputs = PlanInputs::new(&service, &given).with_options(&options);
+        let created = apply(vec![], &plan(&inputs));
+        let has_label = |slice: &EndpointSlice| slice.metadata.labels.contains_key(LABEL_HEADLESS);
+        assert_eq!(has_label(&created[0]), want, "{on_endpoints} {cluster_ip} {repair}");
+        let mut labelled = EndpointSlice::clone(&created[0]);
+        labelled.metadata.labels = labelled.metadata.labels.with(LABEL_HEADLESS, "");
+        let labelled = [Arc::new(labelled)];
+        let updates = plan(&inputs.with_existing_slices(&labelled)).writes.update;
+        assert_eq!(updates.len(), usize::from(writes), "{on_endpoints} {cluster_ip} {repair}");
+        assert!(!updates.iter().any(has_label));
+    };
+    check(true, "10.96.0.1", true, false, true);
+    check(true, "10.96.0.1", false, true, false);
+    check(true, "None", true, true, false);
+    check(true, "None", false, true, false);
+    // Of an ExternalName, which has no cluster IP.
+    check(true, "", true, true, false);
+    for repair in [true, false] {
+        check(false, "10.96.0.1", repair, false, true);
+        check(false, "None", repair, false, true);
+    }
 }
 
 #[test]

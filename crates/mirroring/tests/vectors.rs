@@ -90,7 +90,9 @@ fn every_result_is_upstreams_with_at_most_as_many_writes() {
     assert_eq!(lines.len(), 350);
     let mut less = Vec::new();
     for line in &lines {
-        let options = PlanOptions::default().with_max_endpoints_per_subset(line.max_endpoints_per_subset);
+        let options = PlanOptions::default()
+            .with_max_endpoints_per_subset(line.max_endpoints_per_subset)
+            .with_headless_label_repair(false);
         let existing = line.existing_slices.clone().unwrap_or_default();
         let plan = plan(
             &PlanInputs::new(line.service.as_ref(), line.endpoints.as_ref())

@@ -224,6 +224,11 @@ impl<K: Key> WorkQueue<K> {
         self.step(|state, now| state.update_unfinished_work(now));
     }
 
+    /// Returns the keys that have been processed for `min` or longer, each with this time, in no particular order.
+    pub fn long_running(&self, min: Duration) -> Vec<(K, Duration)> {
+        self.step(|state, now| state.long_running(min, now))
+    }
+
     /// Waits until a key is taken while no other is being processed. A key that was taken since the last call counts.
     pub(crate) async fn work_started(&self) {
         self.inner.started.notified().await;

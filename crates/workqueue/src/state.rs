@@ -171,6 +171,13 @@ impl<K: Key> State<K> {
         self.metrics.longest_running.set(longest);
     }
 
+    /// The keys that have been processed for `min` or longer, in no particular order.
+    #[expect(clippy::disallowed_methods, reason = "the caller sorts them")]
+    pub(crate) fn long_running(&self, min: Duration, now: Instant) -> Vec<(K, Duration)> {
+        let ages = self.in_flight.iter().map(|(key, since)| (key, now.saturating_duration_since(*since)));
+        ages.filter(|(_, age)| *age >= min).map(|(key, age)| (key.clone(), age)).collect()
+    }
+
     pub(crate) fn take_wake(&mut self) -> Wake {
         std::mem::take(&mut self.wake)
     }

@@ -38,6 +38,30 @@ async fn missing_node_resync() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn headless_label_repair() {
+    for (gates, on) in on_and_off(Gate::HeadlessLabelRepair) {
+        let headless = json!({"spec": {"type": "ClusterIP", "externalName": null, "clusterIP": "None", "clusterIPs": ["None"]}});
+        let external = json!({"spec": {"type": "ExternalName", "externalName": "example.invalid", "clusterIP": null,
+            "clusterIPs": null, "ipFamilies": null, "ipFamilyPolicy": null}});
+        let back = json!({"spec": {"type": "ClusterIP", "externalName": null}});
+        let mut service = service();
+        service["spec"]["clusterIP"] = "None".into();
+        service["spec"]["clusterIPs"] = json!(["None"]);
+        let cluster = start(gates, vec![node("a", "zone-a"), service, pod(1, "a", true)]).await;
+        let is_labelled =
+            || cluster.slices()[0]["metadata"]["labels"].get("service.kubernetes.io/headless").is_some();
+        assert!(is_labelled());
+        for (change, want) in [(back, !on), (headless, true)] {
+            cluster.patch("services", external.clone()).await;
+            cluster.patch("services", change).await;
+            assert_eq!(is_labelled(), want);
+            assert_eq!(cluster.slice_writes().len(), usize::from(on));
+        }
+        assert_eq!(cluster.slice_endpoints().len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn topology_node_tolerance() {
     for (gates, on) in on_and_off(Gate::TopologyNodeTolerance) {
         let service = annotated_service("service.kubernetes.io/topology-mode", "Auto");

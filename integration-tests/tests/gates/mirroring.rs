@@ -1,4 +1,4 @@
-//! The gate of the mirroring controller.
+//! The gates of the mirroring controller.
 
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
@@ -9,6 +9,7 @@ use crate::objects::{node, pod, service};
 use crate::test_cluster::{LONG, TestCluster, on_and_off};
 
 const FROM_PODS: &str = "endpointslice-controller.k8s.io";
+const HEADLESS: &str = "service.kubernetes.io/headless";
 const MIRRORED: &str = "endpointslicemirroring-controller.k8s.io";
 
 /// The `managed-by` labels of all slices, sorted.
@@ -37,5 +38,29 @@ async fn orphaned_slice_cleanup() {
         assert_eq!(writes.len(), usize::from(!on), "{writes:?}");
         assert_eq!(managers(&server), [MIRRORED]);
         assert_eq!(writes_within(&server, &settings(Gates::default()), LONG).await, [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn headless_label_repair() {
+    for (gates, on) in on_and_off(Gate::HeadlessLabelRepair) {
+        let mut service = service();
+        service["spec"]["selector"] = Value::Null;
+        let endpoints = json!({
+            "apiVersion": "v1", "kind": "Endpoints",
+            "metadata": {"name": "web", "namespace": "default", "labels": {HEADLESS: ""}},
+            "subsets": [{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"name": "web", "port": 8080}]}],
+        });
+        let cluster = TestCluster::start(gates, [service, endpoints]).await;
+        let is_labelled = |server: &EmbeddedApiServer| {
+            server.list("endpointslices")[0]["metadata"]["labels"].get(HEADLESS).is_some()
+        };
+        assert_eq!(is_labelled(&cluster.server), !on);
+        // The other profile mirrors it the other way, with one write.
+        let server = cluster.stop().await;
+        let other = if on { Gates::upstream() } else { Gates::default() };
+        assert_eq!(writes_within(&server, &settings(other.clone()), LONG).await.len(), 1);
+        assert_eq!(is_labelled(&server), on);
+        assert_eq!(writes_within(&server, &settings(other), LONG).await, [""; 0]);
     }
 }

@@ -15,7 +15,12 @@ fn service_named(name: &str, change: fn(&mut Value)) -> Value {
     service
 }
 
-/// Services with hints, with more addresses than are mirrored, and without pods.
+fn headless(service: &mut Value) {
+    service["spec"]["clusterIP"] = "None".into();
+    service["spec"]["clusterIPs"] = json!(["None"]);
+}
+
+/// Services with hints, with more addresses than are mirrored, without pods, and headless ones.
 fn objects() -> Vec<Value> {
     let addresses: Vec<Value> =
         (0..1200).map(|n| json!({"ip": format!("192.0.{}.{}", n / 250, n % 250 + 1)})).collect();
@@ -33,6 +38,15 @@ fn objects() -> Vec<Value> {
         service_named("no-pods", |it| it["spec"]["selector"] = json!({"app": "none"})),
         service_named("custom", |it| it["spec"]["selector"] = Value::Null),
         custom,
+        service_named("headless", headless),
+        service_named("custom-headless", |it| {
+            headless(it);
+            it["spec"]["selector"] = Value::Null;
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "custom-headless", "namespace": "default"},
+            "subsets": [{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 80}]}],
+        }),
     ];
     nodes.chain(pods).chain(others).collect()
 }

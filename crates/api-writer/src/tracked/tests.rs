@@ -56,7 +56,7 @@ fn slice(name: &str) -> EndpointSlice {
 
 /// Carries writes out of which nothing is safe once a create has failed.
 async fn carry_out(writer: &TrackedWriter, writes: Writes<EndpointSlice>) -> Carried<EndpointSlice> {
-    writer.carry_out(&owner(), writes, || position(1), |_| (), |_, _| Writes::default()).await
+    writer.carry_out(&owner(), writes, || position(1), |_| (), Some(|_, _| Writes::default())).await
 }
 
 async fn create_one(writer: &TrackedWriter) -> Result<(), WriteError> {
@@ -80,7 +80,7 @@ async fn creates_then_updates_then_deletes() {
     let mut done = Vec::new();
     let wrote = |what: Operation| done.push(what.as_str());
     let carried = writer
-        .carry_out(&owner(), writes, || position(1), wrote, |_, _| unreachable!("no create fails"))
+        .carry_out(&owner(), writes, || position(1), wrote, Some(|_, _| unreachable!("no create fails")))
         .await;
     assert_eq!(carried, Carried::default());
     assert_eq!(done, ["create", "update", "delete"]);
@@ -118,24 +118,54 @@ async fn a_refused_delete_does_not_keep_others_from_being_tried() {
 }
 
 #[tokio::test]
-async fn after_a_failed_create_only_what_is_safe_without_it_is_written() {
-    for code in [400, 403, 409, 422, 500, 504] {
-        let (writer, asked) = answering(&[
-            (201, r#"{"metadata":{"resourceVersion":"10"}}"#),
-            (code, r#"{"message":"no"}"#),
-            (200, "{}"),
-        ]);
-        let create = vec![slice("a"), slice("b"), slice("c")];
-        let writes = Writes { create, update: vec![slice("d")], delete: vec![Arc::new(slice("e"))] };
-        let without = |missing: Vec<EndpointSlice>, rest: Writes<EndpointSlice>| {
-            let names: Vec<_> = missing.iter().map(|slice| &*slice.metadata.name).collect();
-            assert_eq!(names, ["b", "c"], "the one that failed and the one that was not tried");
+async fn after_a_failed_create_others_are_tried_and_then_only_what_is_safe_without_it_is_written() {
+    const CREATED: (u16, &str) = (201, r#"{"metadata":{"resourceVersion":"10"}}"#);
+    /// The answers to creates of the slices `a` to `d`, and the slices that do not exist then.
+    async fn check(answers: &[(u16, &str)], missing: &[&str]) {
+        let (writer, asked) = answering(&[answers, &[(200, "{}")]].concat());
+        let create = ["a", "b", "c", "d"].map(slice).into();
+        let writes = Writes { create, update: vec![slice("u")], delete: vec![Arc::new(slice("e"))] };
+        let without = |without: Vec<EndpointSlice>, rest: Writes<EndpointSlice>| {
+            assert_eq!(without.iter().map(|slice| &*slice.metadata.name).collect::<Vec<_>>(), missing);
             Writes { update: Vec::new(), ..rest }
         };
-        let carried = writer.carry_out(&owner(), writes, || position(1), |_| (), without).await;
-        assert_eq!(carried.failed.len(), 1);
-        assert_eq!(requests(&asked), ["POST endpointslices", "POST endpointslices", "DELETE e"]);
+        let carried = writer.carry_out(&owner(), writes, || position(1), |_| (), Some(without)).await;
+        let failures = answers.iter().filter(|(code, _)| *code != 201).count();
+        assert_eq!(carried.failed.len(), failures, "{answers:?}");
+        let posts = vec!["POST endpointslices"; answers.len()];
+        assert_eq!(requests(&asked), [&posts[..], &["DELETE e"]].concat(), "{answers:?}");
     }
+    for code in [400, 403, 409, 422, 500, 504] {
+        let failed = (code, r#"{"message":"no"}"#);
+        check(&[CREATED, failed, CREATED, failed], &["b", "d"]).await;
+        check(&[failed, CREATED, failed, CREATED], &["a", "c"]).await;
+        check(&[CREATED, CREATED, failed, failed], &["c", "d"]).await;
+        // More failures than successes.
+        check(&[failed, failed], &["a", "b", "c", "d"]).await;
+        check(&[CREATED, failed, failed, failed], &["b", "c", "d"]).await;
+    }
+}
+
+#[tokio::test]
+async fn without_the_gate_the_first_failed_create_ends_the_list() {
+    let (writer, asked) = answering(&[(403, r#"{"message":"no"}"#)]);
+    let create = vec![slice("a"), slice("b")];
+    let writes = Writes { create, update: vec![slice("u")], delete: vec![Arc::new(slice("e"))] };
+    let without = None::<fn(Vec<EndpointSlice>, Writes<EndpointSlice>) -> Writes<EndpointSlice>>;
+    let carried = writer.carry_out(&owner(), writes, || position(1), |_| (), without).await;
+    assert_eq!((carried.failed.len(), requests(&asked)), (1, vec!["POST endpointslices".to_owned()]));
+}
+
+#[tokio::test]
+async fn after_a_create_without_an_answer_no_other_is_tried() {
+    let (writer, asked) = answering(&[]);
+    let writes = Writes { create: vec![slice("a"), slice("b")], ..Writes::default() };
+    let without = |missing: Vec<EndpointSlice>, rest| {
+        assert_eq!(missing.len(), 2);
+        rest
+    };
+    let carried = writer.carry_out(&owner(), writes, || position(1), |_| (), Some(without)).await;
+    assert_eq!((carried.failed.len(), requests(&asked).len()), (1, 1));
 }
 
 #[tokio::test]
@@ -145,7 +175,7 @@ async fn nothing_follows_a_create_that_failed_for_the_whole_plan() {
         let (writer, asked) = answering(&[(code, body)]);
         let writes = Writes { create: vec![slice("a")], update: vec![slice("d")], ..Writes::default() };
         let without = |_, rest| rest;
-        let carried = writer.carry_out(&owner(), writes, || position(1), |_| (), without).await;
+        let carried = writer.carry_out(&owner(), writes, || position(1), |_| (), Some(without)).await;
         assert_eq!((carried.failed.len(), requests(&asked).len()), (1, 1));
     }
 }

@@ -5,7 +5,7 @@ use kube_endpoint_core_model::well_known::{
     ANNOTATION_OVER_CAPACITY, ANNOTATION_TRIGGER_TIME, ENDPOINT_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY,
     LABEL_HEADLESS, TRUNCATED,
 };
-use kube_endpoint_core_model::{Endpoints, ObjectMeta, Service, StringMap, Timestamp, time};
+use kube_endpoint_core_model::{Endpoints, ObjectMeta, Service, StringMap, Timestamp, slice_labels, time};
 
 use super::PlanOptions;
 
@@ -51,9 +51,8 @@ pub(super) fn labels_are_right(service: &Service, existing: &StringMap, options:
     let own = existing.iter().filter(|(key, _)| !is_own(key));
     let wanted = service.labels.iter().filter(|(key, _)| !options.ignore_reserved_labels || !is_own(key));
     // The label stays when a headless Service is replaced by another one. Older versions of kube-proxy then ignore the object.
-    let headless = service.is_headless().then_some("");
     let headless_is_right =
-        !options.ignore_reserved_labels || existing.get(LABEL_HEADLESS).map(|value| &**value) == headless;
+        !options.ignore_reserved_labels || slice_labels::headless_label_is_right(existing, service);
     managed && headless_is_right && own.eq(wanted)
 }
 
@@ -88,10 +87,9 @@ pub(super) fn object(
 
 /// Returns the Service's labels and those that the controller sets, which take precedence.
 fn labels(service: &Service) -> StringMap {
-    let labels = if service.is_headless() {
-        service.labels.with(LABEL_HEADLESS, "")
-    } else {
-        service.labels.without(LABEL_HEADLESS)
+    let labels = match service.headless_label() {
+        Some(value) => service.labels.with(LABEL_HEADLESS, value),
+        None => service.labels.without(LABEL_HEADLESS),
     };
     labels.with(LABEL_ENDPOINTS_MANAGED_BY, ENDPOINT_CONTROLLER)
 }

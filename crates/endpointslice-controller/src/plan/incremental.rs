@@ -244,7 +244,7 @@ impl<'c, 'a> Part<'c, 'a> {
     ) -> Option<Option<usize>> {
         let (existing, capacity) = (inputs.existing_slices, inputs.capacity());
         let slices = self.slices.iter().filter_map(|slice| existing.get(*slice)).collect();
-        let kept = keep(candidates, self.family, inputs.service, slices);
+        let kept = keep(inputs, candidates, self.family, slices);
         let unplaced: usize = kept.unplaced.iter().map(Vec::len).sum();
         let updated = kept.slices.iter().filter(|one| one.change == Change::Update);
         let room: usize = updated.map(|one| capacity.saturating_sub(one.kept.len())).sum();

@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use kube_endpoint_core_model::well_known::ENDPOINTSLICE_CONTROLLER;
-use kube_endpoint_core_model::{EndpointSlice, NodeLookup, Pod, Service, Text, Timestamp};
+use kube_endpoint_core_model::{
+    EndpointSlice, NodeLookup, Pod, Service, StringMap, Text, Timestamp, slice_labels,
+};
 
 use crate::topology::{HintedState, TopologyState};
 
@@ -128,6 +130,9 @@ pub struct PlanOptions {
     pub safe_write_order: bool,
     /// Gate: a sync that writes anyway also merges sparse slices, with at most one more write. Off by default.
     pub slice_compaction: bool,
+    /// Gate: a slice is written if its label `service.kubernetes.io/headless` does not say whether the Service is headless. With a
+    /// label that is left, kube-proxy ignores the slice. Upstream does not compare it. On by default.
+    pub headless_label_repair: bool,
     /// Gate: up to this share (0 to 1) of the nodes may lack zone or CPU and are left out of the ratios. Upstream removes
     /// all hints for the first such node. Zero by default.
     pub topology_node_tolerance: f64,
@@ -141,6 +146,7 @@ impl Default for PlanOptions {
             tolerate_unready_annotation: false,
             safe_write_order: true,
             slice_compaction: false,
+            headless_label_repair: true,
             topology_node_tolerance: 0.0,
         }
     }
@@ -170,6 +176,21 @@ impl PlanOptions {
     /// Sets [`slice_compaction`](Self::slice_compaction).
     pub fn with_slice_compaction(self, slice_compaction: bool) -> Self {
         Self { slice_compaction, ..self }
+    }
+
+    /// Sets [`headless_label_repair`](Self::headless_label_repair).
+    pub fn with_headless_label_repair(self, headless_label_repair: bool) -> Self {
+        Self { headless_label_repair, ..self }
+    }
+
+    /// Returns true if a slice has the labels that it needs, so that they are no reason to write it.
+    pub(super) fn accepts_labels(&self, labels: &StringMap, service: &Service) -> bool {
+        !slice_labels::differ_from_service(labels, service) && self.accepts_headless_label(labels, service)
+    }
+
+    /// Returns true if the headless label of a slice is no reason to write it.
+    pub(super) fn accepts_headless_label(&self, labels: &StringMap, service: &Service) -> bool {
+        !self.headless_label_repair || slice_labels::headless_label_is_right(labels, service)
     }
 
     /// Sets [`topology_node_tolerance`](Self::topology_node_tolerance).

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use kube_endpoint_core_model::port::PortSet;
-use kube_endpoint_core_model::{EndpointSlice, IpFamily, Service, slice_labels};
+use kube_endpoint_core_model::{EndpointSlice, IpFamily};
 
 use super::index::{CandidateIndex, EndpointIndex, GroupIndex, Index, IndexVec, SliceIndex};
+use super::inputs::PlanInputs;
 use super::matching::ByName;
 use super::pods::Candidates;
 
@@ -58,15 +59,15 @@ pub(super) struct Kept<'a> {
 
 /// Compares the existing slices of a family, sorted by name, with the candidates.
 pub(super) fn keep<'a>(
+    inputs: &PlanInputs<'a>,
     candidates: &Candidates<'a>,
     family: IpFamily,
-    service: &Service,
     existing: Vec<&'a Arc<EndpointSlice>>,
 ) -> Kept<'a> {
     let mut keeper = Keeper {
         candidates,
         family,
-        service,
+        inputs,
         by_name: ByName::new(candidates.list.as_slice()),
         placed: IndexVec::filled(false, candidates.list.len()),
         departures: Vec::new(),
@@ -101,7 +102,7 @@ pub(super) fn keep<'a>(
 struct Keeper<'c, 'a> {
     candidates: &'c Candidates<'a>,
     family: IpFamily,
-    service: &'c Service,
+    inputs: &'c PlanInputs<'a>,
     by_name: ByName<'c, 'a>,
     /// Whether some slice keeps a candidate.
     placed: IndexVec<CandidateIndex, bool>,
@@ -111,7 +112,8 @@ struct Keeper<'c, 'a> {
 impl<'a> Keeper<'_, 'a> {
     /// Decides which endpoints of a slice stay.
     fn keep(&mut self, slice: &'a Arc<EndpointSlice>, index: SliceIndex) -> KeptSlice<'a> {
-        let owned = slice.is_owned_by(self.service);
+        let PlanInputs { service, options, .. } = self.inputs;
+        let owned = slice.is_owned_by(service);
         let ports = owned.then(|| PortSet::new(&slice.ports));
         let group = ports.and_then(|ports| self.candidates.group_of.get(&ports)).copied();
         let mut kept = Vec::with_capacity(if group.is_some() { slice.endpoints.len() } else { 0 });
@@ -134,7 +136,7 @@ impl<'a> Keeper<'_, 'a> {
             }
         }
         let rebuild = !all_agree || kept.len() != slice.endpoints.len();
-        let relabel = slice_labels::differ_from_service(&slice.metadata.labels, self.service);
+        let relabel = !options.accepts_labels(&slice.metadata.labels, service);
         let change = match (group, rebuild) {
             (None, _) => Change::Delete,
             (Some(_), true) if kept.is_empty() => Change::Delete,

@@ -42,10 +42,10 @@ pub(super) fn pack<'a>(
     existing: Vec<&'a Arc<EndpointSlice>>,
     extra_writes: usize,
 ) -> Packed<'a> {
-    let (service, options, capacity) = (inputs.service, inputs.options, inputs.capacity());
-    let Kept { slices, departures, unplaced, wanted, removed } = keep(candidates, family, service, existing);
+    let (options, capacity) = (inputs.options, inputs.capacity());
+    let Kept { slices, departures, unplaced, wanted, removed } = keep(inputs, candidates, family, existing);
     let added = unplaced.iter().map(Vec::len).sum();
-    let sized = with_placeholder(make_room(slices, &unplaced, capacity), service, &options.manager);
+    let sized = with_placeholder(make_room(slices, &unplaced, capacity), inputs);
     let names = reuse_names(&sized, &unplaced, &departures);
     let layout = place(sized, names, &unplaced, &departures);
     let (layout, extra_writes) = if options.slice_compaction {

@@ -3,9 +3,10 @@
 
 use std::cmp::Reverse;
 
-use kube_endpoint_core_model::{Service, StringMap, Text, slice_labels};
+use kube_endpoint_core_model::{StringMap, Text, slice_labels};
 
 use super::index::{CandidateIndex, GroupIndex, IndexVec, NewSliceIndex, SliceIndex};
+use super::inputs::PlanInputs;
 use super::keeping::{Change, KeptSlice};
 
 /// A slice that takes candidates.
@@ -95,11 +96,7 @@ fn share(
 }
 
 /// Makes sure that at least one slice is left: if all are deleted, adds the placeholder, or keeps it if it exists.
-pub(super) fn with_placeholder<'a>(
-    mut sized: SizedSlices<'a>,
-    service: &Service,
-    manager: &str,
-) -> SizedSlices<'a> {
+pub(super) fn with_placeholder<'a>(mut sized: SizedSlices<'a>, inputs: &PlanInputs<'_>) -> SizedSlices<'a> {
     let SizedSlices { existing, new, .. } = &mut sized;
     if !new.is_empty() || existing.iter().any(|one| one.change != Change::Delete) {
         return sized;
@@ -107,7 +104,7 @@ pub(super) fn with_placeholder<'a>(
     let mut indices = existing.indices();
     if let (Some(only), None) = (indices.next(), indices.next())
         && let Some(only) = existing.get_mut(only)
-        && is_placeholder(only, service, manager)
+        && is_placeholder(only, inputs)
     {
         only.change = Change::Unchanged;
     } else {
@@ -116,12 +113,17 @@ pub(super) fn with_placeholder<'a>(
     sized
 }
 
-fn is_placeholder(one: &KeptSlice<'_>, service: &Service, manager: &str) -> bool {
+fn is_placeholder(one: &KeptSlice<'_>, inputs: &PlanInputs<'_>) -> bool {
+    let PlanInputs { service, options, .. } = inputs;
     let slice = one.slice;
     slice.metadata.namespace == service.key.namespace
         && slice.endpoints.is_empty()
         && slice.ports.is_empty()
-        && equal_but_for_empty_values(&slice.metadata.labels, &slice_labels::for_service(service, manager))
+        && options.accepts_headless_label(&slice.metadata.labels, service)
+        && equal_but_for_empty_values(
+            &slice.metadata.labels,
+            &slice_labels::for_service(service, &options.manager),
+        )
 }
 
 /// Returns true if two maps are equal when a key with an empty value counts as absent, as upstream compares placeholders.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use kube_endpoint_core_model::port::PortSet;
 use kube_endpoint_core_model::publish::UnreadableAnnotation;
-use kube_endpoint_core_model::{AddressType, Endpoint, EndpointSlice, Service, Text, slice_labels};
+use kube_endpoint_core_model::{AddressType, Endpoint, EndpointSlice, Service, Text};
 
 use super::hints::Strategy;
 use super::index::{GroupIndex, Index};
@@ -134,7 +134,7 @@ impl PlanState {
                 if Arc::ptr_eq(&kept.slice, existing) {
                     return kept.planned.is_none();
                 }
-                let same = is_as_planned(existing, kept, inputs.service);
+                let same = is_as_planned(existing, kept, inputs.service, inputs.options);
                 if same {
                     *kept = KeptState { slice: Arc::clone(existing), planned: None };
                 }
@@ -147,7 +147,7 @@ impl PlanState {
     pub fn settle(&mut self, existing: &Arc<EndpointSlice>) {
         let Some(number) = self.slice_named(&existing.metadata.name) else { return };
         if let Some(kept) = self.slices.get_mut(number).filter(|kept| kept.planned.is_some())
-            && is_as_planned(existing, kept, &self.service)
+            && is_as_planned(existing, kept, &self.service, &self.options)
         {
             *kept = KeptState { slice: Arc::clone(existing), planned: None };
         }
@@ -242,12 +242,17 @@ fn spread(hash: u32) -> u64 {
 }
 
 /// Whether a slice that the store shows now is the one that was planned.
-fn is_as_planned(existing: &EndpointSlice, kept: &KeptState, service: &Service) -> bool {
+fn is_as_planned(
+    existing: &EndpointSlice,
+    kept: &KeptState,
+    service: &Service,
+    options: &PlanOptions,
+) -> bool {
     let (before, now) = (&kept.slice.metadata, &existing.metadata);
     now.name == before.name
         && existing.address_type == kept.slice.address_type
         && existing.endpoints == kept.endpoints()
         && PortSet::new(&existing.ports) == PortSet::new(&kept.slice.ports)
         && existing.is_owned_by(service)
-        && !slice_labels::differ_from_service(&now.labels, service)
+        && options.accepts_labels(&now.labels, service)
 }

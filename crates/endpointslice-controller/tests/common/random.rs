@@ -6,6 +6,7 @@ use kube_endpoint_core_model::node::Node;
 use kube_endpoint_core_model::pod::{ContainerPort, PodPhase, ReadyCondition};
 use kube_endpoint_core_model::service::{ServicePort, TargetPort};
 use kube_endpoint_core_model::slice::{EndpointHints, Hint};
+use kube_endpoint_core_model::well_known::LABEL_HEADLESS;
 use kube_endpoint_core_model::{
     AddressType, EndpointSlice, IpFamily, ObjectKey, ObjectMeta, OwnerReference, Pod, ResourceVersion,
     Service, Text, Timestamp,
@@ -35,11 +36,12 @@ pub struct Edit {
 }
 
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
-    (1usize..5, any::<bool>(), 0u8..4)
-        .prop_flat_map(|(max, compaction, tolerance)| {
+    (1usize..5, any::<bool>(), 0u8..4, any::<bool>())
+        .prop_flat_map(|(max, compaction, tolerance, headless_label_repair)| {
             let options = PlanOptions::default()
                 .with_max_endpoints_per_slice(max)
                 .with_slice_compaction(compaction)
+                .with_headless_label_repair(headless_label_repair)
                 .with_topology_node_tolerance(if tolerance == 0 { 0.5 } else { 0.0 });
             let step = (
                 service(),
@@ -71,12 +73,8 @@ pub fn named(at: usize, mut pod: Pod) -> Option<Pod> {
 }
 
 pub fn edit() -> impl Strategy<Value = Edit> {
-    (0u8..9, any::<usize>(), any::<usize>(), any::<usize>()).prop_map(|(what, slice, endpoint, other)| Edit {
-        what,
-        slice,
-        endpoint,
-        other,
-    })
+    (0u8..10, any::<usize>(), any::<usize>(), any::<usize>())
+        .prop_map(|(what, slice, endpoint, other)| Edit { what, slice, endpoint, other })
 }
 
 pub fn service() -> impl Strategy<Value = Service> {
@@ -214,6 +212,14 @@ impl Edit {
             3 => {
                 slices.remove(self.slice % count);
                 return;
+            }
+            9 => {
+                let labels = &slice.metadata.labels;
+                slice.metadata.labels = if labels.contains_key(LABEL_HEADLESS) {
+                    labels.without(LABEL_HEADLESS)
+                } else {
+                    labels.with(LABEL_HEADLESS, "")
+                };
             }
             // Copies the endpoints of another slice.
             4 if copied.address_type == slice.address_type => {

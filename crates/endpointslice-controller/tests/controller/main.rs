@@ -7,6 +7,7 @@ mod fights;
 mod forgetting;
 mod gates;
 mod harness;
+mod headless_label;
 mod lifecycle;
 mod objects;
 mod pauses;

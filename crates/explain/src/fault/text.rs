@@ -3,7 +3,7 @@
 use std::fmt;
 
 use kube_endpoint_core_model::Text;
-use kube_endpoint_core_model::well_known::LABEL_SKIP_MIRROR;
+use kube_endpoint_core_model::well_known::{LABEL_HEADLESS, LABEL_SKIP_MIRROR};
 
 use super::{Fault, families, ports};
 use crate::finding::Problem;
@@ -108,6 +108,11 @@ impl fmt::Display for Fault {
                 f.write_str(&ports::differ(wanted, has, *family, *none_is_left))
             }
             Self::EndpointFamiliesDiffer { missing, has, .. } => f.write_str(&families::differ(missing, has)),
+            Self::SlicesIgnored { slices, .. } => {
+                let (noun, have) = if slices.len() == 1 { ("slice", "has") } else { ("slices", "have") };
+                let slices = names(slices);
+                write!(f, "kube-proxy ignores {noun} {slices}, which {have} the label {LABEL_HEADLESS}")
+            }
             Self::SlicesBehind(behind) => behind.fmt(f, "the slices are not up to date"),
             Self::EndpointsBehind(behind) => behind.fmt(f, "the Endpoints are not up to date"),
             Self::WrongOwner { slice, owner: Some(owner) } => {
@@ -165,6 +170,7 @@ impl Problem for Fault {
             Self::NoAddressesWritten => Code::NoAddressesWritten,
             Self::EndpointPortsDiffer { .. } => Code::EndpointPortsDiffer,
             Self::EndpointFamiliesDiffer { .. } => Code::EndpointFamiliesDiffer,
+            Self::SlicesIgnored { .. } => Code::SlicesIgnored,
             Self::SlicesBehind(_) => Code::SlicesBehind,
             Self::WrongOwner { .. } => Code::WrongOwner,
             Self::ForeignSlice { .. } => Code::ForeignSlice,
@@ -184,7 +190,8 @@ impl Problem for Fault {
         match self {
             Self::NotKnown { open: Open::NoTraffic, .. } => Severity::Error,
             Self::EndpointPortsDiffer { none_is_left: false, .. }
-            | Self::EndpointFamiliesDiffer { none_is_left: false, .. } => Severity::Warning,
+            | Self::EndpointFamiliesDiffer { none_is_left: false, .. }
+            | Self::SlicesIgnored { none_is_left: false, .. } => Severity::Warning,
             Self::SlicesBehind(behind) | Self::EndpointsBehind(behind) if !behind.is_late => Severity::Info,
             fault => fault.code().severity(),
         }
@@ -211,6 +218,13 @@ impl Problem for Fault {
             }
             Self::EndpointFamiliesDiffer { missing, has, none_is_left } => {
                 return families::remedy(missing, has, *none_is_left);
+            }
+            Self::SlicesIgnored { slices, endpoints, .. } => {
+                let slices: Vec<&str> = slices.iter().map(|name| &**name).collect();
+                let of = |kind: &str, names: &str| format!("kubectl label {kind} {names} {LABEL_HEADLESS}-");
+                let of_endpoints = endpoints.as_ref().map(|name| of("endpoints", name));
+                let commands = of_endpoints.into_iter().chain([of("endpointslice", &slices.join(" "))]);
+                return format!("Remove the label: {}", commands.collect::<Vec<_>>().join("; "));
             }
             Self::PodsNearlyMatch { nearest, .. } => return nearest.remedy(),
             Self::HeadlessWithoutNames { service, .. } => {

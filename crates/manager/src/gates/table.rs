@@ -41,6 +41,8 @@ pub enum Gate {
     TolerateUnreadyAnnotation,
     /// Deletes the slices that the endpointslice controller leaves behind when a Service loses its selector.
     OrphanedSliceCleanup,
+    /// Corrects the label by which kube-proxy ignores slices of headless Services, where it is left on other slices.
+    HeadlessLabelRepair,
     /// Syncs Services with endpoints on a node when its zone label appears or changes.
     NodeZoneResync,
     /// Syncs Services with pods on a node when the node appears, and a minute after it is deleted.
@@ -89,7 +91,7 @@ const fn spec(gate: Gate, name: &'static str, stage: Stage, meaning: &'static st
 }
 
 /// All gates, in the order of [`Gate`].
-pub(super) const TABLE: [GateSpec; 15] = [
+pub(super) const TABLE: [GateSpec; 16] = [
     spec(
         Gate::EndpointsRepair,
         "EndpointsRepair",
@@ -119,6 +121,12 @@ pub(super) const TABLE: [GateSpec; 15] = [
         "OrphanedSliceCleanup",
         Stage::Beta,
         "delete slices made from pods once mirrored slices have replaced them",
+    ),
+    spec(
+        Gate::HeadlessLabelRepair,
+        "HeadlessLabelRepair",
+        Stage::Beta,
+        "correct the label service.kubernetes.io/headless of slices, with which kube-proxy ignores them",
     ),
     spec(
         Gate::NodeZoneResync,

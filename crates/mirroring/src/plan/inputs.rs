@@ -54,6 +54,9 @@ pub struct PlanOptions {
     /// Maximum number of addresses of a subset that are mirrored, so that each subset has one slice for each address
     /// family.
     pub max_endpoints_per_subset: usize,
+    /// Gate: the label `service.kubernetes.io/headless` of Endpoints is not copied to slices of a Service that is not headless:
+    /// kube-proxy ignores slices that have it. Upstream copies it. On by default.
+    pub headless_label_repair: bool,
 }
 
 impl Default for PlanOptions {
@@ -63,10 +66,16 @@ impl Default for PlanOptions {
 }
 
 impl PlanOptions {
-    const DEFAULT: Self = Self { max_endpoints_per_subset: DEFAULT_MAX_ENDPOINTS_PER_SUBSET };
+    const DEFAULT: Self =
+        Self { max_endpoints_per_subset: DEFAULT_MAX_ENDPOINTS_PER_SUBSET, headless_label_repair: true };
 
     /// Sets [`max_endpoints_per_subset`](Self::max_endpoints_per_subset).
     pub fn with_max_endpoints_per_subset(self, max_endpoints_per_subset: usize) -> Self {
-        Self { max_endpoints_per_subset }
+        Self { max_endpoints_per_subset, ..self }
+    }
+
+    /// Sets [`headless_label_repair`](Self::headless_label_repair).
+    pub fn with_headless_label_repair(self, headless_label_repair: bool) -> Self {
+        Self { headless_label_repair, ..self }
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::endpoints::EndpointSubset;
 use kube_endpoint_core_model::port::PortSet;
 use kube_endpoint_core_model::well_known::{ANNOTATION_LEADER, LABEL_SKIP_MIRROR};
-use kube_endpoint_core_model::{AddressType, EndpointSlice, Endpoints, Writes};
+use kube_endpoint_core_model::{AddressType, EndpointSlice, Endpoints, Service, Writes};
 
 use desired::{Desired, EndpointsByIdentity};
 
@@ -33,8 +33,8 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
     let mut existing: Vec<&Arc<EndpointSlice>> = inputs.existing_slices.iter().collect();
     existing.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     match source(inputs) {
-        Ok(endpoints) => match endpoints.subsets.listed() {
-            Some(subsets) => mirror(endpoints, subsets, &existing, inputs.options.max_endpoints_per_subset),
+        Ok((service, endpoints)) => match endpoints.subsets.listed() {
+            Some(subsets) => mirror(service, endpoints, subsets, &existing, inputs.options),
             None => Plan::default(),
         },
         Err(reason) => Plan {
@@ -52,7 +52,7 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
 /// Returns true if the Endpoints have to be mirrored, but only a summary of their addresses is known. That is so if the
 /// endpoints controller has written them, before the Service lost its selector.
 pub fn lacks_content(inputs: &PlanInputs<'_>) -> bool {
-    source(inputs).is_ok_and(|endpoints| endpoints.subsets.listed().is_none())
+    source(inputs).is_ok_and(|(_, endpoints)| endpoints.subsets.listed().is_none())
 }
 
 /// Checks whether Endpoints are mirrored as far as this depends on them alone (upstream `shouldMirror`). The controller also
@@ -71,22 +71,24 @@ pub fn mirrorable(endpoints: &Endpoints) -> Result<(), NotMirrored> {
     Ok(())
 }
 
-fn source<'a>(inputs: &PlanInputs<'a>) -> Result<&'a Endpoints, NotMirrored> {
+fn source<'a>(inputs: &PlanInputs<'a>) -> Result<(&'a Service, &'a Endpoints), NotMirrored> {
     let endpoints = inputs.endpoints.ok_or(NotMirrored::NoEndpoints)?;
     mirrorable(endpoints)?;
     let service = inputs.service.ok_or(NotMirrored::NoService)?;
     if service.selector.is_some() {
         return Err(NotMirrored::Selector);
     }
-    Ok(endpoints)
+    Ok((service, endpoints))
 }
 
 fn mirror(
+    service: &Service,
     endpoints: &Endpoints,
     subsets: &[EndpointSubset],
     existing: &[&Arc<EndpointSlice>],
-    max: usize,
+    options: &PlanOptions,
 ) -> Plan {
+    let max = options.max_endpoints_per_subset;
     let Desired { groups, events, skipped, verdicts } = Desired::of(subsets, max);
     let stats = PlanStats { skipped, ..PlanStats::default() };
     let mut plan = Plan { events, verdicts, stats, ..Plan::default() };
@@ -95,7 +97,7 @@ fn mirror(
         let group = (slice.address_type, PortSet::new(&slice.ports));
         existing_groups.entry(group).or_default().push(slice);
     }
-    let template = object::Template::of(endpoints);
+    let template = object::Template::of(service, endpoints, options);
     for (group, wanted) in groups {
         let found = existing_groups.remove(&group).unwrap_or_default();
         plan_group(&mut plan, &template, group, wanted, found, max);

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use kube_endpoint_core_model::slice_labels::name_prefix;
 use kube_endpoint_core_model::well_known::{
-    ANNOTATION_LAST_APPLIED, ANNOTATION_TRIGGER_TIME, LABEL_MANAGED_BY, LABEL_SERVICE_NAME,
+    ANNOTATION_LAST_APPLIED, ANNOTATION_TRIGGER_TIME, LABEL_HEADLESS, LABEL_MANAGED_BY, LABEL_SERVICE_NAME,
     MIRRORING_CONTROLLER,
 };
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectMeta, OwnerReference, StringMap};
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectMeta, OwnerReference, Service, StringMap};
 
-use super::Group;
 use super::desired::EndpointsByIdentity;
+use super::{Group, PlanOptions};
 
 /// The metadata that all slices of one Endpoints object have.
 pub(super) struct Template<'a> {
@@ -38,14 +38,19 @@ impl Changes {
 
 impl<'a> Template<'a> {
     /// Returns the metadata for slices of `endpoints`. Labels are copied; those with the Service's and the controller's name
-    /// take precedence. Annotations are copied except for the trigger time, which is that of another object, and the one that
+    /// take precedence, and the headless one may be left out ([`PlanOptions::headless_label_repair`]). Annotations are copied except for the trigger time, which is that of another object, and the one that
     /// `kubectl apply` writes.
-    pub(super) fn of(endpoints: &'a Endpoints) -> Self {
+    pub(super) fn of(service: &Service, endpoints: &'a Endpoints, options: &PlanOptions) -> Self {
         let metadata = &endpoints.metadata;
+        // A headless Service keeps what its Endpoints say: kube-proxy ignores the Service itself.
+        let labels = if options.headless_label_repair && !service.is_headless() {
+            metadata.labels.without(LABEL_HEADLESS)
+        } else {
+            metadata.labels.clone()
+        };
         Self {
             endpoints,
-            labels: metadata
-                .labels
+            labels: labels
                 .with(LABEL_SERVICE_NAME, metadata.name.clone())
                 .with(LABEL_MANAGED_BY, MIRRORING_CONTROLLER),
             annotations: metadata

@@ -145,7 +145,10 @@ async fn what_the_endpoints_controller_wrote_is_read_once_if_it_has_to_be_mirror
 async fn irrelevant_changes_start_no_sync() {
     let mut selecting = service("pods");
     selecting["spec"]["selector"] = json!({"app": "web"});
-    let harness = started([service("web"), selecting, endpoints("web", &["192.0.2.1"])]).await;
+    let mut addressed = service("web");
+    addressed["spec"]["clusterIP"] = "10.96.1.1".into();
+    addressed["spec"]["clusterIPs"] = json!(["10.96.1.1"]);
+    let harness = started([addressed, selecting, endpoints("web", &["192.0.2.1"])]).await;
     harness.writes();
     harness.patch("services", "web", json!({"metadata": {"labels": {"a": "b"}}})).await;
     let added = || harness.metrics().sum("workqueue_adds_total", &[]);

@@ -5,6 +5,7 @@
 mod faults;
 mod follows;
 mod harness;
+mod headless_label;
 mod kept_orphans;
 mod orphans;
 mod pauses;
