@@ -6,7 +6,7 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_integration_tests::running_manager::settings;
 use kube_endpoint_manager_core::Gates;
 
-use crate::bed::{Bed, refuse, seconds, service, skipped_endpoints};
+use crate::bed::{Bed, mirrored_endpoints, refuse, seconds, service, skipped_endpoints};
 
 /// No write of the last minute of the outage is later than this after the one before.
 const PROBED: u64 = 21;
@@ -28,10 +28,15 @@ async fn slices_endpoints_and_mirrored_slices_are_right_within_30_seconds_of_the
         };
         assert!(!writes.windows(2).any(late), "{fault:?}");
         bed.server.clear_faults();
+        bed.server.clear_request_log();
         let took = bed.right_after(&[false], 2).await;
         assert!(took <= seconds(30), "{took:?} after {fault:?}");
+        // The first success shows the other controllers that the outage has ended.
+        let writes: Vec<u128> = bed.writes().iter().map(|write| write.received.as_millis()).collect();
+        assert_eq!(writes.len(), 3);
+        assert!(writes[2] - writes[0] < 1000, "{writes:?}");
         bed.pass(600).await;
-        assert!(bed.wrong(&[false], 2).is_empty());
+        bed.expect([false], 2);
         bed.stop().await;
     }
 }
@@ -71,6 +76,44 @@ async fn what_a_sync_asks_the_server_is_probed_as_its_writes_are() {
     assert_eq!(bed.mirrored(), 1);
     bed.server.clear_faults();
     let took = bed.after(|| bed.mirrored() == 0).await;
+    assert!(took <= seconds(30), "{took:?}");
+    bed.stop().await;
+}
+
+/// A write without an answer is given up after a minute, and its key is not synced meanwhile.
+#[tokio::test(start_paused = true)]
+async fn writes_that_are_never_answered_are_repeated_within_a_minute_of_the_end() {
+    for duration in [150, 170, 190, 3600] {
+        let bed = Bed::start(1).await;
+        bed.writes_meet(Fault::NeverAnswer { applied: false });
+        bed.change([false], 2);
+        bed.pass(duration).await;
+        let writes = bed.writes();
+        assert!(writes.len() >= 6 && writes.iter().all(|write| write.status == 0), "{writes:?}");
+        bed.server.clear_faults();
+        let took = bed.right_after(&[false], 2).await;
+        assert!(took <= seconds(61), "{took:?} after {duration} s");
+        bed.stop().await;
+    }
+}
+
+/// Slices are written all the time, with the same verb.
+#[tokio::test(start_paused = true)]
+async fn endpoints_are_right_within_30_seconds_though_only_their_writes_failed() {
+    let bed = Bed::start(1).await;
+    bed.server.add_fault(FaultRule::on(refuse(500), "update", "endpoints"));
+    bed.change([false], 1);
+    for second in 0..400 {
+        bed.load(mirrored_endpoints(second % 200 + 1));
+        bed.pass(1).await;
+    }
+    let writes = bed.writes();
+    let failed = writes.iter().filter(|write| write.status == 500).count();
+    // Its retries, and one try every 10 s.
+    assert!((30..60).contains(&failed), "{failed} writes");
+    assert!(writes.iter().filter(|write| write.status == 200).count() > 300);
+    bed.server.clear_faults();
+    let took = bed.right_after(&[false], 200).await;
     assert!(took <= seconds(30), "{took:?}");
     bed.stop().await;
 }
