@@ -100,7 +100,7 @@ pub(crate) async fn run(
         tracing::info!(%controller, "the API server serves what this controller needs; it is started");
     }
     announce(true);
-    std::future::pending().await;
+    std::future::pending::<()>().await;
 }
 
 /// What came of a request for a list of resources.
