@@ -162,7 +162,7 @@ mod embedded {
             None
         };
         // Last, because until here an input can still turn out to be invalid.
-        embedded.write_kubeconfig().map_err(invalid_input)?;
+        embedded.write_kubeconfig().await.map_err(invalid_input)?;
         let kubeconfig = embedded.kubeconfig.display();
         let printer = LinePrinter::new(std::io::stdout()).map_err(failed)?;
         printer.print(format!(

@@ -139,7 +139,7 @@ async fn delete_one(reader: &Reader, object: &Managed) -> (Outcome, String) {
     let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
     match reader.delete(kind_of(object.kind), &object.key, &params).await {
         Ok(()) => (Outcome::Deleted, String::new()),
-        Err(Error::Api(status)) if status.code == 404 => {
+        Err(Error::Api(status)) if status.is_not_found() => {
             (Outcome::Gone, "somebody else deleted it meanwhile".to_owned())
         }
         Err(Error::Api(status)) if status.code == 409 => {

@@ -7,10 +7,10 @@ use std::fmt;
 
 use anyhow::{anyhow, bail, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, ObjectList};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, ObjectList, TypeMeta};
 use kube::{Client, Error};
 use kube_endpoint_api_client::why_request_failed;
-use kube_endpoint_core_model::{ObjectKey, Service, StringMap, Text};
+use kube_endpoint_core_model::{ObjectKey, Service, StringMap, Text, shortened};
 use kube_endpoint_explain::{Known, Objects};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -141,6 +141,9 @@ impl Reader {
     /// Reads one object; none if there is none.
     async fn get(&self, kind: Kind, namespace: &str, name: &str) -> Result<Option<Value>, Error> {
         let object = self.api(kind, Some(namespace)).get_opt(name).await?;
+        if let Some(object) = &object {
+            check_kind(object.types.as_ref(), &[&kind.resource().kind])?;
+        }
         object.map(|object| json_of(kind, &object)).transpose()
     }
 
@@ -173,6 +176,7 @@ impl Reader {
         kind: Kind,
         params: ListParams,
         list: impl AsyncFn(&ListParams) -> Result<ObjectList<T>, Error>,
+        list_kinds: &[&str],
         mut each: impl FnMut(&T) -> Result<(), Failed>,
     ) -> Result<(), Failed>
     where
@@ -188,6 +192,7 @@ impl Reader {
                 }
                 page => page.map_err(Failed::Request)?,
             };
+            check_kind(Some(&page.types), list_kinds).map_err(Failed::Request)?;
             page.items.iter().try_for_each(&mut each)?;
             read += page.items.len();
             let next = page.metadata.continue_.filter(|token| !token.is_empty());
@@ -210,7 +215,8 @@ impl Reader {
     ) -> Result<(), Failed> {
         let api = self.api(kind, namespace);
         let list = async |params: &ListParams| api.list(params).await;
-        self.pages(kind, params, list, |object| {
+        let list_kind = format!("{}List", kind.resource().kind);
+        self.pages(kind, params, list, &[&list_kind], |object| {
             let json = json_of(kind, object).map_err(Failed::Request)?;
             each(json).map_err(Failed::Object)
         })
@@ -227,7 +233,10 @@ impl Reader {
     ) -> anyhow::Result<Option<String>> {
         let api = self.api(kind, namespace);
         let list = async |params: &ListParams| api.list_metadata(params).await;
-        let read = self.pages(kind, params, list, |object| {
+        let list_kind = format!("{}List", kind.resource().kind);
+        // A server that does not know the form with the metadata alone answers with whole objects.
+        let list_kinds = ["PartialObjectMetadataList", &list_kind];
+        let read = self.pages(kind, params, list, &list_kinds, |object| {
             let json = serde_json::to_value(&object.metadata);
             let json = json.map_err(|error| Failed::Request(Error::SerdeError(error)))?;
             each(json).map_err(Failed::Object)
@@ -238,6 +247,9 @@ impl Reader {
     /// Reads the uid of an object; none if there is none.
     pub(crate) async fn uid(&self, kind: Kind, key: &ObjectKey) -> Result<Option<String>, Error> {
         let object = self.api(kind, Some(&*key.namespace)).get_metadata_opt(&key.name).await?;
+        if let Some(object) = &object {
+            check_kind(object.types.as_ref(), &["PartialObjectMetadata", &kind.resource().kind])?;
+        }
         Ok(object.map(|object| object.metadata.uid.unwrap_or_default()))
     }
 
@@ -437,6 +449,20 @@ impl Reader {
         }
         reading.metadata = Some(found);
     }
+}
+
+/// Checks that an answer is of one of these kinds. What a server of something else answers is not an empty list, and no object.
+fn check_kind(types: Option<&TypeMeta>, expected: &[&str]) -> Result<(), Error> {
+    let kind = types.map(|types| types.kind.as_str()).unwrap_or_default();
+    if expected.contains(&kind) {
+        return Ok(());
+    }
+    let expected = expected.join(" or ");
+    let why = format!(
+        "the answer is of kind {:?}, not {expected}; check the server in the kubeconfig, and whether a proxy answers in its place",
+        shortened(kind, 100)
+    );
+    Err(Error::Service(why.into()))
 }
 
 /// Returns a selector as the query parameter has it.

@@ -49,6 +49,8 @@ pub struct ApiClient {
     warnings: Arc<Warnings>,
     encodings: Encodings,
     hurry: Arc<Hurry>,
+    /// The URL of the server, without user, password and a slash at its end. Empty for a service in the same process.
+    server: Arc<str>,
 }
 
 impl ApiClient {
@@ -69,7 +71,12 @@ impl ApiClient {
 
     fn new(client: Client, direct: Option<Direct>, metrics: Arc<RequestMetrics>) -> Self {
         let (warnings, encodings, hurry) = Default::default();
-        Self { client, direct, metrics, warnings, encodings, hurry }
+        Self { client, direct, metrics, warnings, encodings, hurry, server: "".into() }
+    }
+
+    /// The URL that a path is requested at, for messages.
+    pub fn url_of(&self, path: &str) -> String {
+        format!("{}{path}", self.server)
     }
 
     /// The kube client, for requests that this project's crates do not make.
@@ -189,7 +196,9 @@ pub(crate) async fn client(mut config: Config, limits: Timeouts) -> Result<ApiCl
     });
     let direct = BoxCloneSyncService::new(direct);
     let client = Client::new(direct.clone(), config.default_namespace);
-    Ok(ApiClient { hurry, ..ApiClient::new(client, Some(direct), requests.metrics()) })
+    let server = without_credentials(&config.cluster_url);
+    let server = server.trim_end_matches('/').into();
+    Ok(ApiClient { hurry, server, ..ApiClient::new(client, Some(direct), requests.metrics()) })
 }
 
 /// An error of a service as [`kube::Client::send`] returns it.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kube::core::Status;
-use kube_endpoint_core_model::causes;
+use kube_endpoint_core_model::{causes, shortened};
 use tower::BoxError;
 
 use crate::plugin::PluginError;
@@ -115,12 +115,22 @@ impl Error for ConnectError {
     }
 }
 
+/// The reason that kube gives an error whose body is no `Status`.
+const NO_STATUS: &str = "Failed to parse error data";
+/// The most characters of a message that are shown.
+const SHOWN: usize = 1000;
+/// What to do if something else than an API server answers.
+const CHECK: &str = "check the server in the kubeconfig, and whether a proxy answers in its place";
+
 /// Says on one line why a request failed, without a full stop: what the server answered, or why no answer arrived. In contrast
 /// to [`kube::Error`]'s `Display`, it names no types of Rust.
 pub fn why_request_failed(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => answered(status),
         kube::Error::Service(error) => causes(&**error),
+        kube::Error::SerdeError(error) => {
+            format!("the answer is not that of a Kubernetes API server: {error}; {CHECK}")
+        }
         error => causes(error),
     }
 }
@@ -133,9 +143,19 @@ fn answered(status: &Status) -> String {
         401 => "the API server answered 401 Unauthorized; have the credentials expired?".to_owned(),
         // The message names user, verb and object.
         403 if !message.is_empty() => message.to_owned(),
+        // An API server gives this reason for an object that does not exist.
+        404 if status.reason != "NotFound" => {
+            let said =
+                if message.is_empty() { String::new() } else { format!(": {}", shortened(message, SHOWN)) };
+            format!(
+                "404 was answered{said}; this is no Kubernetes API server, or it does not serve this kind; {CHECK}"
+            )
+        }
         code => {
-            let answer = format!("the API server answered {code} {}", status.reason);
+            let reason = if status.reason == NO_STATUS { "" } else { &status.reason };
+            let answer = format!("the API server answered {code} {reason}");
             let answer = answer.trim_end();
+            let message = shortened(message, SHOWN);
             if message.is_empty() { answer.to_owned() } else { format!("{answer}: {message}") }
         }
     }
@@ -163,6 +183,36 @@ mod tests {
             "",
             "<html>\n  Bad Gateway\n</html>\n",
             "the API server answered 502: <html> Bad Gateway </html>",
+        );
+    }
+
+    #[test]
+    fn answers_of_another_server_are_told_with_what_to_do() {
+        let check = |code, message: &str, want: &str| {
+            let status = Status {
+                code,
+                reason: NO_STATUS.to_owned(),
+                message: message.to_owned(),
+                ..Status::default()
+            };
+            assert_eq!(why_request_failed(&kube::Error::Api(Box::new(status))), want);
+        };
+        check(
+            404,
+            "404 page not found",
+            "404 was answered: 404 page not found; this is no Kubernetes API server, or it does not serve this kind; check the \
+             server in the kubeconfig, and whether a proxy answers in its place",
+        );
+        check(
+            502,
+            "<html>\n  Bad Gateway\n</html>\n",
+            "the API server answered 502: <html> Bad Gateway </html>",
+        );
+        let error = serde_json::from_str::<Status>("<html>").unwrap_err();
+        assert_eq!(
+            why_request_failed(&kube::Error::SerdeError(error)),
+            "the answer is not that of a Kubernetes API server: expected value at line 1 column 1; check the server in the \
+             kubeconfig, and whether a proxy answers in its place"
         );
     }
 

@@ -15,6 +15,7 @@
 //!
 //! Everything else (kubeconfigs, TLS, in-cluster configuration, proxies, impersonation) is kube's, rustls's and hyper's.
 
+mod answered;
 mod at_server;
 mod batches;
 mod client;
@@ -39,6 +40,7 @@ mod write_connections;
 #[cfg(test)]
 mod tests;
 
+pub use answered::{Answered, is_status_not_found, redirected_to};
 pub use client::{AnswerBody, ApiClient, client_from_config, client_with_silence_limit, without_credentials};
 pub use content_type::ContentType;
 pub use error::{ClientError, why_request_failed};

@@ -325,6 +325,11 @@ impl Cluster {
         self.inner.progress.has_synced()
     }
 
+    /// The kinds that [`has_synced`](Self::has_synced) still waits for.
+    pub fn unsynced(&self) -> Kinds {
+        self.inner.progress.unsynced()
+    }
+
     /// Waits until [`has_synced`](Self::has_synced).
     pub async fn synced(&self) {
         self.inner.progress.synced().await;

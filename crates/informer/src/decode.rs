@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use kube::core::Status;
 use kube_endpoint_core_model::protobuf::{self, Identity};
 use kube_endpoint_core_model::{Interner, ObjectKey, ResourceVersion};
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::Object;
@@ -57,9 +57,13 @@ struct RawPage<'a> {
     kind: Cow<'a, str>,
     #[serde(default)]
     metadata: RawPageMeta,
-    /// Go writes an empty list as `[]` or `null`.
-    #[serde(default, rename = "items")]
-    _items: Option<Vec<IgnoredAny>>,
+    /// Whether there are `items`. An API server always writes them: an empty list as `[]` or `null`.
+    #[serde(default, rename = "items", deserialize_with = "is_list")]
+    has_items: bool,
+}
+
+fn is_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Option::<Vec<IgnoredAny>>::deserialize(deserializer).map(|_| true)
 }
 
 #[derive(Default, Deserialize)]
@@ -155,6 +159,9 @@ pub(crate) fn page<T: Object>(text: &str) -> Result<Page, ListWatchError> {
     let resource_version = page.metadata.resource_version;
     if resource_version.is_none() {
         return Err(ListWatchError::InvalidResponse(format!("the {list_kind} has no resourceVersion")));
+    }
+    if !page.has_items {
+        return Err(ListWatchError::InvalidResponse(format!("the {list_kind} has no items")));
     }
     let next = page.metadata.r#continue.filter(|token| !token.is_empty());
     let shard_selector = page.metadata.shard_info.map(|info| info.selector);
@@ -265,6 +272,40 @@ mod tests {
             assert_eq!(error.key, Some(ObjectKey::new("n", "a")));
             assert_eq!(error.resource_version, ResourceVersion(7));
         }
+    }
+
+    /// An empty list has the controllers delete what they have written.
+    #[test]
+    fn only_a_list_of_the_kind_is_an_empty_list() {
+        let check = |text: &str, want: &str| match page::<Pod>(text) {
+            Ok(page) => assert_eq!(format!("the list at {}", page.resource_version), want, "{text}"),
+            Err(error) => assert_eq!(error.to_string(), want, "{text}"),
+        };
+        let list = |rest: &str| {
+            format!(r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"7"}}{rest}}}"#)
+        };
+        check(&list(r#","items":[]"#), "the list at 7");
+        check(&list(r#","items":null"#), "the list at 7");
+        let invalid = |what: &str| format!("the API server's answer is invalid: {what}");
+        check(&list(""), &invalid("the PodList has no items"));
+        check(r#"{"kind":"PodList","items":[]}"#, &invalid("the PodList has no resourceVersion"));
+        check(
+            r#"{"kind":"PodList","metadata":{"resourceVersion":"0"},"items":[]}"#,
+            &invalid("the PodList has no resourceVersion"),
+        );
+        check("{}", &invalid(r#"received a "", expected a "PodList""#));
+        check(
+            r#"{"kind":"List","metadata":{"resourceVersion":"7"},"items":[]}"#,
+            &invalid(r#"received a "List", expected a "PodList""#),
+        );
+        check(
+            r#"{"kind":"NodeList","metadata":{"resourceVersion":"7"},"items":[]}"#,
+            &invalid(r#"received a "NodeList", expected a "PodList""#),
+        );
+        check(r#"{"kind":"Status","message":"m"}"#, "the API server answered 500: m");
+        check("", &invalid("EOF while parsing a value at line 1 column 0: "));
+        check("<html>log in</html>", &invalid("expected value at line 1 column 1: <html>log in</html>"));
+        check("ok", &invalid("expected value at line 1 column 1: ok"));
     }
 
     /// They go to the log and to the status page.

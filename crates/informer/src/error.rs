@@ -3,10 +3,11 @@
 use std::error::Error;
 use std::time::Duration;
 
-use http::HeaderMap;
 use http::header::RETRY_AFTER;
+use http::{HeaderMap, StatusCode};
 use kube::core::Status;
 use kube::core::response::{StatusCause, StatusDetails};
+use kube_endpoint_api_client::redirected_to;
 use kube_endpoint_core_model::protobuf;
 use kube_endpoint_core_model::{ResourceVersion, causes, shortened};
 
@@ -25,7 +26,7 @@ pub(crate) enum ListWatchError {
     #[error("nothing arrived from the API server for {0:?}")]
     IdleTimeout(Duration),
     /// The server answered with an error. Retry, not before the time that the server named.
-    #[error("the API server answered {code} {reason}: {message}")]
+    #[error("the API server answered {}: {message}", code_and_reason(*code, reason))]
     Api {
         /// HTTP status.
         code: u16,
@@ -71,6 +72,10 @@ pub(crate) enum ListWatchError {
     Interrupted(String),
 }
 
+fn code_and_reason(code: u16, reason: &str) -> String {
+    if reason.is_empty() { code.to_string() } else { format!("{code} {reason}") }
+}
+
 /// The causes of a client error, without kube's own message.
 fn innermost(error: &kube::Error) -> String {
     causes(error.source().unwrap_or(error))
@@ -111,12 +116,21 @@ impl ListWatchError {
     /// The error that an HTTP response other than 200 describes. The body need not be a `Status`: proxies send any text.
     pub(crate) fn from_response(code: u16, headers: &HeaderMap, body: &[u8]) -> Self {
         let in_protobuf = protobuf::Status::of_answer(body).map(status_of);
-        let status = in_protobuf.or_else(|| serde_json::from_slice(body).ok()).unwrap_or_else(|| {
-            let text = excerpt(body);
+        let status = in_protobuf.or_else(|| json_status(body)).unwrap_or_else(|| {
+            let location = StatusCode::from_u16(code).ok().and_then(|status| redirected_to(status, headers));
+            let text =
+                location.map_or_else(|| excerpt(body), |location| format!("it redirects to {location}"));
             let text = if text.is_empty() { "no explanation".to_owned() } else { text };
             Status { message: text, ..Status::default() }
         });
         Self::from_status(Status { code, ..status }, retry_after(headers))
+    }
+
+    /// Returns true if this is how an API server answers a request for a resource that it does not serve: with a `Status`, or
+    /// with the text of Go's HTTP server.
+    pub(crate) fn is_not_served(&self) -> bool {
+        matches!(self, Self::Api { code: 404, reason, message, .. }
+            if reason == "NotFound" || reason.is_empty() && message == "404 page not found")
     }
 
     /// The HTTP status of the answer, if the server answered.
@@ -151,6 +165,12 @@ impl ListWatchError {
     }
 }
 
+/// The `Status` in a body; none if it tells nothing, as `{}`.
+fn json_status(body: &[u8]) -> Option<Status> {
+    let status: Status = serde_json::from_slice(body).ok()?;
+    (!status.reason.is_empty() || !status.message.is_empty()).then_some(status)
+}
+
 fn status_of(status: protobuf::Status) -> Status {
     let protobuf::Status { message, reason, code, causes, retry_after_seconds, .. } = status;
     let cause = |reason| StatusCause { reason, message: String::new(), field: String::new() };
@@ -171,11 +191,11 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
-/// The beginning of an unexpected text, for error messages.
+/// The beginning of an unexpected text on one line, for error messages.
 pub(crate) fn excerpt(text: &[u8]) -> String {
     const MAX_CHARS: usize = 200;
     let text = String::from_utf8_lossy(text.get(..4 * MAX_CHARS).unwrap_or(text)).into_owned();
-    shortened(text.trim(), MAX_CHARS)
+    shortened(&text.split_whitespace().collect::<Vec<_>>().join(" "), MAX_CHARS)
 }
 
 /// A message that may repeat what a server sent, without what does not fit a line of the log.
@@ -186,6 +206,7 @@ pub(crate) fn message(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::header::LOCATION;
     use serde_json::json;
 
     fn of(code: u16, retry_after: Option<&str>, body: &str) -> String {
@@ -250,9 +271,40 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_of_another_server_is_told() {
+        let check = |code: u16, location: Option<&str>, body: &str, want: &str| {
+            let headers: HeaderMap = location.map(|it| (LOCATION, it.parse().unwrap())).into_iter().collect();
+            let error = ListWatchError::from_response(code, &headers, body.as_bytes());
+            assert_eq!(error.to_string(), format!("the API server answered {want}"));
+        };
+        check(404, None, "404 page not found\n", "404: 404 page not found");
+        check(404, None, "{}", "404: {}");
+        check(404, None, r#"{"message":"no Route matched"}"#, "404: no Route matched");
+        let login = "https://login.example/start?state=secret";
+        check(302, Some(login), "<a>moved</a>", "302: it redirects to https://login.example/start");
+        check(404, Some(login), "<html>", "404: <html>");
+    }
+
+    #[test]
+    fn a_404_says_that_a_kind_is_not_served_only_if_an_api_server_gave_it() {
+        let check = |code: u16, body: &str, want: bool| {
+            let error = ListWatchError::from_response(code, &HeaderMap::new(), body.as_bytes());
+            assert_eq!(error.is_not_served(), want, "{code} {body}");
+        };
+        check(404, "404 page not found\n", true);
+        check(404, r#"{"kind":"Status","reason":"NotFound","message":"m"}"#, true);
+        check(404, r#"{"kind":"Status","reason":"Forbidden","message":"404 page not found"}"#, false);
+        check(404, "<html>404 page not found</html>", false);
+        check(404, "{}", false);
+        check(404, "", false);
+        check(403, "404 page not found", false);
+        check(410, r#"{"kind":"Status","reason":"NotFound","message":"m"}"#, false);
+    }
+
+    #[test]
     fn excerpts_end_at_character_boundaries() {
         assert_eq!(excerpt("é".repeat(1000).as_bytes()), format!("{}…", "é".repeat(200)));
-        assert_eq!(excerpt(b" short \n"), "short");
+        assert_eq!(excerpt(b" a\n short\r\ntext \n"), "a short text");
         assert_eq!(excerpt(b"\xff"), "\u{fffd}");
     }
 }

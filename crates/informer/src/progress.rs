@@ -371,6 +371,12 @@ impl Progress {
         self.has_synced_kinds(awaited)
     }
 
+    /// The awaited kinds that are not synced.
+    pub(crate) fn unsynced(&self) -> Kinds {
+        let (awaited, synced) = (*self.awaited.borrow(), *self.synced.borrow());
+        Kind::ALL.into_iter().filter(|kind| awaited.contains(*kind) && !synced.contains(*kind)).collect()
+    }
+
     pub(crate) fn has_synced_kinds(&self, kinds: Kinds) -> bool {
         self.synced.borrow().contains_all(kinds)
     }

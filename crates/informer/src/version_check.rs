@@ -124,7 +124,8 @@ impl VersionChecks {
 }
 
 /// The server's current version of a kind in a view, from a consistent list of at most one object: everything that was written
-/// before the call has this version or a lower one. None if the server does not serve the kind: it answers 404.
+/// before the call has this version or a lower one. None if the server does not serve the kind, which can only be
+/// EndpointSlices: each API server serves the others.
 ///
 /// # Errors
 ///
@@ -156,7 +157,7 @@ pub async fn server_version_of(
     };
     match timeout(limit, asked).await {
         Ok(Ok(version)) => Ok(Some(version)),
-        Ok(Err(ListWatchError::Api { code: 404, .. })) => Ok(None),
+        Ok(Err(error)) if kind == Kind::EndpointSlices && error.is_not_served() => Ok(None),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!("no answer within {limit:?}")),
     }

@@ -204,6 +204,7 @@ impl Elector {
         self.health.set_expiry(self.election.expiry());
         let is_master = matches!(now, Leadership::Leading { .. });
         self.metrics.master.set(f64::from(u8::from(is_master)));
+        self.metrics.held.set(f64::from(u8::from(self.election.is_held(Instant::now()))));
         let before = self.leadership.borrow().clone();
         let (lease, identity) = (self.options.lease(), &self.options.identity);
         match (&before, &now) {

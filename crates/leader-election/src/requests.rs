@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Method, Request as HttpRequest, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
-use kube_endpoint_api_client::{AnswerBody, ApiClient, why_request_failed};
+use kube_endpoint_api_client::{AnswerBody, ApiClient, is_status_not_found, why_request_failed};
 use kube_endpoint_api_writer::RequestLimiter;
 use serde_json::Value;
 
@@ -132,7 +132,8 @@ fn classify(status: StatusCode, body: &[u8], is_write: bool) -> Answer {
         );
     }
     let why = message(status, body);
-    if status == StatusCode::NOT_FOUND {
+    // A proxy answers 404 too. Only an API server knows that there is no Lease.
+    if status == StatusCode::NOT_FOUND && is_status_not_found(body) {
         return Answer::NotFound(why);
     }
     if is_write && status == StatusCode::CONFLICT {
@@ -157,7 +158,13 @@ mod tests {
         check(201, &lease.to_string(), Answer::Lease(Lease::from_json(lease).unwrap()));
         check(200, "<html>", failed("the answer is not a Lease", true));
         check(200, r#"{"kind":"Status","metadata":{}}"#, failed("the answer is not a Lease", true));
-        check(404, r#"{"message":"m"}"#, Answer::NotFound("m".into()));
+        let not_found = r#"{"kind":"Status","reason":"NotFound","message":"m"}"#;
+        check(404, not_found, Answer::NotFound("m".into()));
+        for body in ["404 page not found", "<html>", "{}", ""] {
+            check(404, body, failed("the server answered 404 Not Found", false));
+        }
+        check(404, r#"{"message":"m"}"#, failed("m", false));
+        check(302, "<a>", failed("the server answered 302 Found", true));
         check(409, r#"{"message":"m"}"#, Answer::Conflict("m".into()));
         check(403, r#"{"message":"m"}"#, failed("m", false));
         check(422, "", failed("the server answered 422 Unprocessable Entity", false));

@@ -137,6 +137,19 @@ impl Election {
         Some(until + (self.options.lease_duration - self.options.renew_deadline))
     }
 
+    /// Returns true if somebody holds the Lease, as far as this candidate can tell: it leads, or its last request was answered
+    /// and the record of another holder is valid.
+    pub(crate) fn is_held(&self, now: Instant) -> bool {
+        match self.phase {
+            Phase::Leading { until, .. } => now < until,
+            Phase::Standby => {
+                let is_valid = self.observed.free_at().is_some_and(|free| now < free);
+                self.last_error.is_none() && !self.observed.holder().is_empty() && is_valid
+            }
+            Phase::Stopping { .. } | Phase::Over(_) => false,
+        }
+    }
+
     /// The error of the last request; none if it had none.
     pub(crate) fn last_error(&self) -> Option<&RequestError> {
         self.last_error.as_ref()

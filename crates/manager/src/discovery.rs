@@ -1,16 +1,20 @@
-//! Asks the API server which resources it serves.
+//! Asks the API server whether it serves the group `discovery.k8s.io/v1`.
 //!
 //! A controller whose resources the server does not serve is not started: the kinds that only such controllers read are not
-//! listed, and a controller waits for its kinds. It starts when the resources appear. Only the answer 404 means that a
-//! resource is not served. After any other error, and without an answer, everything is started as usual, and the informers
-//! report what does not work. A resource that was not served is waited for until the server says that it serves it.
+//! listed, and a controller waits for its kinds. It starts when the resources appear. Pods, Services, nodes and Endpoints are
+//! always served, so only EndpointSlices can be missing.
+//!
+//! "Not served" is believed only of a Kubernetes API server: a proxy, or a server of something else, answers 404 too. So the
+//! 404 must be one that an API server gives, and the same server must have listed the resources of `v1`. After any other
+//! answer, and without an answer, everything is started as usual, and the informers report what does not work. A resource that
+//! was not served is waited for until the server lists it.
 
 use std::time::Duration;
 
-use futures::future::join_all;
+use http::header::ACCEPT;
 use http::{Request, StatusCode};
 use kube::client::Body;
-use kube_endpoint_api_client::ApiClient;
+use kube_endpoint_api_client::{Answered, ApiClient};
 use kube_endpoint_informer::{Cluster, Kind, Kinds};
 use kube_endpoint_watch_channel as watch;
 use tokio::time::{sleep, timeout};
@@ -21,38 +25,14 @@ use crate::controller_name::ControllerName;
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// How often the server is asked again for what it did not serve.
 const PERIOD: Duration = Duration::from_secs(60);
+/// The most bytes that are read of an answer. Kubernetes 1.36 answers with 10 kB.
+const LONGEST_ANSWER: usize = 1 << 20;
 
-/// A group and version of the API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum GroupVersion {
-    /// `v1`
-    Core,
-    /// `discovery.k8s.io/v1`
-    Discovery,
-}
-
-impl GroupVersion {
-    const ALL: [Self; 2] = [Self::Core, Self::Discovery];
-
-    fn of(kind: Kind) -> Self {
-        if kind.api_group().is_empty() { Self::Core } else { Self::Discovery }
-    }
-
-    /// Path of the list of its resources.
-    fn path(self) -> &'static str {
-        match self {
-            Self::Core => "/api/v1",
-            Self::Discovery => "/apis/discovery.k8s.io/v1",
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Core => "v1",
-            Self::Discovery => "discovery.k8s.io/v1",
-        }
-    }
-}
+/// The paths of the lists of resources.
+const CORE: &str = "/api/v1";
+const SLICES: &str = "/apis/discovery.k8s.io/v1";
+/// What `SLICES` is about.
+const SLICES_API: &str = "discovery.k8s.io/v1";
 
 /// The kinds that a controller reads.
 fn kinds_of(controller: ControllerName) -> &'static [Kind] {
@@ -63,18 +43,17 @@ fn kinds_of(controller: ControllerName) -> &'static [Kind] {
     }
 }
 
-/// The group versions that a controller needs and that are missing.
-fn missing_for(controller: ControllerName, missing: &[GroupVersion]) -> Option<GroupVersion> {
-    kinds_of(controller).iter().map(|kind| GroupVersion::of(*kind)).find(|needed| missing.contains(needed))
+fn needs_slices(controller: ControllerName) -> bool {
+    kinds_of(controller).contains(&Kind::EndpointSlices)
 }
 
 /// The kinds of the controllers that can run.
-fn kinds_to_list(controllers: &[ControllerName], missing: &[GroupVersion]) -> Kinds {
-    let running = controllers.iter().filter(|controller| missing_for(**controller, missing).is_none());
+fn kinds_to_list(controllers: &[ControllerName], slices_are_served: bool) -> Kinds {
+    let running = controllers.iter().filter(|controller| slices_are_served || !needs_slices(**controller));
     running.flat_map(|controller| kinds_of(*controller)).copied().collect()
 }
 
-/// Finds out which of the controllers' kinds to list, and sends them to `listed`. It asks again while something is missing.
+/// Finds out which of the controllers' kinds to list, and sends them to `listed`. It asks again while EndpointSlices are missing.
 /// The cluster counts as synced when these kinds are.
 pub(crate) async fn run(
     client: ApiClient,
@@ -82,87 +61,224 @@ pub(crate) async fn run(
     controllers: Vec<ControllerName>,
     listed: watch::Sender<Kinds>,
 ) {
-    let is_needed =
-        |it: &GroupVersion| controllers.iter().any(|controller| missing_for(*controller, &[*it]).is_some());
-    let mut missing: Vec<GroupVersion> = GroupVersion::ALL.into_iter().filter(is_needed).collect();
-    let mut waiting: Vec<ControllerName> = Vec::new();
-    let mut is_first = true;
-    loop {
-        missing = still_missing(&client, missing, is_first).await;
-        for controller in &controllers {
-            let lacks = missing_for(*controller, &missing);
-            let was_waiting = waiting.contains(controller);
-            match lacks {
-                Some(lacks) if is_first => {
-                    tracing::warn!(
-                        %controller, api = lacks.name(),
-                        "the API server does not serve what this controller needs; it is started when the server does"
-                    );
-                    waiting.push(*controller);
-                }
-                None if was_waiting => {
-                    tracing::info!(%controller, "the API server serves what this controller needs; it is started");
-                    waiting.retain(|waiting| waiting != controller);
-                }
-                _ => {}
-            }
-        }
-        is_first = false;
-        let kinds = kinds_to_list(&controllers, &missing);
+    let announce = |slices_are_served: bool| {
+        let kinds = kinds_to_list(&controllers, slices_are_served);
         cluster.await_kinds(kinds);
         listed.send_replace(kinds);
-        if missing.is_empty() {
-            return std::future::pending().await;
-        }
+    };
+    let waiting: Vec<ControllerName> =
+        controllers.iter().copied().filter(|controller| needs_slices(*controller)).collect();
+    let (core, slices) = tokio::join!(ask(&client, CORE), async {
+        if waiting.is_empty() { None } else { Some(ask(&client, SLICES).await) }
+    });
+    let judged = judge(&core, slices.as_ref());
+    if let Some((path, answer)) = &judged.foreign {
+        tracing::error!(
+            url = client.url_of(path), %answer,
+            "the answer is not that of a Kubernetes API server; check the server in the kubeconfig, or --master, and whether \
+             a proxy answers in its place"
+        );
+    }
+    if judged.slices_are_served {
+        announce(true);
+        return std::future::pending().await;
+    }
+    for controller in &waiting {
+        tracing::warn!(
+            %controller, api = SLICES_API,
+            "the API server does not serve what this controller needs; it is started when the server does"
+        );
+    }
+    announce(false);
+    loop {
         sleep(PERIOD).await;
+        if matches!(ask(&client, SLICES).await, Reply::Listed) {
+            break;
+        }
+    }
+    for controller in &waiting {
+        tracing::info!(%controller, "the API server serves what this controller needs; it is started");
+    }
+    announce(true);
+    std::future::pending::<()>().await;
+}
+
+/// What came of a request for a list of resources.
+#[derive(Debug, PartialEq)]
+enum Reply {
+    /// The list.
+    Listed,
+    /// A 404 as an API server gives it, told in words.
+    NotServed(String),
+    /// The server may or can not answer now, or did not answer. The informers report it if it lasts.
+    Unknown,
+    /// No API server answers like this. In words.
+    Foreign(String),
+}
+
+impl Reply {
+    fn of(answered: &Answered) -> Self {
+        match answered.status() {
+            StatusCode::OK if answered.is_kind("APIResourceList") => Self::Listed,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => Self::Unknown,
+            status if status.is_server_error() => Self::Unknown,
+            _ if answered.says_not_served() => Self::NotServed(answered.to_string()),
+            status if status.is_client_error() && answered.is_kind("Status") => Self::Unknown,
+            _ => Self::Foreign(answered.to_string()),
+        }
     }
 }
 
-/// Those group versions that the server does not serve. In the first round these are those that it answers 404 for. In later
-/// rounds, those that it does not answer with a success for.
-async fn still_missing(client: &ApiClient, asked: Vec<GroupVersion>, is_first: bool) -> Vec<GroupVersion> {
-    let is_missing = async |it: GroupVersion| match status(client, it).await {
-        Some(status) if is_first => status == StatusCode::NOT_FOUND,
-        Some(status) => !status.is_success(),
-        None => !is_first,
-    };
-    let answers = join_all(asked.iter().map(|it| is_missing(*it))).await;
-    asked.into_iter().zip(answers).filter_map(|(it, is_missing)| is_missing.then_some(it)).collect()
+#[derive(Debug, PartialEq)]
+struct Judged<'a> {
+    slices_are_served: bool,
+    /// The path and the answer that show that something else than a Kubernetes API server answers.
+    foreign: Option<(&'static str, &'a str)>,
 }
 
-/// The status of the answer; none without an answer.
-async fn status(client: &ApiClient, group_version: GroupVersion) -> Option<StatusCode> {
-    let request = Request::get(group_version.path()).body(Body::empty()).ok()?;
-    match timeout(TIMEOUT, client.send(request)).await {
-        Ok(Ok(answer)) => Some(answer.status()),
-        Ok(Err(error)) => {
-            tracing::debug!(%error, api = group_version.name(), "discovery was not answered");
-            None
-        }
-        Err(_) => {
-            tracing::debug!(timeout = ?TIMEOUT, api = group_version.name(), "discovery was not answered in time");
-            None
+/// Judges the first replies about `v1` and about EndpointSlices. The latter are asked for only if they are needed.
+fn judge<'a>(core: &'a Reply, slices: Option<&'a Reply>) -> Judged<'a> {
+    let slices_are_served = !(*core == Reply::Listed && matches!(slices, Some(Reply::NotServed(_))));
+    let foreign = match (core, slices) {
+        // Each API server serves v1.
+        (Reply::Foreign(answer) | Reply::NotServed(answer), _) => Some((CORE, answer.as_str())),
+        (_, Some(Reply::Foreign(answer))) => Some((SLICES, answer.as_str())),
+        _ => None,
+    };
+    Judged { slices_are_served, foreign }
+}
+
+/// Asks for a list of resources.
+async fn ask(client: &ApiClient, path: &'static str) -> Reply {
+    let asked = async {
+        let request = Request::get(path).header(ACCEPT, "application/json").body(Body::empty());
+        let request = request.map_err(|error| error.to_string())?;
+        let answer = client.send(request).await.map_err(|error| error.to_string())?;
+        Answered::read(answer, LONGEST_ANSWER).await
+    };
+    let answered = timeout(TIMEOUT, asked).await;
+    match answered.unwrap_or_else(|_| Err(format!("no answer within {TIMEOUT:?}"))) {
+        Ok(answered) => Reply::of(&answered),
+        Err(error) => {
+            tracing::debug!(error, path, "discovery was not answered");
+            Reply::Unknown
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
 
     #[test]
     fn the_kinds_of_controllers_that_can_run_are_listed() {
         use ControllerName::{EndpointSlice, EndpointSliceMirroring, Endpoints};
-        let check = |controllers: &[ControllerName], missing: &[GroupVersion], want: &[Kind]| {
+        let check = |controllers: &[ControllerName], slices_are_served: bool, want: &[Kind]| {
             let want: Kinds = want.iter().copied().collect();
-            assert_eq!(kinds_to_list(controllers, missing), want, "{controllers:?} {missing:?}");
+            assert_eq!(
+                kinds_to_list(controllers, slices_are_served),
+                want,
+                "{controllers:?} {slices_are_served}"
+            );
         };
         let all = [Endpoints, EndpointSlice, EndpointSliceMirroring];
-        check(&all, &[], &Kind::ALL);
-        check(&all, &[GroupVersion::Discovery], &[Kind::Pods, Kind::Services, Kind::Endpoints]);
-        check(&all, &[GroupVersion::Core], &[]);
-        check(&[EndpointSlice, EndpointSliceMirroring], &[GroupVersion::Discovery], &[]);
-        check(&[Endpoints], &[], &[Kind::Pods, Kind::Services, Kind::Endpoints]);
-        check(&[], &[], &[]);
+        check(&all, true, &Kind::ALL);
+        check(&all, false, &[Kind::Pods, Kind::Services, Kind::Endpoints]);
+        check(&[EndpointSlice, EndpointSliceMirroring], false, &[]);
+        check(&[Endpoints], true, &[Kind::Pods, Kind::Services, Kind::Endpoints]);
+        check(&[], true, &[]);
+    }
+
+    fn reply(status: u16, body: &'static str) -> Reply {
+        let body = http_body_util::Full::from(body);
+        let body =
+            kube_endpoint_api_client::AnswerBody::new(http_body_util::BodyExt::map_err(body, |never| {
+                match never {}
+            }));
+        let answer = http::Response::builder().status(status).body(body).unwrap();
+        let answered = Answered::read(answer, LONGEST_ANSWER).now_or_never().unwrap().unwrap();
+        Reply::of(&answered)
+    }
+
+    const LIST: &str = r#"{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[]}"#;
+    const NOT_SERVED: &str = "404 page not found\n";
+
+    #[test]
+    fn only_the_answers_of_an_api_server_say_what_is_served() {
+        assert_eq!(reply(200, LIST), Reply::Listed);
+        let status =
+            r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}"#;
+        for body in [NOT_SERVED, status] {
+            assert!(matches!(reply(404, body), Reply::NotServed(_)), "{body}");
+        }
+        let bad_request =
+            r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"BadRequest","code":400}"#;
+        for (code, body) in [
+            (401, ""),
+            (403, status),
+            (429, "<html>"),
+            (500, LIST),
+            (502, "<html>"),
+            (503, ""),
+            (504, ""),
+            (400, bad_request),
+            (404, bad_request),
+        ] {
+            assert_eq!(reply(code, body), Reply::Unknown, "{code} {body}");
+        }
+        let other_bodies =
+            ["", "{}", "[]", "<html>log in</html>", "ok", status, r#"{"kind":"List","items":[]}"#];
+        for body in other_bodies {
+            assert!(matches!(reply(200, body), Reply::Foreign(_)), "{body}");
+        }
+        for (code, body) in [
+            (201, LIST),
+            (204, ""),
+            (301, ""),
+            (302, LIST),
+            (400, "<html>"),
+            (404, ""),
+            (404, "{}"),
+            (404, "<html>"),
+            (404, LIST),
+            (410, ""),
+        ] {
+            assert!(matches!(reply(code, body), Reply::Foreign(_)), "{code} {body}");
+        }
+    }
+
+    #[test]
+    fn slices_are_not_served_only_by_a_server_that_lists_v1() {
+        let not_served = || reply(404, NOT_SERVED);
+        let foreign = || reply(200, "<html>");
+        let listed = || reply(200, LIST);
+        let replies = [listed as fn() -> Reply, not_served, foreign, || Reply::Unknown];
+        let mut missing = Vec::new();
+        for (core_at, core) in replies.iter().enumerate() {
+            for (slices_at, slices) in replies.iter().enumerate() {
+                let (core, slices) = (core(), slices());
+                let judged = judge(&core, Some(&slices));
+                let want = match (core_at, slices_at) {
+                    (1 | 2, _) => Some(CORE),
+                    (_, 2) => Some(SLICES),
+                    _ => None,
+                };
+                assert_eq!(judged.foreign.map(|(path, _)| path), want, "{core:?} {slices:?}");
+                if !judged.slices_are_served {
+                    missing.push((core_at, slices_at));
+                }
+            }
+        }
+        assert_eq!(missing, [(0, 1)]);
+        assert!(judge(&listed(), None).slices_are_served);
+        let answer = not_served();
+        let judged = judge(&answer, None);
+        assert!(judged.slices_are_served);
+        assert_eq!(
+            judged.foreign,
+            Some((CORE, r#"404 Not Found with no Content-Type: "404 page not found""#))
+        );
     }
 }

@@ -1,9 +1,9 @@
 //! The embedded API server of `--embedded`: loaded with a sample cluster or with manifests, listening on loopback, with a
 //! kubeconfig for kubectl.
 
+mod kubeconfig;
 mod manifest;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kube_endpoint_api_client::ApiClient;
@@ -14,6 +14,8 @@ use kube_endpoint_embedded_apiserver::{
 use serde_json::Value;
 
 use crate::options::EmbeddedOptions;
+pub use kubeconfig::KubeconfigError;
+use kubeconfig::Place;
 use manifest::Manifest;
 
 /// The sample: the namespace of a shop with its nodes, pods and Services, recorded from a real cluster. Node and pod health
@@ -70,14 +72,9 @@ pub enum EmbeddedError {
     /// The server cannot listen on the address.
     #[error("{0}; choose another with --embedded-address, or see --embedded-allow-remote")]
     Listen(#[from] ListenError),
-    /// The kubeconfig cannot be written.
-    #[error("cannot write the kubeconfig {path}: {why}; choose another place with --embedded-kubeconfig")]
-    Kubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        why: std::io::Error,
-    },
+    /// The kubeconfig cannot be written, or the file is not to be replaced.
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
 }
 
 /// A running embedded API server.
@@ -90,6 +87,7 @@ pub struct Embedded {
     pub kubeconfig: PathBuf,
     /// The number of objects that it was loaded with.
     pub loaded: usize,
+    place: Place,
 }
 
 impl Embedded {
@@ -100,6 +98,7 @@ impl Embedded {
     ///
     /// When any of these fails. Nothing is left running.
     pub async fn start(options: &EmbeddedOptions, now: Timestamp, seed: u64) -> Result<Self, EmbeddedError> {
+        let place = Place::look(&options.embedded_kubeconfig).await?;
         let manifests = manifests(options)?;
         manifests.iter().for_each(warn_of_skipped);
         let objects: Vec<(PathBuf, Value)> = manifests.into_iter().flat_map(Manifest::into_objects).collect();
@@ -121,17 +120,18 @@ impl Embedded {
         }
         let listen = ListenOptions { allow_any_address: options.embedded_allow_remote };
         let listener = server.listen_with(options.embedded_address, listen).await?;
-        Ok(Self { server, listener, kubeconfig: options.embedded_kubeconfig.clone(), loaded })
+        Ok(Self { server, listener, kubeconfig: options.embedded_kubeconfig.clone(), loaded, place })
     }
 
-    /// Writes the kubeconfig. Until then, no file has been touched.
+    /// Writes the kubeconfig. Until then, no file has been touched. A file is replaced only if this program wrote it and its API
+    /// server has ended.
     ///
     /// # Errors
     ///
-    /// [`EmbeddedError::Kubeconfig`] if the file cannot be written.
-    pub fn write_kubeconfig(&self) -> Result<(), EmbeddedError> {
-        write_private(&self.kubeconfig, &self.server.kubeconfig(self.listener.address()))
-            .map_err(|why| EmbeddedError::Kubeconfig { path: self.kubeconfig.clone(), why })
+    /// [`EmbeddedError::Kubeconfig`] if the file cannot be written, or is not to be replaced.
+    pub async fn write_kubeconfig(&self) -> Result<(), EmbeddedError> {
+        let kubeconfig = self.server.kubeconfig(self.listener.address());
+        Ok(self.place.write(&kubeconfig).await?)
     }
 
     /// A client that calls the server in process, without a socket.
@@ -163,21 +163,6 @@ fn new_token() -> Result<String, getrandom::Error> {
 fn administrator() -> User {
     let groups = ["system:masters", "system:authenticated"].map(str::to_owned).to_vec();
     User { name: "kubernetes-admin".to_owned(), groups }
-}
-
-/// Writes a file that only its owner can read, because it contains a token.
-fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
-    #[cfg(unix)]
-    if file.metadata()?.is_file() {
-        // It may have been there before.
-        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
-    }
-    file.write_all(text.as_bytes())
 }
 
 /// The manifests to load.

@@ -84,7 +84,9 @@ pub use settings::{
     TlsVersion, TracingSettings,
 };
 pub use slis::Slis;
-pub use status::{ControllerStatus, ForeignWriteStatus, LongSyncStatus, ManagerStatus, SlowRetryStatus};
+pub use status::{
+    ControllerStatus, ForeignWriteStatus, LongSyncStatus, ManagerStatus, SlowRetryStatus, UnlistedKind,
+};
 pub use telemetry::log_to_stderr;
 pub use traces::{Traces, TracingError};
 pub use write_log::print_writes;

@@ -148,9 +148,13 @@ fn health_checks(manager: &ManagerHandle, lease: Option<LeaseHealth>) -> HealthC
         health.add(Probe::Livez, "leaderElection", move || lease.check().map_err(|error| error.to_string()));
     }
     let of = manager.clone();
-    health.add(Probe::Readyz, "informer-sync", move || match of.has_synced() {
-        true => Ok(()),
-        false => Err("the caches have not been filled yet".to_owned()),
+    health.add(Probe::Readyz, "informer-sync", move || {
+        let unlisted = of.unlisted();
+        if unlisted.is_empty() {
+            return Ok(());
+        }
+        let unlisted: Vec<String> = unlisted.iter().map(ToString::to_string).collect();
+        Err(format!("the caches have not been filled yet: {}", unlisted.join("; ")))
     });
     let of = manager.clone();
     health.add(Probe::Readyz, "shutdown", move || match of.is_shutting_down() {

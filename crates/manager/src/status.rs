@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use kube_endpoint_informer::Kind;
 use serde::Serialize;
 
 use crate::manager::ManagerHandle;
@@ -22,6 +23,9 @@ const LONG_SYNC: std::time::Duration = std::time::Duration::from_secs(2);
 pub struct ManagerStatus {
     /// Whether all caches have been filled once.
     pub synced: bool,
+    /// The kinds that are still to be listed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unlisted: Vec<UnlistedKind>,
     /// Whether this process runs the controllers. Without leader election it always does.
     pub leading: bool,
     /// Whether this is a dry run, which writes nothing.
@@ -33,6 +37,28 @@ pub struct ManagerStatus {
     pub shutting_down: bool,
     /// The controllers that this process runs.
     pub controllers: Vec<ControllerStatus>,
+}
+
+/// A kind that has not been listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct UnlistedKind {
+    /// The plural, such as `pods`.
+    pub kind: &'static str,
+    /// Why the last request for it failed; none if it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl fmt::Display for UnlistedKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, error } = self;
+        match error {
+            Some(error) => write!(f, "{kind} not listed: {error}"),
+            None => write!(f, "{kind} not listed yet"),
+        }
+    }
 }
 
 /// The state of a controller.
@@ -106,12 +132,25 @@ impl ManagerHandle {
         let leading = *self.leading().borrow();
         ManagerStatus {
             synced: self.has_synced(),
+            unlisted: self.unlisted(),
             leading,
             dry_run: self.is_dry_run(),
             leader: self.leader().filter(|_| !leading),
             shutting_down: self.is_shutting_down(),
             controllers: self.controller_statuses(),
         }
+    }
+
+    /// The kinds that are still to be listed.
+    pub(crate) fn unlisted(&self) -> Vec<UnlistedKind> {
+        let unsynced = self.cluster().unsynced();
+        let unlisted = Kind::ALL.into_iter().filter(|kind| unsynced.contains(*kind));
+        unlisted
+            .map(|kind| UnlistedKind {
+                kind: kind.name(),
+                error: self.cluster().status(kind).failure.map(|failure| failure.message),
+            })
+            .collect()
     }
 
     #[cfg_attr(
@@ -179,6 +218,9 @@ impl fmt::Display for ManagerStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let yes = |yes: bool| if yes { "yes" } else { "no" };
         writeln!(f, "Caches synced: {}", yes(self.synced))?;
+        for unlisted in &self.unlisted {
+            writeln!(f, "  {unlisted}")?;
+        }
         writeln!(f, "Leading: {}", yes(self.leading))?;
         if self.dry_run {
             writeln!(f, "Dry run: yes, nothing is written")?;
@@ -226,7 +268,14 @@ mod tests {
     #[test]
     fn a_status_is_readable_by_people_and_programs() {
         let status = ManagerStatus {
-            synced: true,
+            synced: false,
+            unlisted: vec![
+                UnlistedKind { kind: "pods", error: None },
+                UnlistedKind {
+                    kind: "services",
+                    error: Some("the API server answered 404: not here".to_owned()),
+                },
+            ],
             leading: false,
             dry_run: true,
             leader: Some("node-1_4a".to_owned()),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
-use kube_endpoint_api_client::{ApiClient, why_request_failed};
+use kube_endpoint_api_client::{ApiClient, is_status_not_found, why_request_failed};
 use serde_json::Value;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
@@ -106,19 +106,22 @@ async fn config_map(client: &ApiClient) -> Result<Value, String> {
         .send(request)
         .await
         .map_err(|error| format!("cannot be read: {}", why_request_failed(&error)))?;
-    match answer.status() {
-        StatusCode::OK => {}
-        StatusCode::NOT_FOUND => return Ok(Value::Null),
-        StatusCode::FORBIDDEN => {
-            return Err(
-                "may not be read; bind the Role kube-system/extension-apiserver-authentication-reader"
-                    .to_owned(),
-            );
-        }
-        status => return Err(format!("cannot be read: HTTP status {status}")),
+    let status = answer.status();
+    if status == StatusCode::FORBIDDEN {
+        let hint = "may not be read; bind the Role kube-system/extension-apiserver-authentication-reader";
+        return Err(hint.to_owned());
     }
     let body = Limited::new(answer.into_body(), LONGEST_CONFIG_MAP).collect().await;
     let body = body.map_err(|error| format!("cannot be read: {error}"))?.to_bytes();
+    if status == StatusCode::NOT_FOUND && is_status_not_found(&body) {
+        return Ok(Value::Null);
+    }
+    if status != StatusCode::OK {
+        return Err(format!("cannot be read: HTTP status {status}"));
+    }
     let mut map: Value = serde_json::from_slice(&body).map_err(|error| format!("cannot be read: {error}"))?;
+    if map["kind"] != "ConfigMap" {
+        return Err("cannot be read: the answer is no ConfigMap".to_owned());
+    }
     Ok(map["data"].take())
 }

@@ -239,6 +239,9 @@ impl Reviewer {
         let body = Limited::new(answer.into_body(), LONGEST_ANSWER).collect().await;
         let body = body.map_err(|_| "the answer broke off, or is too long")?.to_bytes();
         let mut review: Value = serde_json::from_slice(&body).map_err(|_| "the answer is no JSON")?;
+        if review["kind"] != self.kind {
+            return Err(format!("the answer is no {}", self.kind));
+        }
         let status = serde_json::from_value(review["status"].take());
         status.map(Ok).map_err(|_| format!("the answer is no {}", self.kind))
     }

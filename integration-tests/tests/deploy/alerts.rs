@@ -1,9 +1,11 @@
-//! The alert rules: their expressions name existing metrics, and each has a section in docs/operations.md.
+//! The alert rules: their expressions name existing metrics, each has a section in docs/operations.md, and none fires while all
+//! is well.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::evaluate::Series;
 use crate::manifests::{only, rendered};
 use crate::operations::anchors;
 use crate::queries::{check, referenced};
@@ -69,4 +71,46 @@ fn every_alert_has_a_section_that_says_what_to_do() {
         assert_eq!(anchor, alert["alert"].as_str().unwrap().to_lowercase());
         assert!(anchors.contains(anchor), "docs/operations.md has no section {anchor}");
     }
+}
+
+/// The alerts that fire when two replicas show this page.
+fn firing(page: &str) -> Vec<String> {
+    let series = Series::default().scraped("10.0.0.1:10270", page).scraped("10.0.0.2:10270", page);
+    let alerts = alerts();
+    let fire = alerts.iter().filter(|alert| !series.evaluate(alert["expr"].as_str().unwrap()).is_empty());
+    fire.map(|alert| alert["alert"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A trial: the lease is reserved for kube-controller-manager, and the replicas stand by for as long as that.
+#[test]
+fn no_alert_fires_behind_a_reserved_lease() {
+    let page = &REPLICAS.behind_reserved_lease;
+    assert!(page.contains(r#"leader_election_master_status{name="kube-endpoint-manager"} 0"#), "{page}");
+    assert_eq!(firing(page), [""; 0]);
+}
+
+#[test]
+fn no_leader_fires_when_nobody_holds_the_lease_or_it_cannot_be_read() {
+    assert_eq!(firing(&REPLICAS.without_lease), ["KubeEndpointManagerNoLeader"]);
+    // One replica that knows better is enough.
+    let expression = |alert: &Value| alert["expr"].as_str().unwrap().to_owned();
+    let alerts = alerts();
+    let no_leader = alerts.iter().find(|alert| alert["alert"] == "KubeEndpointManagerNoLeader").unwrap();
+    let check = |pages: &[&str], want: bool| {
+        let series = pages
+            .iter()
+            .enumerate()
+            .fold(Series::default(), |series, (at, page)| series.scraped(&at.to_string(), page));
+        assert_eq!(!series.evaluate(&expression(no_leader)).is_empty(), want);
+    };
+    let (reserved, without) = (&*REPLICAS.behind_reserved_lease, &*REPLICAS.without_lease);
+    check(&[without, without], true);
+    check(&[without, reserved], false);
+    check(&[], false);
+}
+
+#[test]
+fn no_alert_but_that_of_two_leaders_fires_when_one_leads() {
+    // Both replicas show the page of the one that leads here.
+    assert_eq!(firing(&REPLICAS.leading), ["KubeEndpointManagerSeveralLeaders"]);
 }

@@ -4,6 +4,7 @@
 mod alerts;
 mod cluster_role;
 mod dashboard;
+mod evaluate;
 mod image;
 mod manifests;
 mod metrics_page;

@@ -1,5 +1,5 @@
 //! Two replicas as in the manifests, with leader election and serving, on an embedded API server: the first leads, the second
-//! takes over. What they requested, and the metrics page of the second.
+//! takes over. What they requested, and the metrics page of the second. Before, a replica that waits behind a reserved lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;
@@ -13,7 +13,7 @@ use http_body_util::BodyExt;
 use kube::Config;
 use kube::client::Body;
 use kube_endpoint_api_client::{ApiClient, CountRequests, client_from_config};
-use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, PolicyRule, User};
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, PolicyRule, User};
 use kube_endpoint_manager_core::{LeaderElectionSettings, Manager, PageSources, ServingSettings, Settings};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -29,12 +29,21 @@ const REPLICA: &str = "replica";
 /// The token of the user who reads the metrics.
 const SCRAPER: &str = "scraper";
 
+/// The gauge that says whether somebody holds the lease.
+const LEASE_HELD: &str = "leader_election_lease_held";
+
 /// What two replicas did.
 pub(crate) struct Replicas {
     /// All requests of both to the API server.
     pub(crate) requests: BTreeSet<Attributes>,
     /// The metrics page, after the second took over.
     pub(crate) page: MetricsPage,
+    /// The text of that page.
+    pub(crate) leading: String,
+    /// The metrics page of a replica that stands by behind the reserved lease.
+    pub(crate) behind_reserved_lease: String,
+    /// The metrics page of a replica that may not read the lease.
+    pub(crate) without_lease: String,
 }
 
 pub(crate) static REPLICAS: LazyLock<Replicas> = LazyLock::new(|| {
@@ -42,13 +51,8 @@ pub(crate) static REPLICAS: LazyLock<Replicas> = LazyLock::new(|| {
     runtime.block_on(run())
 });
 
-struct Replica {
-    address: SocketAddr,
-    stop: oneshot::Sender<()>,
-    ended: JoinHandle<()>,
-}
-
-async fn run() -> Replicas {
+/// An API server with the sample.
+fn server() -> EmbeddedApiServer {
     let sample = read_to_string(root().join("crates/manager/sample/shop.json")).unwrap();
     let sample: serde_json::Value = serde_json::from_str(&sample).unwrap();
     let user = |name: &str| User { name: name.to_owned(), groups: Vec::new() };
@@ -58,15 +62,43 @@ async fn run() -> Replicas {
         non_resource_urls: vec!["/metrics".to_owned()],
         ..PolicyRule::default()
     };
-    let server = EmbeddedApiServer::builder()
+    EmbeddedApiServer::builder()
         .load([sample])
         .token(REPLICA, user(REPLICA))
         .token(SCRAPER, user(SCRAPER))
         .policy_rule(may_read_metrics)
         .build()
-        .unwrap();
-    // One recorder for the process, as in the binary: both replicas have one page.
+        .unwrap()
+}
+
+/// A replica behind a reserved lease, on a server of its own. Its metrics page, and that when it may not read the lease.
+async fn trial(sources: PageSources) -> (String, String) {
+    let server = server();
+    let reserved = read_to_string(root().join("deploy/hand-over/reserved-lease.yaml")).unwrap();
+    server.create(serde_saphyr::from_str(&reserved).unwrap()).await.unwrap();
+    let replica = Box::pin(start(&server, sources, 3)).await;
+    let held = |value: u8| format!("{LEASE_HELD}{{name=\"kube-endpoint-manager\"}} {value}");
+    let behind_reserved_lease = Box::pin(scrape_until(replica.address, &held(1))).await;
+    let refuse = Fault::Refuse { status: 403, retry_after: None };
+    server.add_fault(FaultRule::on(refuse, "get", "leases"));
+    let without_lease = Box::pin(scrape_until(replica.address, &held(0))).await;
+    assert_eq!(server.count("endpointslices"), 0, "a standby writes nothing");
+    replica.stop.send(()).unwrap();
+    replica.ended.await.unwrap();
+    (behind_reserved_lease, without_lease)
+}
+
+struct Replica {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<()>,
+}
+
+async fn run() -> Replicas {
+    // One recorder for the process, as in the binary: all replicas have one page.
     let sources = PageSources::install("test", BTreeMap::new()).unwrap();
+    let (behind_reserved_lease, without_lease) = Box::pin(trial(sources.clone())).await;
+    let server = server();
     let first = Box::pin(start(&server, sources.clone(), 1)).await;
     until(|| server.count("endpointslices") >= 9).await;
     let second = Box::pin(start(&server, sources, 2)).await;
@@ -85,7 +117,8 @@ async fn run() -> Replicas {
     let log = server.request_log();
     let own = log.iter().map(|logged| &logged.request).filter(|request| request.user == REPLICA);
     let requests = own.map(|it| Attributes::of(it.method.as_str(), &it.path, &it.query)).collect();
-    Replicas { requests, page: MetricsPage::parse(&page) }
+    let parsed = MetricsPage::parse(&page);
+    Replicas { requests, page: parsed, leading: page, behind_reserved_lease, without_lease }
 }
 
 async fn start(server: &EmbeddedApiServer, sources: PageSources, seed: u64) -> Replica {
@@ -122,6 +155,18 @@ async fn until(condition: impl Fn() -> bool) {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     panic!("a condition does not become true");
+}
+
+/// The metrics page, as soon as it has a line.
+async fn scrape_until(address: SocketAddr, line: &str) -> String {
+    for _ in 0..600 {
+        let page = scrape(address).await;
+        if page.lines().any(|it| it == line) {
+            return page;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("no line {line}");
 }
 
 /// The metrics page, requested with the token of a user who may read it.

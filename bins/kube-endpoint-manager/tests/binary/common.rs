@@ -52,14 +52,19 @@ impl Process {
 
     /// Waits for a line that contains `text`, on standard output or standard error.
     pub(crate) fn wait_for_line(&mut self, text: &str) -> String {
+        self.wait_for_any_line(&[text])
+    }
+
+    /// As [`Self::wait_for_line`], for a line that contains one of these texts.
+    pub(crate) fn wait_for_any_line(&mut self, texts: &[&str]) -> String {
         let deadline = Instant::now() + TIMEOUT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(line) = self.lines.recv_timeout(left) else {
-                panic!("no line contains {text:?}:\n{}", self.seen.join("\n"));
+                panic!("no line contains one of {texts:?}:\n{}", self.seen.join("\n"));
             };
             self.seen.push(line.clone());
-            if line.contains(text) {
+            if texts.iter().any(|text| line.contains(text)) {
                 return line;
             }
         }

@@ -4,6 +4,8 @@
 
 mod command_line;
 mod common;
+mod embedded_kubeconfig;
+mod foreign_server;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 mod heap;
 mod identity;

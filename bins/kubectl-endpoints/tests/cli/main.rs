@@ -6,6 +6,7 @@ mod cleanup;
 mod completion;
 mod docs;
 mod errors;
+mod foreign_server;
 mod krew;
 mod large;
 mod requests;

@@ -255,16 +255,16 @@ async fn after_a_404_to_an_update_the_object_shows_whether_the_cache_is_behind()
         assert_eq!(waits, behind, "for the cache: {answer:?}");
     };
     check((404, "{}"), true).await;
-    check((200, r#"{"metadata":{"uid":"another"}}"#), true).await;
-    check((200, r#"{"metadata":{"uid":"uid-b"}}"#), false).await;
+    check((200, r#"{"metadata":{"uid":"another","resourceVersion":"8"}}"#), true).await;
+    check((200, r#"{"metadata":{"uid":"uid-b","resourceVersion":"8"}}"#), false).await;
     check((403, "{}"), false).await;
 }
 
 #[tokio::test]
 async fn deleting_a_missing_object_succeeds() {
     let metadata = ObjectMeta { uid: "u".into(), ..slice("c").metadata };
-    const OURS: (u16, &str) = (200, r#"{"metadata":{"uid":"u"}}"#);
-    const THEIRS: (u16, &str) = (200, r#"{"metadata":{"uid":"v"}}"#);
+    const OURS: (u16, &str) = (200, r#"{"metadata":{"uid":"u","resourceVersion":"8"}}"#);
+    const THEIRS: (u16, &str) = (200, r#"{"metadata":{"uid":"v","resourceVersion":"8"}}"#);
     let check = |answers: &'static [(u16, &'static str)], gone: bool| {
         let metadata = metadata.clone();
         async move {

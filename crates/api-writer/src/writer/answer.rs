@@ -8,6 +8,9 @@ use serde::Deserialize;
 use crate::error::WriteError;
 use crate::send::Answer;
 
+/// What is wrong with an answer that is no stored object.
+const NO_VERSION: &str = "it has no resourceVersion";
+
 /// The metadata of an object on the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct PartialObjectMetadata {
@@ -18,6 +21,9 @@ pub struct PartialObjectMetadata {
 /// A list of metadata.
 #[derive(Deserialize)]
 pub(super) struct PartialObjectMetadataList {
+    /// Something else than a list of this kind is not an empty list.
+    #[serde(default)]
+    pub(super) kind: String,
     /// `null` in a list without items: the server makes a list of metadata from no item at all.
     pub(super) items: Option<Vec<PartialObjectMetadata>>,
 }
@@ -25,16 +31,18 @@ pub(super) struct PartialObjectMetadataList {
 impl PartialObjectMetadata {
     /// Reads the metadata from an answer, which may have the whole object.
     pub(super) fn read(answer: &Answer, path: &str) -> Result<Self, WriteError> {
-        match answer.content_type {
+        let read: Self = match answer.content_type {
             ContentType::Json => {
-                serde_json::from_slice(&answer.body).map_err(|error| unreadable(path, &error))
+                serde_json::from_slice(&answer.body).map_err(|error| unreadable(path, &error))?
             }
             ContentType::Protobuf => {
                 let envelope = Envelope::read(&answer.body).map_err(|error| unreadable(path, &error))?;
                 let metadata = protobuf::object_meta(envelope.object, &mut Interner::default());
-                Ok(Self { metadata: metadata.map_err(|error| unreadable(path, &error))? })
+                Self { metadata: metadata.map_err(|error| unreadable(path, &error))? }
             }
-        }
+        };
+        // A `Status` has metadata, too.
+        if read.version().is_none() { Err(unreadable(path, &NO_VERSION)) } else { Ok(read) }
     }
 
     /// The resource version.
@@ -72,7 +80,7 @@ pub(super) fn stored_version(answer: &Answer, path: &str) -> Result<ResourceVers
             protobuf::resource_version(envelope.object).map_err(|error| unreadable(path, &error))?
         }
     };
-    if version.is_none() { Err(unreadable(path, &"it has no resourceVersion")) } else { Ok(version) }
+    if version.is_none() { Err(unreadable(path, &NO_VERSION)) } else { Ok(version) }
 }
 
 /// The error for an answer that is not what was asked for. Whether the request had an effect is unknown.

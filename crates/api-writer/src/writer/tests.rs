@@ -321,3 +321,29 @@ async fn a_long_message_of_the_server_is_cut() {
     let message = writer.create(&slice()).await.unwrap_err().to_string();
     assert!((4000..9000).contains(&message.len()), "{} bytes", message.len());
 }
+
+/// A proxy, or a server of something else, answers 200 too.
+#[tokio::test]
+async fn an_answer_of_another_server_is_neither_an_object_nor_an_empty_list() {
+    let key = ObjectKey::new("shop", "web-abc");
+    let status = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":200}"#;
+    let bodies = [
+        "",
+        "{}",
+        "[]",
+        "ok",
+        "<html>log in</html>",
+        status,
+        r#"{"items":[]}"#,
+        r#"{"kind":"List","items":[]}"#,
+    ];
+    for body in bodies {
+        let (writer, _) = answering(200, body);
+        let error = writer.get::<EndpointSlice>(&key).await.unwrap_err();
+        assert!(matches!(error, WriteError::Unknown(_)), "{body}: {error}");
+        let error = writer.list_metadata::<EndpointSlice>("shop", "").await.unwrap_err();
+        assert!(matches!(error, WriteError::Unknown(_)), "{body}: {error}");
+    }
+    let (writer, _) = answering(200, r#"{"kind":"PartialObjectMetadataList","items":null}"#);
+    assert_eq!(writer.list_metadata::<EndpointSlice>("shop", "").await, Ok(Vec::new()));
+}

@@ -7,25 +7,27 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
-use kube_endpoint_leader_election::{MASTER_STATUS, SLOWPATH};
+use kube_endpoint_leader_election::{LEASE_HELD, MASTER_STATUS, SLOWPATH};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use serde_json::json;
 
 use crate::bed::*;
 
 #[tokio::test(start_paused = true)]
-async fn metrics_are_client_gos() {
+async fn metrics_are_client_gos_and_say_whether_the_lease_is_held() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     let _current = metrics::set_default_local_recorder(&recorder);
     // A snapshot takes the value of a counter.
     let values = || {
-        let mut found = (None, 0);
+        let mut found = (None, None, 0);
         for (key, _, _, value) in snapshotter.snapshot().into_vec() {
             let labels: Vec<_> = key.key().labels().map(|label| (label.key(), label.value())).collect();
             assert_eq!(labels, [("name", "l")]);
             match (key.key().name(), value) {
                 (MASTER_STATUS, DebugValue::Gauge(value)) => found.0 = Some(value.into_inner()),
-                (SLOWPATH, DebugValue::Counter(value)) => found.1 = value,
+                (LEASE_HELD, DebugValue::Gauge(value)) => found.1 = Some(value.into_inner()),
+                (SLOWPATH, DebugValue::Counter(value)) => found.2 = value,
                 other => panic!("{other:?}"),
             }
         }
@@ -33,20 +35,69 @@ async fn metrics_are_client_gos() {
     };
     let server = server();
     let (elector, mut leadership) = elector(&server, "a");
-    assert_eq!(values(), (Some(0.0), 0));
+    assert_eq!(values(), (Some(0.0), Some(0.0), 0));
     let (stop, stopped) = tokio::sync::oneshot::channel();
     let task = tokio::spawn(elector.run(async { stopped.await.unwrap() }));
     leadership.changed().await.unwrap();
     pass(11).await;
-    assert_eq!(values(), (Some(1.0), 0));
+    assert_eq!(values(), (Some(1.0), Some(1.0), 0));
     server.add_fault(
         FaultRule::on(Fault::Refuse { status: 409, retry_after: None }, "update", "leases").times(1),
     );
     pass(2).await;
-    assert_eq!(values(), (Some(1.0), 1));
+    assert_eq!(values(), (Some(1.0), Some(1.0), 1));
     stop.send(None).unwrap();
     task.await.unwrap().unwrap();
-    assert_eq!(values(), (Some(0.0), 0));
+    assert_eq!(values(), (Some(0.0), Some(0.0), 0));
+}
+
+/// The alert NoLeader asks for this.
+#[tokio::test(start_paused = true)]
+async fn a_standby_shows_whether_somebody_holds_the_lease() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _current = metrics::set_default_local_recorder(&recorder);
+    // A snapshot takes the values.
+    let values = || {
+        let mut found = (None, None);
+        for (key, .., value) in snapshotter.snapshot().into_vec() {
+            match (key.key().name(), value) {
+                (MASTER_STATUS, DebugValue::Gauge(value)) => found.0 = Some(value.into_inner()),
+                (LEASE_HELD, DebugValue::Gauge(value)) => found.1 = Some(value.into_inner()),
+                _ => {}
+            }
+        }
+        (found.0.unwrap(), found.1.unwrap())
+    };
+    let server = server();
+    // Reserved for a program that does not run, for an hour.
+    let spec = json!({"holderIdentity": "other", "leaseDurationSeconds": 3600});
+    let metadata = json!({"name": "l", "namespace": "kube-system"});
+    let lease =
+        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec});
+    server.create(lease).await.unwrap();
+    let (elector, _leadership) = elector(&server, "a");
+    let _task = tokio::spawn(elector.run(pending()));
+    for _ in 0..3 {
+        pass(1000).await;
+        assert_eq!(values(), (0.0, 1.0));
+    }
+    // Whoever cannot read it does not know.
+    let refuse = Fault::Refuse { status: 403, retry_after: None };
+    let fault = server.add_fault(FaultRule::on(refuse, "get", "leases"));
+    pass(5).await;
+    assert_eq!(values(), (0.0, 0.0));
+    server.remove_fault(fault);
+    pass(5).await;
+    assert_eq!(values(), (0.0, 1.0));
+    // Nobody has renewed it, and this candidate cannot take it.
+    let refuse = Fault::Refuse { status: 403, retry_after: None };
+    let fault = server.add_fault(FaultRule::on(refuse, "update", "leases"));
+    pass(600).await;
+    assert_eq!(values(), (0.0, 0.0));
+    server.remove_fault(fault);
+    pass(5).await;
+    assert_eq!(values(), (1.0, 1.0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -153,8 +153,8 @@ pub(crate) fn with_config_map(
             }
             asked.fetch_add(1, Ordering::Relaxed);
             let (status, body) = match &*data.lock() {
-                Some(data) => (200, json!({"data": data})),
-                None => (404, json!({})),
+                Some(data) => (200, json!({"kind": "ConfigMap", "data": data})),
+                None => (404, json!({"kind": "Status", "reason": "NotFound", "code": 404})),
             };
             Ok(Response::builder().status(status).body(Body::from(body.to_string().into_bytes()))?)
         }

@@ -196,3 +196,35 @@ fn a_standby_that_stops_ends_at_once() {
     ]);
     check(&[(At(0), "get"), (NotFound, "create a 15 0"), (Stop, "get"), (NotFound, "end Standby")]);
 }
+
+#[test]
+fn a_lease_is_held_while_its_record_is_valid_and_the_last_request_was_answered() {
+    let check = |steps: &[(Input, bool)]| {
+        let mut script = Script::new();
+        assert!(!script.election.is_held(script.now), "nothing is known");
+        for (at, (input, want)) in steps.iter().enumerate() {
+            script.happen(input.clone());
+            script.does();
+            assert_eq!(script.election.is_held(script.now), *want, "step {at}");
+        }
+    };
+    // A reserved Lease, and one that nobody renews.
+    check(&[(At(0), false), (Reads("b 604800 1"), true), (At(604_799_999), true)]);
+    check(&[(At(0), false), (Reads("b 15 1"), true), (At(14_999), true), (At(15_000), false)]);
+    // It cannot be read, and can again.
+    check(&[
+        (At(0), false),
+        (Reads("b 604800 1"), true),
+        (At(5000), true),
+        (Lost, false),
+        (At(10_000), false),
+        (Reads("b 604800 1"), true),
+    ]);
+    // It does not exist, has no holder, or is deleted.
+    check(&[(At(0), false), (NotFound, false)]);
+    check(&[(At(0), false), (Reads("'' 15 1"), false)]);
+    check(&[(At(0), false), (Reads("b 15 1"), true), (ShowsDeleted, false)]);
+    // This candidate leads, and leads no more.
+    check(&[(At(0), false), (NotFound, false), (Done, true), (At(9999), true), (At(10_000), false)]);
+    check(&[(At(0), false), (NotFound, false), (Done, true), (Stop, false)]);
+}
