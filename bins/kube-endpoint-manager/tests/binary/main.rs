@@ -8,6 +8,8 @@ mod common;
 mod heap;
 mod identity;
 mod invalid_input;
+#[cfg(target_os = "linux")]
+mod limits;
 mod process;
 mod serving;
 mod unread_output;

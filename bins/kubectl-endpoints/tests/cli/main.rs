@@ -8,6 +8,7 @@ mod docs;
 mod errors;
 mod krew;
 mod large;
+mod outputs;
 mod requests;
 mod sarif;
 mod server;
