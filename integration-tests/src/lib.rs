@@ -1,9 +1,10 @@
 //! What the tests of the whole system share: the conformance recordings, the recorded cluster, managers that run in this
-//! process, and processes of the real binary.
+//! process, processes of the real binary, and tests that need other programs.
 
 pub mod conformance;
 pub mod differential;
 pub mod processes;
+pub mod programs;
 pub mod recorded_cluster;
 pub mod running_manager;
 

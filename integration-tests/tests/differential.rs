@@ -11,11 +11,29 @@
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 use std::path::Path;
+use std::process::ExitCode;
 
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_integration_tests::conformance::unified_diff;
 use kube_endpoint_integration_tests::differential::{Answer, Case, play};
+use kube_endpoint_integration_tests::programs::Missing;
+use kube_endpoint_integration_tests::{programs, tests};
 use kube_endpoint_manager_core::{ApiClient, connect};
+
+/// Names the kubeconfig of the real server.
+const KUBECONFIG: &str = "DIFFERENTIAL_KUBECONFIG";
+
+fn main() -> ExitCode {
+    programs::run([
+        tests!(programs::nothing => the_embedded_server_gives_the_recorded_answers),
+        tests!(a_cluster => async a_real_server_gives_the_recorded_answers),
+    ])
+}
+
+fn a_cluster() -> Result<(), Missing> {
+    let needed = || Missing::Cluster(format!("no cluster: set {KUBECONFIG}"));
+    std::env::var_os(KUBECONFIG).map(|_| ()).ok_or_else(needed)
+}
 
 fn cases() -> Vec<Case> {
     Case::read_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("differential")).unwrap()
@@ -44,8 +62,13 @@ fn differences(case: &Case, answers: &[Answer], intended: bool) -> Vec<String> {
     found
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_embedded_server_gives_the_recorded_answers() {
+fn the_embedded_server_gives_the_recorded_answers() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(compare_with_the_embedded_server());
+}
+
+async fn compare_with_the_embedded_server() {
     let mut requests = 0;
     let mut found = Vec::new();
     for case in cases() {
@@ -58,14 +81,8 @@ async fn the_embedded_server_gives_the_recorded_answers() {
     assert!(found.is_empty(), "{} of {requests} answers differ\n\n{}", found.len(), found.join("\n\n"));
 }
 
-#[tokio::test]
 async fn a_real_server_gives_the_recorded_answers() {
-    let Some(kubeconfig) = std::env::var_os("DIFFERENTIAL_KUBECONFIG") else {
-        eprintln!(
-            "skipped: DIFFERENTIAL_KUBECONFIG names no cluster; the comment at the top says how to run this"
-        );
-        return;
-    };
+    let kubeconfig = std::env::var_os(KUBECONFIG).unwrap();
     let record = std::env::var_os("DIFFERENTIAL_RECORD").is_some();
     let client = connect(Some(Path::new(&kubeconfig)), None).await.unwrap();
     let mut found = Vec::new();

@@ -75,3 +75,26 @@ fn only_these_files_are_exempt_from_the_lint_for_unsafe() {
         .collect();
     assert_eq!(exempt, UNSAFE.map(PathBuf::from));
 }
+
+/// The compiler leaves functions with the attribute out of these programs, which list their tests in `main`.
+#[test]
+fn programs_without_the_harness_have_no_function_with_its_attribute() {
+    let mut checked = Vec::new();
+    for package in ["integration-tests", "integration-tests/simulation"] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(package);
+        let manifest = read_to_string(folder.join("Cargo.toml")).unwrap();
+        for section in manifest.split("\n[[test]]\n").skip(1).filter(|it| it.contains("harness = false")) {
+            let name =
+                section.lines().find_map(|line| line.strip_prefix("name = ")).unwrap().trim_matches('"');
+            let tests = folder.join("tests");
+            let is_of = |path: &Path| {
+                path.starts_with(tests.join(name)) || path == tests.join(name).with_extension("rs")
+            };
+            for (path, text) in sources().into_iter().filter(|(path, _)| is_of(path)) {
+                assert!(!text.contains("#[test]") && !text.contains("#[tokio::test"), "{}", path.display());
+                checked.push(path);
+            }
+        }
+    }
+    assert!(checked.len() > 20, "{checked:?}");
+}

@@ -6,14 +6,15 @@ mod heap;
 mod run;
 mod signals;
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind as ClapErrorKind};
 use kube_endpoint_manager_core::command_line::command;
 use kube_endpoint_manager_core::{
     CommandLine, CommandLineError, LinePrinter, LoggingFormat, Settings, log_to_stderr,
+    raise_open_files_limit,
 };
 
 /// Exit code for invalid input. Nothing has been started.
@@ -45,10 +46,14 @@ fn main() -> ExitCode {
         Ok(format) => format,
         Err(error) => return refuse(&command_line.locate(&error)),
     };
+    if let Err(error) = raise_open_files_limit() {
+        print_error(&error.to_string());
+        return ExitCode::FAILURE;
+    }
     let log = match log_to_stderr(options.log_level(), format) {
         Ok(log) => log,
         Err(error) => {
-            print_error(&format!("cannot start: {error}"));
+            print_error(&format!("cannot start a thread for the log: {error}"));
             return ExitCode::FAILURE;
         }
     };
@@ -74,7 +79,7 @@ fn run_logged(command_line: &CommandLine, log: &LinePrinter) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
-        Err(error) => return fail(format!("cannot start: {error}"), ExitCode::FAILURE),
+        Err(error) => return fail(format!("cannot start the runtime: {error}"), ExitCode::FAILURE),
     };
     match runtime.block_on(run::run(command_line, &settings, VERSION)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -86,13 +91,10 @@ fn run_logged(command_line: &CommandLine, log: &LinePrinter) -> ExitCode {
 /// Reports an error of clap's, or prints the help text or the version, which it takes for errors too.
 fn refuse_arguments(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        return match error.print() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(_) => ExitCode::FAILURE,
-        };
+        return printed(error.print());
     }
     let word = error.get(ContextKind::InvalidArg);
-    if let (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) = (error.kind(), word)
+    if let (ClapErrorKind::UnknownArgument, Some(ContextValue::String(word))) = (error.kind(), word)
         && !word.starts_with('-')
     {
         return refuse(&format!("unexpected word '{word}'; write values as --flag=value (see --help)"));
@@ -102,9 +104,18 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
 
 /// Prints to standard output.
 fn print(text: &[u8]) -> ExitCode {
-    match std::io::stdout().write_all(text) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
+    let mut output = std::io::stdout();
+    printed(output.write_all(text).and_then(|()| output.flush()))
+}
+
+/// The exit code after a text was printed. A reader that has gone, such as `head`, is no error.
+fn printed(result: std::io::Result<()>) -> ExitCode {
+    match result {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            print_error(&format!("cannot write to standard output: {error}"));
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::SUCCESS,
     }
 }
 

@@ -29,6 +29,11 @@ fn failed(error: impl Into<anyhow::Error>) -> RunError {
     RunError::Failed(error.into())
 }
 
+/// The system refuses a thread or a handler.
+fn no_signals(error: std::io::Error) -> RunError {
+    RunError::Failed(anyhow::anyhow!("cannot wait for signals: {error}"))
+}
+
 pub(crate) async fn run(
     command_line: &CommandLine,
     settings: &Settings,
@@ -55,7 +60,7 @@ async fn run_traced(
     pages: Option<PageSources>,
     version: &str,
 ) -> Result<(), RunError> {
-    let shutdown = shutdown_signal().map_err(failed)?;
+    let shutdown = shutdown_signal().map_err(no_signals)?;
     let seed = options.controllers.seed.unwrap_or_else(random_seed);
     #[cfg(feature = "embedded")]
     if options.is_embedded() {
@@ -64,7 +69,7 @@ async fn run_traced(
     }
     // The pages have their own.
     let _ = version;
-    exit_on_second_signal(None).map_err(failed)?;
+    exit_on_second_signal(None).map_err(no_signals)?;
     let mut shutdown = std::pin::pin!(shutdown);
     let (client, lease_client) = tokio::select! {
         biased;
@@ -120,11 +125,12 @@ mod embedded {
 
     use std::time::Duration;
 
+    use anyhow::anyhow;
     use jiff::Timestamp;
     use kube_endpoint_manager_core::embedded::Embedded;
     use kube_endpoint_manager_core::{LinePrinter, Manager, Options, PageSources, Settings, print_writes};
 
-    use super::{RunError, failed, invalid_input, names};
+    use super::{RunError, failed, invalid_input, names, no_signals};
     use crate::signals::exit_on_second_signal;
 
     /// How long after a signal the process exits at the latest.
@@ -143,7 +149,7 @@ mod embedded {
         seed: u64,
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), RunError> {
-        exit_on_second_signal(Some(EXIT_TIMEOUT)).map_err(failed)?;
+        exit_on_second_signal(Some(EXIT_TIMEOUT)).map_err(no_signals)?;
         let embedded = Embedded::start(&options.embedded, now, seed).await.map_err(invalid_input)?;
         let client = embedded.client();
         let mut manager = Manager::new(client.clone(), settings, now, seed).map_err(invalid_input)?;
@@ -164,7 +170,9 @@ mod embedded {
         // Last, because until here an input can still turn out to be invalid.
         embedded.write_kubeconfig().await.map_err(invalid_input)?;
         let kubeconfig = embedded.kubeconfig.display();
-        let printer = LinePrinter::new(std::io::stdout()).map_err(failed)?;
+        let printer = LinePrinter::new(std::io::stdout());
+        let printer =
+            printer.map_err(|error| failed(anyhow!("cannot start a thread for the output: {error}")))?;
         printer.print(format!(
             "An API server listens on http://{}, with {} loaded. Controllers: {}.\n\
              Talk to it:   kubectl --kubeconfig {kubeconfig} get services,endpointslices -A\n\

@@ -1,5 +1,6 @@
 //! The signals that end the process.
 
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -48,23 +49,35 @@ pub(crate) fn shutdown_signal() -> std::io::Result<impl Future<Output = ()>> {
 ///
 /// When the operating system refuses a thread, or the signal handlers cannot be installed.
 pub(crate) fn exit_on_second_signal(limit: Option<Duration>) -> std::io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut signals = {
-        let _context = runtime.enter();
-        ShutdownSignals::new()?
+    let (started, starts) = sync_channel(1);
+    let thread = std::thread::Builder::new().name("exit-on-signal".to_owned());
+    // The thread makes the runtime. If it were made here and the thread refused, it would be dropped within the program's
+    // runtime, which panics.
+    thread.spawn(move || match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(exit_on_signals(limit, &started)),
+        Err(error) => drop(started.send(Err(error))),
+    })?;
+    // It takes less than a millisecond.
+    starts.recv().unwrap_or_else(|error| Err(std::io::Error::other(error)))
+}
+
+/// Tells `started` when signals are waited for.
+async fn exit_on_signals(limit: Option<Duration>, started: &SyncSender<std::io::Result<()>>) {
+    let mut signals = match ShutdownSignals::new() {
+        Ok(signals) => signals,
+        Err(error) => return drop(started.send(Err(error))),
     };
-    let exit = async move {
-        signals.next().await;
-        let first = Instant::now();
-        while timeout_at(first + SAME_REQUEST, signals.next()).await.is_ok() {}
-        match limit {
-            Some(limit) => {
-                let _ = timeout_at(first + limit, signals.next()).await;
-            }
-            None => signals.next().await,
+    if started.send(Ok(())).is_err() {
+        return;
+    }
+    signals.next().await;
+    let first = Instant::now();
+    while timeout_at(first + SAME_REQUEST, signals.next()).await.is_ok() {}
+    match limit {
+        Some(limit) => {
+            let _ = timeout_at(first + limit, signals.next()).await;
         }
-        std::process::exit(1);
-    };
-    std::thread::Builder::new().name("exit-on-signal".to_owned()).spawn(move || runtime.block_on(exit))?;
-    Ok(())
+        None => signals.next().await,
+    }
+    std::process::exit(1);
 }

@@ -39,7 +39,16 @@ async fn run() -> anyhow::Result<u8> {
     match words.split_first() {
         // What is to be completed is no command line yet.
         Some((first, words)) if first == completion::REQUEST => completion::complete(words).await.map(|()| 0),
-        _ => commands::run(&CommandLine::parse()).await,
+        _ => match CommandLine::try_parse() {
+            Ok(command_line) => commands::run(&command_line).await,
+            // The help text and the version.
+            Err(error) if !error.use_stderr() => output::printed(error.print()).map(|()| 0),
+            Err(error) => {
+                // Where standard error cannot be written, the exit code says it.
+                let _ = error.print();
+                Ok(FAILED)
+            }
+        },
     }
 }
 

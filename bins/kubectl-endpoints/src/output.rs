@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use kube_endpoint_explain::text::{Colors, Document, Layout};
 use serde::Serialize;
 
@@ -57,11 +57,17 @@ impl Output {
     }
 }
 
-/// Prints to standard output. A reader that has gone, such as `head`, is no error.
+/// Prints to standard output.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
+    let mut output = std::io::stdout();
+    printed(output.write_all(text.as_bytes()).and_then(|()| output.flush()))
+}
+
+/// The result of a text that was printed. A reader that has gone, such as `head`, is no error.
+pub(crate) fn printed(result: std::io::Result<()>) -> anyhow::Result<()> {
+    match result {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
+        result => result.context("cannot write to standard output"),
     }
 }
 

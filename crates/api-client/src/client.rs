@@ -21,7 +21,7 @@ use crate::content_type::{ContentType, Encodings};
 use crate::error::ClientError;
 use crate::hurry::Hurry;
 use crate::metrics::{CountRequests, RequestMetrics};
-use crate::plugin::limited;
+use crate::plugin::{PluginError, limited};
 use crate::sessions::Sessions;
 use crate::sources::Sources;
 use crate::timeouts::Timeouts;
@@ -240,7 +240,9 @@ async fn static_authorization(
     let Some(provider) = &config.auth_info.auth_provider else { return Ok(config.auth_layer()) };
     let provider = provider.name.clone();
     let (done, layer) = tokio::sync::oneshot::channel();
-    std::thread::spawn(move || drop(done.send(config.auth_layer())));
+    let thread = std::thread::Builder::new().name("auth-provider".to_owned());
+    let spawned = thread.spawn(move || drop(done.send(config.auth_layer())));
+    spawned.map_err(|why| PluginError::Start { command: provider.clone(), why, hint: String::new() })?;
     limited(&provider, limits.plugin, limits, layer).await?.map_err(|_| ClientError::Interrupted)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use http::HeaderValue;
+use http::{HeaderValue, Uri};
 use kube::Config;
 use kube::config::ExecConfig;
 use kube_endpoint_core_model::causes;
@@ -241,8 +241,10 @@ impl Sources {
         if let Some(bundle) = &tls.ca {
             config.root_cert = Some(self.certificates(bundle)?);
         }
-        if config.accept_invalid_certs {
-            // Otherwise kube reads the system's certificates, with which nothing is verified.
+        let is_http = |url: &Uri| url.scheme_str() == Some("http");
+        let has_no_tls = is_http(&config.cluster_url) && config.proxy_url.as_ref().is_none_or(is_http);
+        if config.accept_invalid_certs || has_no_tls {
+            // Otherwise kube reads the system's certificates, with which nothing is verified. There may be none.
             config.root_cert.get_or_insert_default();
         }
         let user = &mut config.auth_info;

@@ -46,6 +46,7 @@ mod leader;
 mod line_printer;
 mod manager;
 mod metrics;
+mod open_files;
 pub mod options;
 #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring", feature = "ui"))]
 mod plan_options;
@@ -77,6 +78,7 @@ pub use leader::connect_for_lease;
 pub use line_printer::LinePrinter;
 pub use manager::{Manager, ManagerError, ManagerHandle, RunningControllers};
 pub use metrics::metrics_recorder;
+pub use open_files::{TooFewOpenFiles, raise_open_files_limit};
 pub use options::Options;
 pub use serve::{PageSources, ServeError, Serving};
 pub use settings::{

@@ -20,6 +20,7 @@ use crate::configz::configz;
 use crate::connect::{ConnectError, connect};
 use crate::manager::{Manager, ManagerHandle};
 use crate::metrics::{metrics_recorder, sorted};
+use crate::open_files::connections_that_fit;
 use crate::process_metrics::ProcessMetrics;
 use crate::settings::{ServingSettings, Settings};
 use crate::slis::Slis;
@@ -104,7 +105,9 @@ impl Manager {
                 #[cfg(not(feature = "ui"))]
                 let mounted = Vec::new();
                 let pages = Pages { mounted, ..pages(&self.handle(), health.clone(), settings, sources) };
-                let server = Server::bind(options(serving), clients, pages, move || clock()).await?;
+                let mut options = options(serving);
+                options.limits.connections = connections_that_fit(options.limits.connections, settings);
+                let server = Server::bind(options, clients, pages, move || clock()).await?;
                 let address = server.local_addr().ok();
                 self.add_task("secure serving", server.run());
                 Some(Serving { address, health })

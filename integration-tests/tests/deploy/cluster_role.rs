@@ -63,7 +63,7 @@ fn requests(server: &EmbeddedApiServer) -> BTreeSet<Attributes> {
 }
 
 /// Runs a future to its end under a paused clock.
-fn paused<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn paused<T>(future: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().start_paused(true).build().unwrap().block_on(future)
 }
@@ -171,8 +171,7 @@ fn differences(granted: &[Granted], requests: &BTreeSet<Attributes>) -> (Vec<Str
     )
 }
 
-#[test]
-fn every_request_is_allowed_and_every_permission_is_used() {
+pub(crate) fn every_request_is_allowed_and_every_permission_is_used() {
     let requests = all_requests();
     for kustomization in KUSTOMIZATIONS {
         let (forbidden, unused) = differences(&permissions(kustomization), &requests);
@@ -181,8 +180,7 @@ fn every_request_is_allowed_and_every_permission_is_used() {
     }
 }
 
-#[test]
-fn exemptions_are_permissions_that_exist() {
+pub(crate) fn exemptions_are_permissions_that_exist() {
     let granted = permissions("deploy/base");
     for (verb, group, resource) in NOT_REQUESTED {
         let request = Attributes {
@@ -196,8 +194,7 @@ fn exemptions_are_permissions_that_exist() {
     }
 }
 
-#[test]
-fn a_missing_permission_and_an_unused_one_are_found() {
+pub(crate) fn a_missing_permission_and_an_unused_one_are_found() {
     let granted = permissions("deploy/base");
     let of = |method, path| Attributes::of(method, path, "");
     let requests = BTreeSet::from([of("GET", "/api/v1/pods"), of("GET", "/api/v1/secrets")]);

@@ -19,16 +19,14 @@ fn after<'a>(text: &'a str, start: &str) -> &'a str {
     rest
 }
 
-#[test]
-fn the_compiler_is_that_of_the_workspace() {
+pub(crate) fn the_compiler_is_that_of_the_workspace() {
     let toolchain = read_to_string(root().join("rust-toolchain.toml")).unwrap();
     let version = after(&toolchain, "channel = ").trim_matches('"');
     let expected = format!("docker.io/library/rust:{version}-bookworm AS build");
     assert_eq!(after(&dockerfile(), "FROM --platform=$BUILDPLATFORM "), expected);
 }
 
-#[test]
-fn the_tag_in_the_manifests_is_the_version() {
+pub(crate) fn the_tag_in_the_manifests_is_the_version() {
     let image = format!("kube-endpoint-manager:{}", env!("CARGO_PKG_VERSION"));
     let deployment = only(&rendered("deploy/base"), "Deployment", "")["spec"]["template"]["spec"].clone();
     let static_pod = only(&rendered(STATIC_POD), "Pod", "")["spec"].clone();
@@ -37,8 +35,7 @@ fn the_tag_in_the_manifests_is_the_version() {
     }
 }
 
-#[test]
-fn the_image_has_the_user_and_the_port_of_the_pods() {
+pub(crate) fn the_image_has_the_user_and_the_port_of_the_pods() {
     let pod = only(&rendered(STATIC_POD), "Pod", "")["spec"].clone();
     let user = &pod["securityContext"];
     assert_eq!(after(&dockerfile(), "USER "), format!("{}:{}", user["runAsUser"], user["runAsGroup"]));
@@ -47,8 +44,7 @@ fn the_image_has_the_user_and_the_port_of_the_pods() {
 }
 
 /// A member that the build context leaves out would fail the build, because Cargo reads the manifests of all members.
-#[test]
-fn the_build_context_has_all_members_of_the_workspace() {
+pub(crate) fn the_build_context_has_all_members_of_the_workspace() {
     let ignore = read_to_string(root().join("deploy/Dockerfile.dockerignore")).unwrap();
     let kept: Vec<&str> = ignore.lines().filter_map(|line| line.strip_prefix('!')).collect();
     let manifest = read_to_string(root().join("Cargo.toml")).unwrap();

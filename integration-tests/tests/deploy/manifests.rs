@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use kube_endpoint_integration_tests::programs::kubectl_program;
 use serde_json::Value;
 
 /// The root of the repository.
@@ -20,16 +21,10 @@ pub(crate) const STATIC_POD: &str = "deploy/overlays/kubeadm/static-pod";
 /// The objects of a kustomization.
 #[track_caller]
 pub(crate) fn rendered(kustomization: &str) -> Vec<Value> {
-    let kubectl = std::env::var_os("KUBECTL").unwrap_or_else(|| "kubectl".into());
-    let output = Command::new(kubectl).arg("kustomize").arg(root().join(kustomization)).output();
-    let output = output.unwrap_or_else(|error| {
-        panic!("kubectl cannot be started ({error}): install it, or set KUBECTL to the path of one")
-    });
+    let output = Command::new(kubectl_program()).arg("kustomize").arg(root().join(kustomization)).output();
+    let output = output.unwrap();
     let (text, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
-    assert!(
-        output.status.success(),
-        "kubectl kustomize {kustomization}: {errors}\nkubectl 1.27 or later is needed."
-    );
+    assert!(output.status.success(), "kubectl kustomize {kustomization}: {errors}");
     assert!(!errors.contains("deprecated"), "kubectl kustomize {kustomization}: {errors}");
     documents(&text)
 }

@@ -32,8 +32,7 @@ impl MetricsPage {
     }
 }
 
-#[test]
-fn a_page_is_read() {
+pub(crate) fn a_page_is_read() {
     let page = MetricsPage::parse(
         "# HELP a b\n# TYPE a counter\na{x=\"1\",y=\"z\"} 3\na{x=\"2\",y=\"z\"} 0\n\nb 1\n",
     );

@@ -38,8 +38,7 @@ fn check(object: &Value) -> Result<(), String> {
     }
 }
 
-#[test]
-fn every_object_is_valid() {
+pub(crate) fn every_object_is_valid() {
     for kustomization in KUSTOMIZATIONS.iter().chain([&STATIC_POD]) {
         let objects = rendered(kustomization);
         assert!(!objects.is_empty());
@@ -50,16 +49,14 @@ fn every_object_is_valid() {
     }
 }
 
-#[test]
-fn the_reserved_lease_is_valid() {
+pub(crate) fn the_reserved_lease_is_valid() {
     let text = read_to_string(root().join("deploy/hand-over/reserved-lease.yaml")).unwrap();
     let lease = &documents(&text)[0];
     assert_eq!(check(lease), Ok(()));
     assert_eq!(lease["spec"]["leaseDurationSeconds"], 7 * 24 * 3600, "a week, as the manual says");
 }
 
-#[test]
-fn a_misspelt_field_and_a_wrong_type_are_found() {
+pub(crate) fn a_misspelt_field_and_a_wrong_type_are_found() {
     let service =
         |spec: Value| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": spec});
     assert_eq!(check(&service(json!({"clusterIP": "None"}))), Ok(()));
@@ -67,8 +64,7 @@ fn a_misspelt_field_and_a_wrong_type_are_found() {
     assert!(check(&service(json!({"ports": [{"port": "http"}]}))).is_err());
 }
 
-#[test]
-fn every_object_has_its_namespace_and_the_name_label() {
+pub(crate) fn every_object_has_its_namespace_and_the_name_label() {
     for kustomization in KUSTOMIZATIONS {
         for object in rendered(kustomization) {
             let metadata = &object["metadata"];

@@ -23,14 +23,12 @@ fn anchor(heading: &str) -> String {
     kept.collect::<String>().to_lowercase().replace(' ', "-")
 }
 
-#[test]
-fn anchors_are_githubs() {
+pub(crate) fn anchors_are_githubs() {
     assert_eq!(anchor("Take over, and go back"), "take-over-and-go-back");
     assert_eq!(anchor("`KubeX`: what?"), "kubex-what");
 }
 
-#[test]
-fn links_within_the_page_lead_to_headings() {
+pub(crate) fn links_within_the_page_lead_to_headings() {
     let (page, anchors) = (page(), anchors());
     let links = page.split("](#").skip(1).filter_map(|rest| rest.split(')').next());
     for link in links {
@@ -38,8 +36,7 @@ fn links_within_the_page_lead_to_headings() {
     }
 }
 
-#[test]
-fn every_metric_in_the_table_exists() {
+pub(crate) fn every_metric_in_the_table_exists() {
     let page = page();
     let table = page.split("\n## Metrics\n").nth(1).unwrap().split("\n## ").next().unwrap();
     let rows = table.lines().filter(|line| line.starts_with("| `"));
@@ -50,8 +47,7 @@ fn every_metric_in_the_table_exists() {
     assert!(unknown.is_empty(), "there are no metrics {unknown:?}");
 }
 
-#[test]
-fn every_permission_is_listed() {
+pub(crate) fn every_permission_is_listed() {
     let page = page();
     let objects = rendered("deploy/base");
     for role in ["ClusterRole", "Role"] {

@@ -32,8 +32,7 @@ fn settings(pod: &Value) -> Settings {
     Settings::try_from(&options).unwrap()
 }
 
-#[test]
-fn the_program_accepts_the_arguments_of_each_pod() {
+pub(crate) fn the_program_accepts_the_arguments_of_each_pod() {
     for (name, pod) in pods() {
         let settings = settings(&pod);
         assert!(settings.leader_election.is_some(), "{name}: several replicas need leader election");
@@ -41,8 +40,7 @@ fn the_program_accepts_the_arguments_of_each_pod() {
     }
 }
 
-#[test]
-fn probes_and_ports_are_those_that_are_served() {
+pub(crate) fn probes_and_ports_are_those_that_are_served() {
     for (name, pod) in pods() {
         let serving: ServingSettings = settings(&pod).serving.unwrap();
         let container = container(&pod);
@@ -58,8 +56,7 @@ fn probes_and_ports_are_those_that_are_served() {
     }
 }
 
-#[test]
-fn the_service_selects_the_pods_and_their_port() {
+pub(crate) fn the_service_selects_the_pods_and_their_port() {
     for name in DEPLOYMENTS.into_iter().chain(["deploy/overlays/kubeadm"]) {
         let objects = rendered(name);
         let service = &only(&objects, "Service", "kube-endpoint-manager")["spec"];
@@ -76,8 +73,7 @@ fn the_service_selects_the_pods_and_their_port() {
 }
 
 /// Other than in these fields, the static pod is the Deployment's.
-#[test]
-fn the_pods_differ_only_in_how_they_reach_the_api_server() {
+pub(crate) fn the_pods_differ_only_in_how_they_reach_the_api_server() {
     let strip = |pod: &Value| {
         let mut container = container(pod).clone();
         let arguments = container["args"].as_array_mut().unwrap();
@@ -94,8 +90,7 @@ fn the_pods_differ_only_in_how_they_reach_the_api_server() {
     }
 }
 
-#[test]
-fn a_pod_is_unprivileged_and_cannot_change_its_image() {
+pub(crate) fn a_pod_is_unprivileged_and_cannot_change_its_image() {
     for (name, pod) in pods() {
         assert_eq!(pod["securityContext"]["runAsNonRoot"], true, "{name}");
         assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault", "{name}");
@@ -107,8 +102,7 @@ fn a_pod_is_unprivileged_and_cannot_change_its_image() {
 }
 
 /// What needs endpoints must not be needed to write them: the pod network, kube-proxy and the cluster's DNS.
-#[test]
-fn a_pod_needs_nothing_that_needs_endpoints() {
+pub(crate) fn a_pod_needs_nothing_that_needs_endpoints() {
     for (name, pod) in pods() {
         assert_eq!(pod["hostNetwork"], true, "{name}");
         assert_eq!(pod["dnsPolicy"], "Default", "{name}");
@@ -124,8 +118,7 @@ fn a_pod_needs_nothing_that_needs_endpoints() {
 }
 
 /// The kubelet refuses static pods that refer to API objects, and knows no priority classes without an API server.
-#[test]
-fn a_static_pod_refers_to_no_api_object() {
+pub(crate) fn a_static_pod_refers_to_no_api_object() {
     let objects = rendered(STATIC_POD);
     let pod = &only(&objects, "Pod", "")["spec"];
     for field in
@@ -148,8 +141,7 @@ fn a_static_pod_refers_to_no_api_object() {
     assert!(kubeconfig.starts_with(mounted.as_str().unwrap()), "{kubeconfig} is not in {mounted}");
 }
 
-#[test]
-fn a_rollout_or_drain_takes_one_replica_at_a_time() {
+pub(crate) fn a_rollout_or_drain_takes_one_replica_at_a_time() {
     for name in DEPLOYMENTS {
         let objects = rendered(name);
         let deployment = &only(&objects, "Deployment", "")["spec"];

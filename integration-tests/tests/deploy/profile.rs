@@ -79,8 +79,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-#[test]
-fn the_program_is_built_runs_and_is_built_again() {
+pub(crate) fn the_program_is_built_runs_and_is_built_again() {
     let script = Script::new();
     let (printed, calls) = script.run(&[]);
     insta::assert_snapshot!(printed + &calls);
@@ -90,8 +89,7 @@ fn the_program_is_built_runs_and_is_built_again() {
     assert_eq!(read_to_string(&lists[0]).unwrap(), "_RNv1b\n_RNv1a.*\n");
 }
 
-#[test]
-fn flags_are_those_of_both_builds() {
+pub(crate) fn flags_are_those_of_both_builds() {
     let script = Script::new();
     fs::write(script.path("config"), "").unwrap();
     for flags in [
@@ -116,8 +114,7 @@ fn flags_are_those_of_both_builds() {
     }
 }
 
-#[test]
-fn what_is_wrong_is_said() {
+pub(crate) fn what_is_wrong_is_said() {
     let script = Script::new();
     let mut errors = vec![
         script.refused(&mut script.command(&["--kubeconfig", "missing"])),

@@ -95,7 +95,7 @@ pub(crate) fn referenced(text: &str) -> BTreeSet<String> {
     names.collect()
 }
 
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     #[track_caller]
@@ -110,8 +110,7 @@ mod tests {
         }
     }
 
-    #[test]
-    fn labels_of_results() {
+    pub(crate) fn labels_of_results() {
         const JOB: &str = "job=\"kube-endpoint-manager\"";
         check_query(&format!("queue{{{JOB}}} > 1"), Ok(&["instance", "job", "name"]));
         check_query(&format!("sum by (name) (rate(queue{{{JOB}}}[5m]))"), Ok(&["name"]));
@@ -121,8 +120,7 @@ mod tests {
         check_query(&quantile("verb"), Err("needs the label le"));
     }
 
-    #[test]
-    fn mistakes_are_found() {
+    pub(crate) fn mistakes_are_found() {
         const JOB: &str = "job=\"kube-endpoint-manager\"";
         check_query("sum(queue", Err("sum(queue"));
         check_query("queue", Err("not limited to the job"));
@@ -133,8 +131,7 @@ mod tests {
         check_query(&format!("sum by (kind) (queue{{{JOB}}})"), Err("the label kind"));
     }
 
-    #[test]
-    fn references_to_labels() {
+    pub(crate) fn references_to_labels() {
         let names = |text| referenced(text).into_iter().collect::<Vec<_>>();
         assert_eq!(names("{{ $labels.kind }} of {{ $labels.a_b | f }}: {{ $value }}"), ["a_b", "kind"]);
         assert_eq!(names("{{kind}}: {{ reason }}"), ["kind", "reason"]);

@@ -172,7 +172,7 @@ pub(crate) fn allowed(granted: &[Granted], request: &Attributes) -> bool {
     })
 }
 
-mod tests {
+pub(crate) mod tests {
     use serde_json::json;
 
     use super::*;
@@ -217,8 +217,7 @@ mod tests {
         assert_eq!(allowed(&granted, &request(text)), expected, "{text}");
     }
 
-    #[test]
-    fn attributes_follow_from_method_path_and_query() {
+    pub(crate) fn attributes_follow_from_method_path_and_query() {
         let check = |method, path, query, expected: &str| {
             assert_eq!(Attributes::of(method, path, query), request(expected), "{method} {path} {query}");
         };
@@ -244,8 +243,7 @@ mod tests {
         check("GET", "/version", "", "get /version");
     }
 
-    #[test]
-    fn a_request_is_allowed_by_one_rule_with_its_verb_group_resource_and_name() {
+    pub(crate) fn a_request_is_allowed_by_one_rule_with_its_verb_group_resource_and_name() {
         check("list :pods", true);
         check("list :pods anywhere", true);
         check("watch :pods", false);
@@ -257,32 +255,28 @@ mod tests {
         check("patch apps:deployments a b", false);
     }
 
-    #[test]
-    fn a_role_holds_in_its_namespace_for_its_names() {
+    pub(crate) fn a_role_holds_in_its_namespace_for_its_names() {
         check("update g:leases home mine", true);
         check("update g:leases home", false);
         check("update g:leases home yours", false);
         check("update g:leases abroad mine", false);
     }
 
-    #[test]
-    fn paths_are_matched_as_a_whole_or_by_their_beginning() {
+    pub(crate) fn paths_are_matched_as_a_whole_or_by_their_beginning() {
         check("get /metrics", true);
         check("get /metrics/slis", false);
         check("get /debug/flags/v", true);
         check("post /metrics", false);
     }
 
-    #[test]
-    fn a_binding_grants_to_its_subjects_only() {
+    pub(crate) fn a_binding_grants_to_its_subjects_only() {
         assert_eq!(granted(&objects(), &[], ("User", "other", None)), []);
         let user = granted(&objects(), &[], ("User", "it", None));
         assert!(allowed(&user, &request("delete :nodes abroad")));
         assert!(!allowed(&user, &request("delete :nodes")));
     }
 
-    #[test]
-    fn parts_of_a_rule_have_one_verb_and_one_target() {
+    pub(crate) fn parts_of_a_rule_have_one_verb_and_one_target() {
         let role = &objects()[0];
         let rules: Vec<Rule> = serde_json::from_value(role["rules"].clone()).unwrap();
         let counts: Vec<usize> = rules.iter().map(|rule| rule.parts().len()).collect();

@@ -18,8 +18,7 @@ fn check(value: &str, others: &[&str]) {
     assert_eq!(value.split(',').collect::<BTreeSet<_>>(), expected);
 }
 
-#[test]
-fn kubeadm() {
+pub(crate) fn kubeadm() {
     let text = read_to_string(root().join("deploy/overlays/kubeadm/cluster-configuration.yaml")).unwrap();
     let configuration = &documents(&text)[0];
     assert_eq!(configuration["apiVersion"], "kubeadm.k8s.io/v1beta4");
@@ -28,8 +27,7 @@ fn kubeadm() {
     check(arguments[0]["value"].as_str().unwrap(), &["*", "bootstrapsigner", "tokencleaner"]);
 }
 
-#[test]
-fn k3s() {
+pub(crate) fn k3s() {
     let text = read_to_string(root().join("deploy/overlays/k3s/server.yaml")).unwrap();
     let arguments = documents(&text)[0]["kube-controller-manager-arg"].as_array().unwrap().clone();
     assert_eq!(arguments.len(), 1);
@@ -37,8 +35,7 @@ fn k3s() {
 }
 
 /// The files for a hand-over name the lease that the manager campaigns for.
-#[test]
-fn hand_over() {
+pub(crate) fn hand_over() {
     let read = |name: &str| {
         let text = read_to_string(root().join("deploy/hand-over").join(name)).unwrap();
         documents(&text).remove(0)
@@ -60,8 +57,7 @@ fn hand_over() {
 }
 
 /// The pages that tell to turn them off.
-#[test]
-fn pages() {
+pub(crate) fn pages() {
     for page in ["README.md", "docs/operations.md"] {
         let text = read_to_string(root().join(page)).unwrap();
         let values = text.split("--controllers=*,").skip(1);

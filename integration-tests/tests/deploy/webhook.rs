@@ -7,6 +7,8 @@ use kube_endpoint_integration_tests::running_manager::{RunningManager, settings}
 use kube_endpoint_manager_core::Gates;
 use serde_json::{Value, json};
 
+use crate::cluster_role::paused;
+
 /// A Service and its only pod, which has run since before the endpoints were lost.
 fn webhook() -> [Value; 3] {
     [
@@ -29,8 +31,11 @@ fn has_ready_endpoint(server: &EmbeddedApiServer) -> bool {
 
 /// A static pod, or a container that the kubelet restarts, needs no admission. From there on the manager must not create,
 /// change or wait for a pod.
-#[tokio::test(start_paused = true)]
-async fn a_manager_that_runs_writes_the_endpoints_that_the_webhook_waits_for() {
+pub(crate) fn a_manager_that_runs_writes_the_endpoints_that_the_webhook_waits_for() {
+    paused(the_manager_writes_the_endpoints());
+}
+
+async fn the_manager_writes_the_endpoints() {
     let server = EmbeddedApiServer::builder().load(webhook()).build().unwrap();
     let refused =
         refusals::webhook_failed("policy.example.com", "no endpoints available for service \"policy\"");

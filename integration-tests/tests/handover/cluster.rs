@@ -11,6 +11,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube_endpoint_integration_tests::processes::{
     LEASE, Line, NAMESPACE, Outputs, Process, Size, binary, objects, read_audit_log,
 };
+use kube_endpoint_integration_tests::programs::Missing;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard};
@@ -45,6 +46,23 @@ pub(crate) enum Under {
 const LOOPS: [&str; 3] =
     ["endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller"];
 
+/// The variables that name the cluster and what belongs to it.
+const VARIABLES: [&str; 4] = [
+    "KEM_HANDOVER_KUBECONFIG",
+    "KEM_HANDOVER_CONTROLLER_MANAGER",
+    "KEM_HANDOVER_SERVICE_ACCOUNT_KEY",
+    "KEM_HANDOVER_AUDIT_LOG",
+];
+
+/// What the tests need.
+pub(crate) fn a_cluster() -> Result<(), Missing> {
+    if VARIABLES.iter().all(|name| std::env::var_os(name).is_some()) {
+        return Ok(());
+    }
+    let needed = format!("no cluster and no kube-controller-manager: set {}", VARIABLES.join(", "));
+    Err(Missing::Cluster(needed))
+}
+
 /// The load, and client-go's default times of leases.
 pub(crate) const SIZE: Size = Size { services: 50, pods_per_service: 3, ..Size::FULL };
 
@@ -65,24 +83,10 @@ fn now() -> Duration {
 }
 
 impl Cluster {
-    /// The cluster that the environment names, with the objects of the load and none of an earlier test. `None`, with a
-    /// message, if it names none.
-    pub(crate) async fn from_environment() -> Option<Self> {
-        let variable = |name: &str| std::env::var_os(format!("KEM_HANDOVER_{name}")).map(PathBuf::from);
-        let found = (
-            variable("KUBECONFIG"),
-            variable("CONTROLLER_MANAGER"),
-            variable("SERVICE_ACCOUNT_KEY"),
-            variable("AUDIT_LOG"),
-        );
-        let (Some(kubeconfig), Some(controller_manager), Some(service_account_key), Some(audit_log)) = found
-        else {
-            println!(
-                "skipped: needs a cluster and a kube-controller-manager; set the environment variables that \
-                 integration-tests/tests/handover/main.rs lists"
-            );
-            return None;
-        };
+    /// The cluster that the environment names, with the objects of the load and none of an earlier test.
+    pub(crate) async fn from_environment() -> Self {
+        let [kubeconfig, controller_manager, service_account_key, audit_log] =
+            VARIABLES.map(|name| PathBuf::from(std::env::var_os(name).unwrap()));
         let turn = TURN.lock().await;
         let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
         let config =
@@ -102,7 +106,7 @@ impl Cluster {
         cluster.reset().await;
         // The requests of the reset do not count.
         cluster.started = now();
-        Some(cluster)
+        cluster
     }
 
     async fn request(&self, method: Method, uri: &str, body: Option<&Value>) -> kube::Result<Value> {

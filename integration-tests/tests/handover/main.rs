@@ -4,7 +4,7 @@
 //! kube-controller-manager runs the loops under a Lease of their own, for which the binary campaigns too. So the loops run
 //! in one of the two at any time.
 //!
-//! The tests need a cluster on which nothing else runs the loops. They are skipped, and say so, unless these environment
+//! The tests need a cluster on which nothing else runs the loops. They are ignored, and say so, unless these environment
 //! variables are set:
 //!
 //! | variable | what it names |
@@ -22,3 +22,17 @@
 mod cluster;
 mod switch;
 mod zero_writes;
+
+use std::process::ExitCode;
+
+use kube_endpoint_integration_tests::{programs, tests};
+
+fn main() -> ExitCode {
+    programs::run([tests!(cluster::a_cluster =>
+        async switch::the_loops_go_from_upstream_to_us_and_back_by_the_name_of_the_lease,
+        async switch::the_loops_go_from_upstream_to_us_and_back_by_leader_migration,
+        async switch::the_loops_go_to_us_when_an_administrator_releases_the_lease,
+        async switch::upstream_hands_over_to_upstream,
+        async zero_writes::switches_write_nothing,
+    )])
+}

@@ -70,9 +70,8 @@ async fn stop(process: &mut Process) {
 }
 
 /// A kube-controller-manager of its own runs the loops.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_loops_go_from_upstream_to_us_and_back_by_the_name_of_the_lease() {
-    let Some(cluster) = Box::pin(Cluster::from_environment()).await else { return };
+pub(crate) async fn the_loops_go_from_upstream_to_us_and_back_by_the_name_of_the_lease() {
+    let cluster = Box::pin(Cluster::from_environment()).await;
     let mut upstream = cluster.start_upstream("upstream-1", Under::NameOfLease);
     let hand_over = HandOver::begin(cluster).await;
     let ours = hand_over.start_ours().await;
@@ -89,9 +88,8 @@ async fn the_loops_go_from_upstream_to_us_and_back_by_the_name_of_the_lease() {
 }
 
 /// The loops are in the kube-controller-manager that runs everything else.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_loops_go_from_upstream_to_us_and_back_by_leader_migration() {
-    let Some(cluster) = Box::pin(Cluster::from_environment()).await else { return };
+pub(crate) async fn the_loops_go_from_upstream_to_us_and_back_by_leader_migration() {
+    let cluster = Box::pin(Cluster::from_environment()).await;
     let mut upstream = cluster.start_upstream("upstream-1", Under::LeaderMigration);
     cluster.wait_for_holder("upstream-1").await;
     tokio::time::sleep(STEADY).await;
@@ -127,9 +125,8 @@ async fn the_loops_go_from_upstream_to_us_and_back_by_leader_migration() {
 
 /// A kube-controller-manager that runs everything under its main Lease, as most do. Replicas of ours wait for a Lease that
 /// is reserved, until the last kube-controller-manager with the loops has ended.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_loops_go_to_us_when_an_administrator_releases_the_lease() {
-    let Some(cluster) = Box::pin(Cluster::from_environment()).await else { return };
+pub(crate) async fn the_loops_go_to_us_when_an_administrator_releases_the_lease() {
+    let cluster = Box::pin(Cluster::from_environment()).await;
     let mut upstream = cluster.start_upstream("upstream-1", Under::MainLease);
     let hand_over = HandOver::begin(cluster).await;
     let cluster = &hand_over.cluster;
@@ -150,9 +147,8 @@ async fn the_loops_go_to_us_when_an_administrator_releases_the_lease() {
 }
 
 /// For comparison: two replicas of kube-controller-manager, whose standby starts cold when the Lease has expired.
-#[tokio::test(flavor = "multi_thread")]
-async fn upstream_hands_over_to_upstream() {
-    let Some(cluster) = Box::pin(Cluster::from_environment()).await else { return };
+pub(crate) async fn upstream_hands_over_to_upstream() {
+    let cluster = Box::pin(Cluster::from_environment()).await;
     let mut leader = cluster.start_upstream("upstream-1", Under::NameOfLease);
     let hand_over = HandOver::begin(cluster).await;
     let _standby = hand_over.cluster.start_upstream("upstream-2", Under::NameOfLease);

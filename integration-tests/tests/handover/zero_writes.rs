@@ -15,9 +15,8 @@ const TO_END: Duration = Duration::from_secs(30);
 /// How long a new leader is watched.
 const WATCHED: Duration = Duration::from_secs(5);
 
-#[tokio::test(flavor = "multi_thread")]
-async fn switches_write_nothing() {
-    let Some(cluster) = Box::pin(Cluster::from_environment()).await else { return };
+pub(crate) async fn switches_write_nothing() {
+    let cluster = Box::pin(Cluster::from_environment()).await;
     let mut upstream = cluster.start_upstream("upstream", Under::NameOfLease);
     cluster.settled().await;
     let mut ours = cluster.start_ours("ours-0", &["--compatibility=upstream"]);

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fs::{read_dir, read_to_string};
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use kube_endpoint_integration_tests::processes::Process;
+use kube_endpoint_integration_tests::programs::browser_programs;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -27,26 +27,6 @@ pub(crate) enum Scheme {
     Dark,
 }
 
-/// Where the programs are; none if one is missing, which is printed.
-pub(crate) fn installed() -> Option<(PathBuf, PathBuf)> {
-    let chromium = ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(program);
-    let found = chromium.zip(program("chromedriver"));
-    if found.is_none() {
-        // Past the capture of the test harness, which shows the output of failed tests only.
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED: chromium or chromedriver is not installed. On Debian: apt-get install chromium chromium-driver"
-        );
-    }
-    found
-}
-
-/// A program on `$PATH`.
-fn program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())
-}
-
 /// A browser with one page. Nothing of it is left when it is dropped, also if the test panics.
 pub(crate) struct Browser {
     /// None until it has started.
@@ -56,7 +36,8 @@ pub(crate) struct Browser {
 
 impl Browser {
     /// Starts a browser. Its profile and its log are in `folder`.
-    pub(crate) async fn start((chromium, chromedriver): (PathBuf, PathBuf), folder: &Path) -> Self {
+    pub(crate) async fn start(folder: &Path) -> Self {
+        let (chromium, chromedriver) = browser_programs().unwrap();
         let mut command = Command::new(chromedriver);
         command.arg("--port=0");
         let chromedriver = Process::start("chromedriver", command, &folder.join("chromedriver.log"), None);

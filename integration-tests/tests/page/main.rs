@@ -1,5 +1,4 @@
-//! The status page of the real binary in headless Chromium. The tests are skipped, with a message, where chromium or
-//! chromedriver is not installed.
+//! The status page of the real binary in headless Chromium. The tests are ignored where chromium or chromedriver is missing.
 //!
 //! `KEM_SCREENSHOTS=FOLDER` makes the test of the pictures write those of the documentation.
 #![allow(clippy::unwrap_used)]
@@ -10,11 +9,31 @@ mod scene;
 mod screenshots;
 mod webdriver;
 
+use std::process::ExitCode;
+
+use kube_endpoint_integration_tests::{programs, tests};
 use serde_json::{Value, json};
 
 use browser::{Scheme, parents};
 use scene::Scene;
 use webdriver::Key;
+
+fn main() -> ExitCode {
+    programs::run([
+        tests!(programs::nothing => screenshots::the_pictures_of_the_documentation_are_small),
+        tests!(programs::browser =>
+            async the_printed_address_opens_a_page_that_follows_changes,
+            async an_explanation_opens_by_keyboard_alone,
+            async hostile_text_is_shown_as_text,
+            async a_manager_that_is_gone_is_shown,
+            async a_browser_without_its_cookie_is_told_what_to_do,
+            async a_browser_that_is_dropped_leaves_no_process,
+            async appearance::nothing_is_too_wide_or_too_faint,
+            async appearance::what_is_too_wide_or_too_faint_is_found,
+            async screenshots::pictures_show_the_sample_cluster,
+        ),
+    ])
+}
 
 /// Whether the list of problems names a Service with a code.
 fn lists(service: &str, code: &str) -> String {
@@ -28,9 +47,8 @@ fn has_focus(tag: &str, text: &str) -> String {
     format!("document.activeElement.matches('{tag}') && document.activeElement.innerText === '{text}'")
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn the_printed_address_opens_a_page_that_follows_changes() {
-    let Some(scene) = Scene::sample().await else { return };
+    let scene = Scene::sample().await;
     let page = &scene.page;
     let own = scene.address().split_once('?').unwrap().0;
     let address = page.text("location.href").await;
@@ -55,9 +73,8 @@ async fn the_printed_address_opens_a_page_that_follows_changes() {
     scene.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn an_explanation_opens_by_keyboard_alone() {
-    let Some(scene) = Scene::sample().await else { return };
+    let scene = Scene::sample().await;
     let page = &scene.page;
     page.press(&[Key::Tab]).await;
     assert_eq!(page.focused().await, "a Skip to the content");
@@ -117,7 +134,6 @@ async fn an_explanation_opens_by_keyboard_alone() {
     scene.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn hostile_text_is_shown_as_text() {
     const HOSTILE: &str =
         "<img src=x onerror=\"document.title='taken over'\"><script>document.title='taken over'</script>";
@@ -133,7 +149,7 @@ async fn hostile_text_is_shown_as_text() {
             "spec": {"selector": {"app": "frontend"}, "ports": [{"port": 80}], "clusterIP": "10.96.0.77"},
         }),
     );
-    let Some(scene) = Scene::with(&[service]).await else { return };
+    let scene = Scene::with(&[service]).await;
     let page = &scene.page;
     let shown =
         |place: &str| format!("document.querySelector('{place}').innerText.includes({})", json!("onerror="));
@@ -161,9 +177,8 @@ async fn hostile_text_is_shown_as_text() {
     scene.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_manager_that_is_gone_is_shown() {
-    let Some(mut scene) = Scene::sample().await else { return };
+    let mut scene = Scene::sample().await;
     scene.page.emulate(1280, 800, Scheme::Light, false).await;
     scene.kill_manager().await;
     let page = &scene.page;
@@ -181,9 +196,8 @@ async fn a_manager_that_is_gone_is_shown() {
     scene.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_browser_without_its_cookie_is_told_what_to_do() {
-    let Some(scene) = Scene::sample().await else { return };
+    let scene = Scene::sample().await;
     let page = &scene.page;
     page.driver().devtools("Network.clearBrowserCookies", json!({})).await;
     page.value("connect()").await;
@@ -205,9 +219,8 @@ async fn a_browser_without_its_cookie_is_told_what_to_do() {
     scene.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
 async fn a_browser_that_is_dropped_leaves_no_process() {
-    let Some(scene) = Scene::sample().await else { return };
+    let scene = Scene::sample().await;
     let processes = scene.page.processes();
     assert!(processes.len() > 2, "chromedriver, the browser and its processes: {processes:?}");
     // As a panic does.

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::browser::{Browser, installed};
+use crate::browser::Browser;
 
 /// How long the process may take to print the address of the page.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,14 +29,13 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// The sample cluster. The page is open and shows the first data. None without a browser.
-    pub(crate) async fn sample() -> Option<Self> {
+    /// The sample cluster. The page is open and shows the first data.
+    pub(crate) async fn sample() -> Self {
         Self::with(&[]).await
     }
 
     /// The sample cluster and more objects.
-    pub(crate) async fn with(objects: &[Value]) -> Option<Self> {
-        let installed = installed()?;
+    pub(crate) async fn with(objects: &[Value]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let more = folder.path().join("more.json");
         let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
@@ -52,7 +51,7 @@ impl Scene {
         }
         let mut manager = Process::start("manager", command, &folder.path().join("manager.log"), None);
         let address = address(&mut manager).await;
-        let page = Browser::start(installed, folder.path()).await;
+        let page = Browser::start(folder.path()).await;
         page.open(&address).await;
         let scene = Self { page, manager, client: client(&kubeconfig).await, address, _folder: folder };
         scene
@@ -60,7 +59,7 @@ impl Scene {
             .wait_until("the page is live", "document.getElementById('state').textContent === 'Live'")
             .await;
         scene.page.wait_until("problems are shown", "!!document.querySelector('#problems table')").await;
-        Some(scene)
+        scene
     }
 
     /// The address that the manager printed.

@@ -12,9 +12,8 @@ const MOST_BYTES: u64 = 120_000;
 /// How long the sample cluster changes before the pictures of the documentation, so that the plots show something.
 const CHANGING: Duration = Duration::from_secs(150);
 
-#[tokio::test(flavor = "multi_thread")]
-async fn pictures_show_the_sample_cluster() {
-    let Some(scene) = Scene::sample().await else { return };
+pub(crate) async fn pictures_show_the_sample_cluster() {
+    let scene = Scene::sample().await;
     let folder = std::env::var_os("KEM_SCREENSHOTS").map(PathBuf::from);
     if folder.is_some() {
         change_for(&scene, CHANGING).await;
@@ -53,8 +52,7 @@ async fn pictures_show_the_sample_cluster() {
     scene.end().await;
 }
 
-#[test]
-fn the_pictures_of_the_documentation_are_small() {
+pub(crate) fn the_pictures_of_the_documentation_are_small() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/images");
     let files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(files.len() >= 4, "{files:?}");

@@ -70,8 +70,15 @@ impl Process {
         }
     }
 
+    /// A child whose output is not read.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn of(child: Child) -> Self {
+        let (_, lines) = channel();
+        Self { child, lines, seen: Vec::new() }
+    }
+
     /// Its process ID.
-    #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+    #[cfg(target_os = "linux")]
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }

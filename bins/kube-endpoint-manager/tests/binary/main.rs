@@ -10,6 +10,8 @@ mod foreign_server;
 mod heap;
 mod identity;
 mod invalid_input;
+#[cfg(target_os = "linux")]
+mod limits;
 mod process;
 mod serving;
 mod unread_output;

@@ -68,7 +68,7 @@ fn small_pipe() -> (File, OwnedFd) {
 }
 
 /// A client, once the process has written its kubeconfig.
-async fn connected(folder: &Path) -> kube::Client {
+pub(crate) async fn connected(folder: &Path) -> kube::Client {
     let path = folder.join("embedded.kubeconfig");
     let start = Instant::now();
     while !std::fs::read_to_string(&path).is_ok_and(|text| text.contains("current-context")) {

@@ -70,7 +70,7 @@ pub(crate) async fn run(
     let mut state = State::new(scope);
     let mut terminal = ratatui::try_init().context("the terminal cannot be used")?;
     let shown = async {
-        let mut keys = keys();
+        let mut keys = keys().context("the keys cannot be read")?;
         let mut tick = tokio::time::interval(REFRESH);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut explaining: Option<LocalBoxFuture<'_, (String, anyhow::Result<Document>)>> = None;
@@ -180,9 +180,13 @@ impl Handler for Recorder {
 }
 
 /// Returns the keys that are pressed. A thread reads them, since the terminal can only be read by waiting for it.
-fn keys() -> mpsc::UnboundedReceiver<Key> {
+///
+/// # Errors
+///
+/// If the system refuses the thread.
+fn keys() -> std::io::Result<mpsc::UnboundedReceiver<Key>> {
     let (sender, receiver) = mpsc::unbounded_channel();
-    std::thread::spawn(move || {
+    std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
         while let Ok(event) = event::read() {
             let key = match event {
                 Event::Key(key) if key.kind != KeyEventKind::Release => key_of(key),
@@ -193,8 +197,8 @@ fn keys() -> mpsc::UnboundedReceiver<Key> {
                 break;
             }
         }
-    });
-    receiver
+    })?;
+    Ok(receiver)
 }
 
 fn key_of(key: KeyEvent) -> Option<Key> {

@@ -9,6 +9,7 @@ mod errors;
 mod foreign_server;
 mod krew;
 mod large;
+mod outputs;
 mod requests;
 mod sarif;
 mod server;

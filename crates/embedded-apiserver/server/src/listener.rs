@@ -93,6 +93,7 @@ impl Drop for Listener {
 async fn accept(socket: TcpListener, service: ApiService, connection: Connection) {
     let mut connections = JoinSet::new();
     let mut closing = connection.closing;
+    let mut failing = false;
     loop {
         tokio::select! {
             biased;
@@ -100,10 +101,14 @@ async fn accept(socket: TcpListener, service: ApiService, connection: Connection
             Some(_) = connections.join_next() => {}
             accepted = socket.accept() => match accepted {
                 Ok((stream, _)) => {
+                    failing = false;
                     connections.spawn(serve(stream, service.clone(), closing.clone()));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
+                    if !failing {
+                        tracing::warn!(%error, "cannot accept connections; trying again");
+                    }
+                    failing = true;
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             },

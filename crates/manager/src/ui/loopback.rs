@@ -6,6 +6,7 @@ use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_serving::{BrowserServer, Limits, ServingError};
 
 use crate::manager::Manager;
+use crate::open_files::connections_that_fit;
 use crate::options::UiAddress;
 use crate::settings::Settings;
 
@@ -25,7 +26,9 @@ impl Manager {
     ) -> Result<Option<String>, ServingError> {
         let UiAddress::At(address) = address else { return Ok(None) };
         let ui = self.ui(settings, version, Arc::new(clock));
-        let server = BrowserServer::bind(address, ui.pages(), Limits::default()).await?;
+        let limits = Limits::default();
+        let limits = Limits { connections: connections_that_fit(limits.connections, settings), ..limits };
+        let server = BrowserServer::bind(address, ui.pages(), limits).await?;
         let url = server.url();
         self.add_task("status page", server.run());
         Ok(Some(url))

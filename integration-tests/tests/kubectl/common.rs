@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Listener, User};
+use kube_endpoint_integration_tests::programs::kubectl_program;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt;
@@ -29,7 +30,7 @@ impl Kubectl {
     }
 
     pub(crate) fn command(&self, arguments: &str) -> Command {
-        let mut command = Command::new(std::env::var_os("KUBECTL").unwrap_or_else(|| "kubectl".into()));
+        let mut command = Command::new(kubectl_program());
         // A separate home directory keeps kubectl's discovery cache apart from the user's and other tests'.
         command
             .env("KUBECONFIG", self.home.path().join("config"))
@@ -44,13 +45,7 @@ impl Kubectl {
     }
 
     pub(crate) fn run(&self, arguments: &str, input: &str) -> (bool, String) {
-        let mut child = match self.command(arguments).spawn() {
-            Ok(child) => child,
-            Err(error) => panic!(
-                "these tests drive kubectl, which cannot be started ({error}): install Debian's kubernetes-client, \
-                 or set KUBECTL to the path of one"
-            ),
-        };
+        let mut child = self.command(arguments).spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
         let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();

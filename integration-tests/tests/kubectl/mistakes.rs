@@ -18,8 +18,7 @@ fn refused(kubectl: &Kubectl, manifest: &Value, expected: &str) {
     contains(&text, &[expected]);
 }
 
-#[test]
-fn common_mistakes() {
+pub(crate) fn common_mistakes() {
     let kubectl = Kubectl::start();
     kubectl.with("create -f -", &service(80));
     kubectl.with("create -f -", &pod());
@@ -56,8 +55,7 @@ fn common_mistakes() {
     );
 }
 
-#[test]
-fn invalid_manifests() {
+pub(crate) fn invalid_manifests() {
     let kubectl = Kubectl::start();
     let mut other = service(80);
     other["metadata"]["namespace"] = "nope".into();
@@ -94,8 +92,7 @@ fn invalid_manifests() {
 }
 
 /// The response names what is not supported.
-#[test]
-fn unsupported_operations() {
+pub(crate) fn unsupported_operations() {
     let kubectl = Kubectl::start();
     kubectl.with("create -f -", &pod());
     check(&kubectl, "logs web-1", "this server has no pods/log");

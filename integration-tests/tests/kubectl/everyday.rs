@@ -4,8 +4,7 @@ use std::io::{BufRead, BufReader};
 
 use crate::common::*;
 
-#[test]
-fn discovery_commands() {
+pub(crate) fn discovery_commands() {
     let kubectl = Kubectl::start();
     contains(&kubectl.ok("version -o yaml"), &["serverVersion:", "gitVersion: v1.36."]);
     let resources = kubectl.ok("api-resources");
@@ -21,8 +20,7 @@ fn discovery_commands() {
     contains(&kubectl.fails("get deployments"), &["the server doesn't have a resource type"]);
 }
 
-#[test]
-fn objects_are_created_and_shown() {
+pub(crate) fn objects_are_created_and_shown() {
     let kubectl = Kubectl::start();
     contains(&kubectl.with("create -f -", &service(80)), &["service/web created"]);
     contains(&kubectl.with("create -f -", &pod()), &["pod/web-1 created"]);
@@ -49,8 +47,7 @@ fn objects_are_created_and_shown() {
     contains(&kubectl.run("create -f -", &odd.to_string()).1, &["unknown field", "colour"]);
 }
 
-#[test]
-fn objects_are_applied_and_changed() {
+pub(crate) fn objects_are_applied_and_changed() {
     let kubectl = Kubectl::start();
     contains(&kubectl.with("apply -f -", &service(80)), &["service/web created"]);
     contains(&kubectl.with("apply -f -", &service(80)), &["service/web unchanged"]);
@@ -82,8 +79,7 @@ fn objects_are_applied_and_changed() {
     );
 }
 
-#[test]
-fn objects_are_deleted() {
+pub(crate) fn objects_are_deleted() {
     let kubectl = Kubectl::start();
     kubectl.with("create -f -", &service(80));
     kubectl.with("create -f -", &pod());
@@ -96,8 +92,7 @@ fn objects_are_deleted() {
     contains(&kubectl.fails("delete pod nope"), &["NotFound"]);
 }
 
-#[test]
-fn changes_are_watched() {
+pub(crate) fn changes_are_watched() {
     let kubectl = Kubectl::start();
     kubectl.with("create -f -", &pod());
     let mut watch = kubectl.command("get pods -w --no-headers").spawn().unwrap();

@@ -37,8 +37,7 @@ const KINDS: [(&str, &str, &str); 8] = [
     ("events", "web.1", "REASON"),
 ];
 
-#[test]
-fn every_kind_in_every_output_format() {
+pub(crate) fn every_kind_in_every_output_format() {
     let kubectl = Kubectl::start();
     kubectl.with("create -f -", &one_of_each());
     for (kind, name, heading) in KINDS {
@@ -64,8 +63,7 @@ fn every_kind_in_every_output_format() {
     contains(&kubectl.ok("get pods --chunk-size=1 -L app"), &["APP", "web"]);
 }
 
-#[test]
-fn every_kind_is_described() {
+pub(crate) fn every_kind_is_described() {
     let kubectl = Kubectl::start();
     kubectl.with("create -f -", &one_of_each());
     let mut event = one_of_each()["items"][6].take();
@@ -88,8 +86,7 @@ fn every_kind_is_described() {
 }
 
 /// `kubectl edit` opens the object in an editor and sends a patch of the changes.
-#[test]
-fn objects_are_edited() {
+pub(crate) fn objects_are_edited() {
     let kubectl = Kubectl::start();
     kubectl.with("create -f -", &service(80));
     let editor = kubectl.home.path().join("editor");
@@ -105,8 +102,7 @@ fn objects_are_edited() {
     contains(&String::from_utf8_lossy(&unchanged.unwrap().stderr), &["no changes"]);
 }
 
-#[test]
-fn manifests_are_applied_compared_and_deleted() {
+pub(crate) fn manifests_are_applied_compared_and_deleted() {
     let kubectl = Kubectl::start();
     kubectl.with("apply -f -", &one_of_each());
     let version = kubectl.server.resource_version();
@@ -122,8 +118,7 @@ fn manifests_are_applied_compared_and_deleted() {
     assert_eq!(kubectl.server.count("services") + kubectl.server.count("pods"), 0);
 }
 
-#[test]
-fn nodes_are_cordoned_and_tainted() {
+pub(crate) fn nodes_are_cordoned_and_tainted() {
     let kubectl = Kubectl::start();
     kubectl.with("create -f -", &one_of_each());
     contains(&kubectl.ok("cordon node-1"), &["node/node-1 cordoned"]);
