@@ -17,6 +17,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 
 use crate::at_server::AtServerLayer;
+use crate::certificates::{CertificateInUse, CertificateUse};
 use crate::content_type::{ContentType, Encodings};
 use crate::error::ClientError;
 use crate::hurry::Hurry;
@@ -49,6 +50,8 @@ pub struct ApiClient {
     warnings: Arc<Warnings>,
     encodings: Encodings,
     hurry: Arc<Hurry>,
+    /// None for a client of a service.
+    sessions: Option<Arc<Sessions>>,
 }
 
 impl ApiClient {
@@ -69,7 +72,7 @@ impl ApiClient {
 
     fn new(client: Client, direct: Option<Direct>, metrics: Arc<RequestMetrics>) -> Self {
         let (warnings, encodings, hurry) = Default::default();
-        Self { client, direct, metrics, warnings, encodings, hurry }
+        Self { client, direct, metrics, warnings, encodings, hurry, sessions: None }
     }
 
     /// The kube client, for requests that this project's crates do not make.
@@ -126,6 +129,18 @@ impl ApiClient {
         self.hurry.last()
     }
 
+    /// The certificates of the current connections, for these uses: the client's own, and the CAs with which it verifies the server.
+    /// What the connections have not, or take from the system, is left out.
+    pub fn certificates(&self, uses: [CertificateUse; 2]) -> Vec<CertificateInUse> {
+        let found = self.sessions.as_ref().map(|sessions| sessions.certificates()).unwrap_or_default();
+        let used = found.into_iter().zip(uses);
+        used.filter_map(|(found, usage)| {
+            let (place, lifetime) = found?;
+            Some(CertificateInUse { usage, place, lifetime })
+        })
+        .collect()
+    }
+
     /// Records that a request waited for a rate limiter for so long before it was sent.
     pub fn waited_for_rate_limiter(&self, method: &Method, waited: Duration) {
         self.metrics.waited_for_rate_limiter(method, waited);
@@ -175,7 +190,8 @@ pub(crate) async fn client(mut config: Config, limits: Timeouts) -> Result<ApiCl
     let authorization = static_authorization(config.clone(), &limits).await?.map_err(credentials)?;
     let headers = config.extra_headers_layer().map_err(credentials)?;
     let hurry = Arc::clone(sources.hurry());
-    let transport = Transport::new(Box::pin(Sessions::new(sources)).await?, &config.cluster_url);
+    let sessions = Box::pin(Sessions::new(sources)).await?;
+    let transport = Transport::new(Arc::clone(&sessions), &config.cluster_url);
     let service = ServiceBuilder::new()
         .layer(AtServerLayer::new(&config.cluster_url))
         .option_layer(authorization)
@@ -189,7 +205,8 @@ pub(crate) async fn client(mut config: Config, limits: Timeouts) -> Result<ApiCl
     });
     let direct = BoxCloneSyncService::new(direct);
     let client = Client::new(direct.clone(), config.default_namespace);
-    Ok(ApiClient { hurry, ..ApiClient::new(client, Some(direct), requests.metrics()) })
+    let sessions = Some(sessions);
+    Ok(ApiClient { hurry, sessions, ..ApiClient::new(client, Some(direct), requests.metrics()) })
 }
 
 /// An error of a service as [`kube::Client::send`] returns it.

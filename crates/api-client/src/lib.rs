@@ -17,6 +17,7 @@
 
 mod at_server;
 mod batches;
+mod certificates;
 mod client;
 mod connector;
 mod content_type;
@@ -39,6 +40,7 @@ mod write_connections;
 #[cfg(test)]
 mod tests;
 
+pub use certificates::{CertificateInUse, CertificateLifetime, CertificatePlace, CertificateUse};
 pub use client::{AnswerBody, ApiClient, client_from_config, client_with_silence_limit, without_credentials};
 pub use content_type::ContentType;
 pub use error::{ClientError, why_request_failed};

@@ -32,6 +32,7 @@
 //! ```
 
 mod audit;
+mod certificates;
 pub mod command_line;
 mod configz;
 mod connect;
@@ -84,7 +85,7 @@ pub use settings::{
     TlsVersion, TracingSettings,
 };
 pub use slis::Slis;
-pub use status::{ControllerStatus, ForeignWriteStatus, ManagerStatus, SlowRetryStatus};
+pub use status::{CertificateStatus, ControllerStatus, ForeignWriteStatus, ManagerStatus, SlowRetryStatus};
 pub use telemetry::log_to_stderr;
 pub use traces::{Traces, TracingError};
 pub use write_log::print_writes;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_endpoint_api_client::ApiClient;
+use kube_endpoint_api_client::{ApiClient, CertificateInUse};
 use kube_endpoint_core_model::Timestamp;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -205,6 +205,18 @@ impl Server {
     /// When the operating system does not say.
     pub fn local_addr(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
+    }
+
+    /// Returns a function that tells which certificates are in use: that of the port, and the CAs of clients and of front proxies. It may
+    /// be called as long as the server runs.
+    pub fn certificates(&self) -> impl Fn() -> Vec<CertificateInUse> + Send + Sync + 'static {
+        let Reload { certificate, client_ca, proxy_ca, .. } = &self.reload;
+        let (certificate, client_ca, proxy_ca) =
+            (Arc::clone(certificate), Arc::clone(client_ca), Arc::clone(proxy_ca));
+        move || {
+            let cas = [client_ca.in_use(), proxy_ca.in_use()].into_iter().flatten();
+            std::iter::once(certificate.in_use()).chain(cas).collect()
+        }
     }
 
     /// Serves until the future is dropped, which closes all connections.
