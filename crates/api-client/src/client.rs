@@ -17,6 +17,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 
 use crate::at_server::AtServerLayer;
+use crate::certificates::{CertificateInUse, CertificateUse};
 use crate::content_type::{ContentType, Encodings};
 use crate::error::ClientError;
 use crate::hurry::Hurry;
@@ -51,6 +52,8 @@ pub struct ApiClient {
     hurry: Arc<Hurry>,
     /// The URL of the server, without user, password and a slash at its end. Empty for a service in the same process.
     server: Arc<str>,
+    /// None for a client of a service.
+    sessions: Option<Arc<Sessions>>,
 }
 
 impl ApiClient {
@@ -71,7 +74,8 @@ impl ApiClient {
 
     fn new(client: Client, direct: Option<Direct>, metrics: Arc<RequestMetrics>) -> Self {
         let (warnings, encodings, hurry) = Default::default();
-        Self { client, direct, metrics, warnings, encodings, hurry, server: "".into() }
+        let server = "".into();
+        Self { client, direct, metrics, warnings, encodings, hurry, server, sessions: None }
     }
 
     /// The URL that a path is requested at, for messages.
@@ -133,6 +137,18 @@ impl ApiClient {
         self.hurry.last()
     }
 
+    /// The certificates of the current connections, for these uses: the client's own, and the CAs with which it verifies the server.
+    /// What the connections have not, or take from the system, is left out.
+    pub fn certificates(&self, uses: [CertificateUse; 2]) -> Vec<CertificateInUse> {
+        let found = self.sessions.as_ref().map(|sessions| sessions.certificates()).unwrap_or_default();
+        let used = found.into_iter().zip(uses);
+        used.filter_map(|(found, usage)| {
+            let (place, lifetime) = found?;
+            Some(CertificateInUse { usage, place, lifetime })
+        })
+        .collect()
+    }
+
     /// Records that a request waited for a rate limiter for so long before it was sent.
     pub fn waited_for_rate_limiter(&self, method: &Method, waited: Duration) {
         self.metrics.waited_for_rate_limiter(method, waited);
@@ -182,7 +198,8 @@ pub(crate) async fn client(mut config: Config, limits: Timeouts) -> Result<ApiCl
     let authorization = static_authorization(config.clone(), &limits).await?.map_err(credentials)?;
     let headers = config.extra_headers_layer().map_err(credentials)?;
     let hurry = Arc::clone(sources.hurry());
-    let transport = Transport::new(Box::pin(Sessions::new(sources)).await?, &config.cluster_url);
+    let sessions = Box::pin(Sessions::new(sources)).await?;
+    let transport = Transport::new(Arc::clone(&sessions), &config.cluster_url);
     let service = ServiceBuilder::new()
         .layer(AtServerLayer::new(&config.cluster_url))
         .option_layer(authorization)
@@ -198,7 +215,8 @@ pub(crate) async fn client(mut config: Config, limits: Timeouts) -> Result<ApiCl
     let client = Client::new(direct.clone(), config.default_namespace);
     let server = without_credentials(&config.cluster_url);
     let server = server.trim_end_matches('/').into();
-    Ok(ApiClient { hurry, server, ..ApiClient::new(client, Some(direct), requests.metrics()) })
+    let sessions = Some(sessions);
+    Ok(ApiClient { hurry, server, sessions, ..ApiClient::new(client, Some(direct), requests.metrics()) })
 }
 
 /// An error of a service as [`kube::Client::send`] returns it.

@@ -18,6 +18,7 @@
 mod answered;
 mod at_server;
 mod batches;
+mod certificates;
 mod client;
 mod connector;
 mod content_type;
@@ -41,6 +42,7 @@ mod write_connections;
 mod tests;
 
 pub use answered::{Answered, is_status_not_found, redirected_to};
+pub use certificates::{CertificateInUse, CertificateLifetime, CertificatePlace, CertificateUse};
 pub use client::{AnswerBody, ApiClient, client_from_config, client_with_silence_limit, without_credentials};
 pub use content_type::ContentType;
 pub use error::{ClientError, why_request_failed};

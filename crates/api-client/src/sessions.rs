@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::error::ClientError;
-use crate::sources::{Session, Sources};
+use crate::sources::{Found, Session, Sources};
 
 type Outcome = Result<Arc<Session>, Arc<ClientError>>;
 /// A renewal under way, for as many requests as wait for it.
@@ -88,6 +88,12 @@ impl Sessions {
             (true, false) => Ok(session),
             (false, _) => renewal.await,
         }
+    }
+
+    /// The client certificate and the CAs of the current session.
+    pub(crate) fn certificates(&self) -> [Option<Found>; 2] {
+        let session = Arc::clone(&self.state.lock().session);
+        [self.sources.client_certificate(&session), self.sources.ca(&session)]
     }
 
     /// The server answered 401 to a request of `session`: everything is read again, and the plugin runs, before the next

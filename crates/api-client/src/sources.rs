@@ -13,6 +13,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use tokio::time::Instant;
 
+use crate::certificates::{CertificateLifetime, CertificatePlace, in_pem};
 use crate::connector::{Pool, pool};
 use crate::error::ClientError;
 use crate::http1::Http1;
@@ -53,6 +54,9 @@ pub(crate) struct Session {
     /// When the plugin first gave the certificate.
     identity_since: Instant,
 }
+
+/// A place with a certificate or a bundle, and when it is valid.
+pub(crate) type Found = (CertificatePlace, Result<CertificateLifetime, String>);
 
 /// The files a pool was made with, as they were read.
 #[derive(Clone, PartialEq, Eq)]
@@ -172,6 +176,46 @@ impl Sources {
             _ => Instant::now(),
         };
         Ok(Arc::new(Session { authorization, pool, tls, token, plugin, identity_since }))
+    }
+
+    /// The client certificate of a session.
+    pub(crate) fn client_certificate(&self, session: &Session) -> Option<Found> {
+        let user = &self.config.auth_info;
+        let plugin = || {
+            let (certificate, _) = session.plugin.as_ref()?.identity.as_ref()?;
+            let command = self.plugin.as_ref()?.command.clone().unwrap_or_default();
+            Some((CertificatePlace::Plugin(command), certificate.clone().into_bytes()))
+        };
+        let file =
+            || Some((CertificatePlace::File(self.certificate.clone()?), session.tls.certificate.clone()?));
+        let data = || {
+            let text = BASE64.decode(user.client_certificate_data.as_ref()?).unwrap_or_default();
+            Some((CertificatePlace::Kubeconfig("client-certificate-data"), text))
+        };
+        let (place, text) = plugin().or_else(file).or_else(data).filter(|_| self.has_tls())?;
+        Some((place, CertificateLifetime::of_chain(&in_pem(&text))))
+    }
+
+    /// The CAs with which a session verifies the server. None if they are those of the system.
+    pub(crate) fn ca(&self, session: &Session) -> Option<Found> {
+        let file = || {
+            Some((
+                CertificatePlace::File(self.ca.clone()?),
+                CertificateLifetime::of_bundle(&in_pem(session.tls.ca.as_ref()?)),
+            ))
+        };
+        let data = || {
+            let bundle = self.config.root_cert.as_ref()?;
+            Some((
+                CertificatePlace::Kubeconfig("certificate-authority-data"),
+                CertificateLifetime::of_bundle(bundle),
+            ))
+        };
+        file().or_else(data).filter(|_| self.has_tls() && !self.config.accept_invalid_certs)
+    }
+
+    fn has_tls(&self) -> bool {
+        self.config.cluster_url.scheme_str() == Some("https")
     }
 
     /// Records for how long the credential of a session is valid.

@@ -32,6 +32,7 @@
 //! ```
 
 mod audit;
+mod certificates;
 pub mod command_line;
 mod configz;
 mod connect;
@@ -87,7 +88,8 @@ pub use settings::{
 };
 pub use slis::Slis;
 pub use status::{
-    ControllerStatus, ForeignWriteStatus, LongSyncStatus, ManagerStatus, SlowRetryStatus, UnlistedKind,
+    CertificateStatus, ControllerStatus, ForeignWriteStatus, LongSyncStatus, ManagerStatus, SlowRetryStatus,
+    UnlistedKind,
 };
 pub use telemetry::log_to_stderr;
 pub use traces::{Traces, TracingError};

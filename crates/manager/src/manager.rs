@@ -15,12 +15,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use kube_endpoint_api_client::ApiClient;
+use kube_endpoint_api_client::{ApiClient, CertificateUse};
 use kube_endpoint_api_writer::{Clock, EventRecorder, WriteFence};
 use kube_endpoint_informer::{Cluster, Handler, Kind, Kinds, ReflectorOptions};
 use kube_endpoint_leader_election::LeaseHealth;
 
 use crate::audit::AuditLog;
+use crate::certificates::Certificates;
 use crate::controller_name::ControllerName;
 use crate::settings::Settings;
 use build::{Build, Seeds};
@@ -153,6 +154,12 @@ impl Manager {
             Candidate::new(client, settings, clock, election_seeds)
         };
         let election = settings.leader_election.as_ref().map(candidate).transpose()?;
+        // The client of leader election has the same.
+        let (certificates, of) = (Certificates::new(), client.clone());
+        certificates
+            .add(move || of.certificates([CertificateUse::ApiServerClient, CertificateUse::ApiServerCa]));
+        let handle =
+            ManagerHandle::new(cluster.clone(), controllers.clone(), certificates.clone(), settings.dry_run);
         Ok(Self {
             fence,
             election,
@@ -166,8 +173,8 @@ impl Manager {
             event_tasks,
             audit,
             shutdown_timeout: settings.shutdown_timeout,
-            handle: ManagerHandle::new(cluster.clone(), controllers.clone(), settings.dry_run),
-            other_tasks: Vec::new(),
+            handle,
+            other_tasks: vec![("certificates".to_owned(), Box::pin(certificates.warn(clock)))],
             #[cfg(feature = "ui")]
             ui: None,
             cluster,

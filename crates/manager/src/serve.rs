@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_endpoint_api_client::ApiClient;
+use kube_endpoint_api_client::{ApiClient, CertificateUse};
 use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_leader_election::LeaseHealth;
 use kube_endpoint_serving::{
@@ -99,6 +99,7 @@ impl Manager {
             Some(serving) => {
                 let health = health_checks(&self.handle(), self.lease_health());
                 let clients = review_clients(client, serving).await?;
+                self.watch_certificates_of(&clients, serving);
                 let clock: Arc<dyn Fn() -> Timestamp + Send + Sync> = Arc::new(clock);
                 #[cfg(feature = "ui")]
                 let mounted = vec![self.ui(settings, &sources.version, Arc::clone(&clock)).pages()];
@@ -109,6 +110,7 @@ impl Manager {
                 options.limits.connections = connections_that_fit(options.limits.connections, settings);
                 let server = Server::bind(options, clients, pages, move || clock()).await?;
                 let address = server.local_addr().ok();
+                self.handle().certificates().add(server.certificates());
                 self.add_task("secure serving", server.run());
                 Some(Serving { address, health })
             }
@@ -125,6 +127,29 @@ impl Manager {
             });
         }
         Ok(serving)
+    }
+
+    /// Adds the certificates of the clients that have a kubeconfig of their own.
+    fn watch_certificates_of(&self, clients: &ReviewClients, settings: &ServingSettings) {
+        use CertificateUse::{AuthenticationCa, AuthenticationClient, AuthorizationCa, AuthorizationClient};
+
+        let clients = [
+            (
+                &settings.authentication_kubeconfig,
+                &clients.authentication,
+                [AuthenticationClient, AuthenticationCa],
+            ),
+            (
+                &settings.authorization_kubeconfig,
+                &clients.authorization,
+                [AuthorizationClient, AuthorizationCa],
+            ),
+        ];
+        for (kubeconfig, client, uses) in clients {
+            if let (Some(_), Some(client)) = (kubeconfig, client.clone()) {
+                self.handle().certificates().add(move || client.certificates(uses));
+            }
+        }
     }
 }
 
@@ -216,6 +241,7 @@ fn pages(manager: &ManagerHandle, health: HealthChecks, settings: &Settings, sou
         Arc::new(move || slis.render())
     });
     let (cluster, process) = (manager.cluster().clone(), ProcessMetrics::new());
+    let certificates = manager.certificates().clone();
     Pages {
         component: COMPONENT.to_owned(),
         version,
@@ -224,6 +250,7 @@ fn pages(manager: &ManagerHandle, health: HealthChecks, settings: &Settings, sou
             Arc::new(move || {
                 cluster.update_metrics();
                 process.update();
+                certificates.update_metrics();
                 sorted(&metrics.render())
             }) as Page<String>
         }),

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use kube_endpoint_informer::Kind;
+use kube_endpoint_api_client::{CertificateInUse, CertificateLifetime};
+use kube_endpoint_core_model::time::rfc3339;
 use serde::Serialize;
 
 use crate::manager::ManagerHandle;
@@ -37,6 +39,23 @@ pub struct ManagerStatus {
     pub shutting_down: bool,
     /// The controllers that this process runs.
     pub controllers: Vec<ControllerStatus>,
+    /// The certificates in use whose end is known.
+    pub certificates: Vec<CertificateStatus>,
+}
+
+/// A certificate in use, or a bundle of CAs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CertificateStatus {
+    /// Its purpose, as the label of its metric.
+    pub name: &'static str,
+    /// The file or the field of the kubeconfig that it is in.
+    pub place: String,
+    /// When it is valid from.
+    pub start: String,
+    /// When it ends: of a chain the earliest end, of a bundle of CAs the latest.
+    pub end: String,
 }
 
 /// A kind that has not been listed.
@@ -138,6 +157,7 @@ impl ManagerHandle {
             leader: self.leader().filter(|_| !leading),
             shutting_down: self.is_shutting_down(),
             controllers: self.controller_statuses(),
+            certificates: self.certificates().in_use().iter().filter_map(certificate).collect(),
         }
     }
 
@@ -213,6 +233,12 @@ fn of<R: kube_endpoint_controller_runtime::Reconciler>(
     }
 }
 
+fn certificate(used: &CertificateInUse) -> Option<CertificateStatus> {
+    let CertificateLifetime { start, end } = *used.lifetime.as_ref().ok()?;
+    let [start, end] = [start, end].map(rfc3339);
+    Some(CertificateStatus { name: used.usage.label(), place: used.place.to_string(), start, end })
+}
+
 impl fmt::Display for ManagerStatus {
     /// Lines for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -256,6 +282,9 @@ impl fmt::Display for ManagerStatus {
             for SlowRetryStatus { key, error, seconds } in &controller.slow_retries {
                 writeln!(f, "  {key} ({seconds} s): {error}")?;
             }
+        }
+        for CertificateStatus { name, place, end, .. } in &self.certificates {
+            writeln!(f, "Certificate {name} ends at {end}; it is in {place}")?;
         }
         Ok(())
     }
@@ -307,6 +336,12 @@ mod tests {
                     seconds: 312,
                 }],
                 more_slow_retries: true,
+            }],
+            certificates: vec![CertificateStatus {
+                name: "serving",
+                place: "the memory of this process".to_owned(),
+                start: "2025-12-31T00:00:00Z".to_owned(),
+                end: "2027-01-01T00:00:00Z".to_owned(),
             }],
         };
         insta::assert_snapshot!(format!("{status}\n{}", serde_json::to_string_pretty(&status).unwrap()));

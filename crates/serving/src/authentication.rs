@@ -1,5 +1,6 @@
 //! Who sends a request: headers of a front proxy, client certificates and bearer tokens.
 
+use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::error::ServingError;
 use crate::front_proxy::RequestHeaders;
 use crate::hash::Hasher;
 use crate::reviews::{Reviewer, Unanswered};
+use crate::turns::{Client, Turns};
 use crate::user::User;
 
 /// Tokens whose users are remembered, and invalid ones that are.
@@ -32,9 +34,9 @@ pub(crate) struct Unauthorized;
 
 /// The certificates of a connection's client, and what was found for them: the user, and the headers that are believed if the
 /// client is a front proxy.
-#[derive(Default)]
 pub(crate) struct Peer {
     chain: Vec<CertificateDer<'static>>,
+    address: IpAddr,
     user: Mutex<Option<Verified<User>>>,
     headers: Mutex<Option<Verified<Arc<RequestHeaders>>>>,
 }
@@ -48,8 +50,8 @@ struct Verified<T> {
 }
 
 impl Peer {
-    pub(crate) fn new(chain: Vec<CertificateDer<'static>>) -> Self {
-        Self { chain, user: Mutex::default(), headers: Mutex::default() }
+    pub(crate) fn new(chain: Vec<CertificateDer<'static>>, address: IpAddr) -> Self {
+        Self { chain, address, user: Mutex::default(), headers: Mutex::default() }
     }
 }
 
@@ -61,6 +63,7 @@ pub(crate) struct Authentication {
     proxy_ca: Arc<ProxyCa>,
     tokens: Option<Tokens>,
     time: Arc<dyn TimeProvider>,
+    turns: Turns,
 }
 
 struct Tokens {
@@ -92,6 +95,7 @@ impl Authentication {
         reviewer: Option<Reviewer>,
         ttl: Duration,
         time: Arc<dyn TimeProvider>,
+        turns: Turns,
     ) -> Result<Self, ServingError> {
         let tokens = match reviewer {
             Some(reviewer) => Some(Tokens {
@@ -102,16 +106,16 @@ impl Authentication {
             }),
             None => None,
         };
-        Ok(Self { client_ca, proxy_ca, tokens, time })
+        Ok(Self { client_ca, proxy_ca, tokens, time, turns })
     }
 
     /// The user of a request with these headers.
     pub(crate) async fn user(&self, peer: &Peer, headers: &HeaderMap) -> Result<User, Unauthorized> {
-        let proxied = self.user_of_front_proxy(peer, headers);
+        let proxied = self.user_of_front_proxy(peer, headers).await;
         if let Ok(Some(user)) = proxied {
             return Ok(user.authenticated());
         }
-        let certificate = self.user_of_certificate(peer);
+        let certificate = self.user_of_certificate(peer).await;
         if let Ok(Some(user)) = certificate {
             return Ok(user.authenticated());
         }
@@ -127,44 +131,59 @@ impl Authentication {
     }
 
     /// The user that a front proxy names.
-    fn user_of_front_proxy(&self, peer: &Peer, headers: &HeaderMap) -> Result<Option<User>, Unauthorized> {
+    async fn user_of_front_proxy(
+        &self,
+        peer: &Peer,
+        headers: &HeaderMap,
+    ) -> Result<Option<User>, Unauthorized> {
         let verify = |today| self.proxy_ca.headers(&peer.chain, today);
-        match self.verified(peer, &peer.headers, self.proxy_ca.generation(), verify)? {
+        match self.verified(peer, &peer.headers, self.proxy_ca.generation(), verify).await? {
             Some(believed) => believed.user(headers),
             None => Ok(None),
         }
     }
 
-    fn user_of_certificate(&self, peer: &Peer) -> Result<Option<User>, Unauthorized> {
+    async fn user_of_certificate(&self, peer: &Peer) -> Result<Option<User>, Unauthorized> {
         let verify = |today| self.client_ca.user(&peer.chain, today);
-        self.verified(peer, &peer.user, self.client_ca.generation(), verify)
+        self.verified(peer, &peer.user, self.client_ca.generation(), verify).await
     }
 
-    /// What the client's certificate stands for, which is remembered for a while.
-    fn verified<T: Clone>(
+    /// What the client's certificate stands for, which is remembered for a while. Verifying takes a turn: a client chooses the sizes of
+    /// the keys in its chain.
+    async fn verified<T: Clone>(
         &self,
         peer: &Peer,
         remembered: &Mutex<Option<Verified<T>>>,
         generation: u64,
         verify: impl FnOnce(UnixTime) -> Result<Option<T>, String>,
     ) -> Result<Option<T>, Unauthorized> {
-        if peer.chain.is_empty() {
+        // Before the first generation there is no CA.
+        if peer.chain.is_empty() || generation == 0 {
             return Ok(None);
         }
-        let now = Instant::now();
-        let mut remembered = remembered.lock();
-        if let Some(verified) = &*remembered
-            && verified.generation == generation
-            && now < verified.at + CERTIFICATE_TTL
-        {
-            return verified.found.clone();
+        let known = || {
+            let now = Instant::now();
+            let remembered = remembered.lock();
+            let known = remembered.as_ref().filter(|verified| verified.generation == generation);
+            known
+                .filter(|verified| now < verified.at + CERTIFICATE_TTL)
+                .map(|verified| verified.found.clone())
+        };
+        if let Some(found) = known() {
+            return found;
+        }
+        let turn = self.turns.clone().take(Client { address: peer.address, begun: true }).await;
+        // Another request of the connection may have had a turn before.
+        if let Some(found) = known() {
+            return found;
         }
         let today = self.time.current_time().unwrap_or_else(|| UnixTime::since_unix_epoch(Duration::ZERO));
         let found = verify(today).map_err(|why| {
             tracing::debug!("a client certificate was refused: it {why}");
             Unauthorized
         });
-        *remembered = Some(Verified { found: found.clone(), generation, at: now });
+        drop(turn);
+        *remembered.lock() = Some(Verified { found: found.clone(), generation, at: Instant::now() });
         found
     }
 }
@@ -207,6 +226,8 @@ fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, Unauthorized> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use http::HeaderValue;
     use kube_endpoint_api_client::ApiClient;
     use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
@@ -226,13 +247,16 @@ mod tests {
         let client_ca = Arc::new(ClientCa::of_clients(Arc::clone(&provider)));
         let proxy_ca = Arc::new(ProxyCa::of_front_proxies(provider));
         let time = Arc::new(DefaultTimeProvider);
-        let authentication = Authentication::new(client_ca, proxy_ca, Some(reviewer), limit, time).unwrap();
+        let turns = Turns::new();
+        let authentication =
+            Authentication::new(client_ca, proxy_ca, Some(reviewer), limit, time, turns).unwrap();
         let authentication = Arc::new(authentication);
         let user = |token: String| {
             let value = HeaderValue::try_from(format!("Bearer {token}")).unwrap();
             let authentication = Arc::clone(&authentication);
             let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value)]);
-            async move { authentication.user(&Peer::default(), &headers).await }
+            let peer = Peer::new(Vec::new(), Ipv4Addr::LOCALHOST.into());
+            async move { authentication.user(&peer, &headers).await }
         };
         let open = || authentication.tokens.as_ref().unwrap().cache.open();
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kube_endpoint_api_client::{CertificateInUse, CertificateLifetime, CertificatePlace, CertificateUse};
 use kube_endpoint_core_model::causes;
 use parking_lot::{Mutex, RwLock};
 use tokio_rustls::rustls::crypto::CryptoProvider;
@@ -60,8 +61,6 @@ pub(crate) struct ServerCertificate {
     made: Mutex<Timestamp>,
     /// What was seen last, so that an error is logged once.
     seen: Mutex<Option<Seen>>,
-    /// When a warning about the end of the certificate was logged last.
-    warned: Mutex<Option<Timestamp>>,
 }
 
 impl ServerCertificate {
@@ -93,7 +92,7 @@ impl ServerCertificate {
                 (generated(address, now, &provider)?, None)
             }
         };
-        let this = Self {
+        Ok(Self {
             files,
             stored: matches!(source, CertificateSource::Directory(_)),
             address,
@@ -101,10 +100,19 @@ impl ServerCertificate {
             current: RwLock::new(Arc::new(current)),
             made: Mutex::new(now),
             seen: Mutex::new(seen),
-            warned: Mutex::default(),
+        })
+    }
+
+    /// The certificate with its chain, and where it is from.
+    pub(crate) fn in_use(&self) -> CertificateInUse {
+        let place = match self.files.clone() {
+            Some((certificate, key)) if self.stored => CertificatePlace::Stored { certificate, key },
+            Some((certificate, _)) => CertificatePlace::File(certificate),
+            None => CertificatePlace::Memory,
         };
-        this.warn_before_expiry(now);
-        Ok(this)
+        let current = Arc::clone(&self.current.read());
+        let lifetime = CertificateLifetime::of_chain(&current.cert);
+        CertificateInUse { usage: CertificateUse::Serving, place, lifetime }
     }
 
     /// Reads the files again, or generates another certificate before the one in memory expires. If the files hold no
@@ -123,7 +131,7 @@ impl ServerCertificate {
             Err(error) => (Seen::Error(error.to_string()), Err(error)),
         };
         if self.seen.lock().as_ref() == Some(&found) {
-            return self.warn_before_expiry(now);
+            return;
         }
         *self.seen.lock() = Some(found);
         match loaded {
@@ -134,31 +142,6 @@ impl ServerCertificate {
             Err(error) => {
                 tracing::warn!(%error, "cannot use the new serving certificate; the one before stays in use");
             }
-        }
-    }
-
-    /// Nothing replaces a self-signed certificate that is stored, so this warns once a day in the last 30 days.
-    fn warn_before_expiry(&self, now: Timestamp) {
-        const DAY: i64 = 24 * 60 * 60;
-        let Some((certificate, key)) = self.files.as_ref().filter(|_| self.stored) else { return };
-        let end = self.current.read().end_entity_cert().ok().and_then(|leaf| self_signed::end(leaf));
-        let Some(end) = end.filter(|end| end - now.as_second() < 30 * DAY) else { return };
-        let mut warned = self.warned.lock();
-        if warned.is_some_and(|warned| now.as_second() - warned.as_second() < DAY) {
-            return;
-        }
-        *warned = Some(now);
-        let (certificate, key) = (certificate.display(), key.display());
-        let days = (end - now.as_second()).div_euclid(DAY);
-        if days < 0 {
-            tracing::warn!(
-                "the self-signed serving certificate {certificate} has expired; remove it and {key}, and restart this process"
-            );
-        } else {
-            tracing::warn!(
-                "the self-signed serving certificate {certificate} expires in {days} days; remove it and {key}, and restart \
-                 this process"
-            );
         }
     }
 
@@ -237,30 +220,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_stored_self_signed_certificate_is_warned_of_once_a_day() {
+    fn the_certificate_in_use_has_a_place_and_an_end() {
         let directory = tempfile::TempDir::new().unwrap();
         let provider = Arc::new(default_provider());
         let day = |day: i64| Timestamp::from_second((20_000 + day) * 24 * 60 * 60).unwrap();
-        let load = |source: &CertificateSource, now| {
-            ServerCertificate::load(source, Ipv4Addr::LOCALHOST.into(), Arc::clone(&provider), now).unwrap()
+        let load = |source: &CertificateSource| {
+            ServerCertificate::load(source, Ipv4Addr::LOCALHOST.into(), Arc::clone(&provider), day(0))
+                .unwrap()
         };
-        let source = CertificateSource::Directory(directory.path().to_owned());
-        let stored = load(&source, day(0));
-        let half_a_day = jiff::SignedDuration::from_hours(12);
-        for (now, warned) in [
-            (day(0), None),
-            (day(335), None),
-            (day(336), Some(day(336))),
-            (day(336) + half_a_day, Some(day(336))),
-            (day(337), Some(day(337))),
-            (day(400), Some(day(400))),
-        ] {
-            stored.reload(now);
-            assert_eq!(*stored.warned.lock(), warned, "{now}");
-        }
-        assert_eq!(*load(&source, day(350)).warned.lock(), Some(day(350)));
-        let (certificate, key) = stored.files.unwrap();
-        let given = load(&CertificateSource::Files { certificate, key }, day(350));
-        assert_eq!(*given.warned.lock(), None);
+        let lifetime = |start, end| Ok(CertificateLifetime { start: day(start), end: day(end) });
+        let stored = load(&CertificateSource::Directory(directory.path().to_owned()));
+        let (certificate, key) = stored.files.clone().unwrap();
+        let place = CertificatePlace::Stored { certificate: certificate.clone(), key: key.clone() };
+        let used = stored.in_use();
+        assert_eq!((used.place, used.lifetime), (place, lifetime(-1, 365)));
+
+        let given = load(&CertificateSource::Files { certificate: certificate.clone(), key: key.clone() });
+        assert_eq!(given.in_use().place, CertificatePlace::File(certificate.clone()));
+        let pair = self_signed::generate(Ipv4Addr::LOCALHOST.into(), day(100)).unwrap();
+        std::fs::write(&certificate, format!("text\n{}more text", pair.certificate)).unwrap();
+        std::fs::write(&key, pair.key).unwrap();
+        given.reload(day(100));
+        assert_eq!(given.in_use().lifetime, lifetime(99, 465));
+        std::fs::write(&certificate, "garbage").unwrap();
+        given.reload(day(100));
+        assert_eq!(given.in_use().lifetime, lifetime(99, 465), "the one before stays in use");
+
+        let memory = load(&CertificateSource::Memory);
+        assert_eq!(memory.in_use().place, CertificatePlace::Memory);
+        memory.reload(day(310));
+        assert_eq!(memory.in_use().lifetime, lifetime(-1, 365));
+        memory.reload(day(321));
+        assert_eq!(
+            memory.in_use().lifetime,
+            lifetime(320, 686),
+            "it is renewed more than 30 days before its end"
+        );
     }
 }

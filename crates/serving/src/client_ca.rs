@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use kube_endpoint_api_client::{CertificateInUse, CertificateLifetime, CertificatePlace, CertificateUse};
 use kube_endpoint_core_model::causes;
 use parking_lot::RwLock;
 use tokio_rustls::rustls::client::danger::HandshakeSignatureValid;
@@ -84,6 +85,8 @@ impl ClientCertVerifier for AnyClientCertificate {
 struct State<R> {
     /// Without a CA, client certificates are ignored.
     trusted: Option<(Arc<dyn ClientCertVerifier>, Arc<R>)>,
+    /// Where the CA that is trusted comes from, and when it is valid.
+    in_use: Option<CertificateInUse>,
     /// The bundle and the rules that were seen last, in use or refused.
     seen: Option<(Vec<u8>, R)>,
     /// The error that was logged last.
@@ -94,6 +97,7 @@ struct State<R> {
 /// The bundle of CA certificates in use, and rules that go with it. Both are replaced at once.
 pub(crate) struct Ca<R> {
     provider: Arc<CryptoProvider>,
+    usage: CertificateUse,
     /// Whose certificates it signs, for the log.
     of: &'static str,
     state: RwLock<State<R>>,
@@ -108,7 +112,7 @@ pub(crate) type ProxyCa = Ca<RequestHeaders>;
 impl ClientCa {
     /// No CA yet.
     pub(crate) fn of_clients(provider: Arc<CryptoProvider>) -> Self {
-        Self::new(provider, "client")
+        Self::new(provider, CertificateUse::ClientCa, "client")
     }
 
     /// The user of a certificate chain; `None` if there is no CA, or the certificate names no user.
@@ -126,7 +130,7 @@ impl ClientCa {
 impl ProxyCa {
     /// No CA yet.
     pub(crate) fn of_front_proxies(provider: Arc<CryptoProvider>) -> Self {
-        Self::new(provider, "front proxy")
+        Self::new(provider, CertificateUse::FrontProxyCa, "front proxy")
     }
 
     /// The headers in which the owner of a certificate chain names users; `None` if there is no CA.
@@ -148,9 +152,14 @@ impl ProxyCa {
 }
 
 impl<R: Clone + PartialEq> Ca<R> {
-    fn new(provider: Arc<CryptoProvider>, of: &'static str) -> Self {
-        let state = State { trusted: None, seen: None, error: None, generation: 0 };
-        Self { provider, of, state: RwLock::new(state) }
+    fn new(provider: Arc<CryptoProvider>, usage: CertificateUse, of: &'static str) -> Self {
+        let state = State { trusted: None, in_use: None, seen: None, error: None, generation: 0 };
+        Self { provider, usage, of, state: RwLock::new(state) }
+    }
+
+    /// The bundle that certificates are verified with, if there is one.
+    pub(crate) fn in_use(&self) -> Option<CertificateInUse> {
+        self.state.read().in_use.clone()
     }
 
     /// Reads the file for the first time.
@@ -160,27 +169,28 @@ impl<R: Clone + PartialEq> Ca<R> {
             path: path.to_owned(),
             why,
         })?;
-        self.replace(content, rules, &path.display())
+        self.replace(content, rules, &CertificatePlace::File(path.to_owned()))
             .map_err(|why| ServingError::Content { path: path.to_owned(), why })
     }
 
     /// Reads the file again. A problem is logged once, and the bundle before stays in use.
     pub(crate) fn reload(&self, path: &Path, rules: &R) {
+        let place = CertificatePlace::File(path.to_owned());
         match std::fs::read(path) {
-            Ok(content) => self.update(content, rules, &path.display()),
-            Err(error) => self.problem(&path.display(), format!("cannot be read: {error}")),
+            Ok(content) => self.update(content, rules, &place),
+            Err(error) => self.problem(&place, format!("cannot be read: {error}")),
         }
     }
 
     /// Takes a bundle, from wherever it was read. A problem is logged once, and the bundle before stays in use.
-    pub(crate) fn update(&self, bundle: Vec<u8>, rules: &R, source: &dyn fmt::Display) {
-        if let Err(why) = self.replace(bundle, rules, source) {
-            self.problem(source, why);
+    pub(crate) fn update(&self, bundle: Vec<u8>, rules: &R, place: &CertificatePlace) {
+        if let Err(why) = self.replace(bundle, rules, place) {
+            self.problem(place, why);
         }
     }
 
     /// Logs a problem unless it was the last one logged.
-    pub(crate) fn problem(&self, source: &dyn fmt::Display, why: String) {
+    pub(crate) fn problem(&self, place: &CertificatePlace, why: String) {
         let mut state = self.state.write();
         if state.error.as_ref() == Some(&why) {
             return;
@@ -188,18 +198,16 @@ impl<R: Clone + PartialEq> Ca<R> {
         let of = self.of;
         match state.trusted {
             Some(_) => {
-                tracing::warn!(
-                    "the {of} CA in {source} {why}; the {of} CA that was read before stays in use"
-                );
+                tracing::warn!("the {of} CA in {place} {why}; the {of} CA that was read before stays in use");
             }
             None => tracing::warn!(
-                "the {of} CA in {source} {why}; {of} certificates are not accepted until it can be read"
+                "the {of} CA in {place} {why}; {of} certificates are not accepted until it can be read"
             ),
         }
         state.error = Some(why);
     }
 
-    fn replace(&self, bundle: Vec<u8>, rules: &R, source: &dyn fmt::Display) -> Result<(), String> {
+    fn replace(&self, bundle: Vec<u8>, rules: &R, place: &CertificatePlace) -> Result<(), String> {
         let is_seen = |seen: &(Vec<u8>, R)| seen.0 == bundle && seen.1 == *rules;
         if self.state.read().seen.as_ref().is_some_and(is_seen) {
             return Ok(());
@@ -207,11 +215,13 @@ impl<R: Clone + PartialEq> Ca<R> {
         let verifier = verifier(&bundle, &self.provider);
         let mut state = self.state.write();
         state.seen = Some((bundle, rules.clone()));
-        state.trusted = Some((verifier?, Arc::new(rules.clone())));
+        let (verifier, lifetime) = verifier?;
+        state.trusted = Some((verifier, Arc::new(rules.clone())));
+        state.in_use = Some(CertificateInUse { usage: self.usage, place: place.clone(), lifetime });
         state.error = None;
         state.generation += 1;
         drop(state);
-        tracing::info!("{} certificates are verified with the CA in {source}", self.of);
+        tracing::info!("{} certificates are verified with the CA in {place}", self.of);
         Ok(())
     }
 
@@ -235,15 +245,20 @@ impl<R: Clone + PartialEq> Ca<R> {
     }
 }
 
-fn verifier(bundle: &[u8], provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, String> {
-    let mut roots = RootCertStore::empty();
+/// What verifies certificates with a bundle, and when the bundle is valid.
+type Verifier = (Arc<dyn ClientCertVerifier>, Result<CertificateLifetime, String>);
+
+fn verifier(bundle: &[u8], provider: &Arc<CryptoProvider>) -> Result<Verifier, String> {
+    let (mut roots, mut certificates) = (RootCertStore::empty(), Vec::new());
     for certificate in CertificateDer::pem_slice_iter(bundle) {
         let certificate = certificate.map_err(|error| format!("is no PEM: {}", causes(&error)))?;
+        certificates.push(certificate.clone());
         roots
             .add(certificate)
             .map_err(|error| format!("holds a certificate that cannot be used: {}", causes(&error)))?;
     }
-    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
         .build()
-        .map_err(|error| format!("holds no usable CA: {}", causes(&error)))
+        .map_err(|error| format!("holds no usable CA: {}", causes(&error)))?;
+    Ok((verifier, CertificateLifetime::of_bundle(&certificates)))
 }

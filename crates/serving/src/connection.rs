@@ -25,10 +25,12 @@ use tokio_rustls::TlsAcceptor;
 use crate::authentication::Peer;
 use crate::connections::Place;
 use crate::event_streams::{AnswerBody, Progress};
+use crate::gated_io::GatedIo;
 use crate::limits::Limits;
 use crate::respond;
 use crate::service::{Answered, Service};
 use crate::timed_io::TimedIo;
+use crate::turns::Turns;
 
 /// How long a connection has to end once it has been told to.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -37,6 +39,7 @@ const CLOSING: Duration = Duration::from_secs(5);
 pub(crate) struct Shared {
     pub(crate) service: Service,
     pub(crate) tls: TlsAcceptor,
+    pub(crate) turns: Turns,
     pub(crate) limits: Limits,
 }
 
@@ -156,16 +159,19 @@ impl Body for Counted {
 pub(crate) async fn serve(stream: TcpStream, shared: Arc<Shared>, place: Place) {
     // Small answers must not be delayed; a socket without the option still works.
     let _ = stream.set_nodelay(true);
-    let tls = match timeout(shared.limits.handshake, shared.tls.accept(stream)).await {
+    let address = place.peer();
+    let stream = GatedIo::new(stream, shared.turns.clone(), address);
+    let mut tls = match timeout(shared.limits.handshake, shared.tls.accept(stream)).await {
         Ok(Ok(tls)) => tls,
         Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => return tracing::debug!("a TLS handshake took too long"),
     };
-    let session = tls.get_ref().1;
+    let (stream, session) = tls.get_mut();
+    stream.open();
     let http2 = session.alpn_protocol() == Some(b"h2");
     let chain = session.peer_certificates().unwrap_or_default();
     let state = Arc::new(State {
-        peer: Peer::new(chain.to_vec()),
+        peer: Peer::new(chain.to_vec(), address),
         place,
         requests: Mutex::new(Requests { open: BTreeMap::new(), next: 0, idle_since: Instant::now() }),
         close: Notify::new(),

@@ -56,6 +56,7 @@ pub(crate) struct Connections {
 pub(crate) struct Place {
     connections: Arc<Connections>,
     number: u64,
+    peer: IpAddr,
     has_closed: bool,
 }
 
@@ -81,7 +82,7 @@ impl Connections {
         state.next += 1;
         state.entries.insert(number, Entry { peer, authenticated: false, requests: 0, task: None });
         drop(state);
-        Place { connections: Arc::clone(self), number, has_closed }
+        Place { connections: Arc::clone(self), number, peer, has_closed }
     }
 
     /// Names the task of a place, so that it can be closed. A task whose place is lost by now is closed.
@@ -102,6 +103,11 @@ impl Connections {
 impl Place {
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// The address of the client.
+    pub(crate) fn peer(&self) -> IpAddr {
+        self.peer
     }
 
     /// Whether another connection was closed for this one.

@@ -5,8 +5,8 @@
 //! - **Authentication:** every other path needs a bearer token, which the API server confirms (`TokenReview`), or a client
 //!   certificate of a known CA. **Authorization:** the API server decides (`SubjectAccessReview`). Its answers are cached
 //!   for ten seconds, as upstream does.
-//! - **Limits:** the number of connections, the size of requests and the time that each step may take are bounded
-//!   ([`Limits`]). If there are too many connections, those that have not authenticated are closed first.
+//! - **Limits:** the number of connections, the size of requests, the time that each step may take and the processor's time for
+//!   handshakes are bounded ([`Limits`], `turns.rs`). If there are too many connections, those that have not authenticated are closed first.
 //!
 //! A program may add pages of its own ([`MountedPages`]), which may be streams of server-sent events ([`PageBody::Events`]).
 //! [`BrowserServer`] serves them to the browser of one user on loopback, and [`BrowserGuard`] guards pages that a browser opens on loopback, where it sends no credentials.
@@ -30,6 +30,7 @@ mod connections;
 mod error;
 mod event_streams;
 mod front_proxy;
+mod gated_io;
 mod hash;
 mod health;
 mod limits;
@@ -46,6 +47,7 @@ mod stored_pair;
 mod subject;
 mod timed_io;
 mod tls;
+mod turns;
 mod user;
 
 pub use access::Access;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
-use kube_endpoint_api_client::{ApiClient, is_status_not_found, why_request_failed};
+use kube_endpoint_api_client::{ApiClient, CertificatePlace, is_status_not_found, why_request_failed};
 use serde_json::Value;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
@@ -20,6 +20,7 @@ use crate::service::WallClock;
 /// keys of the CAs in it.
 const PATH: &str = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
 const NAME: &str = "ConfigMap kube-system/extension-apiserver-authentication";
+const PLACE: CertificatePlace = CertificatePlace::ConfigMap(NAME);
 const CLIENT_CA: &str = "client-ca-file";
 const PROXY_CA: &str = "requestheader-client-ca-file";
 
@@ -77,21 +78,21 @@ impl Reload {
         let data = match read.unwrap_or_else(|_| Err(format!("was not answered within {limit:?}"))) {
             Ok(data) => data,
             // Both come from it.
-            Err(why) if self.client_ca_file.is_none() => return self.client_ca.problem(&NAME, why),
-            Err(why) => return self.proxy_ca.problem(&NAME, why),
+            Err(why) if self.client_ca_file.is_none() => return self.client_ca.problem(&PLACE, why),
+            Err(why) => return self.proxy_ca.problem(&PLACE, why),
         };
         // Upstream waits for it too: clusters need not have it.
         let bundle = |key: &str| data[key].as_str().map(|bundle| bundle.as_bytes().to_vec());
         if self.client_ca_file.is_none() {
             match bundle(CLIENT_CA) {
-                Some(bundle) => self.client_ca.update(bundle, &(), &NAME),
+                Some(bundle) => self.client_ca.update(bundle, &(), &PLACE),
                 None => tracing::debug!("{NAME} has no {CLIENT_CA}"),
             }
         }
         if self.front_proxy.is_none() {
             match (bundle(PROXY_CA), RequestHeaders::of_config_map(&data)) {
-                (Some(bundle), Ok(headers)) => self.proxy_ca.update(bundle, &headers, &NAME),
-                (Some(_), Err(why)) => self.proxy_ca.problem(&NAME, why),
+                (Some(bundle), Ok(headers)) => self.proxy_ca.update(bundle, &headers, &PLACE),
+                (Some(_), Err(why)) => self.proxy_ca.problem(&PLACE, why),
                 (None, _) => tracing::debug!("{NAME} has no {PROXY_CA}"),
             }
         }

@@ -10,8 +10,6 @@ use rcgen::{
     CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose,
     date_time_ymd,
 };
-use x509_cert::Certificate;
-use x509_cert::der::Decode;
 
 use crate::error::ServingError;
 
@@ -47,17 +45,9 @@ pub(crate) fn generate(address: IpAddr, now: Timestamp) -> Result<Pair, ServingE
     Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
-/// When a certificate that was made at `made` is to be replaced by another: well before it expires.
+/// Whether a certificate that was made at `made` is to be replaced by another: before anyone is warned of its end.
 pub(crate) fn is_due(made: Timestamp, now: Timestamp) -> bool {
-    now.as_second() - made.as_second() > (DAYS - 30) * 24 * 60 * 60
-}
-
-/// When a self-signed certificate expires, in seconds since 1970; `None` for a certificate of an authority.
-pub(crate) fn end(certificate: &[u8]) -> Option<i64> {
-    let certificate = Certificate::from_der(certificate).ok()?;
-    let certificate = certificate.tbs_certificate();
-    let end = certificate.validity().not_after.to_unix_duration().as_secs();
-    (certificate.subject() == certificate.issuer()).then(|| i64::try_from(end).unwrap_or(i64::MAX))
+    now.as_second() - made.as_second() > (DAYS - 45) * 24 * 60 * 60
 }
 
 /// Year, month and day, so many days after `today`.

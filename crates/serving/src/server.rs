@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_endpoint_api_client::ApiClient;
+use kube_endpoint_api_client::{ApiClient, CertificateInUse};
 use kube_endpoint_core_model::Timestamp;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -28,6 +28,7 @@ use crate::reload::Reload;
 use crate::reviews::Reviewer;
 use crate::service::{Service, WallClock};
 use crate::tls::{CipherSuites, TlsVersion, provider, server_config};
+use crate::turns::Turns;
 
 /// How the server listens and whom it lets in.
 #[derive(Clone, Debug)]
@@ -100,6 +101,9 @@ pub struct ReviewClients {
 /// There are at most [`Limits::connections`]. When one more arrives, it is served, and another is closed: one whose client
 /// has not authenticated, of the client address that has most of them, and there the oldest. So slow clients take the place
 /// of slow clients, and a probe is answered. A client that has not authenticated has one request on a connection.
+///
+/// All handshakes together, and all verifications of client certificates, take a quarter of one processor at most. Clients wait for
+/// their turns, and the addresses of clients alternate.
 pub struct Server {
     listener: TcpListener,
     shared: Arc<Shared>,
@@ -184,11 +188,13 @@ impl Server {
         };
         let tokens = clients.authentication.map(|client| Reviewer::of_tokens(client, limits.review));
         let access = clients.authorization.map(|client| Reviewer::of_access(client, limits.review));
-        let authentication = Authentication::new(client_ca, proxy_ca, tokens, options.token_ttl, time)?;
+        let turns = Turns::new();
+        let authentication =
+            Authentication::new(client_ca, proxy_ca, tokens, options.token_ttl, time, turns.clone())?;
         let authorization = Authorization::new(access, options.allowed_ttl, options.denied_ttl)?;
         let service = Service::new(pages, options.open_paths, authentication, authorization, clock, &limits);
         let connections = Connections::new(limits.connections);
-        let shared = Arc::new(Shared { service, tls: TlsAcceptor::from(Arc::new(tls)), limits });
+        let shared = Arc::new(Shared { service, tls: TlsAcceptor::from(Arc::new(tls)), turns, limits });
         Ok(Self { listener, shared, connections, reload })
     }
 
@@ -201,12 +207,25 @@ impl Server {
         self.listener.local_addr()
     }
 
+    /// Returns a function that tells which certificates are in use: that of the port, and the CAs of clients and of front proxies. It may
+    /// be called as long as the server runs.
+    pub fn certificates(&self) -> impl Fn() -> Vec<CertificateInUse> + Send + Sync + 'static {
+        let Reload { certificate, client_ca, proxy_ca, .. } = &self.reload;
+        let (certificate, client_ca, proxy_ca) =
+            (Arc::clone(certificate), Arc::clone(client_ca), Arc::clone(proxy_ca));
+        move || {
+            let cas = [client_ca.in_use(), proxy_ca.in_use()].into_iter().flatten();
+            std::iter::once(certificate.in_use()).chain(cas).collect()
+        }
+    }
+
     /// Serves until the future is dropped, which closes all connections.
     pub async fn run(self) {
         let Self { listener, shared, connections, reload } = self;
         if let Ok(address) = listener.local_addr() {
             tracing::info!(%address, "serving securely");
         }
-        tokio::join!(accept(listener, shared, connections), reload.run());
+        let turns = shared.turns.clone();
+        tokio::join!(accept(listener, shared, connections), reload.run(), turns.run());
     }
 }

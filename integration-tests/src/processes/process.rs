@@ -123,6 +123,19 @@ impl Process {
         kilobytes.unwrap_or_else(|| panic!("no {field}\n{status}")).parse::<u64>().unwrap() * 1024
     }
 
+    /// The time that it has taken of the processors.
+    ///
+    /// # Panics
+    ///
+    /// If the process has ended.
+    pub fn cpu_time(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        // The name, in parentheses, may have spaces. The times are the 14th and the 15th field, in hundredths of a second.
+        let (_, fields) = stat.rsplit_once(") ").unwrap();
+        let times = fields.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap());
+        Duration::from_millis(times.sum::<u64>() * 10)
+    }
+
     /// The number of its open files, sockets included.
     ///
     /// # Panics
@@ -177,6 +190,7 @@ mod tests {
         assert!(process.resident_memory() > 100_000);
         assert!((1..process.resident_memory()).contains(&process.anonymous_memory()));
         assert!(process.open_files() >= 3);
+        assert!(process.cpu_time() < Duration::from_secs(10));
         assert_eq!(process.last_lines(1), "--- sleeper\nwarned\n");
         process.signal(Signal::STOP);
         process.signal(Signal::TERM);

@@ -1,8 +1,9 @@
 //! What these tests share.
+#![expect(clippy::disallowed_methods, reason = "it waits for real processes")]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use kube_endpoint_integration_tests::processes::{Scene, Size, worst};
+use kube_endpoint_integration_tests::processes::{Pages, Scene, Size, worst};
 
 /// The program of the API server.
 pub(crate) const APISERVER: &str = env!("CARGO_BIN_EXE_apiserver-process");
@@ -34,4 +35,24 @@ pub(crate) fn worst_since(scene: &mut Scene, mark: usize, what: &str) -> Duratio
     let longest = worst(&scene.answers_since(mark));
     report(what, longest);
     longest
+}
+
+/// Probes until `stop`, ten times a second. Returns the times that the probes took, the shortest first. One that takes five times the limit
+/// fails.
+pub(crate) async fn probes(
+    pages: Pages,
+    limit: Duration,
+    mut stop: tokio::sync::oneshot::Receiver<()>,
+) -> Vec<Duration> {
+    let mut times = Vec::new();
+    while stop.try_recv().is_err() {
+        let start = Instant::now();
+        let answer = tokio::time::timeout(limit * 5, pages.read("/livez")).await;
+        let (status, body) = answer.expect("a probe has no answer").unwrap();
+        assert_eq!((status, &*body), (200, "ok"));
+        times.push(start.elapsed());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    times.sort_unstable();
+    times
 }

@@ -1,6 +1,7 @@
 //! The client against a small TLS server, over real sockets and with real files.
 
 mod connections;
+mod in_use;
 mod plugins;
 mod rotation;
 mod server;

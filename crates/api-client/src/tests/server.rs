@@ -17,7 +17,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use parking_lot::Mutex;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
@@ -37,7 +37,13 @@ pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
     pub(crate) fn new() -> Self {
+        Self::until(4096)
+    }
+
+    /// An authority that ends with the begin of a year.
+    pub(crate) fn until(year: i32) -> Self {
         let mut params = CertificateParams::default();
+        params.not_after = date_time_ymd(year, 1, 1);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
@@ -46,10 +52,20 @@ impl Authority {
         self.0.pem()
     }
 
+    pub(crate) fn der(&self) -> Vec<u8> {
+        CertificateDer::from_pem_slice(self.pem().as_bytes()).unwrap().to_vec()
+    }
+
     /// A certificate for 127.0.0.1, for servers and clients.
     pub(crate) fn issue(&self) -> Identity {
+        self.issue_until(4096)
+    }
+
+    /// The same, which ends with the begin of a year.
+    pub(crate) fn issue_until(&self, year: i32) -> Identity {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+        let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+        params.not_after = date_time_ymd(year, 1, 1);
         let certificate = params.signed_by(&key, &self.0).unwrap().pem();
         Identity { certificate, key: key.serialize_pem() }
     }

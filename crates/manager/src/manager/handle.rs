@@ -7,12 +7,14 @@ use kube_endpoint_watch_channel as watch;
 use parking_lot::Mutex;
 
 use super::RunningControllers;
+use crate::certificates::Certificates;
 
 /// A view of a manager. It stays valid while [`Manager::run`](super::Manager::run) runs and after it.
 #[derive(Clone)]
 pub struct ManagerHandle {
     cluster: Cluster,
     controllers: RunningControllers,
+    certificates: Certificates,
     /// Whether writes are recorded instead of sent.
     dry_run: bool,
     state: Arc<State>,
@@ -26,14 +28,19 @@ struct State {
 }
 
 impl ManagerHandle {
-    pub(super) fn new(cluster: Cluster, controllers: RunningControllers, dry_run: bool) -> Self {
+    pub(super) fn new(
+        cluster: Cluster,
+        controllers: RunningControllers,
+        certificates: Certificates,
+        dry_run: bool,
+    ) -> Self {
         let state = State {
             leading: watch::Sender::new(false),
             leader: Mutex::default(),
             shutting_down: watch::Sender::new(false),
             dead_task: Mutex::default(),
         };
-        Self { cluster, controllers, dry_run, state: Arc::new(state) }
+        Self { cluster, controllers, certificates, dry_run, state: Arc::new(state) }
     }
 
     /// The stores that the controllers share.
@@ -44,6 +51,11 @@ impl ManagerHandle {
     /// The controllers.
     pub fn controllers(&self) -> &RunningControllers {
         &self.controllers
+    }
+
+    /// The certificates in use.
+    pub(crate) fn certificates(&self) -> &Certificates {
+        &self.certificates
     }
 
     /// Whether all kinds have been listed, so that the manager can work or take over. Stays true once it is true.

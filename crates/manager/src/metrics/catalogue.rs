@@ -106,6 +106,9 @@ async fn catalogue() -> Catalogue {
     let settings =
         Settings { leader_election: Some(LeaderElectionSettings::default()), ..Settings::default() };
     let manager = Manager::new(client, &settings, now, 1).unwrap();
+    let certificates = manager.handle().certificates().clone();
+    certificates.add(crate::certificates::example);
+    certificates.update_metrics();
     manager.run(tokio::time::sleep(Duration::from_secs(10))).await.unwrap();
     drop(_current);
     catalogue

@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 
 /// Sorts a page in Prometheus' text format: metrics by name, and the samples of each by their labels. The samples of one
-/// histogram keep their order.
+/// histogram keep their order. A sample that is no number is left out: the exporter cannot forget a gauge whose object is gone.
 pub(crate) fn sorted(page: &str) -> String {
     let mut metrics: BTreeMap<&str, Metric<'_>> = BTreeMap::new();
     let mut current: Option<&mut Metric<'_>> = None;
-    for line in page.lines().filter(|line| !line.is_empty()) {
+    for line in page.lines().filter(|line| !line.is_empty() && !line.ends_with(" NaN")) {
         let comment = line.strip_prefix("# HELP ").or_else(|| line.strip_prefix("# TYPE "));
         match (comment, &mut current) {
             (Some(comment), _) => {
@@ -99,6 +99,15 @@ mod tests {
         h_bucket{q="b",le="+Inf"} 2
         h_sum{q="b"} 9
         h_count{q="b"} 2
+        "#);
+    }
+
+    #[test]
+    fn a_sample_that_is_no_number_is_left_out() {
+        let page = "# TYPE a gauge\na{x=\"1\"} NaN\na{x=\"2\"} +Inf\n\n";
+        insta::assert_snapshot!(sorted(page), @r#"
+        # TYPE a gauge
+        a{x="2"} +Inf
         "#);
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use kube::client::Body;
-use kube_endpoint_api_client::ApiClient;
+use kube_endpoint_api_client::{ApiClient, CertificatePlace, CertificateUse};
 use kube_endpoint_serving::{
     CertificateSource, FrontProxyOptions, HealthChecks, RequestHeaders, ReviewClients, Server, ServingError,
     ServingOptions,
@@ -75,6 +75,32 @@ async fn a_certificate_directory_keeps_the_generated_pair() {
     std::fs::remove_file(&key).unwrap();
     let error = error(|options| options.certificate = source).await.to_string();
     assert!(error.contains("exists without") && error.contains(".key"), "{error}");
+}
+
+#[tokio::test]
+async fn the_certificates_in_use_are_known() {
+    let (authority, files) = (Authority::new("ca"), Files::new());
+    let [clients, proxies] = ["clients.crt", "proxies.crt"].map(|name| files.write(name, authority.pem()));
+    let mut options = ServingOptions::new("127.0.0.1:0".parse().unwrap());
+    let bind = async |options: &ServingOptions| {
+        let pages = pages(HealthChecks::default(), &Mounted::default());
+        let server = Server::bind(options.clone(), ReviewClients::default(), pages, || NOW.parse().unwrap());
+        let used = server.await.unwrap().certificates()();
+        used.into_iter()
+            .map(|used| (used.usage, used.place, used.lifetime.unwrap().end.to_string()))
+            .collect::<Vec<_>>()
+    };
+    let serving = || {
+        let end = "2027-12-01T00:00:00Z".to_owned();
+        (CertificateUse::Serving, CertificatePlace::Memory, end)
+    };
+    assert_eq!(bind(&options).await, [serving()]);
+    options.client_ca_file = Some(clients.clone());
+    let headers = RequestHeaders::default();
+    options.front_proxy = Some(FrontProxyOptions { client_ca_file: proxies.clone(), headers });
+    let ca = |usage, path| (usage, CertificatePlace::File(path), "4096-01-01T00:00:00Z".to_owned());
+    let cas = [ca(CertificateUse::ClientCa, clients), ca(CertificateUse::FrontProxyCa, proxies)];
+    assert_eq!(bind(&options).await, [&[serving()][..], &cas].concat());
 }
 
 #[tokio::test]
