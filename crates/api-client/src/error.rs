@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kube::core::Status;
-use kube_endpoint_core_model::causes;
+use kube_endpoint_core_model::{causes, harmless};
 use tower::BoxError;
 
 use crate::plugin::PluginError;
@@ -125,14 +125,17 @@ pub fn why_request_failed(error: &kube::Error) -> String {
     }
 }
 
+/// Characters that are shown of what a server says.
+const LONGEST_MESSAGE: usize = 4000;
+
 fn answered(status: &Status) -> String {
     // What is no `Status` comes from a proxy: any text, of several lines.
     let message = status.message.split_whitespace().collect::<Vec<_>>().join(" ");
-    let message = message.trim_end_matches('.');
+    let message = harmless(message.trim_end_matches('.'), LONGEST_MESSAGE);
     match status.code {
         401 => "the API server answered 401 Unauthorized; have the credentials expired?".to_owned(),
         // The message names user, verb and object.
-        403 if !message.is_empty() => message.to_owned(),
+        403 if !message.is_empty() => message.into_owned(),
         code => {
             let answer = format!("the API server answered {code} {}", status.reason);
             let answer = answer.trim_end();

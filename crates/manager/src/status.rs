@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use kube_endpoint_core_model::harmless;
 use serde::Serialize;
 
 use crate::manager::ManagerHandle;
@@ -9,6 +10,9 @@ use crate::manager::ManagerHandle;
 /// Keys in slow retry that are listed of each controller. More are only said to exist.
 #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
 const LISTED_KEYS: usize = 100;
+
+/// Characters that the text shows of what others wrote; the JSON has all.
+const LONGEST_TEXT: usize = 1000;
 
 /// The state of a manager. It is made from what each part keeps anyway, without a lock on all of it, so its numbers may be of
 /// slightly different moments.
@@ -161,7 +165,7 @@ impl fmt::Display for ManagerStatus {
             writeln!(f, "Dry run: yes, nothing is written")?;
         }
         if let Some(leader) = &self.leader {
-            writeln!(f, "Leader: {leader}")?;
+            writeln!(f, "Leader: {}", harmless(leader, LONGEST_TEXT))?;
         }
         if self.shutting_down {
             writeln!(f, "Shutting down: yes")?;
@@ -183,7 +187,7 @@ impl fmt::Display for ManagerStatus {
                 )?;
             }
             for SlowRetryStatus { key, error, seconds } in &controller.slow_retries {
-                writeln!(f, "  {key} ({seconds} s): {error}")?;
+                writeln!(f, "  {key} ({seconds} s): {}", harmless(error, LONGEST_TEXT))?;
             }
         }
         Ok(())
