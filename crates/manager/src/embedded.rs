@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_core_model::Timestamp;
+use kube_endpoint_embedded_apiserver::manifest::ManifestError;
 use kube_endpoint_embedded_apiserver::{
     BuildError, EmbeddedApiServer, ListenError, ListenOptions, Listener, User,
 };
@@ -31,23 +32,13 @@ pub enum EmbeddedError {
         /// The error of the operating system.
         why: std::io::Error,
     },
-    /// A manifest is neither JSON nor YAML.
-    #[error("{path}: line {line}: {why}; correct this line, or choose another file with --embedded-load")]
-    Syntax {
-        /// The file, or the sample.
-        path: PathBuf,
-        /// The line of the mistake; the first is 1.
-        line: u64,
-        /// What is wrong.
-        why: String,
-    },
     /// A manifest does not hold objects.
-    #[error("the manifest {path} is not valid: {why}")]
+    #[error("{path}: {why}; correct it, or choose another file with --embedded-load")]
     Invalid {
         /// The file, or the sample.
         path: PathBuf,
         /// What is wrong, and where.
-        why: String,
+        why: ManifestError,
     },
     /// The objects cannot be loaded.
     #[error(transparent)]
@@ -186,12 +177,12 @@ fn manifests(options: &EmbeddedOptions) -> Result<Vec<Manifest>, EmbeddedError> 
         return Ok(Vec::new());
     }
     if options.embedded_load.is_empty() {
-        return Ok(vec![Manifest::parse(Path::new("sample"), SAMPLE)?]);
+        return Ok(vec![Manifest::parse(Path::new("sample"), SAMPLE.as_bytes())?]);
     }
     let read = |path: &PathBuf| {
-        let text = std::fs::read_to_string(path)
-            .map_err(|why| EmbeddedError::Unreadable { path: path.clone(), why })?;
-        Manifest::parse(path, &text)
+        let file =
+            std::fs::read(path).map_err(|why| EmbeddedError::Unreadable { path: path.clone(), why })?;
+        Manifest::parse(path, &file)
     };
     options.embedded_load.iter().map(read).collect()
 }
