@@ -140,6 +140,9 @@ impl Reader {
 
     /// Reads one object; none if there is none.
     async fn get(&self, kind: Kind, namespace: &str, name: &str) -> Result<Option<Value>, Error> {
+        if !can_be_a_name(name) {
+            return Ok(None);
+        }
         let object = self.api(kind, Some(namespace)).get_opt(name).await?;
         object.map(|object| json_of(kind, &object)).transpose()
     }
@@ -237,6 +240,9 @@ impl Reader {
 
     /// Reads the uid of an object; none if there is none.
     pub(crate) async fn uid(&self, kind: Kind, key: &ObjectKey) -> Result<Option<String>, Error> {
+        if !can_be_a_name(&key.name) {
+            return Ok(None);
+        }
         let object = self.api(kind, Some(&*key.namespace)).get_metadata_opt(&key.name).await?;
         Ok(object.map(|object| object.metadata.uid.unwrap_or_default()))
     }
@@ -437,6 +443,13 @@ impl Reader {
         }
         reading.metadata = Some(found);
     }
+}
+
+/// Returns false if no object that is read has such a name. A name that an object refers to, such as that of an owner, may be
+/// any text, and would lead to another path.
+fn can_be_a_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..")
+        && name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'.'))
 }
 
 /// Returns a selector as the query parameter has it.
