@@ -405,7 +405,13 @@ async fn each_namespace_is_in_one_shard_and_others_are_dropped() {
 async fn with_the_gate_the_server_selects_the_shard() {
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"},
         "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-    let server = EmbeddedApiServer::builder().seed(7).track_managers().load([node]).sharded_list_and_watch().build().unwrap();
+    let server = EmbeddedApiServer::builder()
+        .seed(7)
+        .track_managers()
+        .load([node])
+        .sharded_list_and_watch()
+        .build()
+        .unwrap();
     let (reads, dropped) = two_shards(server, true).await;
     assert_eq!(dropped, 0.0);
     let (nodes, others): (Vec<_>, Vec<_>) =

@@ -13,12 +13,15 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue, ErrorKind as ClapErrorKind};
 use kube_endpoint_manager_core::command_line::command;
 use kube_endpoint_manager_core::{
-    CommandLine, CommandLineError, LinePrinter, LoggingFormat, Settings, log_to_stderr,
+    CommandLine, CommandLineError, LinePrinter, LoggingFormat, Settings, harmless, log_to_stderr,
     raise_open_files_limit,
 };
 
 /// Exit code for invalid input. Nothing has been started.
 const INVALID_INPUT: u8 = 2;
+
+/// Characters of an error that are printed at most: it may quote a file or a server.
+const LONGEST_ERROR: usize = 4000;
 
 /// How long the last lines of the log have to be written.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
@@ -65,7 +68,7 @@ fn main() -> ExitCode {
 /// Runs the manager. From here on errors go through the log's printer, behind the lines that wait in it.
 fn run_logged(command_line: &CommandLine, log: &LinePrinter) -> ExitCode {
     let fail = |error: String, code| {
-        log.print(format!("error: {error}"));
+        log.print(format!("error: {}", harmless(&error, LONGEST_ERROR)));
         code
     };
     let invalid_input = ExitCode::from(INVALID_INPUT);
@@ -139,5 +142,5 @@ fn refuse(error: &str) -> ExitCode {
 
 fn print_error(message: &str) {
     // `eprintln!` would panic if standard error cannot be written.
-    let _ = writeln!(std::io::stderr(), "error: {message}");
+    let _ = writeln!(std::io::stderr(), "error: {}", harmless(message, LONGEST_ERROR));
 }

@@ -49,9 +49,9 @@ pub(crate) enum Command {
         #[arg(value_name = "SERVICE|pod/NAME")]
         subject: String,
     },
-    /// Print what the controllers would write for the objects of files
+    /// Print what the controllers would write for the objects of files; exit code 2: an object would be refused, or nothing is rendered
     Render {
-        /// Files of manifests or of `kubectl get -o yaml|json`; `-` is standard input
+        /// Files or folders of manifests or of `kubectl get -o yaml|json`; `-` is standard input
         #[arg(long, short, required = true, num_args = 1.., value_name = "FILE")]
         filename: Vec<PathBuf>,
     },

@@ -1,25 +1,22 @@
 //! The commands. Each returns the exit code.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use jiff::Timestamp;
 use kube_endpoint_core_model::ObjectKey;
-use kube_endpoint_explain::render::to_list;
+use kube_endpoint_explain::render::{notes, to_list};
 use kube_endpoint_explain::text::rendered;
 use kube_endpoint_explain::{
-    Code, Diff, Explanation, Lint, LintOptions, LintReport, Objects, Options, diff, explain, explain_pod,
-    lint, render,
+    Code, Diff, Explanation, Lint, LintOptions, LintReport, Options, diff, explain, explain_pod, lint, render,
 };
-use serde_json::Value;
 
 use crate::args::{Command, CommandLine, Compatibility, Format, Global, Scope};
 use crate::connect::{Connection, connect};
-use crate::output::{Output, print, print_note};
+use crate::output::{Output, json, print, print_note};
 use crate::reader::{Reader, Reading};
-use crate::{cleanup, completion, top, ui};
+use crate::{FAILED, cleanup, completion, manifests, top, ui};
 
 /// The page that describes the codes.
 const HELP: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/verdicts.md");
@@ -42,7 +39,7 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
     };
     match &command_line.command {
         Command::Explain { subject } => run_explain(global, output, options, subject).await,
-        Command::Render { filename } => run_render(output, &options, filename),
+        Command::Render { filename } => run_render(global, output, &options, filename),
         Command::Diff { scope } => run_diff(global, output, &options, *scope).await,
         Command::Lint { scope, ignore, info } => {
             let lint_options = LintOptions { ignore: ignore.iter().copied().collect(), include_info: *info };
@@ -122,46 +119,21 @@ fn is_behind(code: &Code) -> bool {
     matches!(code, Code::SlicesBehind | Code::EndpointsBehind | Code::NotWritten)
 }
 
-fn run_render(output: Output, options: &Options, files: &[PathBuf]) -> anyhow::Result<u8> {
-    let mut objects = Objects::new();
-    for path in files {
-        add_file(&mut objects, path).with_context(|| path.display().to_string())?;
+fn run_render(global: &Global, output: Output, options: &Options, files: &[PathBuf]) -> anyhow::Result<u8> {
+    output.check_format()?;
+    let manifests = manifests::read(files, global.namespace.as_deref())?;
+    manifests.notes.iter().for_each(|note| print_note(note));
+    if !manifests.refused.is_empty() {
+        manifests.refused.iter().for_each(|refused| print_note(&format!("error: {refused}")));
+        return Ok(FAILED);
     }
-    let all = render(&objects, options);
+    if let Some(why) = manifests.why_nothing() {
+        bail!(why);
+    }
+    let all = render(&manifests.objects, options);
+    notes(&manifests.objects, &all).iter().for_each(|note| print_note(note));
     output.print(&to_list(&all)?, |_| rendered(&all))?;
     Ok(0)
-}
-
-fn add_file(objects: &mut Objects, path: &Path) -> anyhow::Result<()> {
-    for object in documents(&text_of(path)?)? {
-        objects.add(object)?;
-    }
-    let skipped = Vec::from_iter(objects.take_skipped_kinds()).join(", ");
-    if !skipped.is_empty() {
-        print_note(&format!("{}: skipped, because nothing is rendered from them: {skipped}", path.display()));
-    }
-    Ok(())
-}
-
-fn text_of(path: &Path) -> anyhow::Result<String> {
-    if path != Path::new("-") {
-        return Ok(std::fs::read_to_string(path)?);
-    }
-    let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text)?;
-    Ok(text)
-}
-
-/// Reads the documents of a file: JSON, or YAML. Empty documents are skipped.
-fn documents(text: &str) -> anyhow::Result<Vec<Value>> {
-    let documents: Vec<Value> = if text.trim_start().starts_with('{') {
-        serde_json::Deserializer::from_str(text).into_iter().collect::<Result<_, _>>()?
-    } else {
-        // An excerpt of the file follows the first line.
-        serde_saphyr::from_multiple(text)
-            .map_err(|error| anyhow!("{}", error.to_string().lines().next().unwrap_or_default().to_owned()))?
-    };
-    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
 async fn run_diff(global: &Global, output: Output, options: &Options, scope: Scope) -> anyhow::Result<u8> {
@@ -213,7 +185,7 @@ async fn run_lint(
     report.not_read.iter().for_each(|note| print_note(note));
     if output.format == Format::Sarif {
         let sarif = report.sarif(env!("CARGO_PKG_VERSION"), HELP);
-        print(&(serde_json::to_string_pretty(&sarif)? + "\n"))?;
+        print(&json(&sarif)?)?;
     } else {
         output.print(&report, |layout| report.text(layout))?;
     }

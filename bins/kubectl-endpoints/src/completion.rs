@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use clap::{Arg, CommandFactory};
 use kube::api::ListParams;
+use kube_endpoint_core_model::is_harmless;
 use kube_endpoint_explain::Code;
 use serde_json::Value;
 
@@ -92,7 +93,10 @@ pub(crate) async fn complete(words: &[OsString]) -> anyhow::Result<()> {
         Wanted::Name { names, before, prefix } => {
             let found = tokio::time::timeout(PATIENCE, names_of(names, &place)).await;
             let all_names = found.ok().and_then(Result::ok).unwrap_or_default();
-            let matching = all_names.into_iter().filter(|name| name.starts_with(&prefix));
+            // A shell inserts what is printed here into the command line.
+            let matching = all_names
+                .into_iter()
+                .filter(|name| name.starts_with(&prefix) && name.chars().all(is_harmless));
             let mut all: Vec<_> = matching.map(|name| (format!("{before}{name}"), String::new())).collect();
             let mut directive = NO_FILES;
             if names == Names::Services && before.is_empty() && "pod/".starts_with(&prefix) {

@@ -3,10 +3,16 @@
 use std::io::{IsTerminal, Write};
 
 use anyhow::{Context, bail};
+use kube_endpoint_core_model::{escaped, harmless, harmless_json, is_harmless};
 use kube_endpoint_explain::text::{Colors, Document, Layout};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use serde_saphyr::DoubleQuoted;
 
 use crate::args::{Format, Global, When};
+
+/// Characters of a line on standard error that are shown at most.
+const LONGEST_NOTE: usize = 4000;
 
 /// How to print.
 #[derive(Clone, Copy, Debug)]
@@ -50,10 +56,54 @@ impl Output {
         self.check_format()?;
         let printed = match self.format {
             Format::Table | Format::Wide => text(self.layout()).render(self.colors),
-            Format::Json => serde_json::to_string_pretty(value)? + "\n",
-            Format::Yaml | Format::Sarif => serde_saphyr::to_string(&serde_json::to_value(value)?)?,
+            Format::Json => json(value)?,
+            Format::Yaml | Format::Sarif => yaml(&serde_json::to_value(value)?)?,
         };
         print(&printed)
+    }
+}
+
+/// Returns a value as JSON. Its own escapes stand for characters that a terminal would obey.
+pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<String> {
+    Ok(harmless_json(&serde_json::to_string_pretty(value)?).into_owned() + "\n")
+}
+
+/// Returns a value as YAML. Its own escapes stand for characters that a terminal would obey.
+fn yaml(value: &Value) -> anyhow::Result<String> {
+    let text = serde_saphyr::to_string(&Quoted(value))?;
+    let shown = escaped(&text, |c, out| match c {
+        '\n' => out.push(c),
+        c if u32::from(c) < 0x1_0000 => out.push_str(&format!("\\u{:04X}", u32::from(c))),
+        c => out.push_str(&format!("\\U{:08X}", u32::from(c))),
+    });
+    Ok(shown.into_owned())
+}
+
+/// A value whose strings are in double quotes where only these can escape a character.
+struct Quoted<'v>(&'v Value);
+
+/// A string of such a value.
+struct QuotedText<'v>(&'v str);
+
+impl Serialize for Quoted<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::String(text) => QuotedText(text).serialize(serializer),
+            Value::Array(items) => serializer.collect_seq(items.iter().map(Quoted)),
+            Value::Object(fields) => {
+                serializer.collect_map(fields.iter().map(|(key, value)| (QuotedText(key), Quoted(value))))
+            }
+            other => other.serialize(serializer),
+        }
+    }
+}
+
+impl Serialize for QuotedText<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.chars().all(|c| c == '\n' || is_harmless(c)) {
+            true => serializer.serialize_str(self.0),
+            false => DoubleQuoted(self.0).serialize(serializer),
+        }
     }
 }
 
@@ -71,8 +121,10 @@ pub(crate) fn printed(result: std::io::Result<()>) -> anyhow::Result<()> {
     }
 }
 
-/// Prints a line to standard error.
+/// Prints lines to standard error. They may quote a server or a file.
 pub(crate) fn print_note(note: &str) {
-    // `eprintln!` would panic if standard error cannot be written.
-    let _ = writeln!(std::io::stderr(), "{note}");
+    for line in note.lines() {
+        // `eprintln!` would panic if standard error cannot be written.
+        let _ = writeln!(std::io::stderr(), "{}", harmless(line, LONGEST_NOTE));
+    }
 }

@@ -10,7 +10,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, ObjectList, TypeMeta};
 use kube::{Client, Error};
 use kube_endpoint_api_client::why_request_failed;
-use kube_endpoint_core_model::{ObjectKey, Service, StringMap, Text, shortened};
+use kube_endpoint_core_model::{ObjectKey, Service, StringMap, Text, harmless};
 use kube_endpoint_explain::{Known, Objects};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -140,6 +140,9 @@ impl Reader {
 
     /// Reads one object; none if there is none.
     async fn get(&self, kind: Kind, namespace: &str, name: &str) -> Result<Option<Value>, Error> {
+        if !can_be_a_name(name) {
+            return Ok(None);
+        }
         let object = self.api(kind, Some(namespace)).get_opt(name).await?;
         if let Some(object) = &object {
             check_kind(object.types.as_ref(), &[&kind.resource().kind])?;
@@ -246,6 +249,9 @@ impl Reader {
 
     /// Reads the uid of an object; none if there is none.
     pub(crate) async fn uid(&self, kind: Kind, key: &ObjectKey) -> Result<Option<String>, Error> {
+        if !can_be_a_name(&key.name) {
+            return Ok(None);
+        }
         let object = self.api(kind, Some(&*key.namespace)).get_metadata_opt(&key.name).await?;
         if let Some(object) = &object {
             check_kind(object.types.as_ref(), &["PartialObjectMetadata", &kind.resource().kind])?;
@@ -459,10 +465,17 @@ fn check_kind(types: Option<&TypeMeta>, expected: &[&str]) -> Result<(), Error> 
     }
     let expected = expected.join(" or ");
     let why = format!(
-        "the answer is of kind {:?}, not {expected}; check the server in the kubeconfig, and whether a proxy answers in its place",
-        shortened(kind, 100)
+        "the answer is of kind \"{}\", not {expected}; check the server in the kubeconfig, and whether a proxy answers in its place",
+        harmless(kind, 100)
     );
     Err(Error::Service(why.into()))
+}
+
+/// Returns false if no object that is read has such a name. A name that an object refers to, such as that of an owner, may be
+/// any text, and would lead to another path.
+fn can_be_a_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..")
+        && name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'.'))
 }
 
 /// Returns a selector as the query parameter has it.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
-use kube_endpoint_core_model::{protobuf, shortened};
+use kube_endpoint_core_model::{harmless, protobuf};
 use serde::Deserialize;
 
 use crate::client::AnswerBody;
@@ -80,7 +80,7 @@ impl fmt::Display for Answered {
         }
         let media_type = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let media_type = media_type.and_then(|value| value.split(';').next()).unwrap_or("no Content-Type");
-        write!(f, " with {media_type}: {:?}", shortened(&text, SHOWN))
+        write!(f, " with {media_type}: \"{}\"", harmless(&text, SHOWN))
     }
 }
 
@@ -88,7 +88,7 @@ impl fmt::Display for Answered {
 pub fn redirected_to(status: StatusCode, headers: &HeaderMap) -> Option<String> {
     let location = headers.get(LOCATION).filter(|_| status.is_redirection())?;
     let location = String::from_utf8_lossy(location.as_bytes());
-    Some(shortened(location.split(['?', '#']).next().unwrap_or_default(), SHOWN))
+    Some(harmless(location.split(['?', '#']).next().unwrap_or_default(), SHOWN).into_owned())
 }
 
 /// Returns true if a body is the `Status` with which an API server says that an object does not exist. A server that is no API

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kube::core::Status;
-use kube_endpoint_core_model::{causes, shortened};
+use kube_endpoint_core_model::{causes, harmless};
 use tower::BoxError;
 
 use crate::plugin::PluginError;
@@ -117,8 +117,6 @@ impl Error for ConnectError {
 
 /// The reason that kube gives an error whose body is no `Status`.
 const NO_STATUS: &str = "Failed to parse error data";
-/// The most characters of a message that are shown.
-const SHOWN: usize = 1000;
 /// What to do if something else than an API server answers.
 const CHECK: &str = "check the server in the kubeconfig, and whether a proxy answers in its place";
 
@@ -135,18 +133,20 @@ pub fn why_request_failed(error: &kube::Error) -> String {
     }
 }
 
+/// Characters that are shown of what a server says.
+const LONGEST_MESSAGE: usize = 4000;
+
 fn answered(status: &Status) -> String {
     // What is no `Status` comes from a proxy: any text, of several lines.
     let message = status.message.split_whitespace().collect::<Vec<_>>().join(" ");
-    let message = message.trim_end_matches('.');
+    let message = harmless(message.trim_end_matches('.'), LONGEST_MESSAGE);
     match status.code {
         401 => "the API server answered 401 Unauthorized; have the credentials expired?".to_owned(),
         // The message names user, verb and object.
-        403 if !message.is_empty() => message.to_owned(),
+        403 if !message.is_empty() => message.into_owned(),
         // An API server gives this reason for an object that does not exist.
         404 if status.reason != "NotFound" => {
-            let said =
-                if message.is_empty() { String::new() } else { format!(": {}", shortened(message, SHOWN)) };
+            let said = if message.is_empty() { String::new() } else { format!(": {message}") };
             format!(
                 "404 was answered{said}; this is no Kubernetes API server, or it does not serve this kind; {CHECK}"
             )
@@ -155,7 +155,6 @@ fn answered(status: &Status) -> String {
             let reason = if status.reason == NO_STATUS { "" } else { &status.reason };
             let answer = format!("the API server answered {code} {reason}");
             let answer = answer.trim_end();
-            let message = shortened(message, SHOWN);
             if message.is_empty() { answer.to_owned() } else { format!("{answer}: {message}") }
         }
     }

@@ -7,6 +7,7 @@ use std::collections::{HashSet, VecDeque};
 
 use http::HeaderMap;
 use http::header::WARNING;
+use kube_endpoint_core_model::is_harmless;
 use parking_lot::Mutex;
 
 /// How many different texts are logged. A server that makes up texts cannot fill the log or the memory.
@@ -100,7 +101,7 @@ fn quoted(text: &str) -> Option<(String, &str)> {
             '\\' => chars.next()?.1,
             char => char,
         };
-        if !char.is_control() && content.len() < LONGEST_TEXT {
+        if is_harmless(char) && content.len() < LONGEST_TEXT {
             content.push(char);
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use kube_endpoint_core_model::{protobuf, shortened};
+use kube_endpoint_core_model::{harmless, protobuf};
 use serde::Deserialize;
 
 /// How many characters of the message of a Status are kept: it goes to the log, to events and to the status page.
@@ -130,10 +130,10 @@ impl WriteError {
         let in_protobuf = protobuf::Status::of_answer(body).map(StatusBody::from);
         let status = in_protobuf.unwrap_or_else(|| serde_json::from_slice(body).unwrap_or_default());
         let message = match status.message {
-            Some(message) if !message.is_empty() => shortened(&message, LONGEST_MESSAGE),
+            Some(message) if !message.is_empty() => harmless(&message, LONGEST_MESSAGE).into_owned(),
             _ => {
                 let text = String::from_utf8_lossy(&body[..body.len().min(200)]);
-                format!("the server answered {code}: {}", text.trim())
+                format!("the server answered {code}: {}", harmless(text.trim(), LONGEST_MESSAGE))
             }
         };
         let terminating = || {
@@ -194,6 +194,18 @@ struct StatusCause {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The message goes to logs, events and status pages.
+    #[test]
+    fn what_a_server_says_is_made_harmless() {
+        let hostile = serde_json::json!({"message": "\u{1b}[2J\u{202e}".repeat(10_000)}).to_string();
+        for body in [hostile.as_str(), "\u{1b}[2J\u{202e} from a proxy"] {
+            let error = WriteError::from_answer(StatusCode::FORBIDDEN, None, body.as_bytes());
+            let WriteError::Refused { message, .. } = error else { panic!("{error}") };
+            assert!(message.chars().all(kube_endpoint_core_model::is_harmless), "{message:?}");
+            assert!(message.contains(r"\u{1b}[2J\u{202e}") && message.len() < 50_000, "{message}");
+        }
+    }
 
     #[test]
     fn each_response_becomes_one_error() {

@@ -10,7 +10,7 @@ use http::{HeaderValue, Method};
 use kube_endpoint_api_client::{ApiClient, ContentType};
 use kube_endpoint_core_model::maker::{KUBE_CONTROLLER_MANAGER, KUBE_ENDPOINT_MANAGER, Provenance};
 use kube_endpoint_core_model::protobuf::Encoded;
-use kube_endpoint_core_model::{ObjectKey, ObjectMeta, ResourceVersion, Service, Text, shortened};
+use kube_endpoint_core_model::{ObjectKey, ObjectMeta, ResourceVersion, Service, Text, harmless};
 use kube_endpoint_tracker::{Content, SentObjects};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -297,7 +297,7 @@ impl ApiWriter {
         let list: PartialObjectMetadataList =
             serde_json::from_slice(&answer.body).map_err(|error| unreadable(&path, &error))?;
         if list.kind != "PartialObjectMetadataList" {
-            return Err(unreadable(&path, &format!("it is of kind {:?}", shortened(&list.kind, 100))));
+            return Err(unreadable(&path, &format!("it is of kind \"{}\"", harmless(&list.kind, 100))));
         }
         Ok(list.items.unwrap_or_default())
     }

@@ -16,14 +16,6 @@ pub fn causes(error: &dyn Error) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a text, or its first `max_chars` characters and an ellipsis: what others send can be long, and goes to logs.
-pub fn shortened(text: &str, max_chars: usize) -> String {
-    match text.char_indices().nth(max_chars) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or(text)),
-        None => text.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,14 +35,5 @@ mod tests {
         };
         check("no answer", "no answer: connection refused");
         check("no answer: connection\n  refused", "no answer: connection refused");
-    }
-
-    #[test]
-    fn texts_are_cut_between_characters() {
-        let check = |text, max_chars, want| assert_eq!(shortened(text, max_chars), want);
-        check("éé", 2, "éé");
-        check("ééé", 2, "éé…");
-        check("", 0, "");
-        check("a", 0, "…");
     }
 }

@@ -15,6 +15,7 @@ pub mod display;
 pub mod endpoints;
 pub mod event;
 pub mod go_bool;
+mod harmless;
 pub mod intern;
 #[cfg(feature = "k8s-openapi")]
 pub mod k8s;
@@ -41,9 +42,10 @@ pub mod well_known;
 mod writes;
 
 pub use address::IpFamily;
-pub use causes::{causes, shortened};
+pub use causes::causes;
 pub use endpoints::Endpoints;
 pub use event::{EventType, PlannedEvent};
+pub use harmless::{escaped, harmless, harmless_json, is_harmless};
 pub use intern::{Intern, Interner};
 pub use label_selector::{InvalidLabelSelector, LabelSelector};
 pub use meta::{ObjectKey, ObjectMeta, ObjectReference, OwnerReference, ResourceVersion};

@@ -32,9 +32,16 @@ fn service(spec: &mut Value) {
         return;
     }
     let is_alias = spec["type"] == "ExternalName";
+    // A server stores no empty map.
+    if let Some(fields) = spec.as_object_mut()
+        && fields.get("selector").and_then(Value::as_object).is_some_and(serde_json::Map::is_empty)
+    {
+        fields.remove("selector");
+    }
     for port in items(spec, "ports") {
         protocol(port);
-        if port["targetPort"].is_null() {
+        let target = &port["targetPort"];
+        if target.is_null() || *target == 0 || *target == "" {
             port["targetPort"] = port["port"].clone();
         }
     }
@@ -105,6 +112,11 @@ mod tests {
         );
         check(json!({"clusterIP": "None"}), json!({"clusterIP": "None", "ipFamilies": ["IPv4"]}));
         check(json!({"type": "ExternalName"}), json!({"type": "ExternalName"}));
+        check(
+            json!({"clusterIP": "None", "selector": {}, "ports": [{"port": 1, "targetPort": ""}, {"port": 2, "targetPort": 0}]}),
+            json!({"clusterIP": "None", "ipFamilies": ["IPv4"], "ports": [
+                {"port": 1, "protocol": "TCP", "targetPort": 1}, {"port": 2, "protocol": "TCP", "targetPort": 2}]}),
+        );
     }
 
     #[test]

@@ -1,10 +1,16 @@
 //! Render: the objects that the controllers would write for Services that have none yet.
 
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, PodVerdict};
+use std::collections::BTreeSet;
+
+use kube_endpoint_core_model::service::ServiceType;
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, LeftOut, ObjectKey, PodVerdict, Verdict};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{Objects, Options, Planned};
+
+/// Services that [`notes`] names at most.
+const NOTES: usize = 20;
 
 /// What the controllers would write for one name.
 #[derive(Clone, Debug, Serialize)]
@@ -50,6 +56,62 @@ pub fn render(objects: &Objects, options: &Options) -> Vec<Rendered> {
         }
     };
     keys.into_iter().map(render).collect()
+}
+
+/// Returns what a reader of rendered objects should know: for which Services nothing is written, or nothing is published, and
+/// why. Sentences, without what [`Rendered::verdicts`] say of single pods.
+pub fn notes(objects: &Objects, rendered: &[Rendered]) -> Vec<String> {
+    let mut notes: Vec<String> = rendered.iter().filter_map(|one| note(objects, one)).collect();
+    if notes.len() > NOTES {
+        let more = notes.len() - NOTES;
+        notes.truncate(NOTES);
+        notes.push(format!("{more} more Services have no endpoints."));
+    }
+    let without_address: BTreeSet<&ObjectKey> = rendered
+        .iter()
+        .flat_map(|one| &one.verdicts)
+        .filter(|verdict| matches!(verdict.verdict, Verdict::LeftOut(LeftOut::NoAddress)))
+        .map(|verdict| &verdict.pod)
+        .collect();
+    if let Some(first) = without_address.first() {
+        let pods = match without_address.len() {
+            1 => format!("The pod {first} has no address, as before it runs"),
+            more => format!("{more} pods, such as {first}, have no address, as before they run"),
+        };
+        notes.push(format!(
+            "{pods}: write status.podIPs and the condition Ready into the manifest, or render what `kubectl get pods -o yaml` \
+             prints."
+        ));
+    }
+    notes
+}
+
+fn note(objects: &Objects, one: &Rendered) -> Option<String> {
+    let key = &one.object;
+    let Some(service) = objects.service(key) else {
+        let is_written = !one.slices.is_empty();
+        return (!is_written).then(|| {
+            format!("{key}: its Endpoints are not mirrored, because there is no Service of this name.")
+        });
+    };
+    if !service.selects_pods() {
+        let is_alias = service.service_type == ServiceType::ExternalName;
+        let why = match (is_alias, objects.endpoints_of(key)) {
+            _ if !one.slices.is_empty() => return None,
+            (true, _) => "it is an ExternalName",
+            (false, None) => {
+                "it has no selector, and there are no Endpoints of this name that could be mirrored"
+            }
+            (false, Some(_)) => {
+                "it has no selector, and its Endpoints have no addresses, or a label or an annotation that forbids to mirror them"
+            }
+        };
+        return Some(format!("{key}: nothing is written, because {why}."));
+    }
+    let selector = service.selector.as_ref().filter(|_| one.verdicts.is_empty())?;
+    let labels: Vec<String> = selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let labels = labels.join(",");
+    Some(format!("{key}: no pod that was read has the labels {labels}, so there are no endpoints."))
 }
 
 /// Returns rendered objects as a v1 List, which `kubectl create -f` accepts.

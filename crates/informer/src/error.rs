@@ -9,7 +9,7 @@ use kube::core::Status;
 use kube::core::response::{StatusCause, StatusDetails};
 use kube_endpoint_api_client::redirected_to;
 use kube_endpoint_core_model::protobuf;
-use kube_endpoint_core_model::{ResourceVersion, causes, shortened};
+use kube_endpoint_core_model::{ResourceVersion, causes, harmless};
 
 use crate::metrics::WatchErrorReason;
 
@@ -195,12 +195,12 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 pub(crate) fn excerpt(text: &[u8]) -> String {
     const MAX_CHARS: usize = 200;
     let text = String::from_utf8_lossy(text.get(..4 * MAX_CHARS).unwrap_or(text)).into_owned();
-    shortened(&text.split_whitespace().collect::<Vec<_>>().join(" "), MAX_CHARS)
+    harmless(&text.split_whitespace().collect::<Vec<_>>().join(" "), MAX_CHARS).into_owned()
 }
 
 /// A message that may repeat what a server sent, without what does not fit a line of the log.
 pub(crate) fn message(text: &str) -> String {
-    shortened(text, 1000)
+    harmless(text, 1000).into_owned()
 }
 
 #[cfg(test)]

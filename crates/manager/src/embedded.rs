@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_core_model::Timestamp;
+use kube_endpoint_embedded_apiserver::manifest::ManifestError;
 use kube_endpoint_embedded_apiserver::{
     BuildError, EmbeddedApiServer, ListenError, ListenOptions, Listener, User,
 };
@@ -33,23 +34,13 @@ pub enum EmbeddedError {
         /// The error of the operating system.
         why: std::io::Error,
     },
-    /// A manifest is neither JSON nor YAML.
-    #[error("{path}: line {line}: {why}; correct this line, or choose another file with --embedded-load")]
-    Syntax {
-        /// The file, or the sample.
-        path: PathBuf,
-        /// The line of the mistake; the first is 1.
-        line: u64,
-        /// What is wrong.
-        why: String,
-    },
     /// A manifest does not hold objects.
-    #[error("the manifest {path} is not valid: {why}")]
+    #[error("{path}: {why}; correct it, or choose another file with --embedded-load")]
     Invalid {
         /// The file, or the sample.
         path: PathBuf,
         /// What is wrong, and where.
-        why: String,
+        why: ManifestError,
     },
     /// The objects cannot be loaded.
     #[error(transparent)]
@@ -107,7 +98,8 @@ impl Embedded {
         let (stored, written): (Vec<_>, Vec<_>) =
             objects.into_iter().partition(|(_, object)| object["metadata"]["uid"].is_string());
         let stored = stored.into_iter().map(|(_, object)| object);
-        let mut builder = EmbeddedApiServer::builder().seed(seed).start_time(now).track_managers().load(stored);
+        let mut builder =
+            EmbeddedApiServer::builder().seed(seed).start_time(now).track_managers().load(stored);
         if !options.embedded_no_auth {
             builder = builder.token(new_token()?, administrator()).require_token();
         }
@@ -171,12 +163,12 @@ fn manifests(options: &EmbeddedOptions) -> Result<Vec<Manifest>, EmbeddedError> 
         return Ok(Vec::new());
     }
     if options.embedded_load.is_empty() {
-        return Ok(vec![Manifest::parse(Path::new("sample"), SAMPLE)?]);
+        return Ok(vec![Manifest::parse(Path::new("sample"), SAMPLE.as_bytes())?]);
     }
     let read = |path: &PathBuf| {
-        let text = std::fs::read_to_string(path)
-            .map_err(|why| EmbeddedError::Unreadable { path: path.clone(), why })?;
-        Manifest::parse(path, &text)
+        let file =
+            std::fs::read(path).map_err(|why| EmbeddedError::Unreadable { path: path.clone(), why })?;
+        Manifest::parse(path, &file)
     };
     options.embedded_load.iter().map(read).collect()
 }

@@ -74,6 +74,7 @@ pub use flag_values::flag_values;
 pub use gates::{Gate, Gates};
 pub use kube_endpoint_api_client::{ApiClient, ClientError, ContentType, client_from_config};
 pub use kube_endpoint_api_writer::Clock;
+pub use kube_endpoint_core_model::harmless;
 pub use kube_endpoint_informer::ReflectorOptions;
 pub use leader::connect_for_lease;
 pub use line_printer::LinePrinter;

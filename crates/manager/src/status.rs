@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use kube_endpoint_informer::Kind;
 use kube_endpoint_api_client::{CertificateInUse, CertificateLifetime};
+use kube_endpoint_core_model::harmless;
 use kube_endpoint_core_model::time::rfc3339;
+use kube_endpoint_informer::Kind;
 use serde::Serialize;
 
 use crate::manager::ManagerHandle;
@@ -16,6 +17,8 @@ const LISTED_KEYS: usize = 100;
 /// A sync that has been running for so long is listed. Without faults a sync takes milliseconds.
 #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
 const LONG_SYNC: std::time::Duration = std::time::Duration::from_secs(2);
+/// Characters that the text shows of what others wrote; the JSON has all.
+const LONGEST_TEXT: usize = 1000;
 
 /// The state of a manager. It is made from what each part keeps anyway, without a lock on all of it, so its numbers may be of
 /// slightly different moments.
@@ -252,7 +255,7 @@ impl fmt::Display for ManagerStatus {
             writeln!(f, "Dry run: yes, nothing is written")?;
         }
         if let Some(leader) = &self.leader {
-            writeln!(f, "Leader: {leader}")?;
+            writeln!(f, "Leader: {}", harmless(leader, LONGEST_TEXT))?;
         }
         if self.shutting_down {
             writeln!(f, "Shutting down: yes")?;
@@ -280,7 +283,7 @@ impl fmt::Display for ManagerStatus {
                 )?;
             }
             for SlowRetryStatus { key, error, seconds } in &controller.slow_retries {
-                writeln!(f, "  {key} ({seconds} s): {error}")?;
+                writeln!(f, "  {key} ({seconds} s): {}", harmless(error, LONGEST_TEXT))?;
             }
         }
         for CertificateStatus { name, place, end, .. } in &self.certificates {

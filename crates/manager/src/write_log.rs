@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{EndpointSlice, Endpoints};
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, harmless};
 use kube_endpoint_informer::{Change, Cluster, Handler};
+
+/// Characters of a line that are printed at most: a slice may have 20,000 ports.
+const LONGEST_LINE: usize = 1000;
 
 /// Calls `print` with a line for each EndpointSlice and Endpoints object that is created, updated or deleted, by anyone.
 /// Objects that exist before the caches have synced are not printed. `print` runs while the caches are updated, so it
@@ -17,6 +20,12 @@ struct WritePrinter<F> {
     print: F,
 }
 
+impl<F: Fn(String)> WritePrinter<F> {
+    fn print(&self, line: &str) {
+        (self.print)(harmless(line, LONGEST_LINE).into_owned());
+    }
+}
+
 impl<F: Fn(String) + Send + Sync> Handler for WritePrinter<F> {
     fn wants_pods(&self) -> bool {
         false
@@ -24,13 +33,13 @@ impl<F: Fn(String) + Send + Sync> Handler for WritePrinter<F> {
 
     fn on_endpoint_slice(&self, change: &Change<EndpointSlice>) {
         if self.cluster.has_synced() {
-            (self.print)(slice_line(change));
+            self.print(&slice_line(change));
         }
     }
 
     fn on_endpoints(&self, change: &Change<Endpoints>) {
         if self.cluster.has_synced() {
-            (self.print)(endpoints_line(change));
+            self.print(&endpoints_line(change));
         }
     }
 }

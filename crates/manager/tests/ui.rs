@@ -275,6 +275,38 @@ async fn services_are_found_and_explained_where_the_reader_may_see_them() {
     running.stop().await;
 }
 
+/// Whoever reads the answers in a terminal is not harmed: JSON's escapes stand for what would change it.
+#[tokio::test]
+async fn hostile_text_is_escaped_in_every_answer() {
+    const HOSTILE: &str = "\u{1b}[2J\u{9b}31m\u{202e}\u{200b}\u{7f}<script>";
+    let running = start().await;
+    let mut hostile = stored(service("shop", "hostile", json!(HOSTILE)));
+    hostile["metadata"]["annotations"] =
+        json!({"service.alpha.kubernetes.io/tolerate-unready-endpoints": HOSTILE.repeat(1000)});
+    running.server.load([hostile]).unwrap();
+    running.server.add_fault(FaultRule::on(
+        Fault::RefuseWith(kube_endpoint_embedded_apiserver::Status::new(422, "Invalid", HOSTILE)),
+        "create",
+        "endpointslices",
+    ));
+    let is_listed = |status: &Value| status["problems"]["items"].to_string().contains("hostile");
+    running.status(ADMINISTRATOR, is_listed).await;
+    let paths =
+        ["/ui/api/status", "/ui/api/services/shop/hostile", "/ui/api/services/shop/%1b%e2%80%ae", "/statusz"];
+    for path in paths {
+        let (_, body) = running.get(ADMINISTRATOR, path).await;
+        let wrong = body.chars().find(|c| *c != '\n' && !kube_endpoint_core_model::is_harmless(*c));
+        assert_eq!(wrong, None, "{path}: {body:?}");
+    }
+    let explained = running.json(ADMINISTRATOR, "/ui/api/services/shop/hostile").await;
+    assert!(
+        explained["explanation"].to_string().contains(HOSTILE.split('<').next_back().unwrap()),
+        "{explained:#}"
+    );
+    assert!(explained["text"].as_str().unwrap().contains(r"\u{1b}[2J\u{9b}31m\u{202e}"), "{explained:#}");
+    running.stop().await;
+}
+
 #[tokio::test]
 async fn the_page_lets_a_browser_run_only_what_is_in_it() {
     let running = start().await;

@@ -5,6 +5,7 @@ use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{Response, StatusCode};
+use kube_endpoint_core_model::harmless_json;
 use serde_json::{Value, json};
 
 use crate::event_streams::AnswerBody;
@@ -37,7 +38,7 @@ pub(crate) fn metrics(page: String) -> Answer {
 }
 
 pub(crate) fn json(value: &Value) -> Answer {
-    answer(StatusCode::OK, "application/json", value.to_string())
+    answer(StatusCode::OK, "application/json", harmless_json(&value.to_string()).into_owned())
 }
 
 /// The text of a `Status` object with an error.
@@ -49,7 +50,7 @@ pub(crate) fn status_text(code: StatusCode, reason: &str, message: &str, details
     if let Some(details) = details {
         status["details"] = details;
     }
-    status.to_string()
+    harmless_json(&status.to_string()).into_owned()
 }
 
 fn status(code: StatusCode, reason: &str, message: &str, details: Option<Value>) -> Answer {

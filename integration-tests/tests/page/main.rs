@@ -135,8 +135,7 @@ async fn an_explanation_opens_by_keyboard_alone() {
 }
 
 async fn hostile_text_is_shown_as_text() {
-    const HOSTILE: &str =
-        "<img src=x onerror=\"document.title='taken over'\"><script>document.title='taken over'</script>";
+    const HOSTILE: &str = "\u{202e}<img src=x onerror=\"document.title='taken over'\"><script>document.title='taken over'</script>\u{1b}[2J";
     let object = |kind: &str, rest: Value| {
         let mut object = json!({"apiVersion": "v1", "kind": kind});
         object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
@@ -156,6 +155,9 @@ async fn hostile_text_is_shown_as_text() {
     page.wait_until("the problem quotes the annotation", &shown("#problems")).await;
     page.value("location.hash = '#/service/shop/hostile'").await;
     page.wait_until("the explanation quotes the annotation", &shown("#explanation")).await;
+    let hidden = "/[\\u001b\\u202e]/.test(document.body.innerText)";
+    assert_eq!(page.value(hidden).await, false);
+    page.wait_until("escapes stand for them", &shown("#explanation").replace("onerror=", r"\\u{202e}")).await;
     // A name in the address is text, too.
     page.value("location.hash = '#/service/shop/' + encodeURIComponent('<img src=x>')").await;
     page.wait_until(

@@ -1,6 +1,9 @@
 //! Draws the state of `top`.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
+use kube_endpoint_core_model::harmless;
 use kube_endpoint_explain::age;
 use kube_endpoint_explain::figures::{Row, Totals};
 use kube_endpoint_explain::text::{Colors, Emphasis, Layout as TextLayout, Line as TextLine};
@@ -11,6 +14,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Sparkline, Table, Wrap};
 
 use super::state::{Column, Overlay, State};
+
+/// Characters of a name or a message that are drawn at most: more fit no terminal.
+const LONGEST_TEXT: usize = 1000;
 
 /// Terminals that are narrower show fewer columns.
 const WIDE: u16 = 100;
@@ -27,7 +33,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, now: Timestamp, colors:
     .areas(frame.area());
     let heading = vec![
         Span::styled("Services", style(Emphasis::Strong, colors)),
-        Span::raw(format!("  {}", state.scope)),
+        Span::raw(format!("  {}", shown(&state.scope))),
     ];
     frame.render_widget(Line::from(heading), first);
     frame.render_widget(Paragraph::new(sums(&state.totals)), numbers);
@@ -39,7 +45,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, now: Timestamp, colors:
         Some(Overlay::Help) => draw_text(frame, " Keys ", &help(), 0, colors),
         Some(Overlay::Explanation { title, document, from }) => {
             let lines: Vec<Line<'_>> = document.lines().iter().map(|line| line_of(line, colors)).collect();
-            draw_text(frame, &format!(" {title} "), &lines, *from, colors);
+            draw_text(frame, &format!(" {} ", shown(title)), &lines, *from, colors);
         }
     }
 }
@@ -58,6 +64,11 @@ fn style(emphasis: Emphasis, colors: Colors) -> Style {
 
 fn line_of<'l>(line: &'l TextLine, colors: Colors) -> Line<'l> {
     line.iter().map(|span| Span::styled(&*span.text, style(span.emphasis, colors))).collect()
+}
+
+/// Returns a text of a cluster, a kubeconfig or an error as a terminal may show it.
+fn shown(text: &str) -> Cow<'_, str> {
+    harmless(text, LONGEST_TEXT)
 }
 
 /// Milliseconds as text of at most six characters.
@@ -106,10 +117,10 @@ fn draw_writes(frame: &mut Frame<'_>, area: Rect, totals: &Totals, colors: Color
 }
 
 fn draw_table(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, colors: Colors) {
-    let namespace = state.namespace.as_deref().unwrap_or("all");
+    let namespace = shown(state.namespace.as_deref().unwrap_or("all"));
     let mut title = format!(" Services({namespace})[{}] ", state.rows.len());
     if !state.filter.is_empty() {
-        title = format!("{title}</{}> ", state.filter);
+        title = format!("{title}</{}> ", shown(&state.filter));
     }
     let block = Block::new().borders(Borders::ALL).title(title);
     let inner = block.inner(area);
@@ -177,8 +188,8 @@ fn headings(state: &State, is_wide: bool) -> Vec<String> {
 fn cells(row: &Row, is_wide: bool, now: Timestamp) -> Vec<String> {
     let percent = |percent: Option<usize>| percent.map_or_else(|| "-".to_owned(), |it| format!("{it}%"));
     let mut cells = vec![
-        row.service.namespace.to_string(),
-        row.service.name.to_string(),
+        shown(&row.service.namespace).into_owned(),
+        shown(&row.service.name).into_owned(),
         format!("{}/{}", row.ready, row.endpoints),
         row.slices.to_string(),
         percent(row.fill_percent),
@@ -209,7 +220,7 @@ fn last_line(state: &State, colors: Colors) -> Line<'_> {
         return Line::raw(format!("/{}_  (Enter keeps the filter, Esc clears it)", state.filter));
     }
     if let Some(message) = &state.message {
-        return Line::styled(&**message, style(Emphasis::Bad, colors));
+        return Line::styled(shown(message), style(Emphasis::Bad, colors));
     }
     Line::styled(
         "q quit  / filter  Enter explain  n namespace  0 all  N R S F W D L sort  ? help",
@@ -351,6 +362,28 @@ mod tests {
         let mut state = State::new("context kind, namespace shop".to_owned());
         state.message = Some("services may not be listed".to_owned());
         insta::assert_snapshot!(drawn(&state, 60, 8));
+    }
+
+    #[test]
+    fn hostile_names_and_messages_are_escaped() {
+        let hostile = "a\u{1b}[2J\u{9b}m\u{202e}b\u{200d}";
+        let mut state = state();
+        state.rows[0].service = kube_endpoint_core_model::ObjectKey::new(hostile, hostile);
+        state.scope = format!("context {hostile}");
+        state.message = Some(hostile.repeat(1000));
+        let table = drawn(&state, 200, 14);
+        state.message = None;
+        state.show(
+            hostile.to_owned(),
+            kube_endpoint_explain::leftovers::Cleanup::default().text(TextLayout::NARROW),
+        );
+        let overlay = drawn(&state, 200, 14);
+        for text in [&table, &overlay] {
+            let wrong =
+                text.chars().filter(|c| *c != '\n' && !kube_endpoint_core_model::is_harmless(*c)).count();
+            assert_eq!(wrong, 0, "{text:?}");
+            assert!(text.contains(r"a\u{1b}[2J\u{9b}m\u{202e}b\u{200d}"), "{text}");
+        }
     }
 
     /// The selected row is always visible, and no size makes drawing panic.

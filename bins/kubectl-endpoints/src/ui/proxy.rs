@@ -17,7 +17,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kube_endpoint_api_client::ApiClient;
-use kube_endpoint_core_model::causes;
+use kube_endpoint_core_model::{causes, harmless};
 use kube_endpoint_serving::{BrowserGuard, Decision, add_browser_headers};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -27,6 +27,9 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The pause before accepting again when the system has no resources for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Characters of an error that the browser shows at most.
+const LONGEST_REASON: usize = 1000;
 
 /// Headers that are passed on to the manager. Credentials are those of the kubeconfig, and no cookie is among them.
 const REQUEST_HEADERS: [HeaderName; 3] = [ACCEPT, ACCEPT_LANGUAGE, HeaderName::from_static("last-event-id")];
@@ -113,7 +116,9 @@ async fn forward(parts: &http::request::Parts, manager: &ApiClient) -> Response<
             response
         }
         Err(error) => {
-            text(StatusCode::BAD_GATEWAY, format!("The manager does not answer: {}.\n", causes(&error)))
+            let why = causes(&error);
+            let why = harmless(&why, LONGEST_REASON);
+            text(StatusCode::BAD_GATEWAY, format!("The manager does not answer: {why}.\n"))
         }
     }
 }

@@ -7,20 +7,19 @@ mod completion;
 mod docs;
 mod errors;
 mod foreign_server;
+mod hostile;
 mod krew;
 mod large;
 mod outputs;
+mod render;
 mod requests;
 mod sarif;
 mod server;
 
-use std::io::Write;
-use std::process::Command;
-
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use serde_json::Value;
 
-use server::{Shop, fixture, shop_objects, stderr, stdout};
+use server::{Shop, shop_objects, stderr, stdout};
 
 /// The text without lines that contain ages.
 fn without_ages(text: &str) -> String {
@@ -200,28 +199,6 @@ async fn a_verdict_that_cannot_be_given_is_not_made_up() {
                 shop auth can-i list pods; kubectl -n shop auth can-i list
                 endpointslices.
     ");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn files_are_rendered_without_a_cluster() {
-    let render = |arguments: &[&str]| {
-        Command::new(env!("CARGO_BIN_EXE_kubectl-endpoints")).arg("render").args(arguments).output().unwrap()
-    };
-    let file = fixture();
-    let output = render(&["-o", "yaml", "-f", file.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let list: Value = serde_saphyr::from_str(&stdout(&output)).unwrap();
-    assert_eq!(list["items"].as_array().unwrap().len(), 17);
-    assert!(stderr(&output).ends_with(": skipped, because nothing is rendered from them: Namespace\n"));
-    let mut other = tempfile::NamedTempFile::new().unwrap();
-    other.write_all(b"kind: Deployment\n---\nkind: Servcie\n").unwrap();
-    let path = other.path().to_str().unwrap();
-    let output = render(&["-f", path]);
-    let want = format!("{path}: skipped, because nothing is rendered from them: Deployment, Servcie\n");
-    assert_eq!(stderr(&output), want);
-    let output = render(&["-f", "/no/such/file"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert_eq!(stderr(&output), "error: /no/such/file: No such file or directory (os error 2)\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -98,7 +98,12 @@ fn each_operation_and_each_subresource_owns_fields() {
     }
     let mut applied = entry("kubectl", NEW, subsets());
     applied["operation"] = "Apply".into();
-    endpoints("applied with equal content", &made, &json!([entry(KCM, OLD, subsets()), applied]), &other("kubectl"));
+    endpoints(
+        "applied with equal content",
+        &made,
+        &json!([entry(KCM, OLD, subsets()), applied]),
+        &other("kubectl"),
+    );
 }
 
 #[test]
@@ -172,10 +177,7 @@ fn the_newest_entry_that_owns_the_content_is_the_last_writer() {
         assert_eq!(found, want, "{entries}");
     };
     check(json!([]), Maker::Unknown);
-    check(
-        json!([entry("kubectl", NEW, json!({"f:metadata": {"f:labels": {"f:a": {}}}}))]),
-        Maker::Unknown,
-    );
+    check(json!([entry("kubectl", NEW, json!({"f:metadata": {"f:labels": {"f:a": {}}}}))]), Maker::Unknown);
     for name in [KCM, KUBE_ENDPOINT_MANAGER, "me"] {
         check(json!([entry(name, NEW, subsets())]), controller(name));
         check(json!([entry(name, NEW, subsets()), entry("kubectl", OLD, subsets())]), controller(name));

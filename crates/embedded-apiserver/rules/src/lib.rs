@@ -1,6 +1,7 @@
 //! What a kube-apiserver decides about an object: defaults, validation, immutability, patches, selectors and Status
-//! errors. Every function depends on its arguments only: no I/O, no clock.
+//! errors. [`manifest`] reads objects from text. Every function depends on its arguments only: no I/O, no clock.
 
+pub mod manifest;
 pub mod patch;
 pub mod resource;
 mod schema;

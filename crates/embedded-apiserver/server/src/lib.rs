@@ -154,6 +154,7 @@ pub use builder::{BuildError, Builder};
 pub use changes::{ChangeKind, StoreChange};
 pub use faults::{Fault, FaultId, FaultRule};
 pub use handle::EmbeddedApiServer;
+pub use kube_endpoint_apiserver_rules::manifest;
 pub use kube_endpoint_apiserver_rules::resource::Resource;
 pub use kube_endpoint_apiserver_rules::status::{Cause, Details, Status};
 pub use listener::{ListenError, ListenOptions, Listener};

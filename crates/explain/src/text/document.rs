@@ -2,6 +2,11 @@
 
 use std::fmt::Write;
 
+use kube_endpoint_core_model::harmless;
+
+/// Characters of a cell or of a sentence that are shown at most. JSON and YAML have all of them.
+const LONGEST_TEXT: usize = 1000;
+
 /// How a span stands out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Emphasis {
@@ -80,9 +85,8 @@ pub struct Document {
 
 /// Makes a span.
 pub(crate) fn span(text: impl Into<String>, emphasis: Emphasis) -> Span {
-    // Names and messages come from a cluster: a control character must not reach the terminal.
-    let printable = |c: char| if c.is_control() { ' ' } else { c };
-    Span { text: text.into().chars().map(printable).collect(), emphasis }
+    // Names and messages come from a cluster or from a file.
+    Span { text: harmless(&text.into(), LONGEST_TEXT).into_owned(), emphasis }
 }
 
 /// Makes a span that does not stand out.
@@ -138,7 +142,9 @@ impl Document {
         let indent: usize = first.iter().map(|span| width(&span.text)).sum();
         let room = columns.saturating_sub(indent).max(20);
         let mut begin = Some(first);
-        for part in wrap(text, room) {
+        // Before it is wrapped, because escapes are longer; line ends become spaces in any case.
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in wrap(&harmless(&words, LONGEST_TEXT), room) {
             let mut line = begin.take().unwrap_or_else(|| vec![plain(" ".repeat(indent))]);
             line.push(span(part, emphasis));
             self.lines.push(line);
@@ -197,9 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_of_a_cluster_are_not_printed() {
+    fn control_characters_of_a_cluster_are_escaped_and_long_texts_are_cut() {
         let mut document = Document::default();
-        document.line([plain("a\u{1b}[2Jb\nc\rd")]);
-        assert_eq!(document.render(Colors::On), "a [2Jb c d\n");
+        document.line([plain("a\u{1b}[2Jb\nc\rd \u{202e}txt")]);
+        document.sentence(vec![plain("  ")], "one\ntwo\u{9b}31m", Emphasis::None, 80);
+        document.sentence(vec![plain("  ")], &"\u{1b}".repeat(250_000), Emphasis::None, 80);
+        let text = document.render(Colors::On);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[..2], [r"a\u{1b}[2Jb\nc\rd \u{202e}txt", r"  one two\u{9b}31m"]);
+        assert!(text.len() < 10_000, "{}", text.len());
     }
 }

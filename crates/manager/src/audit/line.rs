@@ -2,7 +2,7 @@
 
 use kube_endpoint_api_writer::{SyncDetails, WriteRecord};
 use kube_endpoint_core_model::time::rfc3339;
-use kube_endpoint_core_model::{ResourceVersion, Timestamp};
+use kube_endpoint_core_model::{ResourceVersion, Timestamp, harmless_json};
 use opentelemetry::trace::get_active_span;
 use serde::Serialize;
 
@@ -90,7 +90,8 @@ pub(super) fn line(controller: &str, now: Timestamp, write: &WriteRecord<'_>) ->
         trace_id,
     };
     // Nothing in a line can fail to be serialized.
-    let mut bytes = serde_json::to_vec(&line).unwrap_or_default();
+    let json = serde_json::to_string(&line).unwrap_or_default();
+    let mut bytes = harmless_json(&json).into_owned().into_bytes();
     bytes.push(b'\n');
     bytes
 }

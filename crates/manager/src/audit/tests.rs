@@ -57,6 +57,31 @@ const WRITTEN: &str = "audit_log_lines_total ";
 const QUEUE_FULL: &str = r#"audit_log_lost_lines_total{reason="queue_full"}"#;
 const WRITE_FAILED: &str = r#"audit_log_lost_lines_total{reason="write_failed"}"#;
 
+/// What a server or a webhook answers reaches no terminal in which somebody reads the log.
+#[tokio::test]
+async fn hostile_text_is_escaped() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("audit.log");
+    let (log, _) = open(&path);
+    let hostile = "\u{1b}[2J\u{9b}m\u{202e}\n";
+    let object = ObjectKey::new("shop", hostile);
+    let error = WriteError::Refused { code: 403, message: hostile.to_owned() };
+    log.observer("endpointslice-controller").wrote(&WriteRecord {
+        operation: Operation::Create,
+        kind: "EndpointSlice",
+        object: &object,
+        version_before: None,
+        version_after: None,
+        code: Some(403),
+        error: Some(&error),
+        sync: None,
+    });
+    log.flush(LONG).await;
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.trim_end().chars().all(kube_endpoint_core_model::is_harmless), "{text:?}");
+    assert_eq!(names(&path), [hostile]);
+}
+
 #[tokio::test]
 async fn a_line_has_the_write_its_answer_and_the_sync_with_its_cause() {
     let directory = tempfile::tempdir().unwrap();

@@ -89,6 +89,38 @@ mod tests {
         check("<script></script><script></script>", &format!("{empty} {empty}"), "'none'");
     }
 
+    /// The ranges of the script's character class.
+    fn hidden_in_the_script() -> Vec<(u32, u32)> {
+        let class = HTML.split_once("const HIDDEN = /[").unwrap().1.split_once("]/gu;").unwrap().0;
+        let ranges = class.split("\\u").skip(1).collect::<Vec<_>>();
+        let number = |text: &str| {
+            let digits = text.trim_end_matches('-').trim_start_matches('{').trim_end_matches('}');
+            u32::from_str_radix(digits, 16).unwrap()
+        };
+        let mut all = Vec::new();
+        let mut continues = false;
+        for text in ranges {
+            match all.last_mut() {
+                Some((_, end)) if continues => *end = number(text),
+                _ => all.push((number(text), number(text))),
+            }
+            continues = text.ends_with('-');
+        }
+        all
+    }
+
+    #[test]
+    fn the_script_escapes_what_the_texts_of_the_manager_escape() {
+        let hidden = hidden_in_the_script();
+        for c in (char::MIN..=char::MAX).filter(|c| !matches!(c, '\n' | '\t')) {
+            let escaped = hidden.iter().any(|(from, to)| (*from..=*to).contains(&u32::from(c)));
+            assert_eq!(escaped, !kube_endpoint_core_model::is_harmless(c), "{c:?}");
+        }
+        // All text of the page goes through one function.
+        let texts = [".innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "createTextNode"];
+        assert!(texts.iter().all(|text| !HTML.contains(text)));
+    }
+
     #[test]
     fn the_document_has_one_script_and_one_style_and_nothing_from_outside() {
         for element in ["script", "style"] {

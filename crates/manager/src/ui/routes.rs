@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
-use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_core_model::{ObjectKey, harmless_json};
 use kube_endpoint_explain::text::{Colors, Layout};
 use kube_endpoint_explain::{Explanation, explain};
 use kube_endpoint_serving::{
@@ -121,14 +121,19 @@ fn events(shared: Arc<Shared>, access: Access) -> stream::BoxStream<'static, Eve
         }
         let ended = shared.manager.is_shutting_down();
         let status = shared.status(&access).await;
-        let data = serde_json::to_vec(&status).unwrap_or_default();
+        let data = json_text(&status).unwrap_or_default();
         Some((Event { name: "status", data: data.into() }, (shared, access, ticks, ended)))
     })
     .boxed()
 }
 
+/// Returns JSON in which nothing is hidden from a reader, and nothing changes a terminal.
+fn json_text(value: &impl Serialize) -> serde_json::Result<String> {
+    Ok(harmless_json(&serde_json::to_string(value)?).into_owned())
+}
+
 fn json_page(value: &impl Serialize) -> PageAnswer {
-    match serde_json::to_vec(value) {
+    match json_text(value) {
         Ok(json) => page(JSON, json),
         Err(error) => {
             error_page(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", &format!("no JSON: {error}"))

@@ -1,0 +1,251 @@
+//! Manifests: text with objects, as a person or kubectl writes them, and what an API server makes of each.
+
+use std::fmt;
+
+use serde_json::Value;
+use serde_saphyr::Budget;
+
+use crate::resource::{self, Resource};
+use crate::status::Status;
+use crate::strategy::{self, Subresource};
+use crate::value::Fields;
+
+/// Characters of an object that an error shows.
+const SHOWN: usize = 80;
+
+/// Why a text is no manifest, or an object in it cannot be sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ManifestError {
+    /// It is no UTF-8.
+    #[error("this is not text in UTF-8{0}")]
+    NotUtf8(&'static str),
+    /// It is neither JSON nor YAML.
+    #[error("line {line}: {why}")]
+    Syntax {
+        /// The line of the mistake; the first is 1.
+        line: u64,
+        /// What is wrong.
+        why: String,
+    },
+    /// It is a template, not a manifest.
+    #[error("line {line}: `{{{{` begins an action of a template; take what `helm template` prints")]
+    Template {
+        /// The line of the first action.
+        line: u64,
+    },
+    /// It lists manifests of Kustomize.
+    #[error("this is a file of Kustomize, not an object; take what `kubectl kustomize FOLDER` prints")]
+    Kustomization,
+    /// A List has no items.
+    #[error("a List needs items")]
+    NoItems,
+    /// Something is no object, or lacks what every object needs.
+    #[error("this object lacks {lacks}: {start}")]
+    Incomplete {
+        /// The missing fields.
+        lacks: &'static str,
+        /// How the object begins.
+        start: String,
+    },
+}
+
+/// An object of a manifest. It has a kind and a version.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Object {
+    /// The object as it was written.
+    pub value: Value,
+    /// Its resource, if it is one of those that this crate knows.
+    pub resource: Option<&'static Resource>,
+}
+
+impl Object {
+    /// Returns `KIND of VERSION`.
+    pub fn type_name(&self) -> String {
+        format!("{} of {}", self.value.text("kind"), self.value.text("apiVersion"))
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        self.value["metadata"].text("name")
+    }
+
+    /// Returns true if a server has stored it: it was read from a cluster, and a server does not look at it again.
+    pub fn is_stored(&self) -> bool {
+        let meta = &self.value["metadata"];
+        !meta.text("uid").is_empty() || !meta.text("resourceVersion").is_empty()
+    }
+}
+
+/// Reads a file. It may be JSON or YAML, hold several documents, and contain lists. Empty documents are skipped.
+///
+/// # Errors
+///
+/// The first thing in it that is no object.
+pub fn read(file: &[u8]) -> Result<Vec<Object>, ManifestError> {
+    let text = std::str::from_utf8(file).map_err(|_| {
+        let is_utf16 = file.starts_with(&[0xff, 0xfe]) || file.starts_with(&[0xfe, 0xff]);
+        ManifestError::NotUtf8(if is_utf16 { " but in UTF-16; save it as UTF-8" } else { "" })
+    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut objects = Vec::new();
+    for document in documents(text)? {
+        add(document, &mut objects)?;
+    }
+    Ok(objects)
+}
+
+/// Returns the object that a server stores when a client creates it and then sets its status, but for what the server makes
+/// up: uid, version, times and cluster IPs. Fields that the kind does not have are refused, as kubectl asks servers to do.
+///
+/// # Errors
+///
+/// The Status that a client would get.
+pub fn create(resource: &Resource, mut object: Value) -> Result<Value, Status> {
+    let status = object.get("status").filter(|status| !status.is_null()).cloned();
+    if resource.namespaced {
+        object.child("metadata").set_default("namespace", "default");
+    }
+    let decoded = strategy::decode(resource, object)?;
+    if !decoded.warnings.is_empty() {
+        let why = format!("strict decoding error: {}", decoded.warnings.join(", "));
+        return Err(strategy::cannot_be_handled(resource, &why));
+    }
+    let mut created = decoded.object;
+    strategy::drop_duplicate_owners(&mut created);
+    let created = strategy::before_create(resource, created)?.object;
+    let Some(status) = status.filter(|_| resource.has_status()) else { return Ok(created) };
+    let mut before = created;
+    // Only a stored object can be updated.
+    before.child("metadata").set("resourceVersion", "1");
+    let mut after = before.clone();
+    json_patch::merge(after.child("status"), &status);
+    let after = strategy::decode(resource, after)?.object;
+    let mut updated = strategy::before_update(resource, &before, after, Subresource::Status)?.object;
+    updated.child("metadata").drop_field("resourceVersion");
+    Ok(updated)
+}
+
+/// What kubectl prints about an object that a server refuses: the field errors one by one, or else the server's message.
+pub struct Refusal<'s>(pub &'s Status);
+
+impl fmt::Display for Refusal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(details) = self.0.details.as_ref().filter(|_| self.0.reason == "Invalid") else {
+            return f.write_str(&self.0.message);
+        };
+        write!(f, "The {} {:?} is invalid: ", details.kind, details.name)?;
+        let mut texts: Vec<String> = Vec::new();
+        for cause in &details.causes {
+            let text = format!("{}: {}", cause.field, cause.message);
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        match texts.as_slice() {
+            [one] => f.write_str(one),
+            many => many.iter().try_for_each(|text| write!(f, "\n* {text}")),
+        }
+    }
+}
+
+/// Adds an object, or the items of a list. Items of a typed list, such as a PodList, need no kind.
+fn add(mut document: Value, objects: &mut Vec<Object>) -> Result<(), ManifestError> {
+    if document.is_null() {
+        return Ok(());
+    }
+    if is_of_kustomize(&document) {
+        return Err(ManifestError::Kustomization);
+    }
+    let kind = document.text("kind").strip_suffix("List").map(str::to_owned);
+    if let Some(kind) = kind.filter(|kind| kind.is_empty() || document["items"].is_array()) {
+        let version = document["apiVersion"].clone();
+        let Value::Array(items) = document["items"].take() else { return Err(ManifestError::NoItems) };
+        for mut item in items {
+            if !kind.is_empty() && item.is_object() && item["kind"].is_null() {
+                item["kind"] = kind.as_str().into();
+                item["apiVersion"] = version.clone();
+            }
+            add(item, objects)?;
+        }
+        return Ok(());
+    }
+    let (version, kind) = (document.text("apiVersion"), document.text("kind"));
+    let lacks = match (version.is_empty(), kind.is_empty()) {
+        (false, false) => {
+            let resource = resource::by_kind(version, kind).filter(|resource| resource.is_stored());
+            objects.push(Object { value: document, resource });
+            return Ok(());
+        }
+        (true, false) => "apiVersion",
+        (false, true) => "kind",
+        (true, true) => "apiVersion and kind",
+    };
+    let start: String = document.to_string().chars().take(SHOWN).collect();
+    Err(ManifestError::Incomplete { lacks, start })
+}
+
+/// A kustomization need not have a kind; its resources are names of files.
+fn is_of_kustomize(document: &Value) -> bool {
+    let version = document.text("apiVersion");
+    version.starts_with("kustomize.config.k8s.io/")
+        || version.is_empty()
+            && document.text("kind").is_empty()
+            && document.list("resources").first().is_some_and(Value::is_string)
+}
+
+/// The documents of a text.
+fn documents(text: &str) -> Result<Vec<Value>, ManifestError> {
+    let is_json = text.trim_start().starts_with('{');
+    if is_json && let Ok(documents) = serde_json::Deserializer::from_str(text).into_iter().collect() {
+        return Ok(documents);
+    }
+    // JSON is YAML, and a stream may go on in YAML.
+    let yaml = match serde_saphyr::from_multiple_with_options(text, options(text)) {
+        Ok(documents) => return Ok(documents),
+        Err(error) => error,
+    };
+    if let Some(line) = text.lines().position(|line| line.contains("{{")) {
+        return Err(ManifestError::Template { line: line as u64 + 1 });
+    }
+    // The parsers name the place at the end of their explanations.
+    let explained = |language: &str, line: u64, why: &str| {
+        let why = why.rsplit_once(" at line ").map_or(why, |(why, _)| why);
+        let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
+        ManifestError::Syntax { line: line.max(1), why: format!("this is not {language}: {why}") }
+    };
+    let json: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
+    Err(match json {
+        Err(error) if is_json => explained("JSON", error.line() as u64, &error.to_string()),
+        _ => {
+            let line = yaml.location().map_or(1, |location| location.line());
+            match yaml.without_snippet() {
+                serde_saphyr::Error::DuplicateMappingKey { key, .. } => {
+                    let key = key.as_deref().unwrap_or_default();
+                    ManifestError::Syntax { line, why: format!("the key {key:?} is already set above") }
+                }
+                error => explained("YAML", line, &error.to_string()),
+            }
+        }
+    })
+}
+
+/// Options that refuse nothing that a text says only once, however long it is: the output of `kubectl get` of a large cluster
+/// has millions of nodes. What aliases repeat is limited.
+fn options(text: &str) -> serde_saphyr::Options {
+    let length = text.len().saturating_add(64);
+    let mut budget = Budget::default();
+    for limit in [&mut budget.max_events, &mut budget.max_nodes, &mut budget.max_documents] {
+        *limit = (*limit).max(length);
+    }
+    budget.max_total_scalar_bytes = budget.max_total_scalar_bytes.max(length);
+    // As kubectl reads them: 0120 is 80.
+    serde_saphyr::options! {
+        budget: Some(budget),
+        legacy_octal_numbers: true,
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 100_000 },
+    }
+}
+
+#[cfg(test)]
+mod tests;
