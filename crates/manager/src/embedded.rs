@@ -108,7 +108,8 @@ impl Embedded {
         let (stored, written): (Vec<_>, Vec<_>) =
             objects.into_iter().partition(|(_, object)| object["metadata"]["uid"].is_string());
         let stored = stored.into_iter().map(|(_, object)| object);
-        let mut builder = EmbeddedApiServer::builder().seed(seed).start_time(now).track_managers().load(stored);
+        let mut builder =
+            EmbeddedApiServer::builder().seed(seed).start_time(now).track_managers().load(stored);
         if !options.embedded_no_auth {
             builder = builder.token(new_token()?, administrator()).require_token();
         }

@@ -35,8 +35,11 @@ pub(crate) fn track(
     }
     let before = old.map(values).unwrap_or_default();
     let after = values(new);
-    let changed: BTreeSet<Field> =
-        after.iter().filter(|(field, value)| before.get(*field) != Some(value)).map(|(field, _)| field.clone()).collect();
+    let changed: BTreeSet<Field> = after
+        .iter()
+        .filter(|(field, value)| before.get(*field) != Some(value))
+        .map(|(field, _)| field.clone())
+        .collect();
     let is_of_writer = |entry: &Value| entry["manager"] == manager && entry["operation"] == "Update";
     let mut written = changed.clone();
     let mut entries = Vec::new();
@@ -116,7 +119,10 @@ mod tests {
     /// Each manager and what it owns, by time.
     fn owners(object: &Value) -> Vec<String> {
         let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
-        entries.iter().map(|entry| format!("{} {}", entry["manager"].as_str().unwrap(), entry["fieldsV1"])).collect()
+        entries
+            .iter()
+            .map(|entry| format!("{} {}", entry["manager"].as_str().unwrap(), entry["fieldsV1"]))
+            .collect()
     }
 
     /// Replaces an object, as an update that keeps the managedFields does.

@@ -186,4 +186,3 @@ fn the_exit_code_tells_whether_leftovers_remain() {
     check(&[Outcome::Deleted, Outcome::Kept], &[], 1);
     check(&[Outcome::Deleted, Outcome::Failed], &["You may not read endpoints."], 1);
 }
-

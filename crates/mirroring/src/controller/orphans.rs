@@ -60,7 +60,8 @@ impl MirroringReconciler {
         }
         let mut confirmed = Vec::with_capacity(verdicts.len());
         for (orphan, verdict) in orphans.iter().zip(verdicts) {
-            confirmed.push(self.confirm(runtime, service, orphan, verdict).await.map_err(|failed| vec![failed])?);
+            confirmed
+                .push(self.confirm(runtime, service, orphan, verdict).await.map_err(|failed| vec![failed])?);
         }
         let verdicts = confirmed;
         self.report_kept(runtime, service, orphans.iter().zip(&verdicts));
@@ -136,11 +137,7 @@ impl MirroringReconciler {
     }
 
     /// Asks the API server who wrote the addresses of these Endpoints. Returns none if there are others there by now.
-    async fn subsets_writer(
-        &self,
-        runtime: &Cx,
-        endpoints: &Endpoints,
-    ) -> Result<Option<Maker>, WriteError> {
+    async fn subsets_writer(&self, runtime: &Cx, endpoints: &Endpoints) -> Result<Option<Maker>, WriteError> {
         let key = endpoints.key();
         let version = endpoints.metadata.resource_version;
         let known = runtime.with_state(&key, |state| state.written_by.clone());

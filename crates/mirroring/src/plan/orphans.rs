@@ -61,7 +61,9 @@ impl OrphanVerdict {
     #[must_use]
     pub fn confirmed(self, maker: &Maker) -> Self {
         match maker {
-            Maker::SomebodyElse(user) if self.deletes() => Self::Kept(KeptReason::OfSomebodyElse(user.clone())),
+            Maker::SomebodyElse(user) if self.deletes() => {
+                Self::Kept(KeptReason::OfSomebodyElse(user.clone()))
+            }
             Maker::Unknown if self.deletes() => Self::Kept(KeptReason::MakerUnknown),
             _ => self,
         }

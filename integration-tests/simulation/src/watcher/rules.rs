@@ -29,7 +29,8 @@ pub(crate) fn only_outputs(write: &Write<'_>) -> Result<(), String> {
 
 /// A client that is no manager and owns what an object publishes, by its managedFields.
 pub(crate) fn writer_of_user(object: &Value) -> Option<&str> {
-    let publishes = |fields: &Value| ["f:subsets", "f:endpoints", "f:ports"].iter().any(|it| !fields[it].is_null());
+    let publishes =
+        |fields: &Value| ["f:subsets", "f:endpoints", "f:ports"].iter().any(|it| !fields[it].is_null());
     let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
     let writers = entries.filter(|entry| publishes(&entry["fieldsV1"]));
     writers.filter_map(|entry| entry["manager"].as_str()).find(|manager| *manager != FIELD_MANAGER)
@@ -172,9 +173,14 @@ mod tests {
         let check = |plural, agent, manager: &str, field: &str, is_allowed: bool| {
             let entry = json!({"manager": manager, "fieldsV1": {field: {}}});
             let mut object = slice(FROM_PODS, &[]);
-            object["metadata"]["managedFields"] = json!([{"manager": FIELD_MANAGER, "fieldsV1": {"f:ports": {}}}, entry]);
+            object["metadata"]["managedFields"] =
+                json!([{"manager": FIELD_MANAGER, "fieldsV1": {"f:ports": {}}}, entry]);
             let deleted = Write { plural, user_agent: agent, previous: Some(&object), object: None };
-            assert_eq!(nothing_of_users_deleted(&deleted).is_ok(), is_allowed, "{plural} {agent} {manager} {field}");
+            assert_eq!(
+                nothing_of_users_deleted(&deleted).is_ok(),
+                is_allowed,
+                "{plural} {agent} {manager} {field}"
+            );
             let updated = Write { object: Some(&object), ..deleted };
             assert_eq!(nothing_of_users_deleted(&updated), Ok(()));
         };
