@@ -55,6 +55,16 @@ fn endpoints(namespace: &str, name: &str, address: &str) -> Value {
         "subsets": [{"addresses": [{"ip": address}], "ports": [{"port": 80}]}]})
 }
 
+/// Endpoints that a controller has written.
+fn made_endpoints(namespace: &str, name: &str, address: &str) -> Value {
+    let mut endpoints = endpoints(namespace, name, address);
+    endpoints["metadata"]["managedFields"] = json!([{
+        "manager": "kube-controller-manager", "operation": "Update", "apiVersion": "v1",
+        "fieldsType": "FieldsV1", "fieldsV1": {"f:subsets": {}},
+    }]);
+    endpoints
+}
+
 /// Sets the label of a Service, as an update by a user does.
 fn relabel(server: &EmbeddedApiServer, name: &str, shard: &str) {
     let mut service = server.get("services", "default", name).unwrap();
@@ -194,12 +204,8 @@ async fn the_outputs_of_a_deleted_service_are_deleted_by_the_shard_of_its_last_l
 async fn what_a_service_left_that_was_deleted_while_no_shard_ran_is_deleted_by_the_shard_of_its_labels() {
     let server = server();
     let labelled = |name: &str, shard: &str| {
-        let mut endpoints = endpoints("default", name, "192.0.2.1");
+        let mut endpoints = made_endpoints("default", name, "192.0.2.1");
         endpoints["metadata"]["labels"] = json!({"shard": shard});
-        endpoints["metadata"]["managedFields"] = json!([{
-            "manager": "kube-controller-manager", "operation": "Update", "apiVersion": "v1",
-            "fieldsType": "FieldsV1", "fieldsV1": {"f:subsets": {}},
-        }]);
         endpoints
     };
     // No Service exists. A mirrored slice without its Endpoints is left, too.
@@ -268,7 +274,7 @@ async fn a_manager_of_some_namespaces_requests_and_writes_nothing_elsewhere() {
             .unwrap();
         server.create(service(namespace, "web", "a", Some("web"))).await.unwrap();
         server.load([pod(namespace, "web-1", "web", "10.0.0.1")]).unwrap();
-        server.create(endpoints(namespace, "lonely", "192.0.2.1")).await.unwrap();
+        server.load([made_endpoints(namespace, "lonely", "192.0.2.1")]).unwrap();
     }
     let with = |namespaces: &[&str]| {
         let mut settings = settings(Gates::default());

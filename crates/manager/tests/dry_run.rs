@@ -157,15 +157,19 @@ async fn what_differs_is_counted_after_thirty_seconds_until_it_is_written() {
 #[tokio::test(start_paused = true)]
 async fn endpoints_without_a_service_differ_until_they_are_deleted() {
     let server = EmbeddedApiServer::builder().seed(1).build().unwrap();
-    let endpoints =
-        json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "web", "namespace": "default"}});
-    server.create(endpoints).await.unwrap();
+    let made_by = |name: &str, manager: &str| {
+        let entry = json!({"manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:subsets": {}}});
+        json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": name, "namespace": "default",
+            "labels": {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}, "managedFields": [entry]}})
+    };
+    server.load([made_by("web", "kube-controller-manager"), made_by("of-user", "kubectl-create")]).unwrap();
     let shadow = Shadow::start(&server, Gates::default());
     sleep(seconds(29)).await;
     assert_eq!(shadow.differences(), 0.0);
     // Each further sync finds it again.
     sleep(seconds(200)).await;
-    assert_eq!((server.count("endpoints"), shadow.differences()), (1, 1.0));
+    assert_eq!((server.count("endpoints"), shadow.differences()), (2, 1.0));
     delete(&server, "endpoints").await;
     sleep(seconds(100)).await;
     assert_eq!(shadow.differences(), 0.0);

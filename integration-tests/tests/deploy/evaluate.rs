@@ -78,7 +78,7 @@ impl Series {
                 None => labels.clear(),
                 Some(LabelModifier::Include(kept)) => labels.retain(|label, _| kept.labels.contains(label)),
                 Some(LabelModifier::Exclude(dropped)) => {
-                    labels.retain(|label, _| !dropped.labels.contains(label))
+                    labels.retain(|label, _| !dropped.labels.contains(label));
                 }
             }
             groups.entry(labels).or_default().push(value);
@@ -95,11 +95,10 @@ impl Series {
 
     fn compared(&self, binary: &BinaryExpr) -> Vec<(Labels, f64)> {
         let of = self.vector(&binary.lhs);
-        let with: Box<dyn Fn(&Labels) -> Option<f64>> = match self.value(&binary.rhs) {
-            Value::Scalar(number) => Box::new(move |_| Some(number)),
-            Value::Vector(others) => Box::new(move |labels| {
-                others.iter().find(|(other, _)| other == labels).map(|(_, value)| *value)
-            }),
+        let right = self.value(&binary.rhs);
+        let with = |labels: &Labels| match &right {
+            Value::Scalar(number) => Some(*number),
+            Value::Vector(others) => others.iter().find(|(other, _)| other == labels).map(|(_, value)| *value),
         };
         let result = |left: f64, right: f64| match binary.op.to_string().as_str() {
             "==" => (left == right).then_some(left),

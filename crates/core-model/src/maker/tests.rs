@@ -157,6 +157,15 @@ fn slices_need_the_label_and_no_other_owner_of_endpoints_or_ports() {
             check("edited", Some(label), &entries, &other("kubectl-edit"));
         }
     }
+    // As kube-apiserver 1.36 records the slice of a Service without pods.
+    let placeholder = json!({"f:addressType": {}, "f:metadata": {
+        "f:annotations": {".": {}, "f:endpoints.kubernetes.io/last-change-trigger-time": {}}, "f:generateName": {},
+        "f:labels": {".": {}, "f:endpointslice.kubernetes.io/managed-by": {}, "f:kubernetes.io/service-name": {}},
+        "f:ownerReferences": {".": {}, "k:{\"uid\":\"f72c2e74-53af-4f74-9c8b-d70bea768af8\"}": {}},
+    }});
+    let note = json!({"f:metadata": {"f:annotations": {"f:note": {}}}});
+    let noted = json!([entry(KCM, OLD, placeholder), entry("kubectl-annotate", NEW, note)]);
+    check("a placeholder with a note of a user", Some(ENDPOINTSLICE_CONTROLLER), &noted, &controller(KCM));
     check("no label", None, &json!([entry(KCM, NEW, all())]), &Maker::Unknown);
     check("another label", Some("me"), &json!([entry(KCM, NEW, all())]), &other("me"));
     check("no managedFields", Some(MIRRORING_CONTROLLER), &json!([]), &Maker::Unknown);

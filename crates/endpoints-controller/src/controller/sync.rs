@@ -135,7 +135,7 @@ impl EndpointsReconciler {
             (Some(found), _) => {
                 let maker = found.maker(Content::Endpoints, &writer.writer().controllers());
                 if !leftover.deletes(&maker) {
-                    tracing::info!(
+                    tracing::debug!(
                         endpoints = %key, ?maker, ?leftover,
                         "kept Endpoints that have no Service: no controller made them, or they do not tell who did"
                     );

@@ -229,15 +229,17 @@ async fn a_recreated_service_gets_new_endpoints() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn endpoints_created_after_their_service_was_deleted_are_deleted_before_the_cache_shows_them() {
+async fn endpoints_whose_create_was_not_answered_are_looked_for_when_their_service_is_deleted() {
     let harness = started([pod("a", 1, true)]).await;
     harness.fault(Fault::LoseRequest, "create", usize::MAX);
     harness.create(&service("web")).await;
     harness.moment().await;
+    assert!(harness.requests().iter().any(|request| request.starts_with("create endpoints")));
     harness.delete("services", "web").await;
     harness.pass(Duration::from_secs(5)).await;
-    let creates = harness.writes();
-    assert!(!creates.is_empty() && creates.iter().all(|write| write.starts_with("create ")), "{creates:?}");
+    let requests = harness.requests();
+    assert!(requests.contains(&"get endpoints 404".to_owned()), "{requests:?}");
+    assert!(!requests.iter().any(|request| request.starts_with("delete")), "{requests:?}");
     harness.pass(Duration::from_secs(600)).await;
     assert_eq!(harness.writes(), [""; 0]);
     harness.nothing_is_remembered().await;

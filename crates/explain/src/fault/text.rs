@@ -134,7 +134,10 @@ impl fmt::Display for Fault {
                 write!(f, "the Endpoints object holds {held} of {wanted} addresses, its maximum")
             }
             Self::OrphanedEndpoints { endpoints } => {
-                write!(f, "the Endpoints {endpoints} were made from pods, and the Service does not exist")
+                write!(
+                    f,
+                    "the Endpoints {endpoints} have the label of the endpoints controller, and the Service does not exist"
+                )
             }
             Self::SlicesLeftBehind { slices } => {
                 write!(f, "the Service selects no pods, and slices made from pods remain: {}", names(slices))
@@ -252,7 +255,10 @@ impl Problem for Fault {
                 );
             }
             Self::OrphanedEndpoints { endpoints } => {
-                return format!("Delete the Endpoints: kubectl delete endpoints {}", endpoints.name);
+                return format!(
+                    "Delete the Endpoints, or create the Service: kubectl delete endpoints {}",
+                    endpoints.name
+                );
             }
             Self::ForeignSlice { manager, .. } => {
                 return format!("Nothing, if {manager} is meant to add endpoints to this Service");
