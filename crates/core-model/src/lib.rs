@@ -19,6 +19,7 @@ pub mod intern;
 #[cfg(feature = "k8s-openapi")]
 pub mod k8s;
 pub mod label_selector;
+mod log_limit;
 pub mod meta;
 pub mod node;
 mod partial;
@@ -45,6 +46,7 @@ pub use endpoints::Endpoints;
 pub use event::{EventType, PlannedEvent};
 pub use intern::{Intern, Interner};
 pub use label_selector::{InvalidLabelSelector, LabelSelector};
+pub use log_limit::LogLimit;
 pub use meta::{ObjectKey, ObjectMeta, ObjectReference, OwnerReference, ResourceVersion};
 pub use node::{Node, NodeLookup};
 pub use partial::writes_without;
