@@ -78,6 +78,7 @@ pub use line_printer::LinePrinter;
 pub use manager::{Manager, ManagerError, ManagerHandle, RunningControllers};
 pub use metrics::metrics_recorder;
 pub use options::Options;
+pub use process_metrics::with_cpu_time;
 pub use serve::{PageSources, ServeError, Serving};
 pub use settings::{
     CipherSuites, InvalidOption, LeaderElectionSettings, LoggingFormat, OpenPaths, ServingSettings, Settings,

@@ -20,7 +20,7 @@ use crate::configz::configz;
 use crate::connect::{ConnectError, connect};
 use crate::manager::{Manager, ManagerHandle};
 use crate::metrics::{metrics_recorder, sorted};
-use crate::process_metrics::ProcessMetrics;
+use crate::process_metrics::{ProcessMetrics, with_cpu_time};
 use crate::settings::{ServingSettings, Settings};
 use crate::slis::Slis;
 
@@ -217,7 +217,7 @@ fn pages(manager: &ManagerHandle, health: HealthChecks, settings: &Settings, sou
             Arc::new(move || {
                 cluster.update_metrics();
                 process.update();
-                sorted(&metrics.render())
+                sorted(&with_cpu_time(metrics.render()))
             }) as Page<String>
         }),
         slis: Some(slis),
