@@ -92,7 +92,7 @@ impl Reconciler for EndpointsReconciler {
         if change.new.is_none() {
             runtime.with_state(&service.key, |state| state.deleted = true);
         }
-        runtime.add(service.key.clone(), Cause::Service);
+        runtime.add(service.key.clone(), Cause::Service.since(change.arrived));
     }
 
     fn on_pod(&self, runtime: &Runtime<Self>, event: &PodEvent) {
