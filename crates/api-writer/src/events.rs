@@ -8,10 +8,13 @@ mod sink;
 
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{Endpoints, EventType, PlannedEvent, ResourceVersion, Service, Text};
+use kube_endpoint_core_model::{
+    Endpoints, EventType, LogLimit, PlannedEvent, ResourceVersion, Service, Text,
+};
 use serde::Serialize;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::writer::ApiWriter;
@@ -94,6 +97,7 @@ pub struct EventRecorder {
     clock: Clock,
     /// Whether events are dropped: this is a dry run.
     dropped: bool,
+    lines: Arc<LogLimit>,
 }
 
 impl EventRecorder {
@@ -111,7 +115,7 @@ impl EventRecorder {
         let sink = sink::Sink::new(Arc::clone(&component), writer, clock, seed);
         let stopped = Arc::new(Notify::new());
         let task = sink.run(receiver, Arc::clone(&stopped));
-        (Self { component, queue: sender, stopped, clock, dropped }, task)
+        (Self { component, queue: sender, stopped, clock, dropped, lines: Arc::default() }, task)
     }
 
     /// Takes no more events. The task ends when those that wait are sent.
@@ -139,7 +143,12 @@ impl EventRecorder {
                 tracing::debug!(component = &*self.component, %event, "event dropped: shutting down");
             }
             Err(TrySendError::Full(_)) => {
-                tracing::warn!(component = &*self.component, %event, "event dropped: too many are waiting to be sent");
+                if let Some(left_out) = self.lines.admit(Instant::now().into_std()) {
+                    tracing::warn!(
+                        component = &*self.component, %event, left_out,
+                        "event dropped: too many are waiting to be sent"
+                    );
+                }
             }
         }
     }

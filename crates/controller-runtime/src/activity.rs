@@ -14,7 +14,7 @@ pub(crate) struct Activity {
     syncs: AtomicU64,
     errors: AtomicU64,
     writes: AtomicU64,
-    /// Writes with a trigger time, by class of the time that has passed since.
+    /// Syncs that published a change, by class of the time from the arrival of its event to the write.
     latencies: [AtomicU64; CLASSES],
 }
 
@@ -35,7 +35,7 @@ impl Activity {
         self.writes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A change has been written this long after it happened.
+    /// A change has been written this long after its event arrived.
     pub(crate) fn published(&self, millis: u64) {
         if let Some(count) = self.latencies.get(class_of(millis)) {
             count.fetch_add(1, Ordering::Relaxed);
@@ -62,7 +62,7 @@ pub struct ActivityCounts {
     pub errors: u64,
     /// Writes that succeeded.
     pub writes: u64,
-    /// Times from a change of a Service or a pod to a write that publishes it, of the writes that have such a time.
+    /// Times from the arrival of an event to the write that publishes its change.
     pub latencies: Latencies,
 }
 

@@ -1,6 +1,7 @@
 //! What starts a sync.
 
-use kube_endpoint_workqueue::Causes;
+use kube_endpoint_workqueue::{Causes, Reason};
+use tokio::time::Instant;
 
 /// What starts a sync, for traces and the audit log. A sync that several changes have started has several causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +80,12 @@ impl Cause {
         }
     }
 
+    /// This cause, with the time at which the event of the change arrived;
+    /// see [`Change::arrived`](kube_endpoint_informer::Change::arrived).
+    pub fn since(self, arrived: Option<Instant>) -> Reason {
+        Reason { causes: self.into(), since: arrived }
+    }
+
     /// The names of a set, in the order of the enum.
     pub fn names(causes: Causes) -> Vec<&'static str> {
         let given = Self::ALL.into_iter().filter(|cause| causes.contains((*cause).into()));
@@ -89,6 +96,12 @@ impl Cause {
 impl From<Cause> for Causes {
     fn from(cause: Cause) -> Self {
         Self::number(cause as u8)
+    }
+}
+
+impl From<Cause> for Reason {
+    fn from(cause: Cause) -> Self {
+        cause.since(None)
     }
 }
 

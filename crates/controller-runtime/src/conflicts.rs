@@ -3,6 +3,7 @@
 use kube_endpoint_api_writer::{FailedWrite, Operation, Writable, WriteError};
 use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
 
+use crate::log_lines::Line;
 use crate::{Output, Reconciler, Runtime};
 
 /// This many conflicts in a row have another cause than a late cache.
@@ -56,10 +57,12 @@ impl<R: Reconciler> Runtime<R> {
             // Most keys have had no conflict, and nothing is kept for them.
             self.keys.with_kept_rare(key, |state| state.conflicts.observe(None));
         } else if self.keys.with_rare(key, |state| state.conflicts.observe(cached)) {
-            tracing::info!(
-                queue = self.queue.name(), %key,
-                "conflicts go on though the cache does not change: comparing the cache with the server"
-            );
+            if let Some(left_out) = self.admits(Line::Conflicts) {
+                tracing::info!(
+                    queue = self.queue.name(), %key, left_out,
+                    "conflicts go on though the cache does not change: comparing the cache with the server"
+                );
+            }
             self.cluster().request_version_check(R::Output::INFORMER_KIND, &key.namespace);
         }
     }

@@ -8,7 +8,7 @@ use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
 use kube_endpoint_informer::Cluster;
 use kube_endpoint_workqueue::{AfterRetries, RetryPolicy, run_workers_observed};
 
-use crate::{ActivityCounts, RecentForeignWrite, Reconciler, Runtime, SlowRetry, StateCounts};
+use crate::{ActivityCounts, FailingCounts, RecentForeignWrite, Reconciler, Runtime, SlowRetry, StateCounts};
 
 /// How often a key is retried whose retries have all failed.
 const SLOW_RETRY_PERIOD: Duration = Duration::from_secs(300);
@@ -86,13 +86,13 @@ impl<R: Reconciler> Controller<R> {
             runtime.queue.clone(),
             RetryPolicy { then, ..RetryPolicy::default() },
             config.workers,
-            move |key, causes| {
+            move |key, reason| {
                 let runtime = Arc::clone(&syncing);
-                async move { runtime.sync_observed(&key, causes).await }
+                async move { runtime.sync_measured(&key, reason).await }
             },
             move |attempt| {
                 observing.activity.synced(attempt.result.is_ok());
-                observing.settled(attempt.key, attempt.disposition);
+                observing.settled(&attempt);
                 observing.reconciler.observe(&attempt);
             },
         );
@@ -103,6 +103,7 @@ impl<R: Reconciler> Controller<R> {
             () = runtime.drive_outages() => {}
             () = runtime.resync_periodically() => {}
             () = runtime.check_overdue_writes() => {}
+            () = runtime.summarize_failures() => {}
             () = runtime.finish_take_over() => {}
         }
     }
@@ -129,9 +130,8 @@ impl<R: Reconciler> Controller<R> {
         self.runtime.activity.counts()
     }
 
-    /// How many keys have a last sync that failed, and how many of these are in slow retry, because all their retries have
-    /// failed.
-    pub fn failing_counts(&self) -> (usize, usize) {
+    /// How many keys fail.
+    pub fn failing_counts(&self) -> FailingCounts {
         self.runtime.failing.counts()
     }
 

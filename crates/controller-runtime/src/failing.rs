@@ -22,6 +22,16 @@ pub struct SlowRetry {
     pub since: Instant,
 }
 
+/// How many keys fail. `/statusz`, the status page and the metrics show these numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FailingCounts {
+    /// Keys whose last sync failed, and which no sync has succeeded for since. A sync that waits for the cache or for the end of a
+    /// pause changes nothing.
+    pub failing: usize,
+    /// Those of them whose retries have all failed, so that they are retried slowly.
+    pub retried_slowly: usize,
+}
+
 /// The keys whose last sync failed.
 #[derive(Default)]
 pub(crate) struct FailingKeys(Mutex<State>);
@@ -69,8 +79,8 @@ impl FailingKeys {
         }
     }
 
-    /// Records that a failed key is now retried slowly. Returns the number of such keys, and whether this one is new.
-    pub(crate) fn retried_slowly(&self, key: &ObjectKey, now: Instant) -> (usize, bool) {
+    /// Records that a failed key is now retried slowly. Returns whether it was not before.
+    pub(crate) fn retried_slowly(&self, key: &ObjectKey, now: Instant) -> bool {
         let mut state = self.0.lock();
         let state = &mut *state;
         let is_new = state.keys.get_mut(key).is_some_and(|failing| {
@@ -79,21 +89,21 @@ impl FailingKeys {
             is_new
         });
         state.slow += usize::from(is_new);
-        (state.slow, is_new)
+        is_new
     }
 
-    /// Forgets a key, because its sync succeeded. Returns the number of keys that are retried slowly if it was one of them.
-    pub(crate) fn forget(&self, key: &ObjectKey) -> Option<usize> {
+    /// Forgets a key, because its sync succeeded. Returns whether it had failed.
+    pub(crate) fn forget(&self, key: &ObjectKey) -> bool {
         let mut state = self.0.lock();
-        state.keys.remove(key)?.slow_since?;
-        state.slow -= 1;
-        Some(state.slow)
+        let Some(failing) = state.keys.remove(key) else { return false };
+        state.slow -= usize::from(failing.slow_since.is_some());
+        true
     }
 
-    /// Returns the number of keys, and how many of them are retried slowly.
-    pub(crate) fn counts(&self) -> (usize, usize) {
+    /// Returns how many keys fail.
+    pub(crate) fn counts(&self) -> FailingCounts {
         let state = self.0.lock();
-        (state.keys.len(), state.slow)
+        FailingCounts { failing: state.keys.len(), retried_slowly: state.slow }
     }
 
     /// The keys after `after` that are retried slowly, in order, `limit` at most.
@@ -109,11 +119,6 @@ impl FailingKeys {
             })
             .take(limit)
             .collect()
-    }
-
-    /// The number of failing keys.
-    pub(crate) fn len(&self) -> usize {
-        self.0.lock().keys.len()
     }
 }
 
@@ -159,9 +164,10 @@ mod tests {
         }
         assert_eq!(failing.slow_retries(&ObjectKey::default(), 10), []);
         for number in [0, 2, 4] {
-            assert!(failing.retried_slowly(&key(number), start).1);
+            assert!(failing.retried_slowly(&key(number), start));
         }
-        assert_eq!(failing.retried_slowly(&key(2), start + Duration::from_secs(300)), (3, false));
+        assert!(!failing.retried_slowly(&key(2), start + Duration::from_secs(300)));
+        assert_eq!(failing.counts(), FailingCounts { failing: 5, retried_slowly: 3 });
         let page = failing.slow_retries(&ObjectKey::default(), 2);
         assert_eq!(page.iter().map(|it| &it.key).collect::<Vec<_>>(), [&key(0), &key(2)]);
         assert_eq!(
@@ -169,7 +175,8 @@ mod tests {
             (start, "failed to update default/web: the connection broke")
         );
         assert_eq!(failing.slow_retries(&page[1].key, 2).len(), 1);
-        assert_eq!(failing.forget(&key(0)), Some(2));
-        assert_eq!(failing.forget(&key(1)), None, "it was not one of them");
+        assert!(failing.forget(&key(0)) && failing.forget(&key(1)));
+        assert_eq!(failing.counts(), FailingCounts { failing: 3, retried_slowly: 2 });
+        assert!(!failing.forget(&key(1)), "it has not failed since");
     }
 }

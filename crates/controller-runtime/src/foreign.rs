@@ -13,6 +13,7 @@ use kube_endpoint_api_writer::Writable;
 use kube_endpoint_core_model::{ObjectKey, PlannedEvent};
 use tokio::time::Instant;
 
+use crate::log_lines::Line;
 use crate::waiting::LONGEST_WAIT;
 use crate::{Cause, ForeignWrite, Output, Reconciler, Runtime};
 
@@ -224,17 +225,23 @@ impl<R: Reconciler> Runtime<R> {
         let Some(undone) = outputs.iter().find(is_undone) else { return };
         let delay = self.keys.with_rare(key, |state| state.undone.again(Instant::now()));
         let (object, queue) = (undone.metadata().key(), self.queue.name());
-        tracing::info!(queue, %key, %object, ?delay, "the server accepted an update and kept what it had");
+        if let Some(left_out) = self.admits(Line::Undone) {
+            tracing::info!(
+                queue, %key, %object, ?delay, left_out, "the server accepted an update and kept what it had"
+            );
+        }
         self.recent_foreign_writes.seen(object, self.clock().now());
         self.add_after(key.clone(), delay, Cause::ForeignWrite);
     }
 
     fn report_conflict(&self, key: &ObjectKey, delay: Duration) {
         let kind = R::Output::KIND;
-        tracing::warn!(
-            queue = self.queue.name(), %key, kind, ?delay,
-            "another client repeats a change that was corrected; the next corrections wait longer"
-        );
+        if let Some(left_out) = self.admits(Line::ForeignConflict) {
+            tracing::warn!(
+                queue = self.queue.name(), %key, kind, ?delay, left_out,
+                "another client repeats a change that was corrected; the next corrections wait longer"
+            );
+        }
         if let Some(service) = self.cluster().service(key) {
             let message = format!(
                 "Another client repeats a change of the {kind} objects of Service {key} that was corrected; \

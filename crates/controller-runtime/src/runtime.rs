@@ -19,8 +19,11 @@ use tokio::time::Instant;
 
 use crate::activity::Activity;
 use crate::failing::FailingKeys;
+use crate::failure_log::FailureLog;
 use crate::foreign::CALM;
 use crate::key_state::KeyStates;
+use crate::latency;
+use crate::log_lines::{Line, LogLines};
 use crate::metrics::Metrics;
 use crate::outages::Member;
 use crate::recent_writes::RecentForeignWrites;
@@ -39,6 +42,8 @@ pub struct Runtime<R: Reconciler> {
     pub(crate) failing: FailingKeys,
     /// None without slow retries.
     pub(crate) outage: Option<Member>,
+    pub(crate) failure_log: FailureLog,
+    pub(crate) lines: LogLines,
     pub(crate) selection: Selection,
     pub(crate) metrics: Metrics,
     pub(crate) activity: Activity,
@@ -99,6 +104,8 @@ impl<R: Reconciler> Runtime<R> {
             failing: FailingKeys::default(),
             metrics,
             outage,
+            failure_log: FailureLog::default(),
+            lines: LogLines::default(),
             activity: Activity::default(),
             random: Mutex::new(ChaCha8Rng::seed_from_u64(seed)),
             keys: KeyStates::default(),
@@ -127,7 +134,7 @@ impl<R: Reconciler> Runtime<R> {
     pub fn add_services_of(&self, event: &PodEvent, delay: Duration) {
         for service in event.services_to_sync() {
             let delay = delay.max(self.left_of_spacing(service));
-            self.add_after(service.clone(), delay, Cause::Pod);
+            self.add_after(service.clone(), delay, Cause::Pod.since(event.change.arrived));
         }
     }
 
@@ -236,11 +243,6 @@ impl<R: Reconciler> Runtime<R> {
             }
             let wrote = |operation| {
                 self.wrote(operation);
-                if let Some(change) = trigger_time {
-                    let millis = self.clock.now().as_millisecond().saturating_sub(change.as_millisecond());
-                    // A clock that is behind counts as no delay.
-                    self.activity.published(u64::try_from(millis).unwrap_or_default());
-                }
                 progress(Progress::Wrote(operation));
             };
             let without = self.writes_after_failed_create.then_some(|missing: Vec<R::Output>, rest| {
@@ -288,6 +290,7 @@ impl<R: Reconciler> Runtime<R> {
     /// Counts a write that succeeded, which may end an outage. [`Self::carry_out`] does so by itself.
     pub fn wrote(&self, operation: Operation) {
         self.activity.wrote();
+        latency::wrote();
         if let Some(outage) = &self.outage {
             outage.wrote(operation, Instant::now());
         }
@@ -326,9 +329,11 @@ impl<R: Reconciler> Runtime<R> {
     /// Logs a warning about a Service, once for each of its versions.
     pub fn warn_once(&self, service: &Service, warning: &impl std::fmt::Display) {
         let version = Some(service.resource_version);
-        if self.keys.with_rare(&service.key, |state| std::mem::replace(&mut state.warned, version)) != version
+        let warned = self.keys.with_rare(&service.key, |state| std::mem::replace(&mut state.warned, version));
+        if warned != version
+            && let Some(left_out) = self.admits(Line::Warning)
         {
-            tracing::warn!(service = %service.key, "{warning}");
+            tracing::warn!(service = %service.key, left_out, "{warning}");
         }
     }
 
@@ -373,7 +378,7 @@ impl<R: Reconciler> Runtime<R> {
 
     pub(crate) fn counts(&self) -> StateCounts {
         let (owners, objects) = self.writer.tracker().len();
-        let failing = self.failing.len();
+        let failing = self.failing.counts().failing;
         let leftovers = self.selection.len();
         StateCounts { outstanding_writes: owners + objects, failing, leftovers, ..self.keys.counts() }
     }

@@ -13,8 +13,10 @@ use std::time::Duration;
 use ahash::HashMap;
 use kube_endpoint_core_model::{LabelSelector, ObjectKey, Service, StringMap};
 use kube_endpoint_informer::Change;
+use kube_endpoint_workqueue::Reason;
 use parking_lot::Mutex;
 
+use crate::log_lines::Line;
 use crate::{Cause, Output, Reconciler, Runtime};
 
 /// The selection of a controller.
@@ -67,16 +69,16 @@ impl Selection {
 
 impl<R: Reconciler> Runtime<R> {
     /// Starts the sync of a key, unless its Service is outside the selection.
-    pub fn add(&self, key: ObjectKey, cause: Cause) {
+    pub fn add(&self, key: ObjectKey, reason: impl Into<Reason>) {
         if self.is_selected(&key) {
-            self.queue.add_for(key, cause.into());
+            self.queue.add_for(key, reason);
         }
     }
 
     /// As [`Self::add`], after a delay in which more may come.
-    pub fn add_after(&self, key: ObjectKey, delay: Duration, cause: Cause) {
+    pub fn add_after(&self, key: ObjectKey, delay: Duration, reason: impl Into<Reason>) {
         if self.is_selected(&key) {
-            self.queue.add_after_for(key, delay, cause.into());
+            self.queue.add_after_for(key, delay, reason);
         }
     }
 
@@ -113,11 +115,13 @@ impl<R: Reconciler> Runtime<R> {
             Membership::Selected => self.reconciler.on_service(self, change),
             // Also when it left: what is kept for it is dropped by a worker, never during a sync.
             Membership::Joined | Membership::Left => {
-                tracing::info!(
-                    queue = self.queue.name(), service = %key, ?membership,
-                    "the labels of a Service have changed, and whether it is selected"
-                );
-                self.queue.add_for(key.clone(), Cause::Service.into());
+                if let Some(left_out) = self.admits(Line::Selection) {
+                    tracing::info!(
+                        queue = self.queue.name(), service = %key, ?membership, left_out,
+                        "the labels of a Service have changed, and whether it is selected"
+                    );
+                }
+                self.queue.add_for(key.clone(), Cause::Service.since(change.arrived));
             }
         }
     }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use kube_endpoint_api_writer::{FailedWrite, Operation, WriteError};
 use kube_endpoint_core_model::ObjectKey;
-use kube_endpoint_workqueue::Disposition;
+use kube_endpoint_workqueue::{Attempt, Disposition};
 use tokio::time::Instant;
 
+use crate::log_lines::Line;
 use crate::waiting::{LONGEST_PAUSE, LONGEST_WAIT};
 use crate::{Cause, Outcome, Output, Reconciler, Runtime, SyncError};
 
@@ -61,12 +62,17 @@ impl<R: Reconciler> Runtime<R> {
         for FailedWrite { error, .. } in error.writes() {
             if let WriteError::Busy { message, retry_after: Some(asked), .. } = error {
                 let pause = (*asked).min(LONGEST_PAUSE);
-                tracing::info!(queue = self.queue.name(), %key, message, ?asked, ?pause, "the API server asked for a pause");
+                if let Some(left_out) = self.admits(Line::Pause) {
+                    tracing::info!(
+                        queue = self.queue.name(), %key, message, ?asked, ?pause, left_out,
+                        "the API server asked for a pause"
+                    );
+                }
                 return Ok(self.pause(key, pause));
             }
         }
         if !error.writes().is_empty() && error.writes().iter().all(waits_for_cache::<R::Output>) {
-            tracing::info!(queue = self.queue.name(), %key, %error, "the cache is behind");
+            tracing::debug!(queue = self.queue.name(), %key, %error, "the cache is behind");
             return Ok(self.keep_deferred(key));
         }
         // The server's answer to a question is not what the cache shows. The cache will show that and start a sync, unless the answer is
@@ -74,56 +80,59 @@ impl<R: Reconciler> Runtime<R> {
         let is_behind = |failed: &FailedWrite| matches!(failed.error, WriteError::CacheBehind(_));
         if error.writes().iter().any(is_behind) {
             if error.writes().iter().all(|failed| is_behind(failed) || waits_for_cache::<R::Output>(failed)) {
-                tracing::info!(queue = self.queue.name(), %key, %error, "the server has another state than the cache");
+                tracing::debug!(queue = self.queue.name(), %key, %error, "the server has another state than the cache");
                 self.writer.writer().hurry();
                 // No change of the outputs makes the answer another one, so none ends the wait.
                 let wait = self.next_comparison(key);
                 self.add_after(key.clone(), wait, Cause::StaleCache);
                 if wait == LONGEST_WAIT {
                     self.doubt_inputs(&key.namespace);
-                    if self.failing.failed(key, &error) {
-                        tracing::warn!(
-                            queue = self.queue.name(), %key, %error,
-                            "the server keeps having another state than the cache; it is asked once a minute"
-                        );
-                    }
+                    self.failing.failed(key, &error);
+                    self.log_failure(key, &error, Disposition::PutOff, false);
+                    self.count_failing();
                 }
                 return Ok(Outcome::Stale);
             }
             self.failing.failed(key, &error);
             return Err(error);
         }
-        let is_new = !self.options.slow_retries || self.failing.failed(key, &error);
-        if is_new && let Some((subject, event)) = error.event() {
+        let is_new = self.failing.failed(key, &error);
+        if (is_new || !self.options.slow_retries)
+            && let Some((subject, event)) = error.event()
+        {
             self.events.record(subject.clone(), event);
         }
         Err(error)
     }
 
     /// Records what became of a key after its sync.
-    pub(crate) fn settled(&self, key: &ObjectKey, disposition: Disposition) {
-        let slow = match disposition {
-            Disposition::Forgotten => {
+    pub(crate) fn settled(&self, attempt: &Attempt<'_, ObjectKey, Outcome, SyncError>) {
+        let Attempt { key, result, disposition, .. } = *attempt;
+        match (result, disposition) {
+            (_, Disposition::Forgotten) => {
                 if let Some(outage) = &self.outage {
                     outage.succeeded(key, Instant::now());
                 }
-                self.failing.forget(key)
-            }
-            Disposition::RetriedSlowly => {
-                let (count, is_new) = self.failing.retried_slowly(key, Instant::now());
-                if is_new {
-                    tracing::error!(
-                        queue = self.queue.name(), %key,
-                        "all retries failed; the key is retried every five minutes until it succeeds"
-                    );
+                if !self.failing.forget(key) {
+                    return;
                 }
-                Some(count)
+                self.log_recovery(key);
             }
-            Disposition::PutOff | Disposition::Retried { .. } | Disposition::Dropped => None,
-        };
-        if let Some(count) = slow {
-            self.metrics.slow_retry_keys.set(u32::try_from(count).unwrap_or(u32::MAX));
+            (Err(error), _) => {
+                let is_slow = disposition == Disposition::RetriedSlowly
+                    && self.failing.retried_slowly(key, Instant::now());
+                self.log_failure(key, error, disposition, is_slow);
+            }
+            (Ok(_), _) => return,
         }
+        self.count_failing();
+    }
+
+    fn count_failing(&self) {
+        let counts = self.failing.counts();
+        let gauge = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+        self.metrics.failing_keys.set(gauge(counts.failing));
+        self.metrics.slow_retry_keys.set(gauge(counts.retried_slowly));
     }
 }
 

@@ -11,6 +11,7 @@ use rand::RngExt;
 use tokio::time::{Instant, sleep};
 
 use crate::key_state::RareState;
+use crate::log_lines::Line;
 use crate::{Cause, Outcome, Output, Reconciler, Runtime, SyncError};
 
 /// How long a sync waits for the cache at most: the event that it waits for may have come already, or may never come.
@@ -103,10 +104,12 @@ impl<R: Reconciler> Runtime<R> {
             return;
         }
         self.keys.with_kept_rare(key, |state| state.stale_since = None);
-        tracing::warn!(
-            queue = self.queue.name(), %key, waited = ?(now - since),
-            "the cache does not show what was written for this key"
-        );
+        if let Some(left_out) = self.admits(Line::LongWait) {
+            tracing::warn!(
+                queue = self.queue.name(), %key, waited = ?(now - since), left_out,
+                "the cache does not show what was written for this key"
+            );
+        }
         self.writer.tracker().forget_deleted(key);
         self.cluster().request_version_check(R::Output::INFORMER_KIND, &key.namespace);
     }

@@ -20,6 +20,7 @@ pub mod intern;
 #[cfg(feature = "k8s-openapi")]
 pub mod k8s;
 pub mod label_selector;
+mod log_limit;
 pub mod maker;
 pub mod meta;
 pub mod node;
@@ -48,6 +49,7 @@ pub use event::{EventType, PlannedEvent};
 pub use harmless::{escaped, harmless, harmless_json, is_harmless};
 pub use intern::{Intern, Interner};
 pub use label_selector::{InvalidLabelSelector, LabelSelector};
+pub use log_limit::LogLimit;
 pub use meta::{ObjectKey, ObjectMeta, ObjectReference, OwnerReference, ResourceVersion};
 pub use node::{Node, NodeLookup};
 pub use partial::writes_without;

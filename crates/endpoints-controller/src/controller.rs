@@ -103,7 +103,7 @@ impl Reconciler for EndpointsReconciler {
         if change.new.is_none() {
             runtime.with_state(&service.key, |state| state.leftover = Leftover::ServiceDeleted);
         }
-        runtime.add(service.key.clone(), Cause::Service);
+        runtime.add(service.key.clone(), Cause::Service.since(change.arrived));
     }
 
     fn on_pod(&self, runtime: &Runtime<Self>, event: &PodEvent) {

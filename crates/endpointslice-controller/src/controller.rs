@@ -113,7 +113,7 @@ impl Reconciler for EndpointSliceReconciler {
 
     fn on_service(&self, runtime: &Runtime<Self>, change: &Change<Service>) {
         if let Some(service) = change.latest() {
-            runtime.add(service.key.clone(), Cause::Service);
+            runtime.add(service.key.clone(), Cause::Service.since(change.arrived));
         }
     }
 
@@ -122,7 +122,7 @@ impl Reconciler for EndpointSliceReconciler {
     }
 
     fn on_node(&self, runtime: &Runtime<Self>, change: &Change<Node>) {
-        self.node_changed(runtime, change.old.as_deref(), change.new.as_deref());
+        self.node_changed(runtime, change);
     }
 
     fn on_endpoint_slice(&self, runtime: &Runtime<Self>, change: &Change<EndpointSlice>) {

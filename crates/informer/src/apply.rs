@@ -11,7 +11,7 @@ use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, Resour
 use crate::cluster::Store;
 use crate::doubts::Contradiction;
 use crate::table::{Indexed, Table};
-use crate::{Change, Cluster, Handler, Kind, Object, Scope, StreamEvent};
+use crate::{Change, Cluster, Handler, Kind, Object, Origin, Scope, StreamEvent};
 
 /// A received view, compared with the one in the store.
 pub(crate) enum Update<T> {
@@ -54,32 +54,34 @@ impl<T: Object> Update<T> {
 }
 
 impl Cluster {
-    pub(crate) fn node_event(&self, scope: Scope, event: StreamEvent<Node>) {
-        self.store_event(&self.inner.nodes, scope, event, |handler, change| handler.on_node(change));
+    pub(crate) fn node_event(&self, origin: Origin, event: StreamEvent<Node>) {
+        self.store_event(&self.inner.nodes, origin, event, |handler, change| handler.on_node(change));
     }
 
-    pub(crate) fn endpoint_slice_event(&self, scope: Scope, event: StreamEvent<EndpointSlice>) {
-        self.store_event(&self.inner.endpoint_slices, scope, event, |handler, change| {
+    pub(crate) fn endpoint_slice_event(&self, origin: Origin, event: StreamEvent<EndpointSlice>) {
+        self.store_event(&self.inner.endpoint_slices, origin, event, |handler, change| {
             handler.on_endpoint_slice(change);
         });
     }
 
-    pub(crate) fn endpoints_event(&self, scope: Scope, event: StreamEvent<Endpoints>) {
-        self.store_event(&self.inner.endpoints, scope, event, |handler, change| handler.on_endpoints(change));
+    pub(crate) fn endpoints_event(&self, origin: Origin, event: StreamEvent<Endpoints>) {
+        self.store_event(&self.inner.endpoints, origin, event, |handler, change| {
+            handler.on_endpoints(change);
+        });
     }
 
     fn store_event<T: Indexed>(
         &self,
         store: &Store<T>,
-        scope: Scope,
+        origin: Origin,
         event: StreamEvent<T>,
         call: impl Fn(&dyn Handler, &Change<T>),
     ) {
         let metrics = |_: &_| self.metrics(T::KIND);
-        store.queue.run_measured((scope, event), metrics, |(scope, event)| {
+        store.queue.run_measured((origin, event), metrics, |(origin, event)| {
             let handlers = self.handlers();
             let is_relist = matches!(event, StreamEvent::Restarted { .. });
-            self.store_one(store, &scope, event, &mut |change| {
+            self.store_one(store, &origin, event, &mut |change| {
                 for handler in handlers.iter() {
                     call(&**handler, &change);
                 }
@@ -88,7 +90,7 @@ impl Cluster {
                 self.share_all_with_pods();
             }
             for handler in handlers.iter().filter(|_| is_relist) {
-                handler.on_relisted(T::KIND, &scope);
+                handler.on_relisted(T::KIND, &origin.scope);
             }
         });
     }
@@ -96,10 +98,11 @@ impl Cluster {
     fn store_one<T: Indexed>(
         &self,
         store: &Store<T>,
-        scope: &Scope,
+        Origin { scope, arrived }: &Origin,
         event: StreamEvent<T>,
         deliver: &mut dyn FnMut(Change<T>),
     ) {
+        let arrived = Some(*arrived);
         let get = |key: &ObjectKey| store.table.read().get(&key.namespace, &key.name).cloned();
         let metrics = self.metrics(T::KIND);
         match event {
@@ -111,13 +114,15 @@ impl Cluster {
                 metrics.applied.increment(1);
                 self.advance::<T>(scope, version);
                 if update.notifies() {
-                    deliver(Change { old, new: Some(Arc::clone(update.item())) });
+                    deliver(Change { old, new: Some(Arc::clone(update.item())), arrived });
                 }
             }
             StreamEvent::Deleted(last) => {
+                let deliver = |old| deliver(Change { old, new: None, arrived });
                 self.remove::<T>(store, scope, &last.key(), last.resource_version(), deliver);
             }
             StreamEvent::DeletedFinalStateUnknown { key, resource_version } => {
+                let deliver = |old| deliver(Change { old, new: None, arrived });
                 self.remove::<T>(store, scope, &key, resource_version, deliver);
             }
             StreamEvent::Restarted { items, undecodable, resource_version } => {
@@ -145,7 +150,7 @@ impl Cluster {
         scope: &Scope,
         key: &ObjectKey,
         version: ResourceVersion,
-        deliver: &mut dyn FnMut(Change<T>),
+        deliver: impl FnOnce(Option<Arc<T>>),
     ) {
         let old = store.table.read().get(&key.namespace, &key.name).cloned();
         store.table.write().remove(key);
@@ -153,7 +158,7 @@ impl Cluster {
         self.advance::<T>(scope, version);
         // Deleting an unknown object is a no-op.
         if old.is_some() {
-            deliver(Change { old, new: None });
+            deliver(old);
         }
     }
 
@@ -240,7 +245,7 @@ fn replaced<T: Indexed>(
         contradicted |= contradicts(old, &new, position);
         let update = Update::of(new, old);
         if update.notifies() {
-            changes.push(Change { old: old.cloned(), new: Some(Arc::clone(update.item())) });
+            changes.push(Change { old: old.cloned(), new: Some(Arc::clone(update.item())), arrived: None });
         }
         table.put(key, Arc::clone(update.item()));
     }
@@ -254,7 +259,7 @@ fn replaced<T: Indexed>(
     for old in before.iter_in(scope) {
         let key = old.key();
         if table.get(&key.namespace, &key.name).is_none() {
-            changes.push(Change { old: Some(Arc::clone(old)), new: None });
+            changes.push(Change { old: Some(Arc::clone(old)), new: None, arrived: None });
         }
     }
     (table, changes, contradicted)

@@ -8,18 +8,18 @@ use kube_endpoint_core_model::{ObjectKey, Pod, ResourceVersion, Service};
 
 use crate::apply::{Update, contradicts};
 use crate::cluster::PodServiceEvent;
-use crate::{Change, Cluster, Kind, Object, PodEvent, Scope, StreamEvent};
+use crate::{Change, Cluster, Kind, Object, Origin, PodEvent, Scope, StreamEvent};
 
 /// The change of a pod that was created or deleted.
 const EVERYTHING: PodChange = PodChange::EVERYTHING;
 
 impl Cluster {
-    pub(crate) fn pod_event(&self, scope: Scope, event: StreamEvent<Pod>) {
-        self.pod_service_event(PodServiceEvent::Pod(scope, event));
+    pub(crate) fn pod_event(&self, origin: Origin, event: StreamEvent<Pod>) {
+        self.pod_service_event(PodServiceEvent::Pod(origin, event));
     }
 
-    pub(crate) fn service_event(&self, scope: Scope, event: StreamEvent<Service>) {
-        self.pod_service_event(PodServiceEvent::Service(scope, event));
+    pub(crate) fn service_event(&self, origin: Origin, event: StreamEvent<Service>) {
+        self.pod_service_event(PodServiceEvent::Service(origin, event));
     }
 
     fn pod_service_event(&self, event: PodServiceEvent) {
@@ -28,18 +28,19 @@ impl Cluster {
             PodServiceEvent::Service(..) => self.metrics(Kind::Services),
         };
         self.inner.pod_service_queue.run_measured(event, metrics, |event| match event {
-            PodServiceEvent::Pod(scope, event) => self.apply_pod_event(&scope, event),
-            PodServiceEvent::Service(scope, event) => self.apply_service_event(&scope, event),
+            PodServiceEvent::Pod(origin, event) => self.apply_pod_event(&origin, event),
+            PodServiceEvent::Service(origin, event) => self.apply_service_event(&origin, event),
         });
     }
 
-    fn apply_pod_event(&self, scope: &Scope, event: StreamEvent<Pod>) {
+    fn apply_pod_event(&self, origin: &Origin, event: StreamEvent<Pod>) {
+        let scope = &origin.scope;
         let metrics = self.metrics(Pod::KIND);
         match event {
-            StreamEvent::Applied(new) => self.put_pod(scope, new),
-            StreamEvent::Deleted(last) => self.remove_pod(scope, &last.key, last.resource_version),
+            StreamEvent::Applied(new) => self.put_pod(origin, new),
+            StreamEvent::Deleted(last) => self.remove_pod(origin, &last.key, last.resource_version),
             StreamEvent::DeletedFinalStateUnknown { key, resource_version } => {
-                self.remove_pod(scope, &key, resource_version);
+                self.remove_pod(origin, &key, resource_version);
             }
             StreamEvent::Restarted { items, undecodable, resource_version } => {
                 self.restart_pods(scope, items, &undecodable, resource_version);
@@ -52,7 +53,7 @@ impl Cluster {
         }
     }
 
-    fn put_pod(&self, scope: &Scope, new: Pod) {
+    fn put_pod(&self, Origin { scope, arrived }: &Origin, new: Pod) {
         let index = &self.inner.index;
         let version = new.resource_version;
         let old = index.read().pod(&new.key).cloned();
@@ -66,11 +67,12 @@ impl Cluster {
         self.metrics(Pod::KIND).applied.increment(1);
         self.advance::<Pod>(scope, version);
         if update.notifies() {
-            self.notify_pod(pod_event(Change { old, new: Some(Arc::clone(new)) }, changed, before, now));
+            let change = Change { old, new: Some(Arc::clone(new)), arrived: Some(*arrived) };
+            self.notify_pod(pod_event(change, changed, before, now));
         }
     }
 
-    fn remove_pod(&self, scope: &Scope, key: &ObjectKey, version: ResourceVersion) {
+    fn remove_pod(&self, Origin { scope, arrived }: &Origin, key: &ObjectKey, version: ResourceVersion) {
         let index = &self.inner.index;
         let (old, before) = {
             let index = index.read();
@@ -80,7 +82,8 @@ impl Cluster {
         self.metrics(Pod::KIND).deleted.increment(1);
         self.advance::<Pod>(scope, version);
         if old.is_some() {
-            self.notify_pod(pod_event(Change { old, new: None }, EVERYTHING, before, Vec::new()));
+            let change = Change { old, new: None, arrived: Some(*arrived) };
+            self.notify_pod(pod_event(change, EVERYTHING, before, Vec::new()));
         }
     }
 
@@ -100,7 +103,7 @@ impl Cluster {
                 compared(items, undecodable, position, |key| before.pod(key).cloned());
             let now = before.part(scope, before.services_in(scope).cloned(), pods.into_iter());
             for old in before.pods_in(scope).filter(|old| now.pod(&old.key).is_none()) {
-                changes.push(Change { old: Some(Arc::clone(old)), new: None });
+                changes.push(Change { old: Some(Arc::clone(old)), new: None, arrived: None });
             }
             (now, changes, contradicts)
         };
@@ -131,13 +134,14 @@ impl Cluster {
         }
     }
 
-    fn apply_service_event(&self, scope: &Scope, event: StreamEvent<Service>) {
+    fn apply_service_event(&self, origin: &Origin, event: StreamEvent<Service>) {
+        let scope = &origin.scope;
         let metrics = self.metrics(Service::KIND);
         match event {
-            StreamEvent::Applied(new) => self.put_service(scope, new),
-            StreamEvent::Deleted(last) => self.remove_service(scope, &last.key, last.resource_version),
+            StreamEvent::Applied(new) => self.put_service(origin, new),
+            StreamEvent::Deleted(last) => self.remove_service(origin, &last.key, last.resource_version),
             StreamEvent::DeletedFinalStateUnknown { key, resource_version } => {
-                self.remove_service(scope, &key, resource_version);
+                self.remove_service(origin, &key, resource_version);
             }
             StreamEvent::Restarted { items, undecodable, resource_version } => {
                 self.restart_services(scope, items, &undecodable, resource_version);
@@ -150,7 +154,7 @@ impl Cluster {
         }
     }
 
-    fn put_service(&self, scope: &Scope, new: Service) {
+    fn put_service(&self, Origin { scope, arrived }: &Origin, new: Service) {
         let index = &self.inner.index;
         let version = new.resource_version;
         let regrouped = index.read().regrouped(&new);
@@ -168,11 +172,12 @@ impl Cluster {
         self.metrics(Service::KIND).applied.increment(1);
         self.advance::<Service>(scope, version);
         if update.notifies() {
-            self.notify_service(&Change { old, new: Some(Arc::clone(update.item())) });
+            let new = Some(Arc::clone(update.item()));
+            self.notify_service(&Change { old, new, arrived: Some(*arrived) });
         }
     }
 
-    fn remove_service(&self, scope: &Scope, key: &ObjectKey, version: ResourceVersion) {
+    fn remove_service(&self, Origin { scope, arrived }: &Origin, key: &ObjectKey, version: ResourceVersion) {
         let index = &self.inner.index;
         let (old, selector_change) = {
             let index = index.read();
@@ -183,7 +188,7 @@ impl Cluster {
         self.metrics(Service::KIND).deleted.increment(1);
         self.advance::<Service>(scope, version);
         if old.is_some() {
-            self.notify_service(&Change { old, new: None });
+            self.notify_service(&Change { old, new: None, arrived: Some(*arrived) });
         }
     }
 
@@ -202,7 +207,7 @@ impl Cluster {
                 compared(items, undecodable, position, |key| before.service(key).cloned());
             let now = before.part(scope, services.into_iter(), before.pods_in(scope).cloned());
             for old in before.services_in(scope).filter(|old| now.service(&old.key).is_none()) {
-                changes.push(Change { old: Some(Arc::clone(old)), new: None });
+                changes.push(Change { old: Some(Arc::clone(old)), new: None, arrived: None });
             }
             (now, changes, contradicts)
         };
@@ -243,7 +248,7 @@ fn compared<T: Object>(
         let update = Update::of(new, old.as_ref());
         kept.push(Arc::clone(update.item()));
         if update.notifies() {
-            changes.push(Change { old, new: Some(Arc::clone(update.item())) });
+            changes.push(Change { old, new: Some(Arc::clone(update.item())), arrived: None });
         }
     }
     (kept, changes, contradicted)

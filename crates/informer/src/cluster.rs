@@ -19,7 +19,7 @@ use crate::serial_queue::SerialQueue;
 use crate::status::KindStatus;
 use crate::table::Table;
 use crate::turns::Turns;
-use crate::{Handler, Kind, Kinds, Object, Scope, StreamEvent, View};
+use crate::{Handler, Kind, Kinds, Object, Origin, Scope, StreamEvent, View};
 
 /// All stores and indexes. Clones share them.
 ///
@@ -51,13 +51,13 @@ pub(crate) struct Inner {
 
 /// An event for the index that pods and Services share.
 pub(crate) enum PodServiceEvent {
-    Pod(Scope, StreamEvent<Pod>),
-    Service(Scope, StreamEvent<Service>),
+    Pod(Origin, StreamEvent<Pod>),
+    Service(Origin, StreamEvent<Service>),
 }
 
 pub(crate) struct Store<T> {
     pub(crate) table: RwLock<Table<T>>,
-    pub(crate) queue: SerialQueue<(Scope, StreamEvent<T>)>,
+    pub(crate) queue: SerialQueue<(Origin, StreamEvent<T>)>,
 }
 
 impl<T> Default for Store<T> {
@@ -390,13 +390,18 @@ impl Cluster {
     /// as they want it;
     /// unless another thread is applying an event of this kind, which then applies this one too, later.
     pub fn apply<T: Object>(&self, event: StreamEvent<T>) {
-        T::apply(self, Scope::All, event);
+        self.apply_in(&Scope::All, event);
     }
 
     /// As [`Self::apply`], for an event of a list and watch of `scope`. The view of the cluster says how each kind is listed;
     /// an event of another scope moves no position.
     pub fn apply_in<T: Object>(&self, scope: &Scope, event: StreamEvent<T>) {
-        T::apply(self, scope.clone(), event);
+        self.apply_arrived(scope, Instant::now(), event);
+    }
+
+    /// As [`Self::apply_in`], for an event that arrived before now.
+    pub(crate) fn apply_arrived<T: Object>(&self, scope: &Scope, arrived: Instant, event: StreamEvent<T>) {
+        T::apply(self, Origin { scope: scope.clone(), arrived }, event);
     }
 
     /// Applies an event about pods.

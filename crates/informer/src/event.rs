@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::change::PodChange;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, Pod, ResourceVersion, Service};
+use tokio::time::Instant;
 
 use crate::{Kind, Scope};
 
@@ -48,6 +49,8 @@ pub struct Change<T> {
     pub old: Option<Arc<T>>,
     /// The current view; none if the object was deleted.
     pub new: Option<Arc<T>>,
+    /// When the event of the watch arrived. None if a complete list showed the change, which may have happened long before.
+    pub arrived: Option<Instant>,
 }
 
 impl<T> Change<T> {
@@ -59,8 +62,17 @@ impl<T> Change<T> {
 
 impl<T> Clone for Change<T> {
     fn clone(&self) -> Self {
-        Self { old: self.old.clone(), new: self.new.clone() }
+        Self { old: self.old.clone(), new: self.new.clone(), arrived: self.arrived }
     }
+}
+
+/// Where an event is from.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// What its list and watch covers.
+    pub scope: Scope,
+    /// When it arrived.
+    pub arrived: Instant,
 }
 
 /// A pod before and after a change, and the Services that select it. The three lists are sorted. If nothing changed that

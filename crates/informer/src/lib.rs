@@ -48,7 +48,7 @@ mod view;
 
 pub use backoff::Backoff;
 pub use cluster::Cluster;
-pub use event::{Change, Handler, PodEvent, StreamEvent};
+pub use event::{Change, Handler, Origin, PodEvent, StreamEvent};
 pub use long_work::long_work;
 pub use object::{Kind, Kinds, Object, Resource};
 pub use options::ReflectorOptions;

@@ -9,7 +9,7 @@ use kube_endpoint_core_model::{
 use kube_endpoint_tracker::View;
 use serde::de::DeserializeOwned;
 
-use crate::{Cluster, Scope, StreamEvent, shared_strings};
+use crate::{Cluster, Origin, Scope, StreamEvent, shared_strings};
 
 /// A kind that the informer layer watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -143,8 +143,8 @@ pub trait Object:
     fn resource_version(&self) -> ResourceVersion;
     /// Sets the resource version.
     fn set_resource_version(&mut self, version: ResourceVersion);
-    /// Applies an event to the store of this kind. The list and watch that the event is from covers `scope`.
-    fn apply(cluster: &Cluster, scope: Scope, event: StreamEvent<Self>);
+    /// Applies an event to the store of this kind.
+    fn apply(cluster: &Cluster, origin: Origin, event: StreamEvent<Self>);
 
     /// Its metadata, and the object as a controller writes it; none for a kind that no controller writes.
     fn as_written(&self) -> Option<(&ObjectMeta, &dyn ObjectToWrite)> {
@@ -203,8 +203,8 @@ macro_rules! object {
                 self.$($version).+ = version;
             }
 
-            fn apply(cluster: &Cluster, scope: Scope, event: StreamEvent<Self>) {
-                cluster.$apply(scope, event);
+            fn apply(cluster: &Cluster, origin: Origin, event: StreamEvent<Self>) {
+                cluster.$apply(origin, event);
             }
 
             $($methods!();)*

@@ -203,7 +203,7 @@ impl<'a, T: Object> Reflector<'a, T> {
             parts.push(chunk);
             while let Some(event) = parts.next()? {
                 let turn = self.cluster.turn(T::KIND).await;
-                parts.with_line(&event, |line| self.apply_line(state, line))?;
+                parts.with_line(&event, |line| self.apply_line(state, heard, line))?;
                 drop(turn);
                 self.cluster.yield_after_work().await;
             }
@@ -224,7 +224,8 @@ impl<'a, T: Object> Reflector<'a, T> {
         Ok(())
     }
 
-    fn apply_line(&mut self, state: &mut State<T>, line: Line<'_>) {
+    /// Applies an event of a watch, which arrived at this time.
+    fn apply_line(&mut self, state: &mut State<T>, arrived: Instant, line: Line<'_>) {
         match state {
             State::Streaming { builder } => {
                 if let Some(version) = self.apply_initial_event(builder, line) {
@@ -239,7 +240,7 @@ impl<'a, T: Object> Reflector<'a, T> {
                     connection.has_events = true;
                 }
                 self.succeeded();
-                let version = self.apply_event(line);
+                let version = self.apply_event(arrived, line);
                 if !version.is_none() {
                     *from = version;
                 }
@@ -278,7 +279,7 @@ impl<'a, T: Object> Reflector<'a, T> {
     }
 
     /// Applies an event of a watch to the store. Returns its version, or none if the event does not tell it.
-    fn apply_event(&mut self, line: Line<'_>) -> ResourceVersion {
+    fn apply_event(&mut self, arrived: Instant, line: Line<'_>) -> ResourceVersion {
         let (event, version) = match line {
             Line::Bookmark { resource_version, .. } => {
                 (StreamEvent::Bookmark(resource_version), resource_version)
@@ -314,7 +315,7 @@ impl<'a, T: Object> Reflector<'a, T> {
                 }
             },
         };
-        self.cluster.apply_in(&self.scope, event);
+        self.cluster.apply_arrived(&self.scope, arrived, event);
         version
     }
 

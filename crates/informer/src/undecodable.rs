@@ -3,23 +3,25 @@
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 
-use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_core_model::{LogLimit, ObjectKey};
+use tokio::time::Instant;
 
 use crate::Object;
 use crate::decode::Undecodable;
 use crate::error::message;
 use crate::metrics::KindMetrics;
 
-/// Counts each undecodable object every time it is received, and logs it the first time.
+/// Counts each undecodable object every time it is received, and logs it the first time, if not too many others are.
 pub(crate) struct UndecodableObjects<'a, T> {
     keys: BTreeSet<ObjectKey>,
     metrics: &'a KindMetrics,
+    lines: LogLimit,
     kind: PhantomData<T>,
 }
 
 impl<'a, T: Object> UndecodableObjects<'a, T> {
     pub(crate) fn new(metrics: &'a KindMetrics) -> Self {
-        Self { keys: BTreeSet::new(), metrics, kind: PhantomData }
+        Self { keys: BTreeSet::new(), metrics, lines: LogLimit::default(), kind: PhantomData }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -32,13 +34,14 @@ impl<'a, T: Object> UndecodableObjects<'a, T> {
         let before = self.keys.len();
         let is_known = object.key.as_ref().is_some_and(|key| !self.keys.insert(key.clone()));
         self.update_gauge(before);
-        if !is_known {
+        if !is_known && let Some(left_out) = self.lines.admit(Instant::now().into_std()) {
             let key = object.key.as_ref().map_or_else(|| "(no name)".to_owned(), ToString::to_string);
             tracing::warn!(
                 resource = T::KIND.name(),
                 key = %message(&key),
                 version = %object.resource_version,
                 error = object.error,
+                left_out,
                 "an object cannot be decoded; its last known state stays in use"
             );
         }

@@ -11,6 +11,7 @@ use kube_endpoint_core_model::{
 use kube_endpoint_informer::{Change, Cluster, Handler, Kind, PodEvent, Scope, StreamEvent, feed};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 const V: fn(u64) -> ResourceVersion = ResourceVersion;
 
@@ -111,6 +112,51 @@ impl Handler for Counting {
 
     fn on_pod(&self, _: &PodEvent) {
         self.pods.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// When the changes arrived that it was called for.
+#[derive(Default)]
+struct Arrivals(Mutex<Vec<Option<Instant>>>);
+
+impl Handler for Arrivals {
+    fn on_pod(&self, event: &PodEvent) {
+        self.0.lock().push(event.change.arrived);
+    }
+
+    fn on_service(&self, change: &Change<Service>) {
+        self.0.lock().push(change.arrived);
+    }
+
+    fn on_node(&self, change: &Change<Node>) {
+        self.0.lock().push(change.arrived);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_an_event_shows_has_arrived_and_one_of_a_list_has_not() {
+    let (cluster, arrivals) = (Cluster::new(Kind::ALL), Arc::new(Arrivals::default()));
+    cluster.add_handler(Arc::clone(&arrivals) as _);
+    for listed in [V(1), V(10)] {
+        // Of the second list each object is a change, and one of each kind is gone.
+        let version = listed.0 + 1;
+        cluster.apply_pods(StreamEvent::restarted(
+            vec![pod("a", version, &[("v", &*listed.to_string())])],
+            listed,
+        ));
+        cluster.apply_services(StreamEvent::restarted(vec![service("a", version, &[])], listed));
+        cluster.apply_nodes(StreamEvent::restarted(vec![node("a", version, listed == V(1))], listed));
+        let arrived = std::mem::take(&mut *arrivals.0.lock());
+        assert!(arrived.len() >= 3 && arrived.iter().all(Option::is_none), "{listed}: {arrived:?}");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        cluster.apply_pods(StreamEvent::Applied(pod("b", version + 1, &[])));
+        cluster.apply_pods(StreamEvent::Deleted(pod("a", version + 2, &[])));
+        cluster.apply_services(StreamEvent::Applied(service("b", version + 1, &[])));
+        cluster.apply_services(StreamEvent::Deleted(service("a", version + 2, &[])));
+        cluster.apply_nodes(StreamEvent::Applied(node("b", version + 1, true)));
+        cluster.apply_nodes(StreamEvent::Deleted(node("a", version + 2, true)));
+        let arrived = std::mem::take(&mut *arrivals.0.lock());
+        assert_eq!(arrived, [Some(Instant::now()); 6], "{listed}");
     }
 }
 

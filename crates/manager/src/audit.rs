@@ -17,7 +17,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use kube_endpoint_api_writer::{Clock, WriteObserver, WriteRecord};
+use kube_endpoint_core_model::LogLimit;
 use metrics::{Counter, counter, describe_counter};
+use tokio::time::Instant;
 
 use file::Output;
 
@@ -127,25 +129,26 @@ fn write_lines(
     written: &Counter,
     failed: &Counter,
 ) {
-    let mut lost = 0_u64;
+    let (mut is_reported, limit) = (false, LogLimit::default());
     for line in lines {
         match output.append(&line) {
             Ok(()) => {
                 written.increment(1);
-                if std::mem::take(&mut lost) > 0 {
+                if std::mem::take(&mut is_reported) {
                     tracing::info!("the audit log can be written again");
                 }
             }
             Err(error) => {
                 failed.increment(1);
-                if lost == 0 {
+                // It may fail for every other line.
+                if !is_reported && let Some(left_out) = limit.admit(Instant::now().into_std()) {
+                    is_reported = true;
                     let path = output.path().display();
                     tracing::warn!(
-                        %path, %error,
+                        %path, %error, left_out,
                         "the audit log cannot be written; its lines are lost until it can (audit_log_lost_lines_total)"
                     );
                 }
-                lost += 1;
             }
         }
         waiting.fetch_sub(1, Ordering::AcqRel);

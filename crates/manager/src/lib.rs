@@ -82,6 +82,7 @@ pub use manager::{Manager, ManagerError, ManagerHandle, RunningControllers};
 pub use metrics::metrics_recorder;
 pub use open_files::{TooFewOpenFiles, raise_open_files_limit};
 pub use options::Options;
+pub use process_metrics::with_cpu_time;
 pub use serve::{PageSources, ServeError, Serving};
 pub use settings::{
     CipherSuites, InvalidOption, LeaderElectionSettings, LoggingFormat, OpenPaths, ServingSettings, Settings,

@@ -21,7 +21,7 @@ use crate::connect::{ConnectError, connect};
 use crate::manager::{Manager, ManagerHandle};
 use crate::metrics::{metrics_recorder, sorted};
 use crate::open_files::connections_that_fit;
-use crate::process_metrics::ProcessMetrics;
+use crate::process_metrics::{ProcessMetrics, with_cpu_time};
 use crate::settings::{ServingSettings, Settings};
 use crate::slis::Slis;
 
@@ -251,7 +251,7 @@ fn pages(manager: &ManagerHandle, health: HealthChecks, settings: &Settings, sou
                 cluster.update_metrics();
                 process.update();
                 certificates.update_metrics();
-                sorted(&metrics.render())
+                sorted(&with_cpu_time(metrics.render()))
             }) as Page<String>
         }),
         slis: Some(slis),

@@ -92,8 +92,10 @@ pub struct ControllerStatus {
     pub name: &'static str,
     /// Keys that are queued, wait to be queued, or are being synced.
     pub queued: usize,
-    /// Keys whose last sync failed.
+    /// Keys whose last sync failed, and which no sync has succeeded for since.
     pub failing: usize,
+    /// Those of them whose retries have all failed.
+    pub retried_slowly: usize,
     /// Keys whose sync waits for the cache or for the end of a pause that the API server asked for.
     pub deferred: usize,
     /// Changes of outputs that other clients made lately, and that may come back.
@@ -205,6 +207,7 @@ fn of<R: kube_endpoint_controller_runtime::Reconciler>(
 ) -> ControllerStatus {
     let now = tokio::time::Instant::now();
     let counts = controller.state_counts();
+    let failing = controller.failing_counts();
     let mut slow = controller.slow_retries(&kube_endpoint_core_model::ObjectKey::default(), LISTED_KEYS + 1);
     let more_slow_retries = slow.len() > LISTED_KEYS;
     slow.truncate(LISTED_KEYS);
@@ -226,7 +229,8 @@ fn of<R: kube_endpoint_controller_runtime::Reconciler>(
     ControllerStatus {
         name: name.as_str(),
         queued: controller.pending(),
-        failing: counts.failing,
+        failing: failing.failing,
+        retried_slowly: failing.retried_slowly,
         deferred: counts.deferred,
         foreign_writes: counts.foreign_changes,
         recent_foreign_writes: recent.collect(),
@@ -261,13 +265,12 @@ impl fmt::Display for ManagerStatus {
             writeln!(f, "Shutting down: yes")?;
         }
         for controller in &self.controllers {
-            let ControllerStatus { name, queued, failing, deferred, foreign_writes, .. } = controller;
+            let ControllerStatus { name, queued, failing, retried_slowly, deferred, foreign_writes, .. } =
+                controller;
             writeln!(
                 f,
-                "{name}: {queued} queued, {failing} failing, {deferred} waiting, {foreign_writes} foreign writes, \
-                 {}{} in slow retry",
-                controller.slow_retries.len(),
-                if controller.more_slow_retries { " or more" } else { "" },
+                "{name}: {queued} queued, {failing} failing ({retried_slowly} in slow retry), {deferred} waiting, \
+                 {foreign_writes} foreign writes"
             )?;
             for ForeignWriteStatus { kind, object, at, count } in &controller.recent_foreign_writes {
                 let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
@@ -315,7 +318,8 @@ mod tests {
             controllers: vec![ControllerStatus {
                 name: "endpoints-controller",
                 queued: 7,
-                failing: 2,
+                failing: 204,
+                retried_slowly: 102,
                 deferred: 1,
                 foreign_writes: 3,
                 recent_foreign_writes: vec![

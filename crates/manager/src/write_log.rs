@@ -125,11 +125,11 @@ mod tests {
             .unwrap(),
         );
         let lines = [
-            slice_line(&Change { old: None, new: Some(Arc::clone(&empty)) }),
-            slice_line(&Change { old: Some(empty), new: Some(Arc::clone(&full)) }),
-            slice_line(&Change { old: Some(full), new: None }),
-            endpoints_line(&Change { old: None, new: Some(Arc::clone(&endpoints)) }),
-            endpoints_line(&Change { old: Some(endpoints), new: None }),
+            slice_line(&Change { old: None, new: Some(Arc::clone(&empty)), arrived: None }),
+            slice_line(&Change { old: Some(empty), new: Some(Arc::clone(&full)), arrived: None }),
+            slice_line(&Change { old: Some(full), new: None, arrived: None }),
+            endpoints_line(&Change { old: None, new: Some(Arc::clone(&endpoints)), arrived: None }),
+            endpoints_line(&Change { old: Some(endpoints), new: None, arrived: None }),
         ];
         insta::assert_snapshot!(lines.join("\n"), @"
         EndpointSlice shop/web-x created: IPv4, no endpoints, no ports

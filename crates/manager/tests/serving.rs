@@ -311,6 +311,8 @@ async fn a_failing_key_is_counted_in_statusz() {
     };
     for _ in 0..500 {
         if failing().await == 1 {
+            let (_, metrics) = get(&scraper, "/metrics").await;
+            assert!(metrics.contains("failing_keys{name=\"endpoint\"} 1\n"), "{metrics}");
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -128,7 +128,9 @@ impl Running {
 
     async fn get(&self, token: &str, path: &str) -> (u16, String) {
         let client = self.client(token).await;
-        let answer = client.send(Request::get(path).body(Body::empty()).unwrap()).await.unwrap();
+        // `/statusz` has two forms.
+        let request = Request::get(path).header("accept", "application/json, */*;q=0.5");
+        let answer = client.send(request.body(Body::empty()).unwrap()).await.unwrap();
         let status = answer.status().as_u16();
         let body = answer.into_body().collect().await.unwrap().to_bytes();
         (status, String::from_utf8(body.to_vec()).unwrap())
@@ -205,6 +207,27 @@ async fn a_reader_sees_their_namespaces_and_nothing_of_others() {
     {
         assert_eq!(running.get(NOBODY, path).await.0, 403, "{path}");
         assert_eq!(running.get("wrong", path).await.0, 401, "{path}");
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn the_page_and_statusz_count_failing_keys_alike() {
+    let running = start().await;
+    running.status(ADMINISTRATOR, is_complete(4)).await;
+    let denied = kube_endpoint_embedded_apiserver::Status::new(400, "BadRequest", "denied by a webhook");
+    running.server.add_fault(FaultRule::on(Fault::RefuseWith(denied), "create", "endpoints"));
+    for name in ["one", "two", "three"] {
+        running.server.create(service("shop", name, json!("http"))).await.unwrap();
+    }
+    let page = running.status(ADMINISTRATOR, |status| status["controllers"][0]["failing"] == 3).await;
+    let statusz = running.json(ADMINISTRATOR, "/statusz").await;
+    for (at, of_page) in page["controllers"].as_array().unwrap().iter().enumerate() {
+        let of_statusz = &statusz["manager"]["controllers"][at];
+        for count in ["name", "failing", "retriedSlowly"] {
+            assert!(!of_page[count].is_null(), "{of_page:#}");
+            assert_eq!(of_page[count], of_statusz[count], "{count}");
+        }
     }
     running.stop().await;
 }

@@ -113,7 +113,7 @@ impl Reconciler for MirroringReconciler {
             _ => old.or(new).is_some_and(lacks_selector),
         };
         if matters && let Some(service) = change.latest() {
-            runtime.add(service.key.clone(), Cause::Service);
+            runtime.add(service.key.clone(), Cause::Service.since(change.arrived));
         }
     }
 
@@ -123,7 +123,7 @@ impl Reconciler for MirroringReconciler {
         if matters && let Some(endpoints) = change.latest() {
             let key = endpoints.key();
             if !is_left_to_selector(runtime, &key) {
-                runtime.add(key, Cause::Endpoints);
+                runtime.add(key, Cause::Endpoints.since(change.arrived));
             }
         }
     }
@@ -135,7 +135,8 @@ impl Reconciler for MirroringReconciler {
             && orphans::is_made_of_pods(slice)
             && runtime.cluster().service(&owner).is_some_and(|service| service.selector.is_none())
         {
-            runtime.add_after(owner, self.options.batch_period, Cause::EndpointSlice);
+            let reason = Cause::EndpointSlice.since(change.arrived);
+            runtime.add_after(owner, self.options.batch_period, reason);
         }
     }
 

@@ -10,6 +10,7 @@ use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use kube_endpoint_api_client::{ApiClient, why_request_failed};
+use kube_endpoint_core_model::LogLimit;
 use kube_endpoint_workqueue::TokenBucket;
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -88,6 +89,8 @@ pub(crate) struct Reviewer {
     places: Arc<Semaphore>,
     timeout: Duration,
     failing: AtomicBool,
+    /// Questions may be answered and not answered in turn.
+    lines: LogLimit,
     /// When refused questions were logged last.
     logged_busy: Mutex<Option<Instant>>,
 }
@@ -122,6 +125,7 @@ impl Reviewer {
             places: Arc::new(Semaphore::new(MAX_OPEN_QUESTIONS)),
             timeout,
             failing: AtomicBool::new(false),
+            lines: LogLimit::default(),
             logged_busy: Mutex::default(),
         }
     }
@@ -179,9 +183,12 @@ impl Reviewer {
             Err(Failure::Busy) => Err(self.busy()),
             Err(Failure::Answer(why)) => {
                 // Clients without credentials can cause this at any rate.
-                if !self.failing.swap(true, Ordering::Relaxed) {
+                if !self.failing.load(Ordering::Relaxed)
+                    && let Some(left_out) = self.lines.admit(Instant::now().into_std())
+                {
+                    self.failing.store(true, Ordering::Relaxed);
                     tracing::warn!(
-                        %why,
+                        %why, left_out,
                         "the API server did not answer a {}; requests that need it are refused until it does",
                         self.kind
                     );

@@ -32,6 +32,7 @@ mod causes;
 mod limiter;
 mod metrics;
 mod queue;
+mod reason;
 mod span;
 mod state;
 mod token_bucket;
@@ -45,6 +46,7 @@ pub use limiter::{
 };
 pub use metrics::{HISTOGRAM_BUCKETS, HISTOGRAM_NAMES, names};
 pub use queue::{Key, WorkQueue};
+pub use reason::Reason;
 pub use token_bucket::{InvalidRate, TokenBucket, TokioClock, TokioInstant};
 pub use worker::{
     AfterRetries, Attempt, Disposition, RetryPolicy, SyncOutcome, UPDATE_PERIOD, run_workers,

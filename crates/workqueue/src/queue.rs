@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::metrics::QueueMetrics;
 use crate::state::{Next, State, Wake};
-use crate::{Causes, RateLimiter};
+use crate::{Causes, RateLimiter, Reason};
 
 /// A key that can be queued, and that the log shows with `Display`. Queue the keys of objects, not the objects.
 pub trait Key: Clone + Eq + Hash + Debug + Display + Send + Sync + 'static {}
@@ -82,24 +82,26 @@ impl<K: Key> WorkQueue<K> {
     /// A key that is queued already stays where it is. A key that is being processed is queued again, once, when it is done.
     /// A delayed key is queued now and stays delayed as well. After a shutdown, the call is a no-op.
     pub fn add(&self, key: K) {
-        self.add_for(key, Causes::NONE);
+        self.add_for(key, Reason::default());
     }
 
     /// As [`add`](Self::add), and tells the worker why.
-    pub fn add_for(&self, key: K, causes: Causes) {
-        self.step(|state, now| state.add(key, causes, now));
+    pub fn add_for(&self, key: K, reason: impl Into<Reason>) {
+        let reason = reason.into();
+        self.step(|state, now| state.add(key, reason, now));
     }
 
     /// Adds a key after a delay.
     ///
     /// If the key is delayed already, the earlier time applies. After a shutdown, the call is a no-op.
     pub fn add_after(&self, key: K, delay: Duration) {
-        self.add_after_for(key, delay, Causes::NONE);
+        self.add_after_for(key, delay, Reason::default());
     }
 
     /// As [`add_after`](Self::add_after), and tells the worker why.
-    pub fn add_after_for(&self, key: K, delay: Duration, causes: Causes) {
-        self.step(|state, now| state.add_after(key, causes, delay, now));
+    pub fn add_after_for(&self, key: K, delay: Duration, reason: impl Into<Reason>) {
+        let reason = reason.into();
+        self.step(|state, now| state.add_after(key, reason, delay, now));
     }
 
     /// Counts a failure of a key and adds the key after the delay that the limiter returns.
@@ -134,17 +136,17 @@ impl<K: Key> WorkQueue<K> {
     ///
     /// No key is lost if the future is dropped.
     pub async fn get(&self) -> Option<K> {
-        self.get_with_causes().await.map(|(key, _)| key)
+        self.get_with_reason().await.map(|(key, _)| key)
     }
 
-    /// As [`get`](Self::get), with the causes of the adds that this call answers.
-    pub async fn get_with_causes(&self) -> Option<(K, Causes)> {
+    /// As [`get`](Self::get), with the reason of the adds that this call answers.
+    pub async fn get_with_reason(&self) -> Option<(K, Reason)> {
         loop {
             // Registered before the state is read, so that no change in between is missed.
             let mut notified = pin!(self.inner.ready.notified());
             notified.as_mut().enable();
             match self.step(State::next) {
-                Next::Work(key, causes) => return Some((key, causes)),
+                Next::Work(key, reason) => return Some((key, reason)),
                 Next::ShutDown => return None,
                 Next::Wait(None) => notified.await,
                 Next::Wait(Some(ready_at)) => tokio::select! {
@@ -161,6 +163,12 @@ impl<K: Key> WorkQueue<K> {
     /// For a key that is not being processed, the call is a no-op.
     pub fn done(&self, key: &K) {
         self.step(|state, now| state.done(key, now));
+    }
+
+    /// Leaves the time of a change with a key whose processing did not publish it. The next call of [`get`](Self::get) that returns the
+    /// key answers it. Call this after the add that repeats the processing; without one, the call is a no-op.
+    pub(crate) fn give_back(&self, key: &K, since: Instant) {
+        self.step(|state, _| state.give_back(key, since));
     }
 
     /// The number of keys that can be taken now. It may be outdated when the call returns, so use it for information only.

@@ -10,8 +10,9 @@ use ahash::HashMap;
 use tokio::time::Instant;
 
 use crate::metrics::QueueMetrics;
+use crate::reason::earlier;
 use crate::waiting::Waiting;
-use crate::{Causes, Key};
+use crate::{Key, Reason};
 
 /// Which callers to wake once the lock is released.
 #[derive(Debug, Default)]
@@ -29,8 +30,8 @@ pub(crate) struct Wake {
 /// What a getter does next.
 #[derive(Debug)]
 pub(crate) enum Next<K> {
-    /// Return this key, with the causes of its adds.
-    Work(K, Causes),
+    /// Return this key, with the reason of its adds.
+    Work(K, Reason),
     /// Wait until woken, or until this time.
     Wait(Option<Instant>),
     /// Return none: the queue is shut down and empty.
@@ -41,8 +42,8 @@ pub(crate) enum Next<K> {
 pub(crate) struct State<K> {
     /// Keys that can be taken, in order. All are in `dirty`, none in `in_flight`.
     queue: VecDeque<K>,
-    /// Keys to be processed, with the time at which they were added and the causes.
-    dirty: HashMap<K, (Instant, Causes)>,
+    /// Keys to be processed, with the time at which they were added and the reason.
+    dirty: HashMap<K, (Instant, Reason)>,
     /// Keys being processed, with the time at which they were taken. Those that are also dirty are queued again by `done`.
     in_flight: HashMap<K, Instant>,
     waiting: Waiting<K>,
@@ -68,20 +69,20 @@ impl<K: Key> State<K> {
 
     /// Queues the keys whose delay has ended, as added at the time at which it ended.
     pub(crate) fn promote(&mut self, now: Instant) {
-        while let Some((ready_at, key, causes)) = self.waiting.pop_ready(now) {
-            self.add(key, causes, ready_at);
+        while let Some((ready_at, key, reason)) = self.waiting.pop_ready(now) {
+            self.add(key, reason, ready_at);
         }
     }
 
-    pub(crate) fn add(&mut self, key: K, causes: Causes, now: Instant) {
+    pub(crate) fn add(&mut self, key: K, reason: Reason, now: Instant) {
         if self.shutting_down {
             return;
         }
         if let Some((_, earlier)) = self.dirty.get_mut(&key) {
-            *earlier = earlier.and(causes);
+            *earlier = earlier.and(reason);
             return;
         }
-        self.dirty.insert(key.clone(), (now, causes));
+        self.dirty.insert(key.clone(), (now, reason));
         self.metrics.adds.increment(1);
         self.update_depth();
         if !self.in_flight.contains_key(&key) {
@@ -89,14 +90,14 @@ impl<K: Key> State<K> {
         }
     }
 
-    pub(crate) fn add_after(&mut self, key: K, causes: Causes, delay: Duration, now: Instant) {
+    pub(crate) fn add_after(&mut self, key: K, reason: Reason, delay: Duration, now: Instant) {
         if self.shutting_down {
             return;
         }
         self.metrics.retries.increment(1);
         if delay.is_zero() {
-            self.add(key, causes, now);
-        } else if self.waiting.insert(key, later(now, delay), causes) {
+            self.add(key, reason, now);
+        } else if self.waiting.insert(key, later(now, delay), reason) {
             self.wake.all = true;
         }
     }
@@ -106,15 +107,16 @@ impl<K: Key> State<K> {
             self.release_memory();
             return if self.shutting_down { Next::ShutDown } else { Next::Wait(self.waiting.next_ready()) };
         };
-        let mut causes = Causes::NONE;
-        if let Some((since, given)) = self.dirty.remove(&key) {
-            self.metrics.queue_duration.record(now.saturating_duration_since(since));
-            causes = given;
+        let mut reason = Reason::default();
+        if let Some((added, given)) = self.dirty.remove(&key) {
+            self.metrics.queue_duration.record(now.saturating_duration_since(added));
+            reason = given;
         }
+        reason.since = earlier(reason.since, self.waiting.take_since(&key));
         self.update_depth();
         self.wake.started |= self.in_flight.is_empty();
         self.in_flight.insert(key.clone(), now);
-        Next::Work(key, causes)
+        Next::Work(key, reason)
     }
 
     pub(crate) fn done(&mut self, key: &K, now: Instant) {
@@ -125,6 +127,13 @@ impl<K: Key> State<K> {
             self.push(key);
         }
         self.wake.drained |= self.in_flight.is_empty();
+    }
+
+    pub(crate) fn give_back(&mut self, key: &K, since: Instant) {
+        let added = self.dirty.get_mut(key).map(|(_, reason)| reason);
+        if let Some(reason) = added.or_else(|| self.waiting.reason_of(key)) {
+            reason.since = earlier(reason.since, Some(since));
+        }
     }
 
     pub(crate) fn shut_down(&mut self, drain: bool) {
@@ -221,7 +230,7 @@ mod tests {
         let mut state = State::new(QueueMetrics::register("burst"));
         let now = Instant::now();
         for key in 0..10_000 {
-            state.add_after(key, Causes::NONE, Duration::from_millis(1), now);
+            state.add_after(key, Reason::default(), Duration::from_millis(1), now);
         }
         assert!(state.waiting.capacity() >= 10_000);
         state.promote(now + Duration::from_secs(1));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use ahash::HashMap;
 use tokio::time::Instant;
 
-use crate::{Causes, Key};
+use crate::{Key, Reason};
 
 /// When an entry is ready. The sequence number orders the entries of one time by call.
 type Place = (Instant, u64);
@@ -16,7 +16,7 @@ type Place = (Instant, u64);
 pub(crate) struct Waiting<K> {
     by_place: BTreeMap<Place, K>,
     // Never iterated: its order is random.
-    place_of: HashMap<K, (Place, Causes)>,
+    place_of: HashMap<K, (Place, Reason)>,
     next_sequence: u64,
 }
 
@@ -25,13 +25,13 @@ impl<K: Key> Waiting<K> {
         Self { by_place: BTreeMap::new(), place_of: HashMap::default(), next_sequence: 0 }
     }
 
-    /// Delays a key until `ready_at`, unless it has an earlier entry, and adds the causes to its entry. Returns whether the
+    /// Delays a key until `ready_at`, unless it has an earlier entry, and adds the reason to that of its entry. Returns whether the
     /// key is now the first to become ready.
-    pub(crate) fn insert(&mut self, key: K, ready_at: Instant, mut causes: Causes) -> bool {
+    pub(crate) fn insert(&mut self, key: K, ready_at: Instant, mut reason: Reason) -> bool {
         if let Some((place, earlier)) = self.place_of.get_mut(&key) {
-            causes = causes.and(*earlier);
+            reason = reason.and(*earlier);
             if place.0 <= ready_at {
-                *earlier = causes;
+                *earlier = reason;
                 return false;
             }
             self.by_place.remove(place);
@@ -40,20 +40,34 @@ impl<K: Key> Waiting<K> {
         let place = (ready_at, self.next_sequence);
         self.next_sequence += 1;
         self.by_place.insert(place, key.clone());
-        self.place_of.insert(key, (place, causes));
+        self.place_of.insert(key, (place, reason));
         first
     }
 
-    /// Removes the first key that is ready by `now`. Returns it with the time at which it became ready, and its causes.
-    pub(crate) fn pop_ready(&mut self, now: Instant) -> Option<(Instant, K, Causes)> {
+    /// Removes the first key that is ready by `now`. Returns it with the time at which it became ready, and its reason.
+    pub(crate) fn pop_ready(&mut self, now: Instant) -> Option<(Instant, K, Reason)> {
         let first = self.by_place.first_entry()?;
         let (ready_at, _) = *first.key();
         if ready_at > now {
             return None;
         }
         let key = first.remove();
-        let causes = self.place_of.remove(&key).map_or(Causes::NONE, |(_, causes)| causes);
-        Some((ready_at, key, causes))
+        let reason = self.place_of.remove(&key).map(|(_, reason)| reason).unwrap_or_default();
+        Some((ready_at, key, reason))
+    }
+
+    /// The reason of a delayed key.
+    pub(crate) fn reason_of(&mut self, key: &K) -> Option<&mut Reason> {
+        self.place_of.get_mut(key).map(|(_, reason)| reason)
+    }
+
+    /// Takes the time of the first change for which a key was delayed.
+    pub(crate) fn take_since(&mut self, key: &K) -> Option<Instant> {
+        // Most of the time no key is delayed.
+        if self.place_of.is_empty() {
+            return None;
+        }
+        self.reason_of(key)?.since.take()
     }
 
     /// The time at which the next key becomes ready.
@@ -89,6 +103,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::Causes;
 
     /// Inserts keys with their times in milliseconds and checks the order in which they are returned.
     #[track_caller]
@@ -96,7 +111,7 @@ mod tests {
         let start = Instant::now();
         let mut waiting = Waiting::new();
         for (key, millis) in inserts {
-            waiting.insert(*key, start + Duration::from_millis(*millis), Causes::NONE);
+            waiting.insert(*key, start + Duration::from_millis(*millis), Reason::default());
         }
         assert_eq!(waiting.by_place.len(), waiting.place_of.len());
         let end = start + Duration::from_secs(3600);
@@ -133,7 +148,7 @@ mod tests {
         let start = Instant::now();
         let mut waiting = Waiting::new();
         for millis in (1..=1000).rev() {
-            assert!(waiting.insert("a", start + Duration::from_millis(millis), Causes::NONE));
+            assert!(waiting.insert("a", start + Duration::from_millis(millis), Reason::default()));
             assert_eq!((waiting.by_place.len(), waiting.place_of.len()), (1, 1));
         }
     }
@@ -143,23 +158,25 @@ mod tests {
         let start = Instant::now();
         let at = |millis| start + Duration::from_millis(millis);
         let mut waiting = Waiting::new();
-        assert!(waiting.insert("a", at(20), Causes::NONE), "the first one");
-        assert!(!waiting.insert("b", at(30), Causes::NONE), "a later one");
-        assert!(!waiting.insert("c", at(20), Causes::NONE), "one of the same time");
-        assert!(waiting.insert("b", at(10), Causes::NONE), "one that overtakes");
+        assert!(waiting.insert("a", at(20), Reason::default()), "the first one");
+        assert!(!waiting.insert("b", at(30), Reason::default()), "a later one");
+        assert!(!waiting.insert("c", at(20), Reason::default()), "one of the same time");
+        assert!(waiting.insert("b", at(10), Reason::default()), "one that overtakes");
         assert_eq!(waiting.next_ready(), Some(at(10)));
         assert!(waiting.pop_ready(at(9)).is_none());
     }
 
     #[test]
-    fn a_key_keeps_all_its_causes() {
+    fn a_key_keeps_all_its_causes_and_its_earliest_change() {
         let start = Instant::now();
         let at = |millis| start + Duration::from_millis(millis);
         let mut waiting = Waiting::new();
-        for (millis, cause) in [(20, 1), (30, 2), (10, 3)] {
-            waiting.insert("a", at(millis), Causes::number(cause));
+        for (millis, cause, since) in [(20, 1, Some(7)), (30, 2, Some(5)), (10, 3, None)] {
+            let reason = Reason { causes: Causes::number(cause), since: since.map(at) };
+            waiting.insert("a", at(millis), reason);
         }
-        let all = [1, 2, 3].map(Causes::number).into_iter().fold(Causes::NONE, Causes::and);
+        let causes = [1, 2, 3].map(Causes::number).into_iter().fold(Causes::NONE, Causes::and);
+        let all = Reason { causes, since: Some(at(5)) };
         assert_eq!(waiting.pop_ready(at(40)), Some((at(10), "a", all)));
     }
 }

@@ -15,7 +15,7 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::span::{self, SyncTracer};
-use crate::{Causes, Key, WorkQueue};
+use crate::{Causes, Key, Reason, WorkQueue};
 
 /// How often the worker loop updates the metrics of unfinished work.
 pub const UPDATE_PERIOD: Duration = Duration::from_millis(500);
@@ -93,7 +93,8 @@ pub struct Attempt<'a, K, T, E> {
     pub elapsed: Duration,
 }
 
-/// Syncs keys until the queue is shut down and empty; [`run_workers_observed`] without an observer.
+/// Syncs keys until the queue is shut down and empty: [`run_workers_observed`] with an observer that logs each failure, and as
+/// an error that a key is dropped.
 pub async fn run_workers<K, T, E, F, Fut>(
     queue: WorkQueue<K>,
     policy: RetryPolicy,
@@ -106,15 +107,28 @@ pub async fn run_workers<K, T, E, F, Fut>(
     F: Fn(K) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<T, E>> + Send + 'static,
 {
-    run_workers_observed(queue, policy, concurrency, move |key, _| sync(key), |_| {}).await;
+    let name = queue.clone();
+    let log = move |attempt: Attempt<'_, K, T, E>| log_failure(name.name(), &attempt);
+    run_workers_observed(queue, policy, concurrency, move |key, _| sync(key), log).await;
+}
+
+fn log_failure<K: Key, T, E: Display>(queue: &str, attempt: &Attempt<'_, K, T, E>) {
+    let Attempt { key, result: Err(error), disposition, .. } = attempt else { return };
+    match disposition {
+        Disposition::Dropped => {
+            tracing::error!(queue, %key, %error, "sync failed after all retries, the key is dropped");
+        }
+        _ => tracing::warn!(queue, %key, %error, ?disposition, "sync failed, the key will be retried"),
+    }
 }
 
 /// Processes the queue with `concurrency` workers (at least one), each in its own task, until the queue is shut down and
 /// empty.
 ///
-/// `sync` is called with a key and the causes of its adds. If it succeeds, the key's failures are forgotten. If it fails, the key is added again with the delay of the queue's
-/// rate limiter, at most `policy.max_retries` times; then the key is dropped, logged as an error and counted in
-/// `workqueue_dropped_total`. `observe` is called with every result before the key is done.
+/// `sync` is called with a key and the reason of its adds. If it succeeds, the key's failures are forgotten. If it fails, the
+/// key is added again with the delay of the queue's rate limiter, at most `policy.max_retries` times; then `policy.then` applies.
+/// A key that is dropped is counted in `workqueue_dropped_total`. `observe` is called with every result before the key is done, and
+/// decides what to log: nothing here logs above the debug level, since all keys may fail at once.
 ///
 /// If this future is dropped, the workers are cancelled at their current await, and their keys are done without a retry.
 /// A panic in `sync` or in `observe` marks its key done, cancels the other workers and is resumed in the caller: as in
@@ -129,7 +143,7 @@ pub async fn run_workers_observed<K, T, E, F, Fut, O>(
     K: Key,
     T: SyncOutcome + 'static,
     E: Display + 'static,
-    F: Fn(K, Causes) -> Fut + Send + Sync + 'static,
+    F: Fn(K, Reason) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<T, E>> + Send + 'static,
     O: Fn(Attempt<'_, K, T, E>) + Send + Sync + 'static,
 {
@@ -145,8 +159,8 @@ pub async fn run_workers_observed<K, T, E, F, Fut, O>(
     for _ in 0..concurrency.max(1) {
         let job = Arc::clone(&job);
         workers.spawn(async move {
-            while let Some((key, causes)) = job.queue.get_with_causes().await {
-                job.work(key, causes).await;
+            while let Some((key, reason)) = job.queue.get_with_reason().await {
+                job.work(key, reason).await;
             }
         });
     }
@@ -190,11 +204,11 @@ struct Job<K, F, O> {
 }
 
 impl<K: Key, F, O> Job<K, F, O> {
-    async fn work<T, E, Fut>(&self, key: K, causes: Causes)
+    async fn work<T, E, Fut>(&self, key: K, reason: Reason)
     where
         T: SyncOutcome,
         E: Display,
-        F: Fn(K, Causes) -> Fut,
+        F: Fn(K, Reason) -> Fut,
         Fut: Future<Output = Result<T, E>>,
         O: Fn(Attempt<'_, K, T, E>),
     {
@@ -205,9 +219,14 @@ impl<K: Key, F, O> Job<K, F, O> {
         let start = Instant::now();
         let requeues = self.queue.num_requeues(&in_flight.key);
         let context = self.tracer.begin(self.queue.name(), &in_flight.key, requeues);
-        let result = (self.sync)(in_flight.key.clone(), causes).with_context(context.clone()).await;
+        let result = (self.sync)(in_flight.key.clone(), reason).with_context(context.clone()).await;
         span::end(&context, result.as_ref().err());
         let disposition = self.settle(&in_flight.key, &result);
+        if let Some(since) = reason.since
+            && !matches!(disposition, Disposition::Forgotten | Disposition::Dropped)
+        {
+            self.queue.give_back(&in_flight.key, since);
+        }
         (self.observe)(Attempt {
             key: &in_flight.key,
             result: &result,
@@ -230,16 +249,16 @@ impl<K: Key, F, O> Job<K, F, O> {
         let requeues = self.queue.num_requeues(key);
         if requeues < self.max_retries {
             let requeues = requeues.saturating_add(1);
-            tracing::info!(queue, %key, requeues, %error, "sync failed, the key will be retried");
+            tracing::debug!(queue, %key, requeues, %error, "sync failed, the key will be retried");
             let longest = self.slow.as_ref().map_or(Duration::MAX, SlowRetries::delay);
             self.queue.add_rate_limited_within(key.clone(), longest);
             Disposition::Retried { requeues }
         } else if let Some(slow) = &self.slow {
-            tracing::info!(queue, %key, requeues, %error, "sync failed, the key will be retried slowly");
+            tracing::debug!(queue, %key, requeues, %error, "sync failed, the key will be retried slowly");
             self.queue.add_after_for(key.clone(), slow.delay(), Causes::RETRY);
             Disposition::RetriedSlowly
         } else {
-            tracing::error!(queue, %key, requeues, %error, "sync failed after all retries, the key is dropped");
+            tracing::debug!(queue, %key, requeues, %error, "sync failed after all retries, the key is dropped");
             self.queue.give_up(key);
             Disposition::Dropped
         }

@@ -98,7 +98,9 @@ impl Series {
         let right = self.value(&binary.rhs);
         let with = |labels: &Labels| match &right {
             Value::Scalar(number) => Some(*number),
-            Value::Vector(others) => others.iter().find(|(other, _)| other == labels).map(|(_, value)| *value),
+            Value::Vector(others) => {
+                others.iter().find(|(other, _)| other == labels).map(|(_, value)| *value)
+            }
         };
         let result = |left: f64, right: f64| match binary.op.to_string().as_str() {
             "==" => (left == right).then_some(left),

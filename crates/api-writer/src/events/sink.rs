@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use http::Method;
 use kube_endpoint_api_client::ContentType;
-use kube_endpoint_core_model::ObjectReference;
 use kube_endpoint_core_model::protobuf::EventToWrite;
 use kube_endpoint_core_model::time::rfc3339;
+use kube_endpoint_core_model::{LogLimit, ObjectReference};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 
 use super::correlator::{Correlator, Delivery, Series};
 use super::{EventSubject, Recorded};
@@ -38,12 +39,13 @@ pub(super) struct Sink {
     clock: Clock,
     random: ChaCha8Rng,
     correlator: Correlator,
+    lines: LogLimit,
 }
 
 impl Sink {
     pub(super) fn new(component: Arc<str>, writer: ApiWriter, clock: Clock, seed: u64) -> Self {
         let random = ChaCha8Rng::seed_from_u64(seed);
-        Self { component, writer, clock, random, correlator: Correlator::new() }
+        Self { component, writer, clock, random, correlator: Correlator::new(), lines: LogLimit::default() }
     }
 
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Recorded>, stopped: Arc<Notify>) {
@@ -93,10 +95,12 @@ impl Sink {
                     return false;
                 }
                 error => {
-                    tracing::warn!(
-                        component = &*self.component, reason = event.reason, object = &*event.subject.name, %error,
-                        "event given up"
-                    );
+                    if let Some(left_out) = self.lines.admit(Instant::now().into_std()) {
+                        tracing::warn!(
+                            component = &*self.component, reason = event.reason, object = &*event.subject.name,
+                            %error, left_out, "event given up"
+                        );
+                    }
                     return false;
                 }
             };

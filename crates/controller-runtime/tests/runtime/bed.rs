@@ -7,7 +7,8 @@ use std::time::Duration;
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
 use kube_endpoint_controller_runtime::{
-    Completion, Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, RuntimeOptions, SyncError,
+    Cause, Completion, Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, RuntimeOptions,
+    SyncError,
 };
 use kube_endpoint_core_model::{
     EndpointSlice, ObjectKey, ObjectMeta, PlannedEvent, ResourceVersion, Service, Writes,
@@ -29,6 +30,8 @@ pub(crate) struct Script {
     pub(crate) pods: Arc<AtomicUsize>,
     /// Whether each sync updates the slice that it finds.
     pub(crate) updates: Arc<Mutex<bool>>,
+    /// The delay of the sync after a change of a Service.
+    pub(crate) delay: Arc<Mutex<Duration>>,
     defers: Arc<Mutex<bool>>,
     deferred: Arc<Mutex<bool>>,
 }
@@ -65,7 +68,9 @@ impl Reconciler for Fake {
     }
 
     fn on_service(&self, runtime: &Runtime<Self>, change: &Change<Service>) {
-        runtime.queue().add(change.latest().unwrap().key.clone());
+        let delay = *self.script.delay.lock().unwrap();
+        let reason = Cause::Service.since(change.arrived);
+        runtime.add_after(change.latest().unwrap().key.clone(), delay, reason);
     }
 
     fn foreign_write_delay(&self, _: &Runtime<Self>, _: ForeignWrite) -> Option<Duration> {

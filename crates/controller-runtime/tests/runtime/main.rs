@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a helper of tests that fails is a test that fails")]
 
 mod bed;
+mod failure_log;
 mod foreign_writes;
 mod hurry;
+mod latency;
 mod outages;
 mod resync;
 

@@ -16,7 +16,7 @@ fn refuse(status: u16) -> Fault {
 }
 
 /// A fault on creates that lasts so many seconds from now on.
-fn outage(bed: &TestBed, fault: Fault, seconds: u64) {
+pub(crate) fn outage(bed: &TestBed, fault: Fault, seconds: u64) {
     let rule = FaultRule::on(fault, "create", "endpointslices");
     bed.server.add_fault(rule.during(Duration::ZERO..Duration::from_secs(seconds)));
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use kube_endpoint_controller_runtime::{Cause, Runtime};
 use kube_endpoint_core_model::{Node, ObjectKey};
+use kube_endpoint_informer::Change;
 
 use super::EndpointSliceReconciler;
 use crate::{HintedState, TopologyState};
@@ -18,7 +19,8 @@ type Cx = Runtime<EndpointSliceReconciler>;
 const DELETED_NODE_DELAY: Duration = Duration::from_secs(60);
 
 impl EndpointSliceReconciler {
-    pub(super) fn node_changed(&self, runtime: &Cx, old: Option<&Node>, new: Option<&Node>) {
+    pub(super) fn node_changed(&self, runtime: &Cx, change: &Change<Node>) {
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let matters = match (old, new) {
             (Some(old), Some(new)) => {
                 old.ready != new.ready
@@ -44,7 +46,7 @@ impl EndpointSliceReconciler {
         };
         let Some(node) = new.or(old).filter(|_| resync) else { return };
         for service in runtime.cluster().services_on_node(&node.name) {
-            runtime.add_after(service, delay, Cause::Node);
+            runtime.add_after(service, delay, Cause::Node.since(change.arrived));
         }
     }
 
@@ -70,8 +72,13 @@ impl EndpointSliceReconciler {
         // Set before anything else: a sync that ends from now on compares its hints with these.
         *self.topology.write() = Arc::clone(&topology);
         let misfits = runtime.keys_matching(|state| self.no_longer_fits(&state.hinted, &topology));
+        if let Some(first) = misfits.first() {
+            tracing::info!(
+                services = misfits.len(), %first,
+                "hints no longer fit the zones' share of CPU; their Services will be synced"
+            );
+        }
         for service in misfits {
-            tracing::info!(%service, "hints no longer fit the zones' share of CPU, the Service will be synced");
             runtime.add(service, Cause::Topology);
         }
     }

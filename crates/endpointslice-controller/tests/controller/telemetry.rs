@@ -42,6 +42,24 @@ async fn metrics_after_a_scripted_flow() {
     harness.nothing_is_remembered().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_change_counts_from_the_arrival_of_its_event() {
+    let options = changed(|options| options.batch_period = seconds(1));
+    let harness = Harness::start(&server([pod("a", 1, true), service("web")]), options).await;
+    harness.pass(seconds(5)).await;
+    let metric = |name: &str| harness.metric(&format!("event_to_write_seconds_{name}"));
+    assert_eq!(
+        (harness.slices("web").len(), metric("count")),
+        (1, 0.0),
+        "the list at the start does not count"
+    );
+    harness.load([pod("b", 2, true)]);
+    harness.pass(seconds(5)).await;
+    assert_eq!(harness.endpoints("web").len(), 2);
+    assert_eq!((metric("count"), metric("sum")), (1.0, 1.0), "the batch period");
+    harness.nothing_is_remembered().await;
+}
+
 /// Pods with an address of each family, and a Service that publishes both.
 async fn dual_stack() -> Harness {
     let pods = (1..4).map(|number: u8| {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use kube_endpoint_controller_runtime::{ActivityCounts, Latencies};
+use kube_endpoint_controller_runtime::{ActivityCounts, FailingCounts, Latencies};
 use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_core_model::time::rfc3339;
 use kube_endpoint_explain::figures::{BUCKET_SECONDS, BUCKETS};
@@ -13,10 +13,8 @@ use serde::Serialize;
 pub(super) struct Sample {
     /// Keys that a worker can take.
     pub(super) queue_depth: usize,
-    /// Keys whose last sync failed and that are retried soon.
-    pub(super) retrying: usize,
-    /// Keys whose retries have all failed.
-    pub(super) failing: usize,
+    /// Keys whose last sync failed.
+    pub(super) failing: FailingCounts,
     /// What it has done since it was made.
     pub(super) activity: ActivityCounts,
 }

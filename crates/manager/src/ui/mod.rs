@@ -184,11 +184,9 @@ impl ManagerHandle {
 fn sample_of<R: kube_endpoint_controller_runtime::Reconciler>(
     controller: &kube_endpoint_controller_runtime::Controller<R>,
 ) -> Sample {
-    let (failed, slow) = controller.failing_counts();
     Sample {
         queue_depth: controller.queue_depth(),
-        retrying: failed.saturating_sub(slow),
-        failing: slow,
+        failing: controller.failing_counts(),
         activity: controller.activity(),
     }
 }

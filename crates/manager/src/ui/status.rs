@@ -68,8 +68,8 @@ struct Controller {
     name: &'static str,
     leading: bool,
     queue_depth: usize,
-    retrying: usize,
     failing: usize,
+    retried_slowly: usize,
     syncs: u64,
     errors: u64,
     writes: u64,
@@ -127,8 +127,8 @@ pub(super) fn status(inputs: Inputs<'_>) -> Status {
         name,
         leading,
         queue_depth: sample.queue_depth,
-        retrying: sample.retrying,
-        failing: sample.failing,
+        failing: sample.failing.failing,
+        retried_slowly: sample.failing.retried_slowly,
         syncs: sample.activity.syncs,
         errors: sample.activity.errors,
         writes: sample.activity.writes,
@@ -207,7 +207,7 @@ fn shown_problems(problems: &Problems, visible: &Visible) -> ShownProblems {
 
 #[cfg(test)]
 mod tests {
-    use kube_endpoint_controller_runtime::{ActivityCounts, Latencies};
+    use kube_endpoint_controller_runtime::{ActivityCounts, FailingCounts, Latencies};
     use kube_endpoint_core_model::ObjectKey;
 
     use super::*;
@@ -249,7 +249,8 @@ mod tests {
         let now = "2026-01-01T00:00:07Z".parse().unwrap();
         let latencies = Latencies::of([5, 5, 80]);
         let activity = ActivityCounts { syncs: 10, errors: 1, writes: 12, latencies };
-        let sample = Sample { queue_depth: 4, retrying: 2, failing: 1, activity };
+        let failing = FailingCounts { failing: 3, retried_slowly: 1 };
+        let sample = Sample { queue_depth: 4, failing, activity };
         let mut history = History::new(vec!["endpoints-controller"]);
         history.add(now, std::slice::from_ref(&sample));
         let identity = Identity {

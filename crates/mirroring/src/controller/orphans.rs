@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use kube_endpoint_api_writer::{Deleted, FailedWrite, Operation, WriteError};
-use kube_endpoint_controller_runtime::Runtime;
+use kube_endpoint_controller_runtime::{Line, Runtime};
 use kube_endpoint_core_model::maker::{Content, Maker};
 use kube_endpoint_core_model::well_known::ENDPOINTSLICE_CONTROLLER;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Service};
@@ -84,10 +84,12 @@ impl MirroringReconciler {
                 OrphanVerdict::Redirected(user) => format!("{user} wrote other addresses into the Endpoints"),
                 _ => "the mirrored slices hold its ready endpoints".to_owned(),
             };
-            tracing::info!(
-                service = %service.key, slice = %orphan.metadata.name, %reason,
-                "deleting a slice that was made from pods of a Service that has no selector any more"
-            );
+            if let Some(left_out) = runtime.admits(Line::Orphan) {
+                tracing::info!(
+                    service = %service.key, slice = %orphan.metadata.name, %reason, left_out,
+                    "deleting a slice that was made from pods of a Service that has no selector any more"
+                );
+            }
             match runtime.writer().delete_unchanged(&service.key, &**orphan).await {
                 Ok(Deleted::Now) => {
                     runtime.wrote(Operation::Delete);

@@ -53,7 +53,8 @@ impl Harness {
         unread: Option<ResourceVersion>,
     ) -> Self {
         let of_queues = HISTOGRAM_NAMES.map(|name| (name, HISTOGRAM_BUCKETS.to_vec()));
-        let buckets = buckets().into_iter().chain(of_queues);
+        let of_runtime = kube_endpoint_controller_runtime::buckets();
+        let buckets = buckets().into_iter().chain(of_runtime).chain(of_queues);
         let harness =
             Self(Simulation::begin(server, buckets, |environment| controller(environment, options, unread)));
         harness.pass(Duration::from_secs(2)).await;

@@ -1,0 +1,59 @@
+//! How long a change takes from the arrival of its event until it is written.
+//!
+//! The arrival travels with the key through the queue ([`Reason::since`]). A sync that writes something and succeeds has
+//! published all changes that had arrived when it began, and counts once, from the first of them to its last answered write.
+//! What a complete list showed, or what happened before this process led, has no arrival and does not count.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_workqueue::Reason;
+use tokio::time::Instant;
+
+use crate::{Outcome, Reconciler, Runtime, SyncError};
+
+/// The histogram's name. Its label `name` is the name of the controller's queue.
+pub(crate) const EVENT_TO_WRITE: &str = "event_to_write_seconds";
+
+/// Upper bounds in seconds: a write takes a millisecond at least, and spacing, batches and rate limits take up to seconds.
+const BUCKETS: [f64; 15] =
+    [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0];
+
+tokio::task_local! {
+    /// When the last write of the current task's sync was answered.
+    static LAST_WRITE: Cell<Option<Instant>>;
+}
+
+/// The histograms of this crate, with the buckets that an exporter has to set.
+pub fn buckets() -> Vec<(&'static str, Vec<f64>)> {
+    vec![(EVENT_TO_WRITE, BUCKETS.to_vec())]
+}
+
+/// Records that a write of the current sync was answered.
+pub(crate) fn wrote() {
+    // A write outside of a sync, and one of a sync that no change started, are not measured.
+    let _ = LAST_WRITE.try_with(|last| last.set(Some(Instant::now())));
+}
+
+impl<R: Reconciler> Runtime<R> {
+    /// One sync, and how long the changes took that it publishes.
+    pub(crate) async fn sync_measured(&self, key: &ObjectKey, reason: Reason) -> Result<Outcome, SyncError> {
+        let sync = self.sync_observed(key, reason.causes);
+        let Some(since) = reason.since else { return sync.await };
+        let measured = async {
+            let result = sync.await;
+            (result, LAST_WRITE.with(Cell::take))
+        };
+        let (result, last_write) = LAST_WRITE.scope(Cell::new(None), measured).await;
+        if let (Ok(Outcome::Done), Some(at)) = (&result, last_write) {
+            self.published(at.saturating_duration_since(since));
+        }
+        result
+    }
+
+    fn published(&self, took: Duration) {
+        self.metrics.event_to_write.record(took);
+        self.activity.published(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+    }
+}

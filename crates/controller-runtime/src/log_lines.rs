@@ -1,0 +1,40 @@
+//! Lines of the log about single keys, which many keys may cause at the same time.
+
+use kube_endpoint_core_model::LogLimit;
+use tokio::time::Instant;
+
+use crate::{Reconciler, Runtime};
+
+/// The kinds of lines. Each is limited by itself, so that none hides another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Line {
+    /// The API server asked for a pause.
+    Pause,
+    /// The cache has not shown our own writes for long.
+    LongWait,
+    /// Conflicts go on.
+    Conflicts,
+    /// The server undid an update.
+    Undone,
+    /// Another client repeats its changes.
+    ForeignConflict,
+    /// A Service joined or left the selection.
+    Selection,
+    /// A Service asks for something that it does not get.
+    Warning,
+    /// A slice of a Service without a selector is deleted.
+    Orphan,
+}
+
+/// The limit of each kind.
+#[derive(Debug, Default)]
+pub(crate) struct LogLines([LogLimit; Line::Orphan as usize + 1]);
+
+impl<R: Reconciler> Runtime<R> {
+    /// Returns none if a line is left out. Otherwise returns how many lines of its kind were left out before it, for its field
+    /// `left_out`; see [`LogLimit::admit`].
+    pub fn admits(&self, line: Line) -> Option<Option<u64>> {
+        self.lines.0.get(line as usize)?.admit(Instant::now().into_std())
+    }
+}
