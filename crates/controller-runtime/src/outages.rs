@@ -73,7 +73,7 @@ impl Member {
         let wake = move |key, cause: Cause| {
             woken.increment(1);
             // Without a delay, and counted as a retry.
-            queue.add_after_for(key, Duration::ZERO, cause.into());
+            queue.add_after_for(key, Duration::ZERO, cause);
         };
         let shared = Arc::clone(&options.outages.0);
         let mut members = shared.members.lock();
