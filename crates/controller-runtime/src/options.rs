@@ -9,9 +9,10 @@ use crate::Outages;
 /// Options that all controllers share.
 #[derive(Clone, Debug)]
 pub struct RuntimeOptions {
-    /// Gate `SlowRetries`: a key whose retries have all failed is retried slowly, for as long as it fails. In an outage one of
-    /// the failed keys is tried every 20 s, and the others are synced when it succeeds. The event of a failure is recorded
-    /// when the error changes only. Upstream drops the key, and records an event for each failure.
+    /// Gate `SlowRetries`: a key whose retries have all failed is retried slowly, until it
+    /// succeeds. In an outage the controllers try one of the failed keys every 20 s, and sync the
+    /// others when it succeeds. They record the event of a failure only if the error has changed.
+    /// Upstream drops the key, and records an event for each failure.
     pub slow_retries: bool,
     /// Gate `ForeignWriteBackoff`: a change of an output by another client is corrected after a second at the earliest, and
     /// more slowly while the same change keeps coming back. Upstream corrects it each time after the same delay.
@@ -25,12 +26,14 @@ pub struct RuntimeOptions {
     /// Limits the Services that are synced (`--service-selector`), by their labels; none for all. It limits nothing that is
     /// listed.
     pub service_selector: Option<LabelSelector>,
-    /// Give all controllers of a process a clone, so that the success of one of them shows the others that an outage has ended.
+    /// What is known about outages. Give all controllers of a process a clone: the success of one
+    /// of them then shows the others that an outage has ended.
     pub outages: Outages,
 }
 
 impl Default for RuntimeOptions {
-    /// All gates on, upstream's resync period of twelve hours, all Services, and outages of its own.
+    /// All gates on, upstream's resync period of twelve hours, and all Services. It shares no
+    /// outages.
     fn default() -> Self {
         Self {
             slow_retries: true,

@@ -1,7 +1,8 @@
 //! Failures that are common to all writes of a verb, and the end of an outage.
 //!
-//! The controllers of one process share what they know about it: a write of one controller shows the others, too, that the
-//! API server carries out writes of this verb again. See [`state`] for the rules. One of the controllers drives them for all.
+//! The controllers of one process share what they know about outages: a write of one controller
+//! shows the others that the API server carries out writes of this verb again. [`state`] has the
+//! rules. One of the controllers drives them for all.
 
 mod state;
 
@@ -23,8 +24,7 @@ use state::{Id, State};
 /// Starts a sync of a failed key.
 type Wake = Arc<dyn Fn(ObjectKey, Cause) + Send + Sync>;
 
-/// What the controllers of one process know about outages of the API server. Clones share it: give each of the controllers
-/// a clone.
+/// What the controllers of one process know about outages of the API server. Clones share it.
 #[derive(Clone, Default)]
 pub struct Outages(Arc<Shared>);
 
@@ -103,7 +103,8 @@ impl Member {
         }
     }
 
-    /// Wakes keys of all controllers when their time has come, unless another controller does so already.
+    /// Wakes keys of all controllers when their time has come. Waits while another controller does
+    /// so.
     pub(crate) async fn drive(&self) {
         // The semaphore is never closed.
         let _permit = self.shared.driver.acquire().await;
@@ -133,7 +134,8 @@ impl Member {
 }
 
 impl<R: Reconciler> Runtime<R> {
-    /// Tries failed keys while there is an outage, and syncs them when it has ended. Without slow retries nothing does that.
+    /// Tries failed keys in an outage, and syncs them when it has ended. Never, without slow
+    /// retries.
     pub(crate) async fn drive_outages(&self) {
         match &self.outage {
             Some(member) => member.drive().await,

@@ -1,4 +1,5 @@
-//! A server with a manager, Services that select the same pods, and one Service whose Endpoints are mirrored.
+//! A server with a manager, Services that select the same pods, and one whose Endpoints are
+//! mirrored.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -76,14 +77,14 @@ pub(crate) fn refuse(status: u16) -> Fault {
     Fault::Refuse { status, retry_after: None }
 }
 
-/// Whether a request writes an output of the controllers.
+/// Returns true for a write of an output of the controllers.
 pub(crate) fn is_write(request: &LoggedRequest) -> bool {
     let plural = request.request.plural();
     request.request.method != "GET" && (plural == "endpoints" || plural == "endpointslices")
 }
 
 impl Bed {
-    /// A server with so many Services, and a manager with the default settings without a rate limit, which has written the
+    /// A server with so many Services, and a manager without a rate limit that has written the
     /// outputs.
     pub(crate) async fn start(services: usize) -> Self {
         let bed = Self::start_with(services, Some(&settings(Gates::default()))).await;
@@ -124,7 +125,7 @@ impl Bed {
         }));
     }
 
-    /// Changes what the outputs have to show: which pods are ready, and the address of the mirrored Endpoints.
+    /// Changes what the outputs have to show: the pods that are ready, and the mirrored address.
     pub(crate) fn change(&self, ready: impl IntoIterator<Item = bool>, address: usize) {
         let pods = ready.into_iter().enumerate().map(|(number, ready)| pod(number, ready));
         self.server.load(pods.chain([mirrored_endpoints(address)])).unwrap();
@@ -143,7 +144,7 @@ impl Bed {
             .count()
     }
 
-    /// What is not as it should be: names of Endpoints and of Services of slices.
+    /// The Endpoints, and the Services of the slices, that are not as they should be.
     pub(crate) fn wrong(&self, ready: &[bool], address: usize) -> Vec<String> {
         let pods = |wanted: bool| {
             let numbers = (0..ready.len()).filter(move |number| ready[*number] == wanted);
@@ -210,7 +211,6 @@ impl Bed {
             assert!(start.elapsed() < seconds(1000), "it is still wrong");
             sleep(Duration::from_millis(100)).await;
         }
-        println!("right after {:?}", start.elapsed());
         start.elapsed()
     }
 

@@ -1,4 +1,4 @@
-//! Pods flap a hundred times a second behind ten Services while the API server answers 429 with `Retry-After`.
+//! Pods flap a hundred times a second behind ten Services, and the API server answers 429.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::bed::{Bed, mirrored_endpoints, pod, seconds};
 const SERVICES: usize = 10;
 const PODS: usize = 5;
 
-/// Flaps for half a minute; of each `of` writes, `refused` are answered with 429. Returns the state at the end.
+/// Flaps for half a minute. The server refuses `refused` of `of` writes. Returns the last state.
 async fn flap(bed: &Bed, refused: usize, of: usize, retry_after: u32) -> Vec<bool> {
     let fault = Fault::Refuse { status: 429, retry_after: Some(retry_after) };
     let count = AtomicUsize::new(0);

@@ -1,4 +1,5 @@
-//! The writes of a quiet cluster fail for 200 s. A pod turns unready meanwhile, and a user changes Endpoints that are mirrored.
+//! The writes of a quiet cluster fail. A pod turns unready meanwhile, and mirrored Endpoints
+//! change.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -63,7 +64,7 @@ async fn creates_and_deletes_are_made_within_30_seconds_of_the_end() {
     bed.stop().await;
 }
 
-/// Mirrored slices are deleted only once the server has said that their Endpoints are not to be mirrored.
+/// Mirrored slices are deleted once the server has said that nothing mirrors their Endpoints now.
 #[tokio::test(start_paused = true)]
 async fn what_a_sync_asks_the_server_is_probed_as_its_writes_are() {
     let bed = Bed::start(1).await;

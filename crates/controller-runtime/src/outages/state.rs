@@ -1,18 +1,22 @@
 //! Which failed keys are tried when: the rules, without a clock.
 //!
-//! A key *waits* for a verb from a failure that is common to all writes of this verb until its sync succeeds. Its own retries go on
-//! meanwhile, and become rare. So a *pass* over the waiting keys, those that failed first before the others, begins
+//! A failure is common if it concerns all writes of a verb. A key *waits* for a verb from such a
+//! failure until its sync succeeds. The key's own retries go on meanwhile, and become rare. So a
+//! *pass* over the waiting keys begins
 //!
-//! - 20 s after the last one began, or after the first key began to wait; or
-//! - 10 s after the last one began, if a write of the verb has succeeded since; if there was none, at once.
+//! - 20 s after the last pass began, or after the first key began to wait;
+//! - 10 s after the last pass began, if a write of the verb has succeeded since; at once, if no pass
+//!   has begun yet.
 //!
-//! It begins with one key, the probe. Each waiting key whose sync succeeds, or whose write is answered otherwise, lets the
-//! pass go on with a hundred more, and each further failure halves what is left of these. So in an outage a pass ends with its
-//! probe, and after one it reaches all keys within ten seconds, in steps of a tenth of a second.
+//! A pass goes in the order of the last failures. It begins with one key, the probe. A key whose
+//! sync succeeds, or whose write gets another answer, lets the pass go on with a hundred more keys.
+//! Each further failure halves what is left of these. So a pass ends with its probe while the
+//! outage lasts. Afterwards it reaches all keys within ten seconds, in steps of a tenth of a
+//! second.
 //!
-//! Keys that failed while writes of others succeeded, or were answered otherwise than by a common failure, have most likely a
-//! reason of their own, such as a webhook for one namespace. They come after the others. No pass goes on before the end of a
-//! `Retry-After` that was answered to a write of its verb.
+//! A key may have a reason of its own, such as a webhook for its namespace: it fails while writes
+//! of others succeed, or it gets another answer. Such keys come after the others. No pass goes on
+//! before the end of a `Retry-After` that the server answered to a write of the verb.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,7 +38,7 @@ const STEP: Duration = Duration::from_millis(100);
 const STEPS: usize = 100;
 /// Keys that each step may wake, however few keys wait.
 const LEAST_PER_STEP: usize = 10;
-/// How many keys a pass may go on with after one that no longer fails.
+/// The keys that a pass may go on with after one that no longer fails.
 const GROWTH: usize = 100;
 /// The most keys that a pass may go on with before others no longer fail.
 const MOST_CREDIT: usize = 100_000;
@@ -64,11 +68,11 @@ struct Failed {
     at: Instant,
     /// The verbs with which it did.
     waits_for: [bool; 3],
-    /// Its reason is most likely its own.
+    /// Its reason is most likely one of its own.
     is_own: bool,
     /// Its failures since the last one for a common reason.
     own_in_a_row: u32,
-    /// Its place among those that wait; none after it was woken, or while its own pause has not ended.
+    /// Its place among those that wait. None after it was woken, and during a pause of its own.
     place: Option<u64>,
 }
 
@@ -80,7 +84,7 @@ impl Failed {
 
 #[derive(Default)]
 struct Verb {
-    /// The keys that wait, by place: first those with a common reason, then those with one of their own.
+    /// The keys that wait, by place. Those with a reason of their own are in the second map.
     waiting: [BTreeMap<u64, Id>; 2],
     /// When a write last succeeded.
     last_success: Option<Instant>,

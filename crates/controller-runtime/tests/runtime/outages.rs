@@ -101,8 +101,9 @@ async fn keys_that_failed_in_an_outage_are_synced_when_one_write_succeeds() {
     }
 }
 
-/// The outage is longer than all retries of the endpoints controller take for a key of its own, and ten thousand keys that
-/// fail together share one bucket of ten retries a second: by these alone the last key would wait for a quarter of an hour.
+/// The outage is longer than all retries of the endpoints controller take for one key. Ten thousand
+/// keys that fail together share one bucket of ten retries a second: the last one would wait for a
+/// quarter of an hour.
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_keys_are_tried_within_30_seconds_of_the_end_of_an_outage_of_200_seconds() {
     const KEYS: usize = 10_000;
