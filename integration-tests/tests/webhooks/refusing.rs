@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, pod, server, service, settings_of_tests};
 
-/// Pods of the Service `web`, of which each slice holds ten, and subsets of the Endpoints `db`, each of which has a slice.
+/// The numbers of pods of the Service `web`, ten in each slice, and of subsets of the Endpoints `db`, each with its own slice.
 const PODS: usize = 200;
 const SUBSETS: usize = 20;
 
