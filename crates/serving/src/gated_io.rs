@@ -178,7 +178,9 @@ mod tests {
         let turns = Turns::new();
         let (mut client, mut server) = pair(&turns).await;
         client.write_all(b"abc").await.unwrap();
-        assert!(timeout(SOON, server.read_u8()).await.is_err(), "nobody gives turns");
+        let other = turns.clone().take(OTHER).await;
+        assert!(timeout(SOON, server.read_u8()).await.is_err(), "someone else has a turn");
+        drop(other);
         let of = turns.clone();
         let running = tokio::spawn(async move { of.run().await });
         assert_eq!(read(&mut server).await.unwrap(), b'a');
@@ -199,7 +201,8 @@ mod tests {
         let turns = Turns::new();
         let (mut client, mut server) = pair(&turns).await;
         client.write_all(b"hello").await.unwrap();
-        assert!(timeout(SOON, server.read_u8()).await.is_err(), "nobody gives turns");
+        let _other = turns.clone().take(OTHER).await;
+        assert!(timeout(SOON, server.read_u8()).await.is_err(), "someone else has a turn");
         drop(client);
         let error = read(&mut server).await.unwrap_err().to_string();
         assert!(error.contains("given up"), "{error}");

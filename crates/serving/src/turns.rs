@@ -162,6 +162,9 @@ impl Turns {
 
     /// Waits for a turn of a client. What is done until the turn is dropped must not wait for anything.
     pub(crate) async fn take(self, client: Client) -> Turn {
+        if let Some(turn) = self.take_at_once(client) {
+            return turn;
+        }
         let (given, received) = oneshot::channel();
         let place = {
             let mut state = self.state.lock();
@@ -182,7 +185,20 @@ impl Turns {
         }
     }
 
-    /// Gives the turns, until the future is dropped.
+    /// Takes a turn if nobody has one or waits for one.
+    fn take_at_once(&self, client: Client) -> Option<Turn> {
+        let mut state = self.state.lock();
+        let now = Instant::now();
+        if state.taken || !state.waiting.is_empty() || state.budget.wait(now).is_some() {
+            return None;
+        }
+        state.order.next(std::iter::once((0, client)))?;
+        state.taken = true;
+        drop(state);
+        Some(Turn { turns: self.clone(), begun: Some(now) })
+    }
+
+    /// Gives the turns to those that wait, until the future is dropped.
     pub(crate) async fn run(&self) {
         loop {
             let step = self.step();
