@@ -92,12 +92,12 @@ pub enum CertificatePlace {
 }
 
 impl CertificatePlace {
-    /// Whether this process replaces the certificate without a person.
+    /// Returns true if this process replaces the certificate without a person.
     fn is_renewed(&self) -> bool {
         matches!(self, Self::Plugin(_) | Self::Memory)
     }
 
-    /// What a person does about a certificate that ends.
+    /// Tells a person how to replace the certificate.
     pub fn remedy(&self) -> String {
         match self {
             Self::File(_) => "replace the file; it is read again within a minute".to_owned(),
@@ -194,11 +194,11 @@ pub(crate) fn in_pem(text: &[u8]) -> Vec<CertificateDer<'static>> {
 /// A certificate or a bundle of CAs that is in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateInUse {
-    /// What for.
+    /// Its purpose.
     pub usage: CertificateUse,
-    /// Where it comes from.
+    /// The place that it comes from.
     pub place: CertificatePlace,
-    /// When it is valid, or why that is not known.
+    /// The time in which it is valid, or the reason why that is not known.
     pub lifetime: Result<CertificateLifetime, String>,
 }
 

@@ -12,20 +12,20 @@ use metrics::{Unit, describe_gauge, gauge};
 use parking_lot::Mutex;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// When a certificate ends, by `certificate`, in seconds since 1970.
+/// The end of a certificate, by `certificate`, in seconds since 1970.
 const END: &str = "certificate_expiration_timestamp_seconds";
-/// When a certificate should have been replaced, by `certificate`, in seconds since 1970.
+/// The time by which a certificate should have been replaced, by `certificate`, in seconds since 1970.
 const REPLACE_BY: &str = "certificate_renewal_timestamp_seconds";
 
-/// How often certificates are looked at.
+/// The pause between two looks at the certificates.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// How often a warning is repeated.
+/// The pause between two warnings of the same.
 const REPEATED: Duration = Duration::from_secs(24 * 60 * 60);
 
 type Source = Arc<dyn Fn() -> Vec<CertificateInUse> + Send + Sync>;
 
-/// Who knows the certificates in use.
+/// The sources that know the certificates in use.
 #[derive(Clone, Default)]
 pub(crate) struct Certificates(Arc<Mutex<Known>>);
 
@@ -120,7 +120,7 @@ impl Warnings {
     }
 }
 
-/// What is wrong with the lifetime of a certificate, and what to do about it.
+/// Tells what is wrong with the lifetime of a certificate, and what to do about it.
 fn warning(used: &CertificateInUse, now: Timestamp) -> Option<String> {
     let CertificateInUse { usage, place, lifetime } = used;
     let which = format!("the {usage} in {place}");

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 use crate::turns::{Client, Turn, Turns};
 
-/// What is read of a client that waits for its turn. A first message is smaller, so that its end, or the end of the connection, is seen.
+/// The number of bytes that are read of a client that waits for its turn. A first message is smaller, so that its end, or the end of the connection, is seen.
 const AHEAD: usize = 4096;
 
 /// A socket from which TLS reads in [turns](Turns), until the handshake is done.
@@ -21,7 +21,7 @@ const AHEAD: usize = 4096;
 /// socket. Each message needs a turn, because a client may make the server sign its second message instead of its first.
 pub(crate) struct GatedIo {
     stream: TcpStream,
-    /// What was read, and was not yet given to TLS.
+    /// Bytes that were read, and were not yet given to TLS.
     ahead: Vec<u8>,
     gate: Option<Gate>,
 }
@@ -31,9 +31,9 @@ struct Gate {
     address: IpAddr,
     waiting: Option<BoxFuture<'static, Turn>>,
     turn: Option<Turn>,
-    /// Whether the client has had a turn.
+    /// Set once the client has had a turn.
     begun: bool,
-    /// Whether the client has closed its direction of the connection.
+    /// Set once the client has closed its direction of the connection.
     ended: bool,
 }
 
@@ -48,7 +48,7 @@ impl GatedIo {
         self.gate = None;
     }
 
-    /// What was read has been processed.
+    /// Ends the turn, because TLS has processed what was read.
     fn end_turn(&mut self) {
         if let Some(gate) = &mut self.gate {
             gate.turn = None;

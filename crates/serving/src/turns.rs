@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep_until};
 /// All turns together take one part of so many of the time.
 const PARTS: u32 = 4;
 
-/// What turns may take at once after a quiet time.
+/// The time that turns may take at once after a quiet time.
 const BURST: Duration = Duration::from_millis(100);
 
 /// A turn counts for no more than this. A thread that was suspended meanwhile must not delay the next turns by many times as long.
@@ -52,7 +52,7 @@ impl Budget {
         self.free_at = Some(free_at + took.min(LONGEST) * PARTS);
     }
 
-    /// When the next turn may begin, unless it may begin now.
+    /// Returns when the next turn may begin, unless it may begin now.
     fn wait(&self, now: Instant) -> Option<Instant> {
         self.free_at.filter(|free_at| *free_at > now)
     }
@@ -83,11 +83,11 @@ impl Order {
     }
 }
 
-/// Whom a turn is for.
+/// The client that a turn is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Client {
     pub(crate) address: IpAddr,
-    /// Whether its connection has had a turn.
+    /// Set once its connection has had a turn.
     pub(crate) begun: bool,
 }
 
@@ -102,12 +102,12 @@ struct State {
     /// By a number that grows.
     waiting: BTreeMap<u64, Waiting>,
     next: u64,
-    /// Whether someone has a turn.
+    /// Set while someone has a turn.
     taken: bool,
     logged: Option<Instant>,
 }
 
-/// What is to be done next.
+/// The next step of giving turns.
 enum Step {
     Wait,
     WaitUntil(Instant),
