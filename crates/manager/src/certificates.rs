@@ -14,7 +14,8 @@ use tokio::time::{MissedTickBehavior, interval};
 
 /// The end of a certificate, by `certificate`, in seconds since 1970.
 const END: &str = "certificate_expiration_timestamp_seconds";
-/// The time by which a certificate should have been replaced, by `certificate`, in seconds since 1970.
+/// The time by which a certificate should have been replaced, by `certificate`, in seconds since
+/// 1970.
 const REPLACE_BY: &str = "certificate_renewal_timestamp_seconds";
 
 /// The pause between two looks at the certificates.
@@ -63,7 +64,8 @@ impl Certificates {
         sources.iter().flat_map(|source| source()).collect()
     }
 
-    /// Sets the gauges, of the current recorder. A gauge without a certificate is no number; the page leaves it out.
+    /// Sets the gauges, of the current recorder. A gauge without a certificate is no number; the
+    /// page leaves it out.
     pub(crate) fn update_metrics(&self) {
         let mut ends = BTreeMap::new();
         for used in self.in_use() {
@@ -99,8 +101,8 @@ impl Certificates {
 struct Warnings(BTreeMap<CertificateUse, (CertificateInUse, Timestamp)>);
 
 impl Warnings {
-    /// The warnings to log now: one for each certificate that ends soon, has ended or is not valid yet, when it is first seen, and
-    /// once a day from then on.
+    /// The warnings to log now: one for each certificate that ends soon, has ended or is not valid
+    /// yet, when it is first seen, and once a day from then on.
     fn due(&mut self, in_use: &[CertificateInUse], now: Timestamp) -> Vec<String> {
         let mut due = Vec::new();
         for used in in_use {

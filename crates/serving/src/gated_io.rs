@@ -12,13 +12,15 @@ use tokio::net::TcpStream;
 
 use crate::turns::{Client, Turn, Turns};
 
-/// The number of bytes that are read of a client that waits for its turn. A first message is smaller, so that its end, or the end of the connection, is seen.
+/// The number of bytes that are read of a client that waits for its turn. A first message is
+/// smaller, so that its end, or the end of the connection, is seen.
 const AHEAD: usize = 4096;
 
 /// A socket from which TLS reads in [turns](Turns), until the handshake is done.
 ///
-/// TLS processes what it has read, at the latest, before it reads or writes again, so a turn lasts from a read to the next operation on the
-/// socket. Each message needs a turn, because a client may make the server sign its second message instead of its first.
+/// TLS processes what it has read, at the latest, before it reads or writes again, so a turn lasts
+/// from a read to the next operation on the socket. Each message needs a turn, because a client may
+/// make the server sign its second message instead of its first.
 pub(crate) struct GatedIo {
     stream: TcpStream,
     /// Bytes that were read, and were not yet given to TLS.

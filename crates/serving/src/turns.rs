@@ -1,13 +1,15 @@
-//! Turns in which public-key operations are made for clients that have not authenticated: one after the other, for a quarter of a
-//! processor at most.
+//! Turns in which public-key operations are made for clients that have not authenticated: one after
+//! the other, for a quarter of a processor at most.
 //!
-//! One thread runs all tasks of the process, and a handshake with a 4096-bit RSA key takes several milliseconds of it. Anyone who can
-//! connect can begin handshakes, so without a limit they could keep the leader from its Lease. The limit is one on time, not on a number, so
-//! that it fits each kind of key: an ECDSA key allows thousands of handshakes a second. It is measured, because what a client's
-//! certificates cost is the client's choice.
+//! One thread runs all tasks of the process, and a handshake with a 4096-bit RSA key takes several
+//! milliseconds of it. Anyone who can connect can begin handshakes, so without a limit they could
+//! keep the leader from its Lease. The limit is one on time, not on a number, so that it fits each
+//! kind of key: an ECDSA key allows thousands of handshakes a second. It is measured, because what
+//! a client's certificates cost is the client's choice.
 //!
-//! The client address whose last turn is the longest ago has the next one: whoever begins many handshakes delays those of its own
-//! address. Of the connections of an address, those that have had a turn are first, then the newest, as a probe is.
+//! The client address whose last turn is the longest ago has the next one: whoever begins many
+//! handshakes delays those of its own address. Of the connections of an address, those that have
+//! had a turn are first, then the newest, as a probe is.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -27,7 +29,8 @@ const PARTS: u32 = 4;
 /// The time that turns may take at once after a quiet time.
 const BURST: Duration = Duration::from_millis(100);
 
-/// A turn counts for no more than this. A thread that was suspended meanwhile must not delay the next turns by many times as long.
+/// A turn counts for no more than this. A thread that was suspended meanwhile must not delay the
+/// next turns by many times as long.
 const LONGEST: Duration = Duration::from_millis(20);
 
 /// Client addresses whose last turn is remembered.
@@ -71,7 +74,8 @@ impl Order {
         Self { last: LruCache::new(ADDRESSES), turns: 0 }
     }
 
-    /// Of those that wait, by numbers that grow, the one whose turn it is. It looks at all of them, which are some hundreds.
+    /// Of those that wait, by numbers that grow, the one whose turn it is. It looks at all of them,
+    /// which are some hundreds.
     fn next(&mut self, waiting: impl Iterator<Item = (u64, Client)>) -> Option<u64> {
         let last = |address: &IpAddr| self.last.peek(address).copied().unwrap_or_default();
         let order =
@@ -160,7 +164,8 @@ impl Turns {
         Self { state: Arc::new(Mutex::new(state)), changed: Arc::default() }
     }
 
-    /// Waits for a turn of a client. What is done until the turn is dropped must not wait for anything.
+    /// Waits for a turn of a client. What is done until the turn is dropped must not wait for
+    /// anything.
     pub(crate) async fn take(self, client: Client) -> Turn {
         if let Some(turn) = self.take_at_once(client) {
             return turn;
