@@ -76,7 +76,8 @@ pub enum CertificatePlace {
     File(PathBuf),
     /// A field of the kubeconfig, which is read once.
     Kubeconfig(&'static str),
-    /// A credential plugin, by its command. It is asked again when its credential ends or is refused.
+    /// A credential plugin, by its command. It is asked again when its credential ends or is
+    /// refused.
     Plugin(String),
     /// A self-signed pair that this program has generated and stored.
     Stored {
@@ -92,12 +93,12 @@ pub enum CertificatePlace {
 }
 
 impl CertificatePlace {
-    /// Whether this process replaces the certificate without a person.
+    /// Returns true if this process replaces the certificate without a person.
     fn is_renewed(&self) -> bool {
         matches!(self, Self::Plugin(_) | Self::Memory)
     }
 
-    /// What a person does about a certificate that ends.
+    /// Tells a person how to replace the certificate.
     pub fn remedy(&self) -> String {
         match self {
             Self::File(_) => "replace the file; it is read again within a minute".to_owned(),
@@ -143,7 +144,8 @@ pub struct CertificateLifetime {
 }
 
 impl CertificateLifetime {
-    /// The time in which all certificates of a chain are valid: a peer refuses it when the first of them ends.
+    /// The time in which all certificates of a chain are valid: a peer refuses it when the first of
+    /// them ends.
     ///
     /// # Errors
     /// If one of them cannot be decoded. The text says why.
@@ -154,8 +156,9 @@ impl CertificateLifetime {
         starts.max().zip(ends.min()).map(|(start, end)| Self { start, end }).ok_or_else(none)
     }
 
-    /// The lifetime of the CA in a bundle that ends last: from then on the bundle verifies nothing. Others end before it whenever
-    /// a CA is being replaced, and tell nothing about the certificates that the bundle is for. CAs that cannot be decoded do not count.
+    /// The lifetime of the CA in a bundle that ends last: from then on the bundle verifies nothing.
+    /// Others end before it whenever a CA is being replaced, and tell nothing about the
+    /// certificates that the bundle is for. CAs that cannot be decoded do not count.
     ///
     /// # Errors
     /// If none can be decoded. The text says why.
@@ -194,17 +197,18 @@ pub(crate) fn in_pem(text: &[u8]) -> Vec<CertificateDer<'static>> {
 /// A certificate or a bundle of CAs that is in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateInUse {
-    /// What for.
+    /// Its purpose.
     pub usage: CertificateUse,
-    /// Where it comes from.
+    /// The place that it comes from.
     pub place: CertificatePlace,
-    /// When it is valid, or why that is not known.
+    /// The time in which it is valid, or the reason why that is not known.
     pub lifetime: Result<CertificateLifetime, String>,
 }
 
 impl CertificateInUse {
-    /// The time by which it should have been replaced: 30 days before its end, or a quarter of its life if that is less, so that
-    /// certificates which are replaced every day are not overdue all day. Where this process replaces it by itself, its end.
+    /// The time by which it should have been replaced: 30 days before its end, or a quarter of its
+    /// life if that is less, so that certificates which are replaced every day are not overdue all
+    /// day. Where this process replaces it by itself, its end.
     pub fn replace_by(&self) -> Option<Timestamp> {
         let CertificateLifetime { start, end } = *self.lifetime.as_ref().ok()?;
         if self.place.is_renewed() {

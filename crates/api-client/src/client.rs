@@ -52,7 +52,7 @@ pub struct ApiClient {
     hurry: Arc<Hurry>,
     /// The URL of the server, without user, password and a slash at its end. Empty for a service in the same process.
     server: Arc<str>,
-    /// None for a client of a service.
+    /// A client of a service has none.
     sessions: Option<Arc<Sessions>>,
 }
 
@@ -138,7 +138,7 @@ impl ApiClient {
     }
 
     /// The certificates of the current connections, for these uses: the client's own, and the CAs with which it verifies the server.
-    /// What the connections have not, or take from the system, is left out.
+    /// A certificate that the connections do not have, and CAs of the system, are left out.
     pub fn certificates(&self, uses: [CertificateUse; 2]) -> Vec<CertificateInUse> {
         let found = self.sessions.as_ref().map(|sessions| sessions.certificates()).unwrap_or_default();
         let used = found.into_iter().zip(uses);

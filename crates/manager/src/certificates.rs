@@ -12,20 +12,21 @@ use metrics::{Unit, describe_gauge, gauge};
 use parking_lot::Mutex;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// When a certificate ends, by `certificate`, in seconds since 1970.
+/// The end of a certificate, by `certificate`, in seconds since 1970.
 const END: &str = "certificate_expiration_timestamp_seconds";
-/// When a certificate should have been replaced, by `certificate`, in seconds since 1970.
+/// The time by which a certificate should have been replaced, by `certificate`, in seconds since
+/// 1970.
 const REPLACE_BY: &str = "certificate_renewal_timestamp_seconds";
 
-/// How often certificates are looked at.
+/// The pause between two looks at the certificates.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// How often a warning is repeated.
+/// The pause between two warnings of the same.
 const REPEATED: Duration = Duration::from_secs(24 * 60 * 60);
 
 type Source = Arc<dyn Fn() -> Vec<CertificateInUse> + Send + Sync>;
 
-/// Who knows the certificates in use.
+/// The sources that know the certificates in use.
 #[derive(Clone, Default)]
 pub(crate) struct Certificates(Arc<Mutex<Known>>);
 
@@ -63,7 +64,8 @@ impl Certificates {
         sources.iter().flat_map(|source| source()).collect()
     }
 
-    /// Sets the gauges, of the current recorder. A gauge without a certificate is no number; the page leaves it out.
+    /// Sets the gauges, of the current recorder. A gauge without a certificate is no number; the
+    /// page leaves it out.
     pub(crate) fn update_metrics(&self) {
         let mut ends = BTreeMap::new();
         for used in self.in_use() {
@@ -99,8 +101,8 @@ impl Certificates {
 struct Warnings(BTreeMap<CertificateUse, (CertificateInUse, Timestamp)>);
 
 impl Warnings {
-    /// The warnings to log now: one for each certificate that ends soon, has ended or is not valid yet, when it is first seen, and
-    /// once a day from then on.
+    /// The warnings to log now: one for each certificate that ends soon, has ended or is not valid
+    /// yet, when it is first seen, and once a day from then on.
     fn due(&mut self, in_use: &[CertificateInUse], now: Timestamp) -> Vec<String> {
         let mut due = Vec::new();
         for used in in_use {
@@ -120,7 +122,7 @@ impl Warnings {
     }
 }
 
-/// What is wrong with the lifetime of a certificate, and what to do about it.
+/// Tells what is wrong with the lifetime of a certificate, and what to do about it.
 fn warning(used: &CertificateInUse, now: Timestamp) -> Option<String> {
     let CertificateInUse { usage, place, lifetime } = used;
     let which = format!("the {usage} in {place}");

@@ -55,9 +55,9 @@ pub struct CertificateStatus {
     pub name: &'static str,
     /// The file or the field of the kubeconfig that it is in.
     pub place: String,
-    /// When it is valid from.
+    /// The time from which it is valid.
     pub start: String,
-    /// When it ends: of a chain the earliest end, of a bundle of CAs the latest.
+    /// Its end: of a chain the earliest end, of a bundle of CAs the latest.
     pub end: String,
 }
 

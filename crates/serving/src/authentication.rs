@@ -148,7 +148,7 @@ impl Authentication {
         self.verified(peer, &peer.user, self.client_ca.generation(), verify).await
     }
 
-    /// What the client's certificate stands for, which is remembered for a while. Verifying takes a turn: a client chooses the sizes of
+    /// Returns what the client's certificate stands for, and remembers it for a while. Verifying takes a turn: a client chooses the sizes of
     /// the keys in its chain.
     async fn verified<T: Clone>(
         &self,

@@ -85,7 +85,7 @@ impl ClientCertVerifier for AnyClientCertificate {
 struct State<R> {
     /// Without a CA, client certificates are ignored.
     trusted: Option<(Arc<dyn ClientCertVerifier>, Arc<R>)>,
-    /// Where the CA that is trusted comes from, and when it is valid.
+    /// The CA that is trusted, with its place and its lifetime.
     in_use: Option<CertificateInUse>,
     /// The bundle and the rules that were seen last, in use or refused.
     seen: Option<(Vec<u8>, R)>,
@@ -245,7 +245,7 @@ impl<R: Clone + PartialEq> Ca<R> {
     }
 }
 
-/// What verifies certificates with a bundle, and when the bundle is valid.
+/// A verifier of certificates, and the lifetime of its bundle.
 type Verifier = (Arc<dyn ClientCertVerifier>, Result<CertificateLifetime, String>);
 
 fn verifier(bundle: &[u8], provider: &Arc<CryptoProvider>) -> Result<Verifier, String> {

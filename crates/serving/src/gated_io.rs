@@ -12,16 +12,18 @@ use tokio::net::TcpStream;
 
 use crate::turns::{Client, Turn, Turns};
 
-/// What is read of a client that waits for its turn. A first message is smaller, so that its end, or the end of the connection, is seen.
+/// The number of bytes that are read of a client that waits for its turn. A first message is
+/// smaller, so that its end, or the end of the connection, is seen.
 const AHEAD: usize = 4096;
 
 /// A socket from which TLS reads in [turns](Turns), until the handshake is done.
 ///
-/// TLS processes what it has read, at the latest, before it reads or writes again, so a turn lasts from a read to the next operation on the
-/// socket. Each message needs a turn, because a client may make the server sign its second message instead of its first.
+/// TLS processes what it has read, at the latest, before it reads or writes again, so a turn lasts
+/// from a read to the next operation on the socket. Each message needs a turn, because a client may
+/// make the server sign its second message instead of its first.
 pub(crate) struct GatedIo {
     stream: TcpStream,
-    /// What was read, and was not yet given to TLS.
+    /// Bytes that were read, and were not yet given to TLS.
     ahead: Vec<u8>,
     gate: Option<Gate>,
 }
@@ -31,9 +33,9 @@ struct Gate {
     address: IpAddr,
     waiting: Option<BoxFuture<'static, Turn>>,
     turn: Option<Turn>,
-    /// Whether the client has had a turn.
+    /// Set once the client has had a turn.
     begun: bool,
-    /// Whether the client has closed its direction of the connection.
+    /// Set once the client has closed its direction of the connection.
     ended: bool,
 }
 
@@ -48,7 +50,7 @@ impl GatedIo {
         self.gate = None;
     }
 
-    /// What was read has been processed.
+    /// Ends the turn, because TLS has processed what was read.
     fn end_turn(&mut self) {
         if let Some(gate) = &mut self.gate {
             gate.turn = None;
@@ -178,7 +180,9 @@ mod tests {
         let turns = Turns::new();
         let (mut client, mut server) = pair(&turns).await;
         client.write_all(b"abc").await.unwrap();
-        assert!(timeout(SOON, server.read_u8()).await.is_err(), "nobody gives turns");
+        let other = turns.clone().take(OTHER).await;
+        assert!(timeout(SOON, server.read_u8()).await.is_err(), "someone else has a turn");
+        drop(other);
         let of = turns.clone();
         let running = tokio::spawn(async move { of.run().await });
         assert_eq!(read(&mut server).await.unwrap(), b'a');
@@ -199,7 +203,8 @@ mod tests {
         let turns = Turns::new();
         let (mut client, mut server) = pair(&turns).await;
         client.write_all(b"hello").await.unwrap();
-        assert!(timeout(SOON, server.read_u8()).await.is_err(), "nobody gives turns");
+        let _other = turns.clone().take(OTHER).await;
+        assert!(timeout(SOON, server.read_u8()).await.is_err(), "someone else has a turn");
         drop(client);
         let error = read(&mut server).await.unwrap_err().to_string();
         assert!(error.contains("given up"), "{error}");

@@ -1,13 +1,15 @@
-//! Turns in which public-key operations are made for clients that have not authenticated: one after the other, for a quarter of a
-//! processor at most.
+//! Turns in which public-key operations are made for clients that have not authenticated: one after
+//! the other, for a quarter of a processor at most.
 //!
-//! One thread runs all tasks of the process, and a handshake with a 4096-bit RSA key takes several milliseconds of it. Anyone who can
-//! connect can begin handshakes, so without a limit they could keep the leader from its Lease. The limit is one on time, not on a number, so
-//! that it fits each kind of key: an ECDSA key allows thousands of handshakes a second. It is measured, because what a client's
-//! certificates cost is the client's choice.
+//! One thread runs all tasks of the process, and a handshake with a 4096-bit RSA key takes several
+//! milliseconds of it. Anyone who can connect can begin handshakes, so without a limit they could
+//! keep the leader from its Lease. The limit is one on time, not on a number, so that it fits each
+//! kind of key: an ECDSA key allows thousands of handshakes a second. It is measured, because what
+//! a client's certificates cost is the client's choice.
 //!
-//! The client address whose last turn is the longest ago has the next one: whoever begins many handshakes delays those of its own
-//! address. Of the connections of an address, those that have had a turn are first, then the newest, as a probe is.
+//! The client address whose last turn is the longest ago has the next one: whoever begins many
+//! handshakes delays those of its own address. Of the connections of an address, those that have
+//! had a turn are first, then the newest, as a probe is.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -24,10 +26,11 @@ use tokio::time::{Instant, sleep_until};
 /// All turns together take one part of so many of the time.
 const PARTS: u32 = 4;
 
-/// What turns may take at once after a quiet time.
+/// The time that turns may take at once after a quiet time.
 const BURST: Duration = Duration::from_millis(100);
 
-/// A turn counts for no more than this. A thread that was suspended meanwhile must not delay the next turns by many times as long.
+/// A turn counts for no more than this. A thread that was suspended meanwhile must not delay the
+/// next turns by many times as long.
 const LONGEST: Duration = Duration::from_millis(20);
 
 /// Client addresses whose last turn is remembered.
@@ -52,7 +55,7 @@ impl Budget {
         self.free_at = Some(free_at + took.min(LONGEST) * PARTS);
     }
 
-    /// When the next turn may begin, unless it may begin now.
+    /// Returns when the next turn may begin, unless it may begin now.
     fn wait(&self, now: Instant) -> Option<Instant> {
         self.free_at.filter(|free_at| *free_at > now)
     }
@@ -71,7 +74,8 @@ impl Order {
         Self { last: LruCache::new(ADDRESSES), turns: 0 }
     }
 
-    /// Of those that wait, by numbers that grow, the one whose turn it is. It looks at all of them, which are some hundreds.
+    /// Of those that wait, by numbers that grow, the one whose turn it is. It looks at all of them,
+    /// which are some hundreds.
     fn next(&mut self, waiting: impl Iterator<Item = (u64, Client)>) -> Option<u64> {
         let last = |address: &IpAddr| self.last.peek(address).copied().unwrap_or_default();
         let order =
@@ -83,11 +87,11 @@ impl Order {
     }
 }
 
-/// Whom a turn is for.
+/// The client that a turn is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Client {
     pub(crate) address: IpAddr,
-    /// Whether its connection has had a turn.
+    /// Set once its connection has had a turn.
     pub(crate) begun: bool,
 }
 
@@ -102,12 +106,12 @@ struct State {
     /// By a number that grows.
     waiting: BTreeMap<u64, Waiting>,
     next: u64,
-    /// Whether someone has a turn.
+    /// Set while someone has a turn.
     taken: bool,
     logged: Option<Instant>,
 }
 
-/// What is to be done next.
+/// The next step of giving turns.
 enum Step {
     Wait,
     WaitUntil(Instant),
@@ -160,8 +164,12 @@ impl Turns {
         Self { state: Arc::new(Mutex::new(state)), changed: Arc::default() }
     }
 
-    /// Waits for a turn of a client. What is done until the turn is dropped must not wait for anything.
+    /// Waits for a turn of a client. What is done until the turn is dropped must not wait for
+    /// anything.
     pub(crate) async fn take(self, client: Client) -> Turn {
+        if let Some(turn) = self.take_at_once(client) {
+            return turn;
+        }
         let (given, received) = oneshot::channel();
         let place = {
             let mut state = self.state.lock();
@@ -182,7 +190,20 @@ impl Turns {
         }
     }
 
-    /// Gives the turns, until the future is dropped.
+    /// Takes a turn if nobody has one or waits for one.
+    fn take_at_once(&self, client: Client) -> Option<Turn> {
+        let mut state = self.state.lock();
+        let now = Instant::now();
+        if state.taken || !state.waiting.is_empty() || state.budget.wait(now).is_some() {
+            return None;
+        }
+        state.order.next(std::iter::once((0, client)))?;
+        state.taken = true;
+        drop(state);
+        Some(Turn { turns: self.clone(), begun: Some(now) })
+    }
+
+    /// Gives the turns to those that wait, until the future is dropped.
     pub(crate) async fn run(&self) {
         loop {
             let step = self.step();

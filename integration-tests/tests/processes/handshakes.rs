@@ -17,7 +17,7 @@ use tokio_rustls::rustls::ClientConnection;
 
 use crate::common::{APISERVER, LONGEST_GAP, probes, report, worst_since};
 
-/// How long the clients go on.
+/// The clients begin handshakes for this long.
 const TIME: Duration = Duration::from_secs(5);
 
 /// The pause between two clients of each sort: 200 of each begin in a second.
@@ -26,13 +26,15 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Those that wait for an answer. Those that do not wait have the address of the probes.
 const WAITING: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 2), 0);
 
-/// How long the half of all probes may take, and a fifth of the time that any may take: the clients themselves keep a busy machine busy.
+/// The half of all probes must take less, and each less than five times as long: the clients
+/// themselves keep a busy machine busy.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// How long the half of all changes may wait for their answers.
+/// The half of all changes must be answered within this time.
 const HALF_OF_CHANGES: Duration = Duration::from_millis(200);
 
-/// The share of one processor that the replica may take: a quarter for the handshakes, and the rest for its work in a debug build.
+/// The share of one processor that the replica may take: a quarter for the handshakes, and the rest
+/// for its work in a debug build.
 const SHARE: f64 = 0.7;
 
 /// The first message of a handshake.
@@ -56,8 +58,8 @@ async fn begin(port: u16, hello: &[u8], from: Option<SocketAddrV4>) -> std::io::
     Ok(client)
 }
 
-/// Begins handshakes for [`TIME`]. Returns the number of clients that have given up at once, and of those that have waited for an answer and
-/// got one.
+/// Begins handshakes for [`TIME`]. Returns the number of clients that have given up at once, and of
+/// those that have waited for an answer and got one.
 async fn begin_handshakes(port: u16) -> (usize, usize) {
     let (hello, answered) = (Arc::new(client_hello()), Arc::new(AtomicUsize::new(0)));
     let (mut given_up, mut waiting) = (0, JoinSet::new());
@@ -126,7 +128,7 @@ async fn handshakes_by_the_hundred_take_a_share_of_the_time() {
     assert!(waits[waits.len() / 2] < HALF_OF_CHANGES, "{waits:?}");
 }
 
-/// How often the Lease was renewed since `mark`.
+/// Counts the renewals of the Lease since `mark`.
 fn renewals(scene: &mut Scene, mark: usize) -> usize {
     let lines = &scene.lines()[mark..];
     lines.iter().filter(|line| line.resource == "leases" && line.is_write() && line.succeeded()).count()

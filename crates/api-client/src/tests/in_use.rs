@@ -63,7 +63,7 @@ async fn named_files_are_known_and_followed() {
         format!("old:\n{}new:\n{}", Authority::until(2020).pem(), Authority::until(2050).pem()),
     );
     follows(check(2031, 2050)).await;
-    // What cannot be used is not in use.
+    // A broken file is not in use.
     for broken in ["", "garbage", "-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----\n"] {
         files.write("client.crt", broken);
         files.write("ca.crt", broken);
