@@ -57,24 +57,33 @@ macro_rules! tests {
 /// The test `name`, which is ignored or fails if something is missing. [`tests!`](crate::tests) calls it.
 pub fn test(name: &str, missing: &Result<(), Missing>, run: impl FnOnce() + Send + 'static) -> Trial {
     let is_required = std::env::var_os(REQUIRE).is_some_and(|value| !value.is_empty());
-    trial(name, missing, is_required, run)
-}
-
-fn trial(
-    name: &str,
-    missing: &Result<(), Missing>,
-    is_required: bool,
-    run: impl FnOnce() + Send + 'static,
-) -> Trial {
-    let missing = missing.clone();
-    Trial::ignorable_test(name, move || match missing {
-        Ok(()) => {
+    let turn = Turn::new(missing, is_required);
+    Trial::ignorable_test(name, move || match turn {
+        Turn::Run => {
             run();
             Ok(Completion::Completed)
         }
-        Err(Missing::Program(what)) if is_required => Err(format!("{what}; {REQUIRE} is set").into()),
-        Err(Missing::Program(what) | Missing::Cluster(what)) => Ok(Completion::ignored_with(what)),
+        Turn::Ignore(why) => Ok(Completion::ignored_with(why)),
+        Turn::Fail(why) => Err(why.into()),
     })
+}
+
+/// What becomes of a test.
+#[derive(Debug, PartialEq, Eq)]
+enum Turn {
+    Run,
+    Ignore(String),
+    Fail(String),
+}
+
+impl Turn {
+    fn new(missing: &Result<(), Missing>, is_required: bool) -> Self {
+        match missing {
+            Ok(()) => Self::Run,
+            Err(Missing::Program(what)) if is_required => Self::Fail(format!("{what}; {REQUIRE} is set")),
+            Err(Missing::Program(what) | Missing::Cluster(what)) => Self::Ignore(what.clone()),
+        }
+    }
 }
 
 /// Runs the tests that the arguments of the program select, and prints what the harness of the standard library prints.
@@ -209,22 +218,18 @@ mod tests {
 
     use super::*;
 
-    fn conclusion(missing: Result<(), Missing>, is_required: bool) -> (u64, u64, u64) {
-        let trial = trial("a_test", &missing, is_required, || {});
-        let arguments = Arguments::from_iter(["program", "--test-threads=1", "--quiet"]);
-        let conclusion = libtest_mimic::run(&arguments, vec![trial]);
-        (conclusion.num_passed, conclusion.num_ignored, conclusion.num_failed)
-    }
-
     #[test]
     fn a_test_without_its_program_is_ignored_and_fails_where_programs_are_required() {
-        let program = || Err(Missing::Program("x is missing".to_owned()));
-        let cluster = || Err(Missing::Cluster("X names no cluster".to_owned()));
-        assert_eq!(conclusion(Ok(()), false), (1, 0, 0));
-        assert_eq!(conclusion(Ok(()), true), (1, 0, 0));
-        assert_eq!(conclusion(program(), false), (0, 1, 0));
-        assert_eq!(conclusion(program(), true), (0, 0, 1));
-        assert_eq!(conclusion(cluster(), true), (0, 1, 0));
+        let program = Err(Missing::Program("x is missing".to_owned()));
+        let cluster = Err(Missing::Cluster("X names no cluster".to_owned()));
+        let ignored = |why: &str| Turn::Ignore(why.to_owned());
+        assert_eq!(Turn::new(&Ok(()), false), Turn::Run);
+        assert_eq!(Turn::new(&Ok(()), true), Turn::Run);
+        assert_eq!(Turn::new(&program, false), ignored("x is missing"));
+        let failed = "x is missing; KUBE_ENDPOINT_REQUIRE_PROGRAMS is set".to_owned();
+        assert_eq!(Turn::new(&program, true), Turn::Fail(failed));
+        assert_eq!(Turn::new(&cluster, false), ignored("X names no cluster"));
+        assert_eq!(Turn::new(&cluster, true), ignored("X names no cluster"));
     }
 
     #[test]

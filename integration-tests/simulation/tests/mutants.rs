@@ -1,4 +1,5 @@
 //! The patches in `mutants`, which `just mutants` builds and plays.
+#![expect(clippy::unwrap_used, reason = "a test that panics fails")]
 
 use std::process::ExitCode;
 

@@ -1,5 +1,4 @@
 //! A leader that the system gives few open files or no more memory.
-#![expect(clippy::disallowed_methods, reason = "it talks over real sockets")]
 
 use std::process::Command;
 use std::time::Duration;
