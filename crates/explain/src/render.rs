@@ -102,7 +102,9 @@ fn note(objects: &Objects, one: &Rendered) -> Option<String> {
             (false, None) => {
                 "it has no selector, and there are no Endpoints of this name that could be mirrored"
             }
-            (false, Some(_)) => "it has no selector, and its Endpoints have no addresses, or a label or an annotation that forbids to mirror them",
+            (false, Some(_)) => {
+                "it has no selector, and its Endpoints have no addresses, or a label or an annotation that forbids to mirror them"
+            }
         };
         return Some(format!("{key}: nothing is written, because {why}."));
     }
