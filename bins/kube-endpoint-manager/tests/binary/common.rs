@@ -50,6 +50,18 @@ impl Process {
         Self { child, lines, seen: Vec::new() }
     }
 
+    /// Waits for a line that contains each text. Standard output and standard error are read at the same time, so the lines of
+    /// both are in no order. Returns the line with the first text.
+    pub(crate) fn wait_for_lines(&mut self, texts: [&str; 2]) -> String {
+        let from = self.seen.len();
+        let [first, second] = texts;
+        let line = self.wait_for_line(first);
+        if !self.seen[from..].iter().any(|line| line.contains(second)) {
+            self.wait_for_line(second);
+        }
+        line
+    }
+
     /// Waits for a line that contains `text`, on standard output or standard error.
     pub(crate) fn wait_for_line(&mut self, text: &str) -> String {
         self.wait_for_any_line(&[text])

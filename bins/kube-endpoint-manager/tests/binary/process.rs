@@ -100,9 +100,8 @@ async fn manifests_replace_the_sample() {
     let deployment = "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: own}\n";
     fs::write(folder.path().join("own.yaml"), format!("{manifest}{deployment}")).unwrap();
     let mut process = Process::start(folder.path(), &["--embedded", "--embedded-load=own.yaml"]);
-    let skipped = process.wait_for_line("objects were skipped");
+    let skipped = process.wait_for_lines(["objects were skipped", "with 1 object loaded"]);
     assert!(skipped.contains("own.yaml") && skipped.contains("Deployment of apps/v1"), "{skipped}");
-    process.wait_for_line("with 1 object loaded");
     let client = client(folder.path().join("embedded.kubeconfig")).await;
     assert_eq!(services_with_slices(&client, 1).await, ["own"]);
     assert!(process.stop().success());
