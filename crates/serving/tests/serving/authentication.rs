@@ -1,10 +1,16 @@
 //! Who gets in: tokens and client certificates.
 
+use http::{Request, Response};
+use kube::client::Body;
+use kube_endpoint_api_client::ApiClient;
+use kube_endpoint_serving::ReviewClients;
 use rcgen::{ExtendedKeyUsagePurpose, date_time_ymd};
 use serde_json::{Value, json};
+use tower::{BoxError, service_fn};
 
 use crate::common::{
-    Authority, Client, EXPIRED, Files, NOBODY, Reply, Running, SCRAPER, WRONG, self_signed, start,
+    Authority, Client, EXPIRED, Files, NOBODY, Reply, Running, SCRAPER, WRONG, api_server, self_signed,
+    start, start_with,
 };
 
 fn status(reply: &Reply) -> Value {
@@ -171,4 +177,29 @@ async fn a_certificate_without_a_name_is_anonymous() {
     let server = with_client_ca(&authority, &files).await;
     let nameless = authority.issue("", Some("system:masters"), |_| {});
     assert_eq!(server.get_as(&nameless, "/metrics").await.status, 403);
+}
+
+/// A proxy, or a server of something else, answers 200 too.
+#[tokio::test]
+async fn an_answer_that_is_no_review_lets_nobody_in() {
+    let status = r#""status":{"authenticated":true,"user":{"username":"root","groups":["system:masters"]}}"#;
+    let review = format!(r#"{{"kind":"TokenReview",{status}}}"#);
+    let others = ["", "{}", "<html>", r#"{"kind":"Status","status":"Success"}"#, &format!("{{{status}}}")];
+    let others = others.map(|body| (200, body.to_owned(), 401));
+    let cases = [
+        (200, review.clone(), 200),
+        (201, review.clone(), 200),
+        (404, review.clone(), 401),
+        (302, review, 401),
+    ];
+    for (answered, body, want) in cases.into_iter().chain(others) {
+        let answer = body.clone();
+        let client = ApiClient::for_tests(service_fn(move |_: Request<Body>| {
+            let answer = Response::builder().status(answered).body(Body::from(answer.clone().into_bytes()));
+            async move { Ok::<_, BoxError>(answer?) }
+        }));
+        let clients = ReviewClients { authentication: Some(client.clone()), authorization: Some(client) };
+        let server = start_with(api_server(), clients, |_| {}).await;
+        assert_eq!(server.get_with(SCRAPER, "/metrics").await.status, want, "{answered} {body}");
+    }
 }
