@@ -41,7 +41,8 @@ async fn the_token_appears_in_no_log_and_on_no_page() {
         shown += &page(&client, path).await;
     }
     assert!(shown.contains("workqueue_depth") && shown.contains("Caches synced: yes"), "{shown}");
-    let cpu_time: Vec<&str> = shown.lines().filter(|it| it.starts_with("process_cpu_seconds_total ")).collect();
+    let cpu_time: Vec<&str> =
+        shown.lines().filter(|it| it.starts_with("process_cpu_seconds_total ")).collect();
     assert!(cpu_time.len() == 1 && cpu_time[0].contains('.'), "{cpu_time:?}");
     assert!(
         client_of(port, "wrong-token")
