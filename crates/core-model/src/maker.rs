@@ -1,4 +1,5 @@
-//! Who made an Endpoints object or a slice. A label is no proof: users copy labels, and tools restore them.
+//! Who made an Endpoints object or a slice. A label is no proof: users copy labels, and tools
+//! restore them.
 //!
 //! ```
 //! use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Maker, Provenance};
@@ -19,9 +20,9 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! Read the metadata from the API server right before you delete an object, and send the [uid](Provenance::uid) and the
-//! [version](Provenance::version) as preconditions: the answer is about that version only. The views of the informers hold no
-//! `managedFields`.
+//! Read the metadata from the API server right before you delete an object, and send the
+//! [uid](Provenance::uid) and the [version](Provenance::version) as preconditions: the answer is
+//! about that version only. The views of the informers hold no `managedFields`.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +83,8 @@ pub struct Provenance {
     managed_fields: Vec<Entry>,
 }
 
-/// An entry of `managedFields`. Its operation and its subresource do not matter: each entry owns fields.
+/// An entry of `managedFields`. Its operation and its subresource do not matter: each entry owns
+/// fields.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Entry {
@@ -138,12 +140,15 @@ impl Provenance {
         self.resource_version
     }
 
-    /// Decides whether one of the `controllers`, which are field managers such as [`CONTROLLERS`], made the object:
+    /// Decides whether one of the `controllers`, which are field managers such as [`CONTROLLERS`],
+    /// made the object:
     ///
-    /// - An object whose label names another manager is that manager's. A slice without the label is nobody's. Endpoints need no
-    ///   label, because kube-controller-manager sets it since Kubernetes 1.33 only.
-    /// - Each owner of the content has to be one of the controllers. If nobody owns any content, because there is none, this holds
-    ///   for the owners of the label and, if nobody owns that either, for the owners of any field.
+    /// - An object whose label names another manager is that manager's. A slice without the label
+    ///   is nobody's. Endpoints need no label, because kube-controller-manager sets it since
+    ///   Kubernetes 1.33 only.
+    /// - Each owner of the content has to be one of the controllers. If nobody owns any content,
+    ///   because there is none, this holds for the owners of the label and, if nobody owns that
+    ///   either, for the owners of any field.
     /// - An object whose `managedFields` are absent does not tell.
     pub fn maker(&self, content: Content, controllers: &[&str]) -> Maker {
         match self.labels.get(content.label()) {
@@ -166,11 +171,12 @@ impl Provenance {
         }
     }
 
-    /// Returns the last writer of the content: the manager of the newest entry that owns some of it. If several entries are equally
-    /// new, one of a controller counts.
+    /// Returns the last writer of the content: the manager of the newest entry that owns some of
+    /// it. If several entries are equally new, one of a controller counts.
     ///
-    /// In doubt this names a controller, and [`Self::maker`] another client: an entry that owns what only controllers set is a
-    /// controller's under any name, because distributions that run all components in one process write under another one.
+    /// In doubt this names a controller, and [`Self::maker`] another client: an entry that owns
+    /// what only controllers set is a controller's under any name, because distributions that run
+    /// all components in one process write under another one.
     pub fn last_writer(&self, content: Content, controllers: &[&str]) -> Maker {
         let owners = self.owners(|entry| entry.owns(content));
         let Some(newest) = owners.first().map(|entry| &entry.time) else { return Maker::Unknown };

@@ -45,13 +45,15 @@ pub struct ServiceState {
 /// Why Endpoints that have no Service may be left over. The strongest reason counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Leftover {
-    /// Nothing tells that there was a Service: a client may create it later. A sync deletes nothing.
+    /// Nothing tells that there was a Service: a client may create it later. A sync deletes
+    /// nothing.
     #[default]
     No,
     /// There was no Service when the controller began. What a controller made is deleted.
     AtStart,
-    /// The Service was seen to be deleted. Its Endpoints are deleted, unless another client has written addresses into them: the API
-    /// server deletes Endpoints with their Service, so these are newer.
+    /// The Service was seen to be deleted. Its Endpoints are deleted, unless another client has
+    /// written addresses into them: the API server deletes Endpoints with their Service, so these
+    /// are newer.
     ServiceDeleted,
 }
 
@@ -82,9 +84,10 @@ impl Reconciler for EndpointsReconciler {
         true
     }
 
-    /// Queues the Endpoints that have no Service (upstream `checkLeftoverEndpoints`), except leader-election locks, and those
-    /// that another process cleans up. The Service may have been deleted while no controller ran, or a client may create it later:
-    /// the sync finds out who made the Endpoints.
+    /// Queues the Endpoints that have no Service (upstream `checkLeftoverEndpoints`), except
+    /// leader-election locks, and those that another process cleans up. The Service may have been
+    /// deleted while no controller ran, or a client may create it later: the sync finds out who
+    /// made the Endpoints.
     fn start(&self, runtime: &Runtime<Self>) {
         let cluster = runtime.cluster();
         for key in cluster.endpoints_keys() {

@@ -1,8 +1,9 @@
 //! Leftovers: slices and Endpoints that a controller made, and whose Service or owner does not exist any more.
 //!
-//! What a controller did not make is never a leftover. Its label is no proof, because users copy labels:
-//! [`Provenance::maker`] decides who made it. [`Managed::judge`] decides about one object; what exists is handed in, so that a
-//! list can tell what to look at and single reads can confirm it.
+//! What a controller did not make is never a leftover. Its label is no proof, because users copy
+//! labels: [`Provenance::maker`] decides who made it. [`Managed::judge`] decides about one object;
+//! what exists is handed in, so that a list can tell what to look at and single reads can confirm
+//! it.
 
 use std::fmt;
 
@@ -15,7 +16,8 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A slice or Endpoints whose label names one of the controllers, or Endpoints without the label that one of them made.
+/// A slice or Endpoints whose label names one of the controllers, or Endpoints without the label
+/// that one of them made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Managed {
@@ -142,8 +144,8 @@ struct RawMetadata {
 }
 
 impl Managed {
-    /// Reads the metadata of an object. Returns none if its label names none of the controllers, unless it is Endpoints that one of
-    /// them made: before Kubernetes 1.33 these have no label.
+    /// Reads the metadata of an object. Returns none if its label names none of the controllers,
+    /// unless it is Endpoints that one of them made: before Kubernetes 1.33 these have no label.
     ///
     /// # Errors
     ///
@@ -205,7 +207,8 @@ impl Managed {
         all
     }
 
-    /// Decides about the object. It is a leftover if a controller made it, and its Service or all of its owners do not exist.
+    /// Decides about the object. It is a leftover if a controller made it, and its Service or all
+    /// of its owners do not exist.
     pub fn judge(&self, look: impl Fn(&Reference) -> Presence) -> Judgement {
         if self.is_deleted {
             return Judgement::Kept("it is being deleted, and finalizers hold it".to_owned());

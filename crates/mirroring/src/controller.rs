@@ -49,7 +49,8 @@ pub struct EndpointsState {
     content: Option<Arc<Endpoints>>,
     /// Who wrote the addresses of a version of the Endpoints.
     written_by: Option<(ResourceVersion, Maker)>,
-    /// Who made a version of a slice that is kept because no controller did, or because it does not tell, by its name.
+    /// Who made a version of a slice that is kept because no controller did, or because it does not
+    /// tell, by its name.
     made_by: BTreeMap<Text, (ResourceVersion, Maker)>,
     /// Slices made from pods that are kept, as they were reported.
     kept_orphans: KeptOrphans,

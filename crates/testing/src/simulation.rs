@@ -67,11 +67,10 @@ impl Cluster {
     }
 }
 
-/// A server whose time starts at [`START_TIME`], with a fixed seed: it generates the same names and uids in every run. It tracks
-/// who sets which field of Endpoints and slices.
+/// A server whose time starts at [`START_TIME`], with a fixed seed: it generates the same names and uids in every run.
 pub fn server_builder() -> Builder {
     match START_TIME.parse() {
-        Ok(start) => EmbeddedApiServer::builder().seed(1).start_time(start).track_managers(),
+        Ok(start) => EmbeddedApiServer::builder().seed(1).start_time(start),
         Err(error) => panic!("{START_TIME}: {error}"),
     }
 }

@@ -233,7 +233,8 @@ impl Cluster {
         if writes.is_empty() { Ok(()) } else { Err((rule, format!("{writes:#?}"))) }
     }
 
-    /// Starts a manager beside the others. It records events, and deletes the Endpoints of its own that have no Service when it starts.
+    /// Starts a manager beside the others. It records events, and deletes the Endpoints of its own
+    /// that have no Service when it starts.
     async fn starts_cold_without_writes(&self) -> Checked {
         let services = self.selecting();
         let endpoints = self.server.list("endpoints");

@@ -1,4 +1,5 @@
-//! Endpoints that a user creates before their Service, with the label of the endpoints controller, in both profiles.
+//! Endpoints that a user creates before their Service, with the label of the endpoints controller,
+//! in both profiles.
 
 use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
 use kube_endpoint_manager_core::Gates;
@@ -7,7 +8,8 @@ use serde_json::{Value, json};
 use crate::objects::node;
 use crate::test_cluster::{LONG, TestCluster};
 
-/// Endpoints as a backup has them: a tool that restores keeps the labels, and the server notes the tool as their writer.
+/// Endpoints as a backup has them: a tool that restores keeps the labels, and the server notes the
+/// tool as their writer.
 fn restored() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Endpoints",

@@ -212,8 +212,8 @@ impl Builder {
         self
     }
 
-    /// Tracks in the managedFields of Endpoints and EndpointSlices who has set which field. Objects that are loaded keep
-    /// theirs.
+    /// Tracks in the managedFields of Endpoints and EndpointSlices who has set which field. Objects
+    /// that are loaded keep theirs.
     pub fn track_managers(mut self) -> Self {
         self.tracks_managers = true;
         self

@@ -105,9 +105,10 @@
 //! an update through events.k8s.io/v1 not that it changes the series only.
 //!
 //! managedFields are stored and returned. Those of Endpoints and EndpointSlices are tracked if
-//! [`Builder::track_managers`] asks for it, others never: tracking would cost memory in every object. So a write that changes nothing else makes a new version only if it
-//! changes the managedFields that a client sent: resetting them with `[{}]`, which on a kube-apiserver makes a new
-//! version of every tracked object, changes nothing in an object that has none.
+//! [`Builder::track_managers`] asks for it, others never: tracking would cost memory in every
+//! object. So a write that changes nothing else makes a new version only if it changes the
+//! managedFields that a client sent: resetting them with `[{}]`, which on a kube-apiserver makes a
+//! new version of every tracked object, changes nothing in an object that has none.
 //!
 //! JSON nests to 127 levels in fields that a kind has and to any depth in others, which are skipped; a kube-apiserver
 //! accepts 10,000 levels. Of known fields only `fieldsV1` and those that are stored as given can nest that deep.

@@ -1,8 +1,9 @@
 //! The managedFields of Endpoints and EndpointSlices, on a server that tracks them.
 //!
-//! What a client writes, it owns, and others no longer do; what a client sends unchanged keeps its owner. As on a kube-apiserver, an
-//! object without managedFields is not tracked after its creation, and lists of these kinds are owned as a whole. Labels and
-//! annotations are tracked one by one, other metadata is not.
+//! What a client writes, it owns, and others no longer do; what a client sends unchanged keeps its
+//! owner. As on a kube-apiserver, an object without managedFields is not tracked after its
+//! creation, and lists of these kinds are owned as a whole. Labels and annotations are tracked one
+//! by one, other metadata is not.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -99,9 +99,10 @@ impl EndpointsReconciler {
         }
     }
 
-    /// Deletes Endpoints that are left over. `cached` may be older than what the API server has: a sync on an older cache may have made
-    /// the Endpoints anew after their Service was deleted. So the server is asked who made those that exist now, and only these are
-    /// deleted. If there is nothing to delete, they count as deleted before.
+    /// Deletes Endpoints that are left over. `cached` may be older than what the API server has: a
+    /// sync on an older cache may have made the Endpoints anew after their Service was deleted. So
+    /// the server is asked who made those that exist now, and only these are deleted. If there is
+    /// nothing to delete, they count as deleted before.
     async fn delete_endpoints(
         &self,
         runtime: &Cx,

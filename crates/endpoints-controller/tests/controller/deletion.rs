@@ -36,7 +36,8 @@ async fn endpoints_are_deleted_with_their_service_in_either_order() {
     harness.nothing_is_remembered().await;
 }
 
-/// The cache shows neither that the Service and its Endpoints were deleted, nor, later, the new Endpoints.
+/// The cache shows neither that the Service and its Endpoints were deleted, nor, later, the new
+/// Endpoints.
 async fn made_anew(again: Value) -> Harness {
     let harness = started([pod("a", 1, true), service("web")]).await;
     harness.requests();

@@ -20,9 +20,9 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 pub(crate) struct Harness(Simulation<EndpointsController>);
 
-/// A server that starts with these objects.
+/// A server that starts with these objects, and tracks who sets which field of others.
 pub(crate) fn server(objects: impl IntoIterator<Item = Value>) -> EmbeddedApiServer {
-    server_builder().load(objects).build().unwrap()
+    server_builder().track_managers().load(objects).build().unwrap()
 }
 
 /// The default options, changed.

@@ -138,7 +138,8 @@ impl MirroringReconciler {
         Ok(verdict.confirmed(&maker))
     }
 
-    /// Asks the API server who wrote the addresses of these Endpoints. Returns none if there are others there by now.
+    /// Asks the API server who wrote the addresses of these Endpoints. Returns none if there are
+    /// others there by now.
     async fn subsets_writer(&self, runtime: &Cx, endpoints: &Endpoints) -> Result<Option<Maker>, WriteError> {
         let key = endpoints.key();
         let version = endpoints.metadata.resource_version;

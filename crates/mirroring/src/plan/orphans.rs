@@ -9,7 +9,8 @@
 //! - they lack one of its ready endpoints, unless a user wrote these Endpoints to point the Service elsewhere. An Endpoints
 //!   controller may have truncated them, or may have been behind when the selector was removed.
 //!
-//! Nor may a slice be deleted that a user has made, or has a part in: a copy of a slice has the labels of a controller's.
+//! Nor may a slice be deleted that a user has made, or has a part in: a copy of a slice has the
+//! labels of a controller's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

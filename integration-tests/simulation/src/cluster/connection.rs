@@ -186,7 +186,8 @@ impl Connection {
     }
 }
 
-/// Names the field manager of a write, which would follow from the user agent, and that begins with the name of the process.
+/// Names the field manager of a write, which would follow from the user agent, and that begins with
+/// the name of the process.
 fn name_field_manager(request: &mut Request<kube::client::Body>) {
     let uri = request.uri();
     let separator = if uri.query().is_some() { '&' } else { '?' };

@@ -62,8 +62,8 @@ text_enum! {
         "skip-mirror" SkipMirror { service: u8, skip: bool }
         /// Endpoints as the endpoints controller writes them, of a Service that was deleted before the managers started.
         "leftover-endpoints" LeftoverEndpoints { service: u8 }
-        /// Endpoints that a user creates with the label of the endpoints controller: a copy, or a restore from a backup that creates
-        /// the Service later.
+        /// Endpoints that a user creates with the label of the endpoints controller: a copy, or a
+        /// restore from a backup that creates the Service later.
         "copied-endpoints" CopiedEndpoints { service: u8 }
         "delete-endpoints" DeleteEndpoints { service: u8 }
         "edit-endpoints" EditEndpoints { service: u8 }

@@ -85,8 +85,8 @@ impl Pieces {
         }
     }
 
-    /// A restore from a backup, which creates Endpoints before their Service. Its choices are its own, so that those of the rest of the
-    /// history do not depend on it.
+    /// A restore from a backup, which creates Endpoints before their Service. Its choices are its
+    /// own, so that those of the rest of the history do not depend on it.
     pub(super) fn restored_backup(&mut self, mut random: Random) {
         if random.chance(10) {
             let service = RESTORED;

@@ -36,8 +36,8 @@ pub(crate) fn writer_of_user(object: &Value) -> Option<&str> {
     writers.filter_map(|entry| entry["manager"].as_str()).find(|manager| *manager != FIELD_MANAGER)
 }
 
-/// Endpoints that another client has written are not deleted, whatever their labels are, nor are slices that are taken for a
-/// controller's when their Service has lost its selector.
+/// Endpoints that another client has written are not deleted, whatever their labels are, nor are
+/// slices that are taken for a controller's when their Service has lost its selector.
 pub(crate) fn nothing_of_users_deleted(write: &Write<'_>) -> Result<(), String> {
     let (Some(deleted), None) = (write.previous, write.object) else { return Ok(()) };
     let is_inherited =

@@ -75,7 +75,8 @@ pub(crate) struct Done {
 }
 
 impl Call<'_> {
-    /// The field manager: the parameter of that name or, without it, the user agent up to its first slash.
+    /// The field manager: the parameter of that name or, without it, the user agent up to its first
+    /// slash.
     pub(crate) fn manager(&self) -> String {
         let agent = self.info.user_agent.split('/').next().unwrap_or_default();
         self.query.get("fieldManager").filter(|manager| !manager.is_empty()).unwrap_or(agent).to_owned()
