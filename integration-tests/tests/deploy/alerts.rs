@@ -79,15 +79,13 @@ fn firing(page: &str) -> Vec<String> {
 }
 
 /// A trial: the lease is reserved for kube-controller-manager, and the replicas stand by for as long as that.
-#[test]
-fn no_alert_fires_behind_a_reserved_lease() {
+pub(crate) fn no_alert_fires_behind_a_reserved_lease() {
     let page = &REPLICAS.behind_reserved_lease;
     assert!(page.contains(r#"leader_election_master_status{name="kube-endpoint-manager"} 0"#), "{page}");
     assert_eq!(firing(page), [""; 0]);
 }
 
-#[test]
-fn no_leader_fires_when_nobody_holds_the_lease_or_it_cannot_be_read() {
+pub(crate) fn no_leader_fires_when_nobody_holds_the_lease_or_it_cannot_be_read() {
     assert_eq!(firing(&REPLICAS.without_lease), ["KubeEndpointManagerNoLeader"]);
     // One replica that knows better is enough.
     let expression = |alert: &Value| alert["expr"].as_str().unwrap().to_owned();
@@ -106,8 +104,7 @@ fn no_leader_fires_when_nobody_holds_the_lease_or_it_cannot_be_read() {
     check(&[], false);
 }
 
-#[test]
-fn no_alert_but_that_of_two_leaders_fires_when_one_leads() {
+pub(crate) fn no_alert_but_that_of_two_leaders_fires_when_one_leads() {
     // Both replicas show the page of the one that leads here.
     assert_eq!(firing(&REPLICAS.leading), ["KubeEndpointManagerSeveralLeaders"]);
 }

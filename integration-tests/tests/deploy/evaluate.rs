@@ -141,8 +141,7 @@ fn owned((name, value): (&str, &str)) -> (String, String) {
     (name.to_owned(), value.to_owned())
 }
 
-#[test]
-fn expressions_are_evaluated() {
+pub(crate) fn expressions_are_evaluated() {
     let page = "# TYPE depth gauge\ndepth{name=\"a\"} 3\ndepth{name=\"b\"} 0\ndone_total 5\n";
     let series = Series::default().scraped("one", page).scraped("two", page.replace(" 3", " 4").as_str());
     let check = |query: &str, want: &str| {

@@ -26,6 +26,7 @@ use kube_endpoint_integration_tests::{programs, tests};
 fn main() -> ExitCode {
     programs::run([
         tests!(programs::nothing =>
+            evaluate::expressions_are_evaluated,
             image::the_compiler_is_that_of_the_workspace,
             image::the_build_context_has_all_members_of_the_workspace,
             metrics_page::a_page_is_read,
@@ -58,6 +59,9 @@ fn main() -> ExitCode {
             alerts::every_expression_names_metrics_that_exist,
             alerts::every_alert_has_a_severity_and_texts_and_nothing_unknown,
             alerts::every_alert_has_a_section_that_says_what_to_do,
+            alerts::no_alert_fires_behind_a_reserved_lease,
+            alerts::no_leader_fires_when_nobody_holds_the_lease_or_it_cannot_be_read,
+            alerts::no_alert_but_that_of_two_leaders_fires_when_one_leads,
             cluster_role::every_request_is_allowed_and_every_permission_is_used,
             cluster_role::exemptions_are_permissions_that_exist,
             cluster_role::a_missing_permission_and_an_unused_one_are_found,
