@@ -90,7 +90,10 @@ async fn of_faults() -> BTreeSet<Attributes> {
         "spec": {"nodeName": "node", "containers": [{"name": "c", "image": "i"}]},
         "status": {"phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}],
             "conditions": [{"type": "Ready", "status": "True"}]}});
-    let left = json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "left", "namespace": "default"}});
+    let managed_fields = json!([{"manager": "kube-controller-manager", "operation": "Update", "apiVersion": "v1",
+        "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": {"f:subsets": {}}}]);
+    let left = json!({"apiVersion": "v1", "kind": "Endpoints",
+        "metadata": {"name": "left", "namespace": "default", "managedFields": managed_fields}});
     let bed = TestBed::in_process_on([node, pod, left], &upstream_settings(Parts::ALL)).await.unwrap();
     let server = bed.server().unwrap();
     for plural in ["endpoints", "endpointslices"] {

@@ -54,9 +54,16 @@ impl Series {
             Expr::VectorSelector(selector) => Value::Vector(self.selected(selector)),
             Expr::Aggregate(aggregate) => Value::Vector(self.aggregated(aggregate)),
             Expr::Binary(binary) => Value::Vector(self.compared(binary)),
+            Expr::Call(call) if call.func.name == "time" => Value::Scalar(self.time()),
             Expr::Call(call) => Value::Vector(self.called(call)),
             other => panic!("{other} is not known here"),
         }
+    }
+
+    /// The time of the query: that of the latest start of a process.
+    fn time(&self) -> f64 {
+        let starts = self.0.iter().filter(|(name, ..)| name == "process_start_time_seconds");
+        starts.map(|(_, _, start)| *start).fold(0.0, f64::max)
     }
 
     fn selected(&self, selector: &VectorSelector) -> Vec<(Labels, f64)> {
@@ -94,23 +101,27 @@ impl Series {
     }
 
     fn compared(&self, binary: &BinaryExpr) -> Vec<(Labels, f64)> {
-        let of = self.vector(&binary.lhs);
-        let right = self.value(&binary.rhs);
-        let with = |labels: &Labels| match &right {
-            Value::Scalar(number) => Some(*number),
-            Value::Vector(others) => {
-                others.iter().find(|(other, _)| other == labels).map(|(_, value)| *value)
+        let (left, right) = (self.value(&binary.lhs), self.value(&binary.rhs));
+        let of: Vec<Labels> = match (&left, &right) {
+            (Value::Vector(of), _) | (_, Value::Vector(of)) => {
+                of.iter().map(|(labels, _)| labels.clone()).collect()
             }
+            _ => panic!("{binary} is a number"),
+        };
+        let value_of = |side: &Value, labels: &Labels| match side {
+            Value::Scalar(number) => Some(*number),
+            Value::Vector(all) => all.iter().find(|(other, _)| other == labels).map(|(_, value)| *value),
         };
         let result = |left: f64, right: f64| match binary.op.to_string().as_str() {
             "==" => (left == right).then_some(left),
             ">" => (left > right).then_some(left),
             "/" => Some(left / right),
+            "-" => Some(left - right),
             other => panic!("{other} is not known here"),
         };
         of.into_iter()
-            .filter_map(|(labels, left)| {
-                let value = result(left, with(&labels)?)?;
+            .filter_map(|labels| {
+                let value = result(value_of(&left, &labels)?, value_of(&right, &labels)?)?;
                 Some((labels, value))
             })
             .collect()
@@ -142,7 +153,7 @@ fn owned((name, value): (&str, &str)) -> (String, String) {
 }
 
 pub(crate) fn expressions_are_evaluated() {
-    let page = "# TYPE depth gauge\ndepth{name=\"a\"} 3\ndepth{name=\"b\"} 0\ndone_total 5\n";
+    let page = "# TYPE depth gauge\ndepth{name=\"a\"} 3\ndepth{name=\"b\"} 0\ndone_total 5\nprocess_start_time_seconds 9\n";
     let series = Series::default().scraped("one", page).scraped("two", page.replace(" 3", " 4").as_str());
     let check = |query: &str, want: &str| {
         let shown = series.evaluate(query).into_iter().map(|(labels, value)| {
@@ -162,6 +173,8 @@ pub(crate) fn expressions_are_evaluated() {
     check("count(up{instance=\"one\"} == 1) == 1", ":1");
     check("absent(up{job=\"kube-endpoint-manager\"} == 1)", "");
     check("absent(up{job=\"other\"} == 1)", ":1");
+    check("time() - max(depth) > 4", ":5");
+    check("time() - max(depth) > 5", "");
     check("sum(increase(done_total[1h])) > 0", "");
     check("sum(rate(done_total[5m])) / sum(rate(done_total[5m])) > 0.05", "");
     check("sum by (instance) (depth) / sum by (instance) (depth)", "instance=one:1 instance=two:1");
