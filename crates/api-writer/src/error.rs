@@ -88,13 +88,16 @@ impl WriteError {
         }
     }
 
-    /// Whether the reason concerns all writes alike: the connection, a timeout, the credentials (401), overload (429) or a
-    /// server that fails (5xx). Any other reason concerns this object, and says nothing about other writes.
+    /// Returns true if the reason may concern all writes: the connection, a timeout, the credentials (401),
+    /// overload (429), a server that fails (5xx), or permissions, a policy, a webhook or a quota that
+    /// refuses them (400, 403, 422). Any other reason concerns this object, and says nothing about other
+    /// writes.
     pub fn is_common(&self) -> bool {
-        matches!(
-            self,
-            Self::Unknown(_) | Self::Failed { .. } | Self::Busy { .. } | Self::Refused { code: 401, .. }
-        )
+        match self {
+            Self::Unknown(_) | Self::Failed { .. } | Self::Busy { .. } => true,
+            Self::Refused { code, .. } => matches!(code, 400 | 401 | 403 | 422),
+            _ => false,
+        }
     }
 
     /// Whether a plan cannot go on after a create that failed like this: the server wants a pause, the namespace takes no
@@ -253,10 +256,10 @@ mod tests {
             let error = WriteError::from_answer(StatusCode::from_u16(code).unwrap(), None, body.as_bytes());
             assert_eq!((error.is_common(), error.is_refusal()), (common, refusal), "{code}");
         };
-        for code in [400, 403, 404, 409, 413, 422] {
+        for code in [404, 409, 413] {
             check(code, "{}", false, true);
         }
-        for code in [401, 429] {
+        for code in [400, 401, 403, 422, 429] {
             check(code, "{}", true, true);
         }
         for code in [500, 502, 503, 504] {

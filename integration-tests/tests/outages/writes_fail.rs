@@ -14,8 +14,8 @@ const PROBED: u64 = 21;
 
 #[tokio::test(start_paused = true)]
 async fn slices_endpoints_and_mirrored_slices_are_right_within_30_seconds_of_the_end() {
-    let faults = [500, 503, 504, 429, 401].map(refuse).into_iter().chain([Fault::LoseRequest]);
-    for (fault, duration) in faults.zip([200, 205, 207, 209, 211, 219]) {
+    let faults = [500, 503, 504, 429, 400, 401, 403, 422].map(refuse).into_iter().chain([Fault::LoseRequest]);
+    for (fault, duration) in faults.zip([200, 203, 205, 207, 209, 211, 213, 217, 219]) {
         let bed = Bed::start(1).await;
         bed.writes_meet(fault.clone());
         bed.change([false], 2);

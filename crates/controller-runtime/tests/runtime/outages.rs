@@ -25,7 +25,7 @@ pub(crate) fn outage(bed: &TestBed, fault: Fault, seconds: u64) {
 async fn a_key_is_never_dropped_and_succeeds_within_six_minutes_of_the_end_of_any_failure() {
     // A common failure is probed every 20 s.
     for (status, tries, longest) in
-        [(403, 10..=12, 360), (422, 10..=12, 360), (500, 180..=193, 21), (503, 180..=193, 21)]
+        [(413, 10..=12, 360), (403, 180..=193, 21), (422, 180..=193, 21), (500, 180..=193, 21), (503, 180..=193, 21)]
     {
         let bed = TestBed::new();
         outage(&bed, refuse(status), 6 * HOUR);
@@ -80,7 +80,7 @@ async fn the_event_of_a_failure_is_recorded_when_the_error_changes() {
 
 #[tokio::test(start_paused = true)]
 async fn keys_that_failed_in_an_outage_are_synced_when_one_write_succeeds() {
-    for (status, woken) in [(503, true), (401, true), (403, false)] {
+    for (status, woken) in [(503, true), (401, true), (403, true), (422, true), (413, false)] {
         let bed = TestBed::new();
         outage(&bed, refuse(status), 2000);
         let keys: Vec<_> = (0..20).map(|number| ObjectKey::new("default", format!("web-{number}"))).collect();

@@ -88,12 +88,12 @@ fn a_key_that_fails_for_a_reason_of_its_own_waits_for_nothing() {
     };
     for operation in [Create, Update, Delete] {
         check(operation, unknown(), true);
-        check(operation, refused(401), true);
+        for code in [400, 401, 403, 422] {
+            check(operation, refused(code), true);
+        }
         check(operation, WriteError::Failed { code: 500, message: "no".into() }, true);
         check(operation, WriteError::Busy { code: 429, message: "no".into(), retry_after: None }, true);
-        for code in [400, 403, 413, 422] {
-            check(operation, refused(code), false);
-        }
+        check(operation, refused(413), false);
         check(operation, WriteError::Conflict("no".into()), false);
         check(operation, WriteError::NotFound("no".into()), false);
         check(operation, WriteError::CacheBehind("no".into()), false);
@@ -192,8 +192,7 @@ fn no_key_is_woken_before_the_end_of_a_pause_that_the_server_asked_for() {
 #[test]
 fn an_answer_other_than_a_common_failure_shows_that_the_verb_works() {
     for answer in [
-        refused(403),
-        refused(422),
+        refused(413),
         WriteError::Conflict("no".into()),
         WriteError::NotFound("no".into()),
         WriteError::AlreadyExists("no".into()),
@@ -265,7 +264,7 @@ fn a_key_with_an_error_of_its_own_after_an_outage_is_tried_ten_times_more() {
     loop {
         let Some((seconds, woken, _)) = bed.run(1000.0).pop() else { break };
         tries.push(seconds);
-        bed.fails(seconds, woken, Update, refused(403));
+        bed.fails(seconds, woken, Update, refused(413));
     }
     // The first answer shows that updates work again, so the next try comes sooner.
     let expected: Vec<f64> =
@@ -287,7 +286,7 @@ fn refusals_after_an_outage_do_not_have_all_keys_tried_again_and_again() {
         tried += woken.len();
         let has_changed = !woken.is_empty();
         for (Id { member, key }, _) in woken {
-            let failed = FailedWrite { operation: Update, object: key.clone(), error: refused(403) };
+            let failed = FailedWrite { operation: Update, object: key.clone(), error: refused(413) };
             bed.state.failed(Id { member, key }, &[failed], now);
         }
         if !has_changed {
