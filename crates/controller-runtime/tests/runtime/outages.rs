@@ -130,7 +130,7 @@ async fn ten_thousand_keys_are_tried_within_30_seconds_of_the_end_of_an_outage_o
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_stale_between_its_failures_backs_off() {
     let bed = TestBed::new();
-    bed.fault_on_create(refuse(422), usize::MAX);
+    bed.fault_on_create(refuse(413), usize::MAX);
     bed.script.defer_every_other_sync();
     bed.fill();
     bed.pass(600).await;
