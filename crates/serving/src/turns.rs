@@ -9,9 +9,9 @@
 //!
 //! The client address whose last turn is the longest ago has the next one: whoever begins many
 //! handshakes delays those of its own address. Of the connections of an address, those that have
-//! had a turn are first, then the newest, as a probe is.
+//! had a turn are first, then the newest and the oldest in turn. A probe is the newest when it
+//! arrives; among clients that give up sooner than it, it becomes the oldest.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -64,9 +64,17 @@ impl Budget {
 /// Whose turn it is.
 #[derive(Debug)]
 struct Order {
-    /// The number of the last turn of an address.
-    last: LruCache<IpAddr, u64>,
+    /// The last turn of an address.
+    last: LruCache<IpAddr, Last>,
     turns: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Last {
+    /// The number of the turn.
+    turn: u64,
+    /// Set if the newest connection had it.
+    newest: bool,
 }
 
 impl Order {
@@ -78,11 +86,14 @@ impl Order {
     /// which are some hundreds.
     fn next(&mut self, waiting: impl Iterator<Item = (u64, Client)>) -> Option<u64> {
         let last = |address: &IpAddr| self.last.peek(address).copied().unwrap_or_default();
-        let order =
-            |(number, Client { address, begun }): &(u64, Client)| (last(address), !begun, Reverse(*number));
+        let order = |(number, Client { address, begun }): &(u64, Client)| {
+            let Last { turn, newest } = last(address);
+            (turn, !begun, if newest { *number } else { u64::MAX - number })
+        };
         let (number, Client { address, .. }) = waiting.min_by_key(order)?;
         self.turns += 1;
-        self.last.put(address, self.turns);
+        let newest = !last(&address).newest;
+        self.last.put(address, Last { turn: self.turns, newest });
         Some(number)
     }
 }
@@ -288,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_take_turns_and_the_newest_of_each_is_first() {
+    fn addresses_take_turns_and_of_each_the_newest_and_the_oldest_do() {
         let mut order = Order::new();
         // Ten of one address, then two of another and one of a third.
         let mut waiting: BTreeMap<u64, Client> = (0..10).map(|number| (number, client(1))).collect();
@@ -298,16 +309,28 @@ mod tests {
             waiting.remove(&next);
             turns.push(next);
         }
-        assert_eq!(turns, [12, 11, 9, 10, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
+        assert_eq!(turns, [12, 11, 9, 10, 0, 8, 1, 7, 2, 6, 3, 5, 4]);
         // Somebody who always has one waiting does not keep others waiting.
         let mut turns = Vec::new();
         for number in 0..6 {
             let waiting = [(number, client(1)), (number + 1, client(2)), (number + 2, client(2))];
             turns.push(order.next(waiting.into_iter()).unwrap() - number);
         }
-        assert_eq!(turns, [2, 0, 2, 0, 2, 0]);
+        assert_eq!(turns, [2, 0, 1, 0, 2, 0]);
         let begun = Client { begun: true, ..client(4) };
         assert_eq!(Order::new().next([(0, client(4)), (1, begun), (2, client(4))].into_iter()), Some(1));
+    }
+
+    /// Forty clients of the probe's address wait at any time, and give up soon: ten come for each turn.
+    #[test]
+    fn a_probe_that_waits_longer_than_others_has_a_turn_soon() {
+        let mut order = Order::new();
+        let turns = (1..).take_while(|turn| {
+            let flood = 10 * turn..10 * turn + 40;
+            let waiting = std::iter::once(0).chain(flood).map(|number| (number, client(1)));
+            order.next(waiting) != Some(0)
+        });
+        assert!(turns.count() <= 1);
     }
 
     #[tokio::test(start_paused = true)]

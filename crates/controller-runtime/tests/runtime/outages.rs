@@ -24,9 +24,13 @@ pub(crate) fn outage(bed: &TestBed, fault: Fault, seconds: u64) {
 #[tokio::test(start_paused = true)]
 async fn a_key_is_never_dropped_and_succeeds_within_six_minutes_of_the_end_of_any_failure() {
     // A common failure is probed every 20 s.
-    for (status, tries, longest) in
-        [(413, 10..=12, 360), (403, 180..=193, 21), (422, 180..=193, 21), (500, 180..=193, 21), (503, 180..=193, 21)]
-    {
+    for (status, tries, longest) in [
+        (413, 10..=12, 360),
+        (403, 180..=193, 21),
+        (422, 180..=193, 21),
+        (500, 180..=193, 21),
+        (503, 180..=193, 21),
+    ] {
         let bed = TestBed::new();
         outage(&bed, refuse(status), 6 * HOUR);
         bed.fill();
