@@ -31,6 +31,7 @@
 
 pub mod age;
 mod code;
+pub mod consumers;
 mod defaults;
 pub mod details;
 pub mod diff;

@@ -1,0 +1,428 @@
+//! The endpoints that kube-proxy of one node sends the clients of a Service to.
+//!
+//! ```
+//! use kube_endpoint_core_model::{EndpointSlice, IpFamily, Service};
+//! use kube_endpoint_explain::consumers::kube_proxy::{KubeProxy, Through, TrafficPolicies, Unused};
+//! use serde_json::{from_value, json};
+//!
+//! let service: Service = from_value(json!({
+//!     "metadata": {"name": "web", "namespace": "shop"},
+//!     "spec": {"clusterIP": "10.96.0.7", "ports": [{"name": "http", "port": 80, "protocol": "TCP"}]},
+//! }))?;
+//! let slice: EndpointSlice = from_value(json!({
+//!     "metadata": {"name": "web-1", "labels": {"kubernetes.io/service-name": "web"}},
+//!     "addressType": "IPv4",
+//!     "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+//!     "endpoints": [
+//!         {"addresses": ["10.0.0.1"], "conditions": {"ready": true}},
+//!         {"addresses": ["10.0.0.2"], "conditions": {"ready": false}},
+//!     ],
+//! }))?;
+//! let proxy = KubeProxy { node: "node-1", ..KubeProxy::default() };
+//! let routes = proxy.routes(&service, TrafficPolicies::default(), [&slice], IpFamily::IPv4, Through::ClusterIp);
+//! assert_eq!(routes.ports[0].backends[0].to_string(), "10.0.0.1:8080");
+//! assert_eq!(routes.ports[0].unused[0].1, Unused::NotReady);
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+//!
+//! The source is `pkg/proxy` of Kubernetes 1.36: `endpointslicecache.go`, `topology.go`,
+//! `servicechangetracker.go`, and the selectors of the informers in `cmd/kube-proxy/app/server.go`.
+//! Older versions differ in one thing that is modelled: kube-proxy reads hints for nodes since 1.34
+//! ([`KubeProxy::reads_node_hints`]).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+
+use kube_endpoint_core_model::service::{ServicePort, ServiceType};
+use kube_endpoint_core_model::well_known::{LABEL_HEADLESS, LABEL_SERVICE_NAME};
+use kube_endpoint_core_model::{AddressType, EndpointSlice, IpFamily, Service, StringMap, Text, address};
+
+/// Takes a Service away from kube-proxy, whatever its value (KEP-2447).
+const LABEL_SERVICE_PROXY_NAME: &str = "service.kubernetes.io/service-proxy-name";
+
+/// kube-proxy of one node.
+#[derive(Clone, Copy, Debug)]
+pub struct KubeProxy<'a> {
+    /// The name of its node.
+    pub node: &'a str,
+    /// The node's label `topology.kubernetes.io/zone`; empty if it has none.
+    pub zone: &'a str,
+    /// True if it reads hints for nodes, which it does by default since Kubernetes 1.34.
+    pub reads_node_hints: bool,
+}
+
+impl Default for KubeProxy<'_> {
+    fn default() -> Self {
+        Self { node: "", zone: "", reads_node_hints: true }
+    }
+}
+
+/// The fields of a Service that only kube-proxy reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrafficPolicies {
+    /// `spec.internalTrafficPolicy` is `Local`.
+    pub internal_local: bool,
+    /// `spec.externalTrafficPolicy` is `Local`.
+    pub external_local: bool,
+    /// The Service has a node port, an external IP or an address of a load balancer.
+    pub externally_accessible: bool,
+}
+
+/// The address of a Service that a client uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Through {
+    /// The cluster IP, from a pod or a node. `spec.internalTrafficPolicy` applies.
+    ClusterIp,
+    /// A node port, an external IP or a load balancer, from outside of the cluster.
+    /// `spec.externalTrafficPolicy` applies.
+    External,
+    /// An external IP or a load balancer's address, from a pod. kube-proxy shortens the way: no policy
+    /// applies.
+    ExternalFromPod,
+}
+
+/// The routes of a Service for one family of addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Routes {
+    /// Set if kube-proxy makes no rules for the Service. Then there are no ports.
+    pub ignored: Option<IgnoredService>,
+    /// The ports of the Service, in its order.
+    pub ports: Vec<PortRoutes>,
+    /// Slices that kube-proxy does not read for this family, with the reason.
+    pub ignored_slices: Vec<(Text, IgnoredSlice)>,
+    /// Ports of slices that belong to no port of the Service, or that cannot be used.
+    pub ignored_ports: Vec<(Text, IgnoredPort)>,
+}
+
+/// The routes of a port of a Service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortRoutes {
+    /// The port's name; may be empty.
+    pub name: Text,
+    /// The port's protocol.
+    pub protocol: Text,
+    /// The endpoints among which kube-proxy chooses, sorted. If there is none, it refuses or drops connections.
+    pub backends: Vec<SocketAddr>,
+    /// The endpoints that this client is not sent to, sorted, with the reason.
+    pub unused: Vec<(SocketAddr, Unused)>,
+    /// Endpoints that several slices hold with different conditions or hints. Which entry kube-proxy
+    /// takes depends on the order of a Go map; this model takes that of the slice that comes first by name.
+    pub undefined: Vec<SocketAddr>,
+}
+
+/// The reason why kube-proxy makes no rules for a Service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IgnoredService {
+    /// It is headless, or has no cluster IP yet.
+    NoClusterIp,
+    /// It is an alias of a DNS name.
+    ExternalName,
+    /// Its label `service.kubernetes.io/service-proxy-name` names another proxy.
+    OtherProxy,
+    /// It has no address of this family.
+    NoAddressOfFamily,
+    /// The client uses a node port or external address, and the Service has none.
+    NotExternal,
+}
+
+/// The reason why kube-proxy does not read a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IgnoredSlice {
+    /// The label `kubernetes.io/service-name` is absent or names another Service.
+    OtherService,
+    /// It has the label `service.kubernetes.io/headless`, whatever its value.
+    Headless,
+    /// Its addresses are not of this family.
+    OtherAddressType,
+}
+
+/// The reason why kube-proxy does not use a port of a slice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IgnoredPort {
+    /// It has no name, not even an empty one.
+    NoName,
+    /// It has no number, or 0.
+    NoNumber(Text),
+    /// The Service has no port of this name and protocol.
+    NotOfService(Text, Text),
+}
+
+/// The reason why kube-proxy does not send a client to an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unused {
+    /// It is not ready, and neither serving nor terminating.
+    NotReady,
+    /// It terminates, and others are ready.
+    Terminating,
+    /// Its hints are for other zones.
+    OtherZone,
+    /// Its hints are for other nodes.
+    OtherNode,
+    /// It is on another node, and the traffic policy is `Local`.
+    NotLocal,
+}
+
+impl fmt::Display for Unused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotReady => "it is not ready",
+            Self::Terminating => "it terminates, and others are ready",
+            Self::OtherZone => "its hints are for other zones",
+            Self::OtherNode => "its hints are for other nodes",
+            Self::NotLocal => "it is on another node, and the traffic policy is Local",
+        })
+    }
+}
+
+/// One endpoint, with the conditions as kube-proxy defaults them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Candidate<'a> {
+    ready: bool,
+    serving: bool,
+    terminating: bool,
+    is_local: bool,
+    zones: Vec<&'a str>,
+    nodes: Vec<&'a str>,
+}
+
+impl Candidate<'_> {
+    fn is_last_resort(&self) -> bool {
+        self.serving && self.terminating
+    }
+}
+
+/// Whose hints kube-proxy follows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Topology {
+    Anywhere,
+    SameZone,
+    SameNode,
+}
+
+impl TrafficPolicies {
+    fn is_local(self, through: Through) -> bool {
+        match through {
+            Through::ClusterIp => self.internal_local,
+            Through::External => self.external_local,
+            Through::ExternalFromPod => false,
+        }
+    }
+}
+
+impl KubeProxy<'_> {
+    /// Returns where this kube-proxy sends a client that uses an address of one family. `slices` are
+    /// those of the Service's namespace, of any manager; those of other Services are ignored.
+    pub fn routes<'a>(
+        &self,
+        service: &Service,
+        policies: TrafficPolicies,
+        slices: impl IntoIterator<Item = &'a EndpointSlice>,
+        family: IpFamily,
+        through: Through,
+    ) -> Routes {
+        let no_external = !policies.externally_accessible && through != Through::ClusterIp;
+        let reason = ignores(service, family).or(no_external.then_some(IgnoredService::NotExternal));
+        if let Some(reason) = reason {
+            return Routes { ignored: Some(reason), ..Routes::default() };
+        }
+        let mut slices: Vec<&EndpointSlice> = slices.into_iter().collect();
+        slices.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
+        let mut routes = Routes::default();
+        slices.retain(|slice| match ignores_slice(service, slice, family) {
+            Some(reason) => {
+                routes.ignored_slices.push((slice.metadata.name.clone(), reason));
+                false
+            }
+            None => true,
+        });
+        for slice in &slices {
+            routes
+                .ignored_ports
+                .extend(ignored_ports(service, slice).map(|reason| (slice.metadata.name.clone(), reason)));
+        }
+        routes.ports =
+            service.ports.iter().map(|port| self.routes_of_port(port, policies, &slices, through)).collect();
+        routes
+    }
+
+    fn routes_of_port(
+        &self,
+        port: &ServicePort,
+        policies: TrafficPolicies,
+        slices: &[&EndpointSlice],
+        through: Through,
+    ) -> PortRoutes {
+        let (candidates, undefined) = self.candidates(port, slices);
+        let mut routes = PortRoutes {
+            name: port.name.clone(),
+            protocol: or_tcp(&port.protocol),
+            undefined,
+            ..PortRoutes::default()
+        };
+        let wants_local = policies.is_local(through);
+        let topology = if wants_local { Topology::Anywhere } else { self.topology(candidates.values()) };
+        let is_in_reach = |candidate: &Candidate<'_>| {
+            if wants_local && !candidate.is_local { Err(Unused::NotLocal) } else { Ok(()) }
+        };
+        let any_ready =
+            candidates.values().any(|candidate| candidate.ready && is_in_reach(candidate).is_ok());
+        for (address, candidate) in &candidates {
+            let verdict = is_in_reach(candidate).and_then(|()| {
+                if any_ready {
+                    self.judge_ready(candidate, topology)
+                } else if candidate.is_last_resort() {
+                    Ok(())
+                } else {
+                    Err(Unused::NotReady)
+                }
+            });
+            match verdict {
+                Ok(()) => routes.backends.push(*address),
+                Err(reason) => routes.unused.push((*address, reason)),
+            }
+        }
+        routes
+    }
+
+    fn judge_ready(&self, candidate: &Candidate<'_>, topology: Topology) -> Result<(), Unused> {
+        if !candidate.ready {
+            return Err(if candidate.is_last_resort() { Unused::Terminating } else { Unused::NotReady });
+        }
+        match topology {
+            Topology::SameNode if !candidate.nodes.contains(&self.node) => Err(Unused::OtherNode),
+            Topology::SameZone if !candidate.zones.contains(&self.zone) => Err(Unused::OtherZone),
+            _ => Ok(()),
+        }
+    }
+
+    /// Upstream `topologyModeFromHints`: hints count only if every ready endpoint has one and some
+    /// ready endpoint is for this node or zone.
+    fn topology<'c, 'a: 'c>(&self, candidates: impl Iterator<Item = &'c Candidate<'a>>) -> Topology {
+        let ready: Vec<_> = candidates.filter(|candidate| candidate.ready).collect();
+        if ready.is_empty() {
+            return Topology::Anywhere;
+        }
+        let all_have_nodes = ready.iter().all(|candidate| !candidate.nodes.is_empty());
+        if all_have_nodes && ready.iter().any(|candidate| candidate.nodes.contains(&self.node)) {
+            return Topology::SameNode;
+        }
+        let all_have_zones = ready.iter().all(|candidate| !candidate.zones.is_empty());
+        if all_have_zones && ready.iter().any(|candidate| candidate.zones.contains(&self.zone)) {
+            return Topology::SameZone;
+        }
+        Topology::Anywhere
+    }
+
+    /// Returns the endpoints of a port by address, and those that slices hold with different conditions.
+    fn candidates<'a>(
+        &self,
+        port: &ServicePort,
+        slices: &[&'a EndpointSlice],
+    ) -> (BTreeMap<SocketAddr, Candidate<'a>>, Vec<SocketAddr>) {
+        let mut entries: BTreeMap<SocketAddr, Vec<Candidate<'a>>> = BTreeMap::new();
+        for slice in slices {
+            let mut of_slice: BTreeMap<SocketAddr, Candidate<'a>> = BTreeMap::new();
+            for number in slice.ports.iter().filter_map(|held| number_for(held, port)) {
+                for endpoint in &slice.endpoints {
+                    let Some(ip) = endpoint.addresses.first().and_then(|text| address::parse_sloppy(text))
+                    else {
+                        continue;
+                    };
+                    let candidate = self.candidate(endpoint);
+                    let address = SocketAddr::new(ip, number);
+                    // Upstream `addEndpoints`: an entry that terminates never replaces another.
+                    if !candidate.terminating || !of_slice.contains_key(&address) {
+                        of_slice.insert(address, candidate);
+                    }
+                }
+            }
+            for (address, candidate) in of_slice {
+                entries.entry(address).or_default().push(candidate);
+            }
+        }
+        let mut undefined = Vec::new();
+        let mut candidates = BTreeMap::new();
+        for (address, mut of_address) in entries {
+            if of_address.iter().any(|candidate| !candidate.terminating) {
+                of_address.retain(|candidate| !candidate.terminating);
+            }
+            if of_address.iter().any(|candidate| *candidate != of_address[0]) {
+                undefined.push(address);
+            }
+            candidates.insert(address, of_address.swap_remove(0));
+        }
+        (candidates, undefined)
+    }
+
+    fn candidate<'a>(&self, endpoint: &'a kube_endpoint_core_model::slice::Endpoint) -> Candidate<'a> {
+        let conditions = endpoint.conditions;
+        let (zones, nodes) = endpoint.hints.as_deref().map_or_else(Default::default, |hints| {
+            let zones = hints.for_zones.iter().map(|hint| &*hint.name).collect();
+            let nodes = hints.for_nodes.iter().map(|hint| &*hint.name);
+            (zones, if self.reads_node_hints { nodes.collect() } else { Vec::new() })
+        });
+        Candidate {
+            ready: conditions.ready.unwrap_or(true),
+            serving: conditions.serving.unwrap_or(true),
+            terminating: conditions.terminating.unwrap_or(false),
+            is_local: !self.node.is_empty() && endpoint.node_name.as_deref() == Some(self.node),
+            zones,
+            nodes,
+        }
+    }
+}
+
+/// Returns why kube-proxy makes no rules of a family for a Service (upstream `ShouldSkipService`,
+/// `GetClusterIPByFamily`, and the selector of its informer).
+fn ignores(service: &Service, family: IpFamily) -> Option<IgnoredService> {
+    if service.service_type == ServiceType::ExternalName {
+        return Some(IgnoredService::ExternalName);
+    }
+    if service.is_headless() {
+        return Some(IgnoredService::NoClusterIp);
+    }
+    if service.labels.get(LABEL_SERVICE_PROXY_NAME).is_some() {
+        return Some(IgnoredService::OtherProxy);
+    }
+    (!service.slice_families().contains(&family)).then_some(IgnoredService::NoAddressOfFamily)
+}
+
+fn ignores_slice(service: &Service, slice: &EndpointSlice, family: IpFamily) -> Option<IgnoredSlice> {
+    let labels: &StringMap = &slice.metadata.labels;
+    if labels.get(LABEL_SERVICE_NAME).is_none_or(|name| *name != service.key.name) {
+        return Some(IgnoredSlice::OtherService);
+    }
+    if labels.get(LABEL_HEADLESS).is_some() {
+        return Some(IgnoredSlice::Headless);
+    }
+    (slice.address_type != AddressType::from(family)).then_some(IgnoredSlice::OtherAddressType)
+}
+
+/// Returns the ports of a slice that no port of the Service uses, with the reason.
+fn ignored_ports<'a>(
+    service: &'a Service,
+    slice: &'a EndpointSlice,
+) -> impl Iterator<Item = IgnoredPort> + 'a {
+    slice.ports.iter().filter_map(|held| {
+        let Some(name) = &held.name else { return Some(IgnoredPort::NoName) };
+        if held.port.unwrap_or(0) == 0 {
+            return Some(IgnoredPort::NoNumber(name.clone()));
+        }
+        let is_used = service.ports.iter().any(|port| number_for(held, port).is_some());
+        (!is_used).then(|| IgnoredPort::NotOfService(name.clone(), held.protocol.clone().unwrap_or_default()))
+    })
+}
+
+/// Returns the number of a slice's port if it belongs to a port of the Service: name and protocol are equal.
+fn number_for(held: &kube_endpoint_core_model::EndpointPort, port: &ServicePort) -> Option<u16> {
+    let is_same = held.name.as_deref() == Some(&*port.name)
+        && held.protocol.as_deref().unwrap_or("TCP") == &*or_tcp(&port.protocol);
+    let number = held.port.filter(|_| is_same)?;
+    u16::try_from(number).ok().filter(|number| *number != 0)
+}
+
+/// Returns a protocol, or the API's default.
+fn or_tcp(protocol: &Text) -> Text {
+    if protocol.is_empty() { "TCP".into() } else { protocol.clone() }
+}

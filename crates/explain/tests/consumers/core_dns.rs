@@ -1,0 +1,135 @@
+//! Names of Services and endpoints: the cases of CoreDNS 1.14's `TestEndpointHostname`
+//! (`plugin/kubernetes/kubernetes_test.go`) and those of `handler_test.go` that ask for Services.
+
+use kube_endpoint_core_model::EndpointSlice;
+use kube_endpoint_explain::consumers::core_dns::{CoreDns, Question};
+use serde_json::{Value, json};
+
+use super::{label, read_service, service, slice};
+
+fn headless() -> Value {
+    let mut service = service();
+    service["spec"]["clusterIP"] = json!("None");
+    service
+}
+
+fn srv(port: &str, protocol: &str) -> Question {
+    Question::Port { port: port.into(), protocol: protocol.into() }
+}
+
+/// The answer as `NAME HOST PORT`, with what there is of these.
+fn answer(dns: CoreDns, service: Value, slices: &[EndpointSlice], question: &Question) -> Vec<String> {
+    let records = dns.resolve(&read_service(service), slices, question);
+    let print = |record: kube_endpoint_explain::consumers::core_dns::Record| {
+        let port = record.port.map(|port| port.to_string());
+        let words = [record.name.as_deref(), Some(&*record.host), port.as_deref()];
+        words.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    };
+    records.into_iter().map(print).collect()
+}
+
+#[test]
+fn endpoint_hostname() {
+    let cases = [
+        ("10.11.12.13", "", "10-11-12-13", "", false),
+        ("10.11.12.13", "epname", "epname", "", false),
+        ("10.11.12.13", "", "10-11-12-13", "hello-abcde", false),
+        ("10.11.12.13", "epname", "epname", "hello-abcde", false),
+        ("10.11.12.13", "epname", "epname", "hello-abcde", true),
+        ("10.11.12.13", "", "hello-abcde", "hello-abcde", true),
+        ("2001:db8:3333:4444:5555:6666:7777:8888", "", "2001-db8-3333-4444-5555-6666-7777-8888", "", false),
+        ("2001:db8:3333:4444:5555:6666::", "", "2001-db8-3333-4444-5555-6666--0", "", false),
+    ];
+    for (address, hostname, expected, pod, endpoint_pod_names) in cases {
+        let endpoint =
+            json!({"addresses": [address], "hostname": hostname, "targetRef": {"kind": "Pod", "name": pod}});
+        let dns = CoreDns { endpoint_pod_names, ..CoreDns::default() };
+        let slices = [slice("a", json!([endpoint]))];
+        let answer = answer(dns, headless(), &slices, &Question::Service);
+        assert_eq!(answer, [format!("{expected} {address}")]);
+    }
+}
+
+/// The slices of `hdls1`.
+fn hdls1() -> [EndpointSlice; 2] {
+    let four = json!([
+        {"addresses": ["172.0.0.2"]},
+        {"addresses": ["172.0.0.3"]},
+        {"addresses": ["172.0.0.4"], "hostname": "dup-name"},
+        {"addresses": ["172.0.0.5"], "hostname": "dup-name"},
+    ]);
+    let six = json!([{"addresses": ["5678:abcd::1"]}, {"addresses": ["5678:abcd::2"]}]);
+    let mut six = slice("b", six);
+    six.address_type = kube_endpoint_core_model::AddressType::IPv6;
+    [slice("a", four), six]
+}
+
+#[test]
+fn a_headless_service_lists_all_ready_endpoints_of_both_families() {
+    let answer = answer(CoreDns::default(), headless(), &hdls1(), &Question::Service);
+    let expected = [
+        "172-0-0-2 172.0.0.2",
+        "172-0-0-3 172.0.0.3",
+        "dup-name 172.0.0.4",
+        "dup-name 172.0.0.5",
+        "5678-abcd--1 5678:abcd::1",
+        "5678-abcd--2 5678:abcd::2",
+    ];
+    assert_eq!(answer, expected);
+}
+
+#[test]
+fn an_endpoint_is_found_by_its_name() {
+    let ask = |name: &str| answer(CoreDns::default(), headless(), &hdls1(), &Question::Endpoint(name.into()));
+    assert_eq!(ask("172-0-0-2"), ["172-0-0-2 172.0.0.2"]);
+    assert_eq!(ask("DUP-name"), ["dup-name 172.0.0.4", "dup-name 172.0.0.5"]);
+    assert_eq!(ask("bogusendpoint"), Vec::<String>::new());
+    // A Service with a cluster IP has names for its endpoints, too.
+    let of_cluster_ip =
+        answer(CoreDns::default(), service(), &hdls1(), &Question::Endpoint("172-0-0-2".into()));
+    assert_eq!(of_cluster_ip, ["172-0-0-2 172.0.0.2"]);
+}
+
+#[test]
+fn ports_matter_for_srv_records_only() {
+    let [mut four, _] = hdls1();
+    let ask = |slice: &EndpointSlice, question| {
+        answer(CoreDns::default(), headless(), std::slice::from_ref(slice), &question).len()
+    };
+    assert_eq!(ask(&four, srv("http", "tcp")), 4);
+    assert_eq!(ask(&four, srv("http", "udp")), 0);
+    four.ports.clear();
+    assert_eq!(ask(&four, srv("http", "tcp")), 0);
+    assert_eq!(ask(&four, Question::Service), 4);
+}
+
+#[test]
+fn a_service_with_a_cluster_ip_has_that_address_whatever_its_slices_hold() {
+    let dns = CoreDns::default();
+    assert_eq!(answer(dns, service(), &[], &Question::Service), ["10.96.0.7"]);
+    assert_eq!(answer(dns, service(), &[], &srv("http", "TCP")), ["10.96.0.7 80"]);
+    let ignoring = CoreDns { ignore_empty_service: true, ..dns };
+    assert_eq!(answer(ignoring, service(), &[], &Question::Service), Vec::<String>::new());
+    assert_eq!(answer(ignoring, service(), &hdls1(), &Question::Service), ["10.96.0.7"]);
+}
+
+#[test]
+fn endpoints_that_are_not_ready_are_not_listed_even_if_nothing_else_is() {
+    let conditions = json!({"ready": false, "serving": true, "terminating": true});
+    let slices = [slice("a", json!([{"addresses": ["172.0.0.2"], "conditions": conditions}]))];
+    assert_eq!(answer(CoreDns::default(), headless(), &slices, &Question::Service), Vec::<String>::new());
+}
+
+#[test]
+fn the_label_of_headless_services_means_nothing_to_dns() {
+    let slice = slice("a", json!([{"addresses": ["172.0.0.2"]}]));
+    let slice = label(slice, "service.kubernetes.io/headless", "");
+    assert_eq!(answer(CoreDns::default(), headless(), &[slice], &Question::Service), ["172-0-0-2 172.0.0.2"]);
+}
+
+#[test]
+fn an_external_name_lists_no_endpoints() {
+    let mut service = service();
+    service["spec"] = json!({"type": "ExternalName", "externalName": "example.org"});
+    assert_eq!(answer(CoreDns::default(), service, &hdls1(), &Question::Service), Vec::<String>::new());
+}
