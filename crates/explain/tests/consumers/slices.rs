@@ -16,10 +16,10 @@ use super::{label, read_service, service, slice};
 fn endpoints(number: usize, count: usize, unready: usize, terminating: usize) -> Value {
     let endpoint = |at: usize| {
         let mut conditions = json!({"ready": true, "serving": true, "terminating": false});
-        if at % unready == 0 {
+        if at.is_multiple_of(unready) {
             conditions = json!({"ready": false, "serving": false, "terminating": false});
         }
-        if at % terminating == 0 {
+        if at.is_multiple_of(terminating) {
             conditions = json!({"ready": false, "serving": true, "terminating": true});
         }
         json!({"addresses": [format!("10.0.{number}.{at}")], "conditions": conditions})

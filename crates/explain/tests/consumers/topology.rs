@@ -260,10 +260,10 @@ fn endpoint(words: &str, node: &str) -> Value {
             "local" => endpoint["nodeName"] = json!(node),
             "ready" => endpoint["conditions"] = json!({"ready": true, "serving": true, "terminating": false}),
             "ending" => {
-                endpoint["conditions"] = json!({"ready": false, "serving": true, "terminating": true})
+                endpoint["conditions"] = json!({"ready": false, "serving": true, "terminating": true});
             }
             "unready" => {
-                endpoint["conditions"] = json!({"ready": false, "serving": false, "terminating": false})
+                endpoint["conditions"] = json!({"ready": false, "serving": false, "terminating": false});
             }
             zone if zone.starts_with("zone-") => zones.push(json!({"name": zone})),
             node => nodes.push(json!({"name": node})),
