@@ -26,7 +26,9 @@ pub(crate) fn in_namespace(remedy: &str, namespace: &str) -> String {
     let parts = remedy.split(of_nodes);
     let parts: Vec<String> =
         parts.map(|part| part.replace("kubectl ", &format!("kubectl -n {namespace} "))).collect();
-    parts.join(of_nodes)
+    // kubectl accepts no flag before the name of a plugin.
+    let plugin = format!("kubectl -n {namespace} endpoints cleanup");
+    parts.join(of_nodes).replace(&plugin, &format!("kubectl endpoints cleanup -n {namespace}"))
 }
 
 /// The serialised form of a finding: code, name, severity, message, remedy, and its data as `details`.

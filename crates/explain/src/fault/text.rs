@@ -249,16 +249,9 @@ impl Problem for Fault {
                     "Delete the slice, unless a client of yours maintains it: kubectl delete endpointslice {slice}"
                 );
             }
-            Self::OrphanedSlice { slice, .. } => {
-                return format!(
-                    "Delete the slice, or create the Service: kubectl delete endpointslice {slice}"
-                );
-            }
-            Self::OrphanedEndpoints { endpoints } => {
-                return format!(
-                    "Delete the Endpoints, or create the Service: kubectl delete endpoints {}",
-                    endpoints.name
-                );
+            // Their labels do not prove that a controller made them; cleanup asks managedFields.
+            Self::OrphanedSlice { .. } | Self::OrphanedEndpoints { .. } => {
+                "Create the Service, or see what is left over and who wrote it: kubectl endpoints cleanup"
             }
             Self::ForeignSlice { manager, .. } => {
                 return format!("Nothing, if {manager} is meant to add endpoints to this Service");
