@@ -59,8 +59,8 @@ impl<R: Reconciler> Runtime<R> {
             self.add(key.clone(), Cause::Retry);
             return Ok(Outcome::Fenced);
         }
-        for FailedWrite { error, .. } in error.writes() {
-            if let WriteError::Busy { message, retry_after: Some(asked), .. } = error {
+        for failed in error.writes() {
+            if let WriteError::Busy { message, retry_after: Some(asked), .. } = &failed.error {
                 let pause = (*asked).min(LONGEST_PAUSE);
                 if let Some(left_out) = self.admits(Line::Pause) {
                     tracing::info!(
@@ -68,6 +68,8 @@ impl<R: Reconciler> Runtime<R> {
                         "the API server asked for a pause"
                     );
                 }
+                // Its outputs are not right, so it counts, though no retry is used up.
+                self.count_failure(key, &error);
                 return Ok(self.pause(key, pause));
             }
         }
@@ -87,9 +89,7 @@ impl<R: Reconciler> Runtime<R> {
                 self.add_after(key.clone(), wait, Cause::StaleCache);
                 if wait == LONGEST_WAIT {
                     self.doubt_inputs(&key.namespace);
-                    self.failing.failed(key, &error);
-                    self.log_failure(key, &error, Disposition::PutOff, false);
-                    self.count_failing();
+                    self.count_failure(key, &error);
                 }
                 return Ok(Outcome::Stale);
             }
@@ -125,6 +125,13 @@ impl<R: Reconciler> Runtime<R> {
             }
             (Ok(_), _) => return,
         }
+        self.count_failing();
+    }
+
+    /// Counts and logs a failure after which the key waits for something else than a retry.
+    fn count_failure(&self, key: &ObjectKey, error: &SyncError) {
+        self.failing.failed(key, error);
+        self.log_failure(key, error, Disposition::PutOff, false);
         self.count_failing();
     }
 

@@ -130,3 +130,20 @@ async fn the_log_of_a_key_that_is_dropped() {
     insta::assert_snapshot!(of_key.join("\n"));
     assert_eq!(bed.controller.failing_counts().failing, 1, "it is not right yet");
 }
+
+/// The API server asks for a pause each time, so that no retry is used up.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_paused_for_an_hour_fails() {
+    let (log, _guard) = Log::capture();
+    let bed = TestBed::new();
+    outage(&bed, Fault::Refuse { status: 429, retry_after: Some(20) }, 3600);
+    bed.fill();
+    let text = minutes(&bed, &log, 30).await;
+    assert_eq!(bed.controller.failing_counts().failing, 1);
+    assert!(bed.syncs().len() > 60, "it was paused again and again");
+    let summaries = text.lines().filter(|line| line.contains("WARN keys are failing")).count();
+    assert!((27..=30).contains(&summaries), "{summaries} summaries in half an hour: {text}");
+    let text = minutes(&bed, &log, 35).await;
+    assert!(text.contains("the sync of a key succeeds again"), "{text}");
+    assert_eq!(bed.controller.failing_counts().failing, 0);
+}

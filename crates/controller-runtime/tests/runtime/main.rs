@@ -139,7 +139,10 @@ async fn a_deleted_service_is_forgotten_even_while_it_is_paused() {
     bed.fill();
     bed.pass(1).await;
     let counts = bed.controller.state_counts();
-    assert_eq!(counts, StateCounts { trigger_times: 1, deferred: 1, own: 1, ..StateCounts::default() });
+    assert_eq!(
+        counts,
+        StateCounts { trigger_times: 1, deferred: 1, failing: 1, own: 1, ..StateCounts::default() }
+    );
     bed.cluster.apply(StreamEvent::<Service>::restarted(Vec::new(), ResourceVersion(2)));
     bed.pass(0).await;
     assert_eq!(bed.syncs(), [at(0, "failed"), at(1, "forgot 1")]);
