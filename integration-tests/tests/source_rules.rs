@@ -98,3 +98,32 @@ fn programs_without_the_harness_have_no_function_with_its_attribute() {
     }
     assert!(checked.len() > 20, "{checked:?}");
 }
+
+/// Cargo finds no tests by itself in a package with `autotests = false`: a file that no `mod` names is not compiled.
+#[test]
+fn every_file_of_a_test_program_is_declared() {
+    let sources = sources();
+    let programs: Vec<&Path> = sources
+        .iter()
+        .filter(|(path, _)| path.ends_with("tests/main.rs"))
+        .filter_map(|(path, _)| path.parent())
+        .collect();
+    let mut checked = 0;
+    for (path, _) in sources.iter().filter(|(path, _)| programs.iter().any(|it| path.starts_with(it))) {
+        let folder = path.parent().unwrap();
+        // `name/mod.rs` is declared where `name.rs` would be.
+        let (name, folder) = match path.file_stem().unwrap().to_str().unwrap() {
+            "main" => continue,
+            "mod" => (folder.file_name().unwrap().to_str().unwrap(), folder.parent().unwrap()),
+            name => (name, folder),
+        };
+        let parents = [folder.join("main.rs"), folder.join("mod.rs"), folder.with_extension("rs")];
+        let line = format!("mod {name};");
+        let is_declared = sources.iter().filter(|(path, _)| parents.contains(path)).any(|(_, text)| {
+            text.lines().any(|it| it.trim_start_matches("pub ").trim_start_matches("pub(crate) ") == line)
+        });
+        assert!(is_declared, "no `{line}` in any of {parents:?}");
+        checked += 1;
+    }
+    assert!(checked > 60, "only {checked} files were checked");
+}

@@ -1,12 +1,10 @@
 //! A plan from the changed pods equals the plan from all pods, at every step of random histories.
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking, as a test does")]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::{apply, headless, pod, service, terminating, unready, with_ports};
+use crate::common::{apply, headless, pod, service, terminating, unready, with_ports};
 use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::endpoints::AddressList;
 use kube_endpoint_core_model::pod::PodPhase;

@@ -1,9 +1,7 @@
 //! Properties of all plans, checked on random inputs.
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking, as a test does")]
 
-mod common;
-
-use common::{apply, arcs, headless, pod, run, service, terminating, unready, with_ports};
+use crate::common::{apply, arcs, headless, pod, run, service, terminating, unready, with_ports};
 use kube_endpoint_core_model::endpoints::{EndpointAddress, EndpointSubset, EndpointsPort, Subsets};
 use kube_endpoint_core_model::pod::PodPhase;
 use kube_endpoint_core_model::repack::repack;

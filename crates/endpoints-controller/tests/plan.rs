@@ -1,11 +1,9 @@
 //! Snapshots of plans, and rules that the recordings of upstream do not cover.
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking, as a test does")]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{apply, arcs, headless, pod, run, service, terminating, unready, with_ports};
+use crate::common::{apply, arcs, headless, pod, run, service, terminating, unready, with_ports};
 use insta::assert_snapshot;
 use kube_endpoint_core_model::pod::PodPhase;
 use kube_endpoint_core_model::well_known::{

@@ -1,9 +1,7 @@
 //! How many writes each change takes, and which events it causes.
 
-mod common;
-
-use common::ClusterState;
-use common::build::{http, node, terminating, unready, web};
+use crate::common::ClusterState;
+use crate::common::build::{http, node, terminating, unready, web};
 use kube_endpoint_core_model::slice::EndpointPort;
 use kube_endpoint_core_model::well_known::{ANNOTATION_TOLERATE_UNREADY, ANNOTATION_TRIGGER_TIME};
 use kube_endpoint_core_model::{IpFamily, Pod, Service};
@@ -11,10 +9,10 @@ use kube_endpoint_core_model::{IpFamily, Pod, Service};
 /// Checks the numbers of creates, updates and deletes of a plan, and that it keeps every ready pod published.
 fn check(cluster: &ClusterState, creates: usize, updates: usize, deletes: usize) {
     let plan = cluster.plan();
-    let writes = common::writes(&plan);
+    let writes = crate::common::writes(&plan);
     let got = (writes.create.len(), writes.update.len(), writes.delete.len());
     assert_eq!(got, (creates, updates, deletes), "\n{plan}");
-    assert_eq!(common::missed(cluster, &plan), None, "\n{plan}");
+    assert_eq!(crate::common::missed(cluster, &plan), None, "\n{plan}");
 }
 
 /// A synced Service with so many pods, in slices of at most three.
@@ -64,7 +62,10 @@ fn a_slice_above_a_lowered_maximum_is_not_split() {
     };
     check(&lowered(synced(3)), 0, 0, 0);
     check(&lowered(synced(3).pod(0, unready)), 0, 1, 0);
-    assert_eq!(common::writes(&lowered(synced(3).pod(0, unready)).plan()).update[0].endpoints.len(), 3);
+    assert_eq!(
+        crate::common::writes(&lowered(synced(3).pod(0, unready)).plan()).update[0].endpoints.len(),
+        3
+    );
     check(&lowered(synced(3).pods(&[("a", 1)])), 1, 0, 0);
 }
 
@@ -127,7 +128,7 @@ fn a_stale_copy_is_removed_after_the_pod_is_ready_in_its_slice() {
     let cluster = cluster.slice(0, |slice| slice.endpoints[2] = copy);
     check(&cluster, 0, 2, 0);
     let plan = cluster.plan();
-    let writes = common::writes(&plan);
+    let writes = crate::common::writes(&plan);
     let names: Vec<&str> = writes.update.iter().map(|slice| &*slice.metadata.name).collect();
     assert_eq!(names, ["web-00001", "web-00000"]);
 }
@@ -140,12 +141,12 @@ fn metadata_of_other_writers_are_kept() {
         slice.metadata.finalizers = vec!["theirs".into()];
         slice.metadata.resource_version.0 = 7;
     });
-    let writes = common::writes(&cluster.clone().pod(0, unready).plan());
+    let writes = crate::common::writes(&cluster.clone().pod(0, unready).plan());
     assert_eq!(writes.update[0].metadata.annotations, [("theirs", "x")].into_iter().collect());
     assert_eq!(writes.update[0].metadata.resource_version.0, 7);
     // A slice whose name is reused is otherwise new, as in upstream.
     let other = |pod: &mut Pod| pod.ports = [http(9090)].into_iter().collect();
-    let writes = common::writes(&cluster.pod(0, other).pod(1, other).plan());
+    let writes = crate::common::writes(&cluster.pod(0, other).pod(1, other).plan());
     assert!(writes.update[0].metadata.annotations.is_empty());
     assert_eq!(
         (writes.update[0].metadata.resource_version.0, writes.update[0].metadata.finalizers.len()),
@@ -180,7 +181,7 @@ fn the_annotation_overrides_the_field_only_if_the_gate_is_on() {
         });
         cluster.options.tolerate_unready_annotation = gate;
         let plan = cluster.plan();
-        let ready = common::writes(&plan).create[0].endpoints[0].conditions.ready;
+        let ready = crate::common::writes(&plan).create[0].endpoints[0].conditions.ready;
         let warns = gate && !matches!(value, "true" | "True" | "false");
         assert_eq!((ready, plan.warning.is_some()), (Some(want), warns), "{gate} {field} {value}");
     };

@@ -1,11 +1,9 @@
 //! Properties of topology hints, for Services that are large enough to have them.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::ClusterState;
+use crate::common::ClusterState;
 use kube_endpoint_core_model::node::Node;
 use kube_endpoint_core_model::pod::{PodPhase, ReadyCondition};
 use kube_endpoint_core_model::{IpFamily, ObjectKey, Pod, Service, Text};

@@ -1,13 +1,11 @@
 //! A plan from the changed pods equals the plan from all pods, at every step of random histories.
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking, as a test does")]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::ClusterState;
-use common::random::{Edit, edit, named, nodes, pod, service};
+use crate::common::ClusterState;
+use crate::common::random::{Edit, edit, named, nodes, pod, service};
 use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::pod::ReadyCondition;
 use kube_endpoint_core_model::well_known::LABEL_HEADLESS;

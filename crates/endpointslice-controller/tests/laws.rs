@@ -1,12 +1,10 @@
 //! Properties of all plans, checked on random histories.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use common::random::{Step, steps};
-use common::{ClusterState, missed, published};
+use crate::common::random::{Step, steps};
+use crate::common::{ClusterState, missed, published};
 use kube_endpoint_core_model::{AddressType, EndpointSlice, Text, Verdict, slice_labels};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;

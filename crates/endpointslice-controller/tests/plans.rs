@@ -1,9 +1,7 @@
 //! Snapshots of plans.
 
-mod common;
-
-use common::ClusterState;
-use common::build::{http, node, terminating, unready, web};
+use crate::common::ClusterState;
+use crate::common::build::{http, node, terminating, unready, web};
 use kube_endpoint_core_model::pod::PodPhase;
 use kube_endpoint_core_model::slice::{EndpointHints, Hint};
 use kube_endpoint_core_model::{IpFamily, Timestamp};

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use common::ClusterState;
+use crate::common::ClusterState;
 use kube_endpoint_core_model::{Endpoint, EndpointSlice};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -186,7 +184,7 @@ fn every_plan_keeps_ready_pods_published_and_is_complete() {
     for vector in vectors() {
         let cluster = cluster(&vector, true);
         let plan = cluster.plan();
-        assert_eq!(common::missed(&cluster, &plan), None, "{}\n{plan}", vector.id);
+        assert_eq!(crate::common::missed(&cluster, &plan), None, "{}\n{plan}", vector.id);
         let mut after = cluster.after(&plan);
         after.trigger_time = None;
         let again = after.plan();
@@ -200,7 +198,7 @@ fn without_the_safe_write_order_only_cycles_remove_a_ready_pod_for_a_moment() {
         .into_iter()
         .filter(|vector| {
             let cluster = cluster(vector, false);
-            common::missed(&cluster, &cluster.plan()).is_some()
+            crate::common::missed(&cluster, &cluster.plan()).is_some()
         })
         .map(|vector| vector.id)
         .collect();

@@ -1,5 +1,4 @@
 //! Controllers whose resources the API server does not serve.
-#![cfg(all(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! `--dry-run`, beside the controllers that write: nothing is written, and what differs for 30 s is counted until it is gone.
-#![cfg(all(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
 #![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,5 @@
 //! The life of a manager, under a paused clock: what it watches, when its controllers start, how fast they write, and how
 //! it stops.
-#![cfg(all(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;

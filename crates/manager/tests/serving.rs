@@ -1,5 +1,4 @@
 //! Health, status and configuration of a manager, over HTTPS.
-#![cfg(all(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;

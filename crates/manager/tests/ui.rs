@@ -1,5 +1,4 @@
 //! The status page of a manager, over HTTPS and on loopback.
-#![cfg(all(feature = "ui", feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;

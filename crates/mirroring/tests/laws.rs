@@ -1,11 +1,9 @@
 //! Properties of all plans, checked on random inputs.
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking, as a test does")]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::apply;
+use crate::common::apply;
 use kube_endpoint_core_model::endpoints::{EndpointAddress, EndpointSubset, EndpointsPort};
 use kube_endpoint_core_model::repack::repack_by_place;
 use kube_endpoint_core_model::slice::EndpointConditions;

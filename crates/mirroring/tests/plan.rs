@@ -1,11 +1,9 @@
 //! Snapshots of plans, and rules that the recordings of upstream do not cover.
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking, as a test does")]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::apply;
+use crate::common::apply;
 use insta::assert_snapshot;
 use kube_endpoint_core_model::endpoints::Subsets;
 use kube_endpoint_core_model::well_known::{

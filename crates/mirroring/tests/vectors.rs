@@ -1,13 +1,11 @@
 //! Compares plans with the recorded results of upstream's controller for random inputs.
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking, as a test does")]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::sync::Arc;
 
-use common::apply;
+use crate::common::apply;
 use flate2::read::GzDecoder;
 use kube_endpoint_core_model::{Endpoint, EndpointSlice, Endpoints, Service};
 use kube_endpoint_mirroring::plan::{PlanInputs, PlanOptions, plan};

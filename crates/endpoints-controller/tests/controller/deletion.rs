@@ -8,7 +8,7 @@ use kube_endpoint_endpoints_controller::ControllerOptions;
 use kube_endpoint_testing::USER_AGENT;
 use serde_json::{Value, json};
 
-use crate::harness::{
+use crate::controller::harness::{
     Harness, MANAGED_BY, addresses, changed, endpoints, labelled, pod, server, service, written_by,
 };
 

@@ -6,7 +6,7 @@ use kube_endpoint_embedded_apiserver::Fault;
 use kube_endpoint_endpoints_controller::{ControllerOptions, PlanOptions, RuntimeOptions};
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, addresses, changed, pod, server, service};
+use crate::controller::harness::{Harness, addresses, changed, pod, server, service};
 
 async fn started() -> Harness {
     Harness::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await
@@ -187,7 +187,7 @@ async fn nothing_is_created_or_reported_in_a_terminating_namespace() {
 
 #[tokio::test(start_paused = true)]
 async fn an_invalid_annotation_is_reported_once_for_each_version_of_the_service() {
-    let warnings = crate::harness::Warnings::default();
+    let warnings = crate::controller::harness::Warnings::default();
     let _guard = tracing::subscriber::set_default(warnings.clone());
     let plan = PlanOptions::default().with_tolerate_unready_annotation(true);
     let harness = Harness::start(&server([]), changed(|options| options.plan = plan)).await;

@@ -6,7 +6,7 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpoints_controller::ControllerOptions;
 use serde_json::json;
 
-use crate::harness::{Harness, addresses, pod, server, service};
+use crate::controller::harness::{Harness, addresses, pod, server, service};
 
 /// For so many seconds another client removes all addresses within a tenth of a second of each correction. Returns the
 /// number of corrections.

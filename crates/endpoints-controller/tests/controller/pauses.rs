@@ -6,7 +6,7 @@ use kube_endpoint_embedded_apiserver::Fault;
 use kube_endpoint_endpoints_controller::ControllerOptions;
 use serde_json::json;
 
-use crate::harness::{Harness, addresses, pod, server, service};
+use crate::controller::harness::{Harness, addresses, pod, server, service};
 
 async fn started() -> Harness {
     Harness::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await

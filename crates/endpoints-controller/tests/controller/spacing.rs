@@ -6,7 +6,7 @@ use kube_endpoint_endpoints_controller::ControllerOptions;
 use kube_endpoint_testing::numbered_pods;
 use serde_json::json;
 
-use crate::harness::{Harness, changed, pod, server, service};
+use crate::controller::harness::{Harness, changed, pod, server, service};
 
 /// A pod of a Service becomes unready every ten milliseconds, 20 times. Returns when something was written, in milliseconds from the first
 /// write, which is at once. If `edited`, the Service changes after 45 ms.

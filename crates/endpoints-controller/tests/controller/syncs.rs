@@ -6,7 +6,7 @@ use kube_endpoint_endpoints_controller::{ControllerOptions, PlanOptions};
 use kube_endpoint_testing::without_an_address;
 use serde_json::json;
 
-use crate::harness::{Harness, addresses, changed, endpoints, pod, server, service};
+use crate::controller::harness::{Harness, addresses, changed, endpoints, pod, server, service};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

@@ -4,8 +4,8 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpointslice_controller::{PlanOptions, RuntimeOptions};
 use serde_json::json;
 
-use crate::harness::{Harness, changed, millis, seconds, server};
-use crate::objects::{name, pod, service, trigger_time};
+use crate::controller::harness::{Harness, changed, millis, seconds, server};
+use crate::controller::objects::{name, pod, service, trigger_time};
 
 fn refuse(status: u16) -> Fault {
     Fault::Refuse { status, retry_after: None }
@@ -305,12 +305,12 @@ async fn a_failing_address_type_delays_no_other() {
     harness.load([dual("b", 2)]);
     harness.pass(millis(500)).await;
     assert_eq!(harness.requests(), ["update endpointslices 500", "update endpointslices 200"]);
-    assert_eq!(crate::objects::endpoints(&of_type("IPv4")), ["10.1.0.1"]);
-    assert_eq!(crate::objects::endpoints(&of_type("IPv6")), ["fd00::1", "fd00::2"]);
+    assert_eq!(crate::controller::objects::endpoints(&of_type("IPv4")), ["10.1.0.1"]);
+    assert_eq!(crate::controller::objects::endpoints(&of_type("IPv6")), ["fd00::1", "fd00::2"]);
     assert_eq!(harness.metric("endpoint_slice_controller_changes"), 3.0);
     harness.server.clear_faults();
     harness.pass(seconds(2)).await;
-    assert_eq!(crate::objects::endpoints(&of_type("IPv4")), ["10.1.0.1", "10.1.0.2"]);
+    assert_eq!(crate::controller::objects::endpoints(&of_type("IPv4")), ["10.1.0.1", "10.1.0.2"]);
     harness.nothing_is_remembered().await;
 }
 

@@ -4,8 +4,8 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpointslice_controller::ControllerOptions;
 use serde_json::json;
 
-use crate::harness::{Harness, millis, server};
-use crate::objects::{name, pod, service};
+use crate::controller::harness::{Harness, millis, server};
+use crate::controller::objects::{name, pod, service};
 
 /// For so many seconds another client removes all endpoints within a tenth of a second of each correction. Returns the
 /// number of corrections.

@@ -5,8 +5,8 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpointslice_controller::PlanOptions;
 use serde_json::json;
 
-use crate::harness::{Harness, changed, millis, seconds, server};
-use crate::objects::{node, pod, pod_on, service};
+use crate::controller::harness::{Harness, changed, millis, seconds, server};
+use crate::controller::objects::{node, pod, pod_on, service};
 
 #[tokio::test(start_paused = true)]
 async fn no_state_is_kept_for_deleted_services() {

@@ -4,8 +4,8 @@ use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions, Run
 use kube_endpoint_informer::{Cluster, Kind};
 use serde_json::json;
 
-use crate::harness::{Harness, changed, millis, seconds, server};
-use crate::objects::{node, pod, pod_on, service};
+use crate::controller::harness::{Harness, changed, millis, seconds, server};
+use crate::controller::objects::{node, pod, pod_on, service};
 
 async fn with_zone_resync(node_zone_resync: bool) -> Harness {
     let options = changed(|options| options.node_zone_resync = node_zone_resync);

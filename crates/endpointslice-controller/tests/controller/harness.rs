@@ -15,7 +15,7 @@ use kube_endpoint_testing::{Environment, Simulation, USER_AGENT, server_builder}
 use kube_endpoint_workqueue::{HISTOGRAM_BUCKETS, HISTOGRAM_NAMES};
 use serde_json::{Value, json};
 
-use crate::objects::{SERVICE_NAME, name, node};
+use crate::controller::objects::{SERVICE_NAME, name, node};
 
 /// The kinds that the controller reads.
 const KINDS: [Kind; 4] = [Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices];
@@ -113,9 +113,9 @@ impl Harness {
         slices[0].clone()
     }
 
-    /// The endpoints of a Service, see [`crate::objects::endpoints`].
+    /// The endpoints of a Service, see [`crate::controller::objects::endpoints`].
     pub(crate) fn endpoints(&self, service: &str) -> Vec<String> {
-        crate::objects::endpoints(&self.slices(service))
+        crate::controller::objects::endpoints(&self.slices(service))
     }
 
     /// The controller's events, sorted.

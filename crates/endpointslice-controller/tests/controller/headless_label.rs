@@ -3,8 +3,8 @@
 use kube_endpoint_endpointslice_controller::ControllerOptions;
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, changed, seconds, server};
-use crate::objects::{name, pod, service, slice};
+use crate::controller::harness::{Harness, changed, seconds, server};
+use crate::controller::objects::{name, pod, service, slice};
 
 const HEADLESS: &str = "service.kubernetes.io/headless";
 

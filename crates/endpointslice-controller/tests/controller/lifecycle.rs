@@ -3,8 +3,8 @@
 use kube_endpoint_controller_runtime::StateCounts;
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, changed, millis, seconds, server};
-use crate::objects::{name, pod, service};
+use crate::controller::harness::{Harness, changed, millis, seconds, server};
+use crate::controller::objects::{name, pod, service};
 
 const LEAVING: &str = "/api/v1/namespaces/leaving";
 
@@ -163,7 +163,9 @@ async fn services_without_a_selector_are_ignored() {
     let mut manual = service("web");
     manual["spec"]["selector"] = Value::Null;
     harness.create(&manual).await;
-    harness.create(&crate::objects::slice("by-hand", "web", "somebody.example", "192.0.2.1")).await;
+    harness
+        .create(&crate::controller::objects::slice("by-hand", "web", "somebody.example", "192.0.2.1"))
+        .await;
     harness.load([pod("b", 2, true)]);
     harness.pass(seconds(60)).await;
     assert_eq!(harness.requests(), [""; 0]);

@@ -3,8 +3,8 @@
 use kube_endpoint_embedded_apiserver::Fault;
 use serde_json::json;
 
-use crate::harness::{Harness, seconds};
-use crate::objects::{pod, service};
+use crate::controller::harness::{Harness, seconds};
+use crate::controller::objects::{pod, service};
 
 fn busy(status: u16, retry_after: u32) -> Fault {
     Fault::Refuse { status, retry_after: Some(retry_after) }

@@ -4,8 +4,8 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule, refusals};
 use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
 use serde_json::json;
 
-use crate::harness::{Harness, changed, seconds, server};
-use crate::objects::{pod, service};
+use crate::controller::harness::{Harness, changed, seconds, server};
+use crate::controller::objects::{pod, service};
 
 fn options(writes_after_failed_create: bool) -> ControllerOptions {
     let plan = PlanOptions::default().with_max_endpoints_per_slice(2);

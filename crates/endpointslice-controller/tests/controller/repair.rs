@@ -5,8 +5,8 @@ use kube_endpoint_endpointslice_controller::ControllerOptions;
 use kube_endpoint_testing::server_builder;
 use serde_json::json;
 
-use crate::harness::{Harness, changed, millis, seconds, server};
-use crate::objects::{MANAGED_BY, MANAGER, SERVICE_NAME, name, node, pod, service, slice};
+use crate::controller::harness::{Harness, changed, millis, seconds, server};
+use crate::controller::objects::{MANAGED_BY, MANAGER, SERVICE_NAME, name, node, pod, service, slice};
 
 async fn started(options: ControllerOptions) -> Harness {
     let harness = Harness::start(&server([pod("a", 1, true), service("web")]), options).await;

@@ -4,8 +4,8 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
 use tokio::time::Instant;
 
-use crate::harness::{Harness, changed, millis, seconds, server};
-use crate::objects::{pod, service};
+use crate::controller::harness::{Harness, changed, millis, seconds, server};
+use crate::controller::objects::{pod, service};
 
 #[tokio::test(start_paused = true)]
 async fn a_shut_down_controller_starts_no_sync() {

@@ -6,8 +6,8 @@ use kube_endpoint_endpointslice_controller::ControllerOptions;
 use kube_endpoint_testing::numbered_pods;
 use serde_json::json;
 
-use crate::harness::{Harness, changed, server};
-use crate::objects::{pod, service};
+use crate::controller::harness::{Harness, changed, server};
+use crate::controller::objects::{pod, service};
 
 /// A pod of a Service becomes unready every ten milliseconds, 20 times. Returns when something was written, in milliseconds from the first
 /// write, which is at once. If `edited`, the Service changes after 45 ms.

@@ -4,8 +4,8 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_endpointslice_controller::PlanOptions;
 use serde_json::json;
 
-use crate::harness::{Harness, changed, millis, seconds, server};
-use crate::objects::{SERVICE_NAME, name, pod, pod_of_nobody, service};
+use crate::controller::harness::{Harness, changed, millis, seconds, server};
+use crate::controller::objects::{SERVICE_NAME, name, pod, pod_of_nobody, service};
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_written_until_the_cache_shows_a_new_slice() {

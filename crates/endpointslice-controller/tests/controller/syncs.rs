@@ -4,8 +4,8 @@ use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
 use kube_endpoint_testing::without_an_address;
 use serde_json::json;
 
-use crate::harness::{Harness, changed, millis, seconds, server};
-use crate::objects::{MANAGED_BY, MANAGER, SERVICE_NAME, node, pod, service, trigger_time};
+use crate::controller::harness::{Harness, changed, millis, seconds, server};
+use crate::controller::objects::{MANAGED_BY, MANAGER, SERVICE_NAME, node, pod, service, trigger_time};
 
 fn batched(period: u64) -> ControllerOptions {
     changed(|options| options.batch_period = seconds(period))

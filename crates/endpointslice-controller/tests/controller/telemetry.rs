@@ -4,8 +4,8 @@ use kube_endpoint_embedded_apiserver::Fault;
 use kube_endpoint_endpointslice_controller::PlanOptions;
 use serde_json::json;
 
-use crate::harness::{Harness, changed, seconds, server};
-use crate::objects::{name, pod, service};
+use crate::controller::harness::{Harness, changed, seconds, server};
+use crate::controller::objects::{name, pod, service};
 
 #[tokio::test(start_paused = true)]
 async fn metrics_after_a_scripted_flow() {

@@ -3,8 +3,8 @@
 use kube_endpoint_endpointslice_controller::ControllerOptions;
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, changed, millis, seconds, server};
-use crate::objects::{node, pod_on, service};
+use crate::controller::harness::{Harness, changed, millis, seconds, server};
+use crate::controller::objects::{node, pod_on, service};
 
 /// A Service with hints: four pods in two zones that have as many CPUs.
 async fn hinted() -> Harness {

@@ -9,8 +9,8 @@ use kube_endpoint_informer::{Cluster, Kind, ListWatchVerb, ReflectorOptions, Str
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use parking_lot::Mutex;
 
-use crate::log::Log;
-use crate::script::*;
+use crate::list_watch::log::Log;
+use crate::list_watch::script::*;
 
 fn forbidden() -> Answer {
     Answer::Status(403, None, status(403, "Forbidden"))

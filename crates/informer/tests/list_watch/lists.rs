@@ -1,6 +1,6 @@
 //! How a kind is listed.
 
-use crate::script::*;
+use crate::list_watch::script::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_list_in_pages_is_followed_by_a_watch_from_its_version() {

@@ -1,6 +1,6 @@
 //! Servers that do not answer, or send invalid answers.
 
-use crate::script::*;
+use crate::list_watch::script::*;
 
 #[tokio::test(start_paused = true)]
 async fn an_unreachable_server_is_retried_with_backoff_and_the_cluster_is_not_synced() {

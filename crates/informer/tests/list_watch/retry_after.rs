@@ -1,6 +1,6 @@
 //! How long the reflector waits when the server says for how long.
 
-use crate::script::*;
+use crate::list_watch::script::*;
 
 fn busy(code: u16, seconds: &'static str) -> Answer {
     Answer::Status(code, Some(seconds), status(code, "ServiceUnavailable"))

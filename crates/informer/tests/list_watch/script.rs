@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::protobuf;
+use crate::list_watch::protobuf;
 
 /// How the server answers a request.
 #[derive(Clone)]

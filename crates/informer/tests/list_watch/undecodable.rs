@@ -6,8 +6,8 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::log::Log;
-use crate::script::*;
+use crate::list_watch::log::Log;
+use crate::list_watch::script::*;
 
 fn undecodable(name: &str, version: u64) -> Value {
     json!({"metadata": {"name": name, "namespace": "n", "resourceVersion": version.to_string()}, "subsets": 5})

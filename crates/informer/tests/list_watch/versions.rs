@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube_endpoint_informer::{Cluster, Kind, ReflectorOptions};
 use tokio::time::Instant;
 
-use crate::script::*;
+use crate::list_watch::script::*;
 
 fn listed() -> Answer {
     page(9, "", &[endpoints("a", 1), endpoints("b", 8)])

@@ -1,6 +1,6 @@
 //! How a watch is resumed.
 
-use crate::script::*;
+use crate::list_watch::script::*;
 
 fn listed() -> Answer {
     page(9, "", &[endpoints("a", 1)])

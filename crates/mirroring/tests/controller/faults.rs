@@ -7,7 +7,7 @@ use kube_endpoint_embedded_apiserver::{Fault, refusals};
 use kube_endpoint_mirroring::{ControllerOptions, RuntimeOptions};
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, changed, endpoints, of_the_endpoints_controller, server, service};
+use crate::controller::harness::{Harness, changed, endpoints, of_the_endpoints_controller, server, service};
 
 async fn started() -> Harness {
     Harness::start(&server([service("web")]), ControllerOptions::default()).await

@@ -6,7 +6,7 @@ use kube_endpoint_embedded_apiserver::Fault;
 use kube_endpoint_mirroring::{ControllerOptions, PlanOptions};
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, changed, endpoints, of_the_endpoints_controller, server, service};
+use crate::controller::harness::{Harness, changed, endpoints, of_the_endpoints_controller, server, service};
 
 async fn started(objects: impl IntoIterator<Item = Value>) -> Harness {
     Harness::start(&server(objects), ControllerOptions::default()).await

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube_endpoint_mirroring::{ControllerOptions, PlanOptions};
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, changed, endpoints, server, service};
+use crate::controller::harness::{Harness, changed, endpoints, server, service};
 
 const HEADLESS: &str = "service.kubernetes.io/headless";
 

@@ -7,7 +7,7 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_mirroring::{ControllerOptions, PlanOptions};
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, changed, endpoints, made_of_pods, server, service, written_by};
+use crate::controller::harness::{Harness, changed, endpoints, made_of_pods, server, service, written_by};
 
 const CONTROLLER: &str = "kube-controller-manager";
 

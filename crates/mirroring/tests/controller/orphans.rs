@@ -6,7 +6,9 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_mirroring::ControllerOptions;
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, changed, endpoints, fields_of, made_of_pods, server, service, written_by};
+use crate::controller::harness::{
+    Harness, changed, endpoints, fields_of, made_of_pods, server, service, written_by,
+};
 
 const MADE: &str = "endpointslice [192.0.2.1]";
 const MIRRORED: &str = "endpointslicemirroring [192.0.2.1]";

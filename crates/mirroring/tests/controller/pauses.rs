@@ -6,7 +6,7 @@ use kube_endpoint_embedded_apiserver::Fault;
 use kube_endpoint_mirroring::{ControllerOptions, PlanOptions};
 use serde_json::json;
 
-use crate::harness::{Harness, changed, endpoints, server, service};
+use crate::controller::harness::{Harness, changed, endpoints, server, service};
 
 async fn started() -> Harness {
     Harness::start(&server([service("web")]), ControllerOptions::default()).await

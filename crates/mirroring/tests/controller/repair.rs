@@ -8,7 +8,7 @@ use kube_endpoint_mirroring::ControllerOptions;
 use kube_endpoint_testing::server_builder;
 use serde_json::json;
 
-use crate::harness::{Harness, changed, endpoints, server, service};
+use crate::controller::harness::{Harness, changed, endpoints, server, service};
 
 async fn started(batch_period: u64) -> Harness {
     let options = changed(|options| options.batch_period = Duration::from_secs(batch_period));

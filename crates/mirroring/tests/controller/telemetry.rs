@@ -6,7 +6,7 @@ use kube_endpoint_embedded_apiserver::Fault;
 use kube_endpoint_mirroring::PlanOptions;
 use serde_json::json;
 
-use crate::harness::{Harness, changed, endpoints, server, service};
+use crate::controller::harness::{Harness, changed, endpoints, server, service};
 
 #[tokio::test(start_paused = true)]
 async fn metrics_after_a_scripted_flow() {

@@ -7,7 +7,7 @@ use kube_endpoint_workqueue::{Causes, Reason, RetryPolicy, SyncOutcome, WorkQueu
 use parking_lot::Mutex;
 use tokio::time::{Instant, advance, sleep};
 
-use crate::{millis, queue};
+use crate::guarantees::{millis, queue};
 
 const POD: Causes = Causes::number(1);
 const SERVICE: Causes = Causes::number(2);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, advance};
 
-use crate::{advance_to, millis, queue, secs, settle, take, take_all};
+use crate::guarantees::{advance_to, millis, queue, secs, settle, take, take_all};
 
 #[tokio::test(start_paused = true)]
 async fn a_delayed_key_is_queued_at_its_time_and_not_before() {

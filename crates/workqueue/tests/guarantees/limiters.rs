@@ -12,7 +12,7 @@ use kube_endpoint_workqueue::{
 use proptest::prelude::*;
 use tokio::time::advance;
 
-use crate::{millis, secs};
+use crate::guarantees::{millis, secs};
 
 fn nonzero(n: u32) -> NonZeroU32 {
     NonZeroU32::new(n).expect("not zero")

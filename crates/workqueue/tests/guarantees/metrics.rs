@@ -8,7 +8,7 @@ use kube_endpoint_workqueue::{HISTOGRAM_BUCKETS, HISTOGRAM_NAMES, RetryPolicy, W
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use tokio::time::advance;
 
-use crate::{millis, queue, secs, settle, take};
+use crate::guarantees::{millis, queue, secs, settle, take};
 
 /// A queue and the recorder that it reports to.
 fn recorded() -> (WorkQueue<&'static str>, Snapshotter) {

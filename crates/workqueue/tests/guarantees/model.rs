@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use proptest::prelude::*;
 use tokio::time::{Instant, advance, sleep};
 
-use crate::{millis, queue, secs, take};
+use crate::guarantees::{millis, queue, secs, take};
 
 type TestKey = u8;
 

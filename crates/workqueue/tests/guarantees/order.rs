@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use crate::{millis, queue, secs, settle, take, take_all};
+use crate::guarantees::{millis, queue, secs, settle, take, take_all};
 
 #[tokio::test(start_paused = true)]
 async fn keys_come_in_the_order_in_which_they_were_added() {

@@ -10,7 +10,7 @@ use kube_endpoint_workqueue::{
 use parking_lot::Mutex;
 use tokio::time::{Instant, advance, sleep};
 
-use crate::{WorkQueue, millis, queue, secs, take, take_all};
+use crate::guarantees::{WorkQueue, millis, queue, secs, take, take_all};
 
 const KEYS: u32 = 10_000;
 

@@ -2,7 +2,7 @@
 
 use futures::FutureExt;
 
-use crate::{queue, secs, settle, take};
+use crate::guarantees::{queue, secs, settle, take};
 
 #[tokio::test(start_paused = true)]
 async fn get_returns_none_when_shut_down_and_empty() {

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use crate::{millis, queue, secs, settle};
+use crate::guarantees::{millis, queue, secs, settle};
 
 type Attempts = Arc<Mutex<Vec<(u128, Disposition)>>>;
 

@@ -112,7 +112,7 @@ proptest! {
         status in any::<bool>(),
     ) {
         let resource = resource(kind);
-        let mut ips = crate::cluster_ips();
+        let mut ips = crate::rules::cluster_ips();
         let mut given = base(kind);
         json_patch::merge(&mut given, &first);
         let made = strategy::decode(resource, given)

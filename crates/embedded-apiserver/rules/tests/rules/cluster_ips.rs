@@ -35,7 +35,7 @@ fn addresses(service: &Value) -> Vec<&str> {
 
 #[test]
 fn addresses_count_up_in_both_families() {
-    let mut ips = crate::cluster_ips();
+    let mut ips = crate::rules::cluster_ips();
     assert_eq!(addresses(&made(&mut ips, "{}")), ["10.96.0.1"]);
     let dual = made(&mut ips, r#"{"ipFamilyPolicy": "RequireDualStack"}"#);
     assert_eq!(addresses(&dual), ["10.96.0.2", "fd00:10:96::1"]);
@@ -49,7 +49,7 @@ fn addresses_count_up_in_both_families() {
 
 #[test]
 fn a_requested_address_is_allocated_once() {
-    let mut ips = crate::cluster_ips();
+    let mut ips = crate::rules::cluster_ips();
     assert_eq!(addresses(&made(&mut ips, r#"{"clusterIP": "10.96.0.1"}"#)), ["10.96.0.1"]);
     let start = r#"Service "name" is invalid: spec.clusterIPs: Invalid value: "#;
     assert_eq!(
@@ -67,7 +67,7 @@ fn a_requested_address_is_allocated_once() {
 
 #[test]
 fn a_second_family_is_added_and_released() {
-    let mut ips = crate::cluster_ips();
+    let mut ips = crate::rules::cluster_ips();
     let single = made(&mut ips, "{}");
     let dual = changed(&mut ips, &single, r#"{"ipFamilyPolicy": "PreferDualStack"}"#);
     assert_eq!(addresses(&dual), ["10.96.0.1", "fd00:10:96::1"]);
@@ -80,7 +80,7 @@ fn a_second_family_is_added_and_released() {
 
 #[test]
 fn external_name_releases_addresses() {
-    let mut ips = crate::cluster_ips();
+    let mut ips = crate::rules::cluster_ips();
     let service = made(&mut ips, r#"{"type": "NodePort"}"#);
     assert_eq!(service["spec"]["ports"][0]["nodePort"], 30000);
     let name = changed(&mut ips, &service, r#"{"type": "ExternalName", "externalName": "a.b"}"#);
@@ -94,7 +94,7 @@ fn external_name_releases_addresses() {
 
 #[test]
 fn node_ports() {
-    let mut ips = crate::cluster_ips();
+    let mut ips = crate::rules::cluster_ips();
     let both = r#"{"type": "NodePort", "ports": [
         {"name": "t", "port": 53}, {"name": "u", "port": 53, "protocol": "UDP"}, {"name": "w", "port": 80}]}"#;
     let service = made(&mut ips, both);
@@ -123,7 +123,7 @@ fn node_ports() {
 
 #[test]
 fn loaded_services_occupy_their_addresses() {
-    let mut ips = crate::cluster_ips();
+    let mut ips = crate::rules::cluster_ips();
     let loaded =
         json!({"spec": {"type": "ClusterIP", "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"]}});
     ips.occupy(&loaded);

@@ -3,7 +3,7 @@
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
 use serde_json::json;
 
-use crate::common::*;
+use crate::protobuf::common::*;
 
 const TABLE: &str = "as=Table;g=meta.k8s.io;v=v1";
 const METADATA: &str = "as=PartialObjectMetadata;g=meta.k8s.io;v=v1";

@@ -3,7 +3,7 @@
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use serde_json::{Value, json};
 
-use crate::common::*;
+use crate::protobuf::common::*;
 
 /// Enough pods for several chunks of a list.
 fn many_pods() -> Value {

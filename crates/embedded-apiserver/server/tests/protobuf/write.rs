@@ -3,7 +3,7 @@
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, User};
 use serde_json::{Value, json};
 
-use crate::common::*;
+use crate::protobuf::common::*;
 
 /// Reading every object of a recorded cluster and writing it back changes nothing, so no field is lost.
 #[tokio::test(start_paused = true)]

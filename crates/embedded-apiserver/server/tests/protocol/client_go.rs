@@ -8,7 +8,7 @@ use http_body_util::Full;
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, User};
 use serde_json::{Value, json};
 
-use crate::common::*;
+use crate::protocol::common::*;
 
 /// The `Accept` header of client-go with JSON.
 const ACCEPT: &str = "application/json, */*";

@@ -10,7 +10,7 @@ use kube_endpoint_embedded_apiserver::{
 };
 use serde_json::json;
 
-use crate::common::*;
+use crate::protocol::common::*;
 
 fn request(method: &str, uri: &str, body: String) -> Request<Full<Bytes>> {
     Request::builder().method(method).uri(uri).body(Full::new(body.into())).unwrap()

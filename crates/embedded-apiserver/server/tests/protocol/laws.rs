@@ -6,7 +6,7 @@ use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::common::*;
+use crate::protocol::common::*;
 
 #[derive(Clone, Debug)]
 enum Write {

@@ -1,6 +1,6 @@
 //! Lists: pages, selectors, which state they show, and in which shape.
 
-use crate::common::*;
+use crate::protocol::common::*;
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use serde_json::{Value, json};
 

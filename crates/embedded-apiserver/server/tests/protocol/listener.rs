@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::common::*;
+use crate::protocol::common::*;
 
 fn any_port() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()

@@ -3,7 +3,7 @@
 use kube_endpoint_embedded_apiserver::{BuildError, EmbeddedApiServer, LoadError};
 use serde_json::{Value, json};
 
-use crate::common::*;
+use crate::protocol::common::*;
 
 fn recorded() -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": [

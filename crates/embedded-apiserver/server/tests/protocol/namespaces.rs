@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::*;
+use crate::protocol::common::*;
 
 fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})

@@ -4,7 +4,7 @@ use http::Request;
 use http_body_util::Full;
 use serde_json::{Value, json};
 
-use crate::common::*;
+use crate::protocol::common::*;
 
 const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";

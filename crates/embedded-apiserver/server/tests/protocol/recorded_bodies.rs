@@ -6,7 +6,7 @@ use http_body_util::Full;
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, User};
 use serde_json::{Value, json};
 
-use crate::common::*;
+use crate::protocol::common::*;
 
 const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints";
 const LOCAL_REVIEWS: &str = "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews";

@@ -3,7 +3,7 @@
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use serde_json::json;
 
-use crate::common::*;
+use crate::protocol::common::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_restore_sets_objects_and_versions_back_and_breaks_watches() {

@@ -3,7 +3,7 @@
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, PolicyRule, User};
 use serde_json::json;
 
-use crate::common::*;
+use crate::protocol::common::*;
 
 #[tokio::test(start_paused = true)]
 async fn reviews_are_answered_and_not_stored() {

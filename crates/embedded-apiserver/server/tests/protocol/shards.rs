@@ -3,7 +3,7 @@
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use serde_json::{Value, json};
 
-use crate::common::*;
+use crate::protocol::common::*;
 
 /// The namespaces, of which three are in the second half: `cart`, `catalog` and `media`.
 const NAMESPACES: [&str; 10] =

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::*;
+use crate::protocol::common::*;
 
 const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints";
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::*;
+use crate::protocol::common::*;
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
 use serde_json::json;
 

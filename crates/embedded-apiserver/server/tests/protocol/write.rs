@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::common::*;
+use crate::protocol::common::*;
 
 #[tokio::test(start_paused = true)]
 async fn create_sets_system_metadata() {

@@ -1,0 +1,5 @@
+//! The tests of this crate, in one program.
+
+mod foreign_controller;
+mod protobuf;
+mod protocol;

@@ -1,0 +1,11 @@
+//! The tests of this crate, in one program.
+#![cfg(all(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
+
+mod discovery;
+mod dry_run;
+mod failover;
+mod foreign_server;
+mod lifecycle;
+mod serving;
+#[cfg(feature = "ui")]
+mod ui;
