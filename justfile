@@ -79,57 +79,6 @@ count *ARGS:
 profiled *ARGS:
     deploy/build-with-profile "$@"
 
-# Find the functions that the program executes on the API server of a kubeconfig, and write bins/kube-endpoint-manager/functions.txt. It needs Valgrind, nm, Rust's standard library for musl, and what `just profiled` needs
-functions KUBECONFIG:
-    #!/usr/bin/env bash
-    set -euo pipefail
-    folder=$(mktemp --directory)
-    trap 'kill "${idle-}" 2>/dev/null || true; rm -r "$folder"' EXIT
-    callgrind=(valgrind --tool=callgrind --demangle=no --dump-instr=yes)
-    # These would replace the flag of .cargo/config.toml.
-    unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
-    release() { cargo build --release --package {{ binary }} "$@"; }
-    machine=$(uname -m)
-    target=$machine-unknown-linux-musl
-    # As in deploy/Dockerfile: the C code of `ring` needs only the headers of a libc.
-    export "CC_${machine}_unknown_linux_musl=cc"
-    profiles=()
-    # Run one of the programs in a folder of its profiles.
-    profile() {
-        mkdir "$folder/$1"
-        # A cold start, and changes of readiness.
-        for rate in 10 40; do
-            cargo run --release --package kube-endpoint-scale -- --kubeconfig "{{ KUBECONFIG }}" \
-                --services 1000 --pods 5000 --big 2000 --nodes 50 --flips 400 --rate "$rate" --settle 20 \
-                --command "${callgrind[*]} --callgrind-out-file=$folder/$1/work-$rate $2 --kubeconfig={kubeconfig} \
-                    --kube-api-qps=5000 --kube-api-burst=10000 --leader-elect=false"
-        done
-        # A leader that is probed and scraped.
-        "${callgrind[@]}" --callgrind-out-file="$folder/$1/idle" "$2" --kubeconfig="{{ KUBECONFIG }}" \
-            --authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics &
-        idle=$!
-        for path in readyz healthz livez metrics; do
-            curl --silent --fail --insecure --retry 60 --retry-delay 1 --retry-connrefused --output /dev/null "https://127.0.0.1:10270/$path"
-        done
-        # It is refused by the API server, unless anybody may read it.
-        curl --silent --insecure --output /dev/null https://127.0.0.1:10270/statusz
-        sleep 20
-        kill "$idle"
-        wait "$idle"
-        idle=
-        profiles+=("$folder/$1/work-10" "$folder/$1/work-40" "$folder/$1/idle")
-    }
-    release
-    profile default "${CARGO_TARGET_DIR:-target}/release/{{ binary }}"
-    # The program of the image; the libraries are others, and some instances of generic functions.
-    release --target "$target" --no-default-features --features endpoints,endpointslice,mirroring,otlp,ui --config "target.$target.linker='rust-lld'"
-    profile image "${CARGO_TARGET_DIR:-target}/$target/release/{{ binary }}"
-    # Code is inlined in another way, and parts of functions are taken out of them.
-    program=$(deploy/build-with-profile)
-    profile profiled "$program"
-    cargo run --package kube-endpoint-benches --example function_order -- "${profiles[@]}" > "$folder/functions"
-    cp "$folder/functions" bins/{{ binary }}/functions.txt
-
 # Fuzz each target for a minute, or one target, or all, for some seconds: `just fuzz requests 600`, `just fuzz all 180`. It needs cargo-fuzz and nightly
 fuzz TARGET="all" SECONDS="60":
     #!/usr/bin/env bash

@@ -2,7 +2,6 @@
 //!
 //! Pods are copies of one from a real cluster, so that their size and fields are realistic.
 
-pub mod function_order;
 pub mod instructions;
 pub mod planned_service;
 

@@ -3,33 +3,24 @@
 //! The environment variable `KUBE_ENDPOINT_MANAGER_COMMIT` states it; without it git is asked, and without git, or outside
 //! of a checkout, it is `unknown`. The build is repeated when the variable changes or another commit is checked out.
 //!
-//! In the release profile, and those that inherit from it, it also tells the linker for Linux to put the functions beside one another
-//! that the program executes (`functions.txt`). The rest then stays out of memory. That needs GNU ld or LLD, and symbols in the v0
-//! mangling. `KUBE_ENDPOINT_MANAGER_EXECUTED` names a file with further such functions (`deploy/build-with-profile`). For musl, it has
-//! the linker pack the relocations. `KUBE_ENDPOINT_MANAGER_FUNCTION_ORDER=no` turns off both, for other
-//! linkers. With a number N, both are done in every profile, and only the first N functions are ordered: the gate uses this, because a
-//! linker takes minutes to order all 7,000 in a binary of the dev profile.
-
-mod function_order;
+//! `KUBE_ENDPOINT_MANAGER_LINKER_SCRIPT` names a script for the linker of the program; `deploy/build-with-profile` makes one that
+//! puts the functions beside one another that the program executes. For musl, the linker packs the relocations.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{fs, io};
 
 const VARIABLE: &str = "KUBE_ENDPOINT_MANAGER_COMMIT";
-const FUNCTION_ORDER: &str = "KUBE_ENDPOINT_MANAGER_FUNCTION_ORDER";
-const EXECUTED: &str = "KUBE_ENDPOINT_MANAGER_EXECUTED";
+const LINKER_SCRIPT: &str = "KUBE_ENDPOINT_MANAGER_LINKER_SCRIPT";
 
-fn main() -> io::Result<()> {
+fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed={VARIABLE}");
     let given = env::var(VARIABLE).ok().filter(|commit| is_commit(commit));
     let commit = given.or_else(commit_of_checkout).unwrap_or_else(|| "unknown".to_owned());
     println!("cargo::rustc-env={VARIABLE}={commit}");
-    let Some(most) = ordered_functions() else { return Ok(()) };
     pack_relocations();
-    order_functions(most)
+    use_linker_script();
 }
 
 /// A program for musl on x86-64 relocates itself, and reads a bitmap of addresses instead of 24 bytes for each: half a megabyte less in
@@ -49,60 +40,20 @@ fn minor_version() -> Option<u32> {
     text.strip_prefix("rustc 1.")?.split('.').next()?.parse().ok()
 }
 
-/// How many functions are put in order at most. None if the linker gets no options.
-fn ordered_functions() -> Option<usize> {
-    println!("cargo::rerun-if-env-changed={FUNCTION_ORDER}");
-    match env::var(FUNCTION_ORDER).as_deref() {
-        Err(_) | Ok("") => is("PROFILE", "release").then_some(usize::MAX),
-        Ok("no") => None,
-        Ok(value) => {
-            let number = value.parse().ok().filter(|number| *number > 0);
-            if number.is_none() {
-                println!(
-                    "cargo::error={FUNCTION_ORDER} is {value:?}; set it to \"no\", to a number above 0, or not at all"
-                );
-            }
-            number
-        }
-    }
-}
-
 fn is(variable: &str, value: &str) -> bool {
     env::var(variable).is_ok_and(|set| set == value)
 }
 
-fn order_functions(most: usize) -> io::Result<()> {
-    println!("cargo::rerun-if-changed=function_order.rs");
-    println!("cargo::rerun-if-changed=functions.txt");
-    // The script names the section `.fini`, which the C libraries of other architectures may not have.
-    let is_known = is("CARGO_CFG_TARGET_ARCH", "x86_64") || is("CARGO_CFG_TARGET_ARCH", "aarch64");
-    if !is("CARGO_CFG_TARGET_OS", "linux") || !is_known {
-        return Ok(());
-    }
-    // Cargo's configuration has the flag (.cargo/config.toml); RUSTFLAGS and target.*.rustflags replace it.
-    if !env::var("CARGO_ENCODED_RUSTFLAGS").is_ok_and(|flags| flags.contains("symbol-mangling-version=v0")) {
-        println!(
-            "cargo::warning=-Csymbol-mangling-version=v0 is not among the compiler's flags. Unless it is the compiler's default, the order of \
-             functions has no effect, and the program takes 5 MB more memory. Add it to RUSTFLAGS or target.*.rustflags, whichever \
-             is set (docs/performance.md, Code in memory)"
-        );
-    }
-    let Some(folder) = env::var_os("OUT_DIR").map(PathBuf::from) else { return Ok(()) };
-    let script = folder.join("functions.ld");
-    let mut functions = fs::read_to_string("functions.txt")?;
-    println!("cargo::rerun-if-env-changed={EXECUTED}");
-    if let Some(file) = env::var_os(EXECUTED).filter(|file| !file.is_empty()) {
-        println!("cargo::rerun-if-changed={}", Path::new(&file).display());
-        match fs::read_to_string(&file) {
-            Ok(executed) => functions.push_str(&executed),
-            Err(error) => println!("cargo::error={EXECUTED} is {}: {error}", Path::new(&file).display()),
-        }
-    }
-    fs::write(&script, function_order::linker_script(&functions, most))?;
+/// The script extends the linker's own (`INSERT`), which GNU ld and LLD know. It applies to the program alone: flags of the compiler
+/// would apply to build scripts and macros, too.
+fn use_linker_script() {
+    println!("cargo::rerun-if-env-changed={LINKER_SCRIPT}");
+    let Some(script) = env::var_os(LINKER_SCRIPT).filter(|script| !script.is_empty()) else { return };
+    let script = Path::new(&script).display();
+    println!("cargo::rerun-if-changed={script}");
     // Compilers that link and linkers themselves know this option.
     println!("cargo::rustc-link-arg-bin=kube-endpoint-manager=-T");
-    println!("cargo::rustc-link-arg-bin=kube-endpoint-manager={}", script.display());
-    Ok(())
+    println!("cargo::rustc-link-arg-bin=kube-endpoint-manager={script}");
 }
 
 fn is_commit(text: &str) -> bool {

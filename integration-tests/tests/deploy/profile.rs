@@ -9,7 +9,7 @@ use crate::manifests::root;
 
 /// Writes down its arguments. The program that counts leaves a profile when it is run.
 const CARGO: &str = r#"#!/usr/bin/env bash
-{ echo "${KUBE_ENDPOINT_MANAGER_FUNCTION_ORDER-}|$1"; printf '%s\n' "${@:2}"; echo .; } >> "$LOG"
+{ echo "${KUBE_ENDPOINT_MANAGER_LINKER_SCRIPT:+with a script}|$1"; printf '%s\n' "${@:2}"; echo .; } >> "$LOG"
 [[ $1 != run || -n ${NO_COUNTS-} ]] || { mkdir -p "$CARGO_TARGET_DIR/profiled/executed"; echo counts > "$CARGO_TARGET_DIR/profiled/executed/1.profraw"; }
 echo 'output of cargo'
 "#;
@@ -84,9 +84,9 @@ pub(crate) fn the_program_is_built_runs_and_is_built_again() {
     let (printed, calls) = script.run(&[]);
     insta::assert_snapshot!(printed + &calls);
     let files = fs::read_dir(script.path("with space/profiled")).unwrap().map(|file| file.unwrap().path());
-    let lists: Vec<_> = files.filter(|file| file.extension().is_some_and(|it| it == "functions")).collect();
-    assert_eq!(lists.len(), 1, "{lists:?}");
-    assert_eq!(read_to_string(&lists[0]).unwrap(), "_RNv1b\n_RNv1a.*\n");
+    let scripts: Vec<_> = files.filter(|file| file.extension().is_some_and(|it| it == "ld")).collect();
+    assert_eq!(scripts.len(), 1, "{scripts:?}");
+    insta::assert_snapshot!("linker_script", read_to_string(&scripts[0]).unwrap());
 }
 
 pub(crate) fn flags_are_those_of_both_builds() {
