@@ -62,7 +62,9 @@ pub const LABEL_SERVICE_PROXY_NAME: &str = "service.kubernetes.io/service-proxy-
 pub struct KubeProxy<'a> {
     /// The name of its node.
     pub node: &'a str,
-    /// The node's label `topology.kubernetes.io/zone`; empty if it has none.
+    /// The node's label `topology.kubernetes.io/zone`; empty if it has none. kube-proxy 1.36 follows no
+    /// hints for zones until the label changes if its informer reports the node before `OnTopologyChange`
+    /// is registered, which happens on a busy node.
     pub zone: &'a str,
     /// True if it reads hints for nodes, which it does by default since Kubernetes 1.34.
     pub reads_node_hints: bool,
@@ -129,8 +131,6 @@ pub enum IgnoredService {
     OtherProxy,
     /// It has no address of this family.
     NoAddressOfFamily,
-    /// The client uses a node port or external address, and the Service has none.
-    NotExternal,
 }
 
 /// The reason why kube-proxy does not read a slice.
@@ -185,6 +185,9 @@ impl fmt::Display for Unused {
 impl KubeProxy<'_> {
     /// Returns where this kube-proxy sends a client that uses an address of one family. `slices` are
     /// those of the Service's namespace, of any manager; those of other Services are ignored.
+    ///
+    /// The answers to clients outside suppose that the port has a node port, or the Service an external
+    /// IP or a load balancer's address of the family. kube-proxy makes no rules for a port that has none.
     pub fn routes<'a>(
         &self,
         service: &Service,
@@ -193,9 +196,7 @@ impl KubeProxy<'_> {
         family: IpFamily,
         through: Through,
     ) -> Routes {
-        let no_external = !policies.externally_accessible && through != Through::ClusterIp;
-        let reason = ignores(service, family).or(no_external.then_some(IgnoredService::NotExternal));
-        if let Some(reason) = reason {
+        if let Some(reason) = ignores(service, family) {
             return Routes { ignored: Some(reason), ..Routes::default() };
         }
         let mut slices: Vec<&EndpointSlice> = slices.into_iter().collect();

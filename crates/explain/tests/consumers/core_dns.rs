@@ -6,7 +6,7 @@
 //! of zones (option `zonal`). The view of a Service holds its first cluster IP only, so `svc-dual-stack` has
 //! one address here.
 
-use kube_endpoint_core_model::EndpointSlice;
+use kube_endpoint_core_model::{AddressType, EndpointSlice};
 use kube_endpoint_explain::consumers::core_dns::{CoreDns, Question};
 use serde_json::{Value, json};
 
@@ -106,6 +106,21 @@ fn ports_matter_for_srv_records_only() {
     four.ports.clear();
     assert_eq!(ask(&four, srv("http", "tcp")), 0);
     assert_eq!(ask(&four, Question::Service), 4);
+}
+
+#[test]
+fn neither_a_port_without_a_number_nor_a_domain_name_has_srv_records() {
+    let ports = json!([{"name": "every", "protocol": "TCP"}, {"name": "zero", "protocol": "TCP", "port": 0}]);
+    let mut numbers = slice("a", json!([{"addresses": ["10.0.0.1"]}]));
+    numbers.ports = serde_json::from_value(ports).unwrap();
+    let mut names = slice("b", json!([{"addresses": ["a.example.com"]}]));
+    names.address_type = AddressType::Fqdn;
+    let slices = [numbers, names];
+    let answer = |question| answer(CoreDns::default(), headless(), &slices, &question);
+    assert_eq!(answer(srv("every", "TCP")), Vec::<String>::new());
+    assert_eq!(answer(srv("zero", "TCP")), ["10-0-0-1 10.0.0.1 0"]);
+    assert_eq!(answer(srv("http", "TCP")), Vec::<String>::new());
+    assert_eq!(answer(Question::Service).len(), 2);
 }
 
 #[test]

@@ -13,7 +13,8 @@ pub struct TrafficPolicies {
     pub internal_local: bool,
     /// `spec.externalTrafficPolicy` is `Local`.
     pub external_local: bool,
-    /// The Service has a node port, an external IP or an address of a load balancer.
+    /// The Service has a node port, an external IP or an address of a load balancer: some port, in some
+    /// family.
     pub externally_accessible: bool,
 }
 
