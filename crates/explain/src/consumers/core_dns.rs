@@ -27,6 +27,8 @@
 //! The source is `plugin/kubernetes` of CoreDNS 1.14 (`findServices`, `endpointHostname`,
 //! `EndpointSliceToEndpoints`). CoreDNS reads EndpointSlices since 1.8.3; before, it reads Endpoints.
 
+use std::net::IpAddr;
+
 use kube_endpoint_core_model::service::ServiceType;
 use kube_endpoint_core_model::slice::Endpoint;
 use kube_endpoint_core_model::well_known::{CLUSTER_IP_NONE, LABEL_SERVICE_NAME};
@@ -67,13 +69,14 @@ pub struct Record {
     pub host: Text,
     /// The endpoint's own name under the Service; absent for a cluster IP.
     pub name: Option<Text>,
-    /// The port of an SRV record; absent if the Service or slice has no ports.
+    /// The port of an SRV record; absent in other records.
     pub port: Option<i32>,
 }
 
 impl CoreDns {
     /// Returns the records of an answer, sorted, each once. An empty answer means that the name does not
     /// exist, or has no addresses. `slices` are those of the Service's namespace, of any manager.
+    /// Of two cluster IPs only the first is known.
     pub fn resolve<'a>(
         &self,
         service: &Service,
@@ -109,6 +112,10 @@ impl CoreDns {
             let ports = ports_of(slice, question);
             for endpoint in slice.endpoints.iter().filter(|endpoint| is_ready(endpoint)) {
                 for address in &endpoint.addresses {
+                    // CoreDNS makes no SRV records for domain names.
+                    if matches!(question, Question::Port { .. }) && address.parse::<IpAddr>().is_err() {
+                        continue;
+                    }
                     let name = self.name_of(endpoint, address);
                     if matches!(question, Question::Endpoint(asked) if !asked.eq_ignore_ascii_case(&name)) {
                         continue;
@@ -149,7 +156,8 @@ fn is_ready(endpoint: &Endpoint) -> bool {
     endpoint.conditions.ready != Some(false)
 }
 
-/// Returns the ports of a slice that a question asks for: one record each, and none if the slice lacks the port.
+/// Returns the ports of a slice that a question asks for: one record each, and none if the slice lacks the port
+/// or its number.
 fn ports_of(slice: &EndpointSlice, question: &Question) -> Vec<Option<i32>> {
     match question {
         Question::Service | Question::Endpoint(_) => vec![None],
@@ -161,6 +169,7 @@ fn ports_of(slice: &EndpointSlice, question: &Question) -> Vec<Option<i32>> {
                     && held.protocol.as_deref().unwrap_or_default().eq_ignore_ascii_case(protocol)
             })
             .map(|held| held.port)
+            .filter(Option::is_some)
             .collect(),
     }
 }

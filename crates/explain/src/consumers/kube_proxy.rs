@@ -27,26 +27,44 @@
 //!
 //! The source is `pkg/proxy` of Kubernetes 1.36: `endpointslicecache.go`, `topology.go`,
 //! `servicechangetracker.go`, and the selectors of the informers in `cmd/kube-proxy/app/server.go`.
-//! Older versions differ in one thing that is modelled: kube-proxy reads hints for nodes since 1.34
-//! ([`KubeProxy::reads_node_hints`]).
+//! Older versions of kube-proxy differ:
+//!
+//! | what | since | before |
+//! |---|---|---|
+//! | Of two entries of an endpoint, one that terminates loses. | 1.36 | The entry on the client's node wins. |
+//! | It follows hints for nodes ([`KubeProxy::reads_node_hints`]). | 1.34 | It ignores them. |
+//! | A label takes away Services (`service-proxy-name`) or slices (`headless`). | 1.32 | Each label takes away both. |
+//! | It follows hints whatever the annotations of the Service are. | 1.31 | The Service needs `service.kubernetes.io/topology-mode`. |
+//! | Clients are sent to endpoints that terminate and serve if none is ready. | 1.26 | They are refused. |
+//!
+//! Only the hints for nodes can be set; the rest of the model is 1.36.
 
-use std::collections::BTreeMap;
+mod endpoints;
+mod policies;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
 
 use kube_endpoint_core_model::service::{ServicePort, ServiceType};
 use kube_endpoint_core_model::well_known::{LABEL_HEADLESS, LABEL_SERVICE_NAME};
-use kube_endpoint_core_model::{AddressType, EndpointSlice, IpFamily, Service, StringMap, Text, address};
+use kube_endpoint_core_model::{AddressType, EndpointSlice, IpFamily, Service, StringMap, Text};
+
+pub use policies::TrafficPolicies;
+
+use endpoints::{Candidate, Topology, candidates};
 
 /// Takes a Service away from kube-proxy, whatever its value (KEP-2447).
-const LABEL_SERVICE_PROXY_NAME: &str = "service.kubernetes.io/service-proxy-name";
+pub const LABEL_SERVICE_PROXY_NAME: &str = "service.kubernetes.io/service-proxy-name";
 
 /// kube-proxy of one node.
 #[derive(Clone, Copy, Debug)]
 pub struct KubeProxy<'a> {
     /// The name of its node.
     pub node: &'a str,
-    /// The node's label `topology.kubernetes.io/zone`; empty if it has none.
+    /// The node's label `topology.kubernetes.io/zone`; empty if it has none. kube-proxy 1.36 follows no
+    /// hints for zones until the label changes if its informer reports the node before `OnTopologyChange`
+    /// is registered, which happens on a busy node.
     pub zone: &'a str,
     /// True if it reads hints for nodes, which it does by default since Kubernetes 1.34.
     pub reads_node_hints: bool,
@@ -56,17 +74,6 @@ impl Default for KubeProxy<'_> {
     fn default() -> Self {
         Self { node: "", zone: "", reads_node_hints: true }
     }
-}
-
-/// The fields of a Service that only kube-proxy reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TrafficPolicies {
-    /// `spec.internalTrafficPolicy` is `Local`.
-    pub internal_local: bool,
-    /// `spec.externalTrafficPolicy` is `Local`.
-    pub external_local: bool,
-    /// The Service has a node port, an external IP or an address of a load balancer.
-    pub externally_accessible: bool,
 }
 
 /// The address of a Service that a client uses.
@@ -109,6 +116,8 @@ pub struct PortRoutes {
     /// Endpoints that several slices hold with different conditions or hints. Which entry kube-proxy
     /// takes depends on the order of a Go map; this model takes that of the slice that comes first by name.
     pub undefined: Vec<SocketAddr>,
+    /// The ready endpoints without a hint, if others have one: kube-proxy ignores all hints then.
+    pub without_hints: Vec<SocketAddr>,
 }
 
 /// The reason why kube-proxy makes no rules for a Service.
@@ -122,8 +131,6 @@ pub enum IgnoredService {
     OtherProxy,
     /// It has no address of this family.
     NoAddressOfFamily,
-    /// The client uses a node port or external address, and the Service has none.
-    NotExternal,
 }
 
 /// The reason why kube-proxy does not read a slice.
@@ -175,44 +182,12 @@ impl fmt::Display for Unused {
     }
 }
 
-/// One endpoint, with the conditions as kube-proxy defaults them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Candidate<'a> {
-    ready: bool,
-    serving: bool,
-    terminating: bool,
-    is_local: bool,
-    zones: Vec<&'a str>,
-    nodes: Vec<&'a str>,
-}
-
-impl Candidate<'_> {
-    fn is_last_resort(&self) -> bool {
-        self.serving && self.terminating
-    }
-}
-
-/// Whose hints kube-proxy follows.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Topology {
-    Anywhere,
-    SameZone,
-    SameNode,
-}
-
-impl TrafficPolicies {
-    fn is_local(self, through: Through) -> bool {
-        match through {
-            Through::ClusterIp => self.internal_local,
-            Through::External => self.external_local,
-            Through::ExternalFromPod => false,
-        }
-    }
-}
-
 impl KubeProxy<'_> {
     /// Returns where this kube-proxy sends a client that uses an address of one family. `slices` are
     /// those of the Service's namespace, of any manager; those of other Services are ignored.
+    ///
+    /// The answers to clients outside suppose that the port has a node port, or the Service an external
+    /// IP or a load balancer's address of the family. kube-proxy makes no rules for a port that has none.
     pub fn routes<'a>(
         &self,
         service: &Service,
@@ -221,9 +196,7 @@ impl KubeProxy<'_> {
         family: IpFamily,
         through: Through,
     ) -> Routes {
-        let no_external = !policies.externally_accessible && through != Through::ClusterIp;
-        let reason = ignores(service, family).or(no_external.then_some(IgnoredService::NotExternal));
-        if let Some(reason) = reason {
+        if let Some(reason) = ignores(service, family) {
             return Routes { ignored: Some(reason), ..Routes::default() };
         }
         let mut slices: Vec<&EndpointSlice> = slices.into_iter().collect();
@@ -253,21 +226,24 @@ impl KubeProxy<'_> {
         slices: &[&EndpointSlice],
         through: Through,
     ) -> PortRoutes {
-        let (candidates, undefined) = self.candidates(port, slices);
+        let candidates = candidates(self, port, slices);
+        let wants_local = policies.is_local(through);
+        let topology = if wants_local { Topology::Anywhere } else { Topology::of(self, &candidates) };
+        let without_hints = if wants_local { Vec::new() } else { endpoints::without_hints(&candidates) };
+        let endpoints::Candidates { by_address, undefined } = candidates;
         let mut routes = PortRoutes {
             name: port.name.clone(),
             protocol: or_tcp(&port.protocol),
             undefined,
+            without_hints,
             ..PortRoutes::default()
         };
-        let wants_local = policies.is_local(through);
-        let topology = if wants_local { Topology::Anywhere } else { self.topology(candidates.values()) };
         let is_in_reach = |candidate: &Candidate<'_>| {
-            if wants_local && !candidate.is_local { Err(Unused::NotLocal) } else { Ok(()) }
+            if wants_local && !candidate.is_on(self.node) { Err(Unused::NotLocal) } else { Ok(()) }
         };
         let any_ready =
-            candidates.values().any(|candidate| candidate.ready && is_in_reach(candidate).is_ok());
-        for (address, candidate) in &candidates {
+            by_address.values().any(|candidate| candidate.ready && is_in_reach(candidate).is_ok());
+        for (address, candidate) in &by_address {
             let verdict = is_in_reach(candidate).and_then(|()| {
                 if any_ready {
                     self.judge_ready(candidate, topology)
@@ -295,82 +271,52 @@ impl KubeProxy<'_> {
             _ => Ok(()),
         }
     }
+}
 
-    /// Upstream `topologyModeFromHints`: hints count only if every ready endpoint has one and some
-    /// ready endpoint is for this node or zone.
-    fn topology<'c, 'a: 'c>(&self, candidates: impl Iterator<Item = &'c Candidate<'a>>) -> Topology {
-        let ready: Vec<_> = candidates.filter(|candidate| candidate.ready).collect();
-        if ready.is_empty() {
-            return Topology::Anywhere;
-        }
-        let all_have_nodes = ready.iter().all(|candidate| !candidate.nodes.is_empty());
-        if all_have_nodes && ready.iter().any(|candidate| candidate.nodes.contains(&self.node)) {
-            return Topology::SameNode;
-        }
-        let all_have_zones = ready.iter().all(|candidate| !candidate.zones.is_empty());
-        if all_have_zones && ready.iter().any(|candidate| candidate.zones.contains(&self.zone)) {
-            return Topology::SameZone;
-        }
-        Topology::Anywhere
+/// Returns the endpoints that clients of each node are sent to by the policy `Local`, of all ports together.
+/// Clients on nodes that are absent get none. It is what [`KubeProxy::routes`] says of each node, in one pass.
+pub fn local_backends<'a>(
+    service: &Service,
+    slices: impl IntoIterator<Item = &'a EndpointSlice>,
+    family: IpFamily,
+) -> BTreeMap<&'a str, BTreeSet<SocketAddr>> {
+    let mut by_node: BTreeMap<&str, BTreeSet<SocketAddr>> = BTreeMap::new();
+    if ignores(service, family).is_some() {
+        return by_node;
     }
-
-    /// Returns the endpoints of a port by address, and those that slices hold with different conditions.
-    fn candidates<'a>(
-        &self,
-        port: &ServicePort,
-        slices: &[&'a EndpointSlice],
-    ) -> (BTreeMap<SocketAddr, Candidate<'a>>, Vec<SocketAddr>) {
-        let mut entries: BTreeMap<SocketAddr, Vec<Candidate<'a>>> = BTreeMap::new();
-        for slice in slices {
-            let mut of_slice: BTreeMap<SocketAddr, Candidate<'a>> = BTreeMap::new();
-            for number in slice.ports.iter().filter_map(|held| number_for(held, port)) {
-                for endpoint in &slice.endpoints {
-                    let Some(ip) = endpoint.addresses.first().and_then(|text| address::parse_sloppy(text))
-                    else {
-                        continue;
-                    };
-                    let candidate = self.candidate(endpoint);
-                    let address = SocketAddr::new(ip, number);
-                    // Upstream `addEndpoints`: an entry that terminates never replaces another.
-                    if !candidate.terminating || !of_slice.contains_key(&address) {
-                        of_slice.insert(address, candidate);
-                    }
-                }
-            }
-            for (address, candidate) in of_slice {
-                entries.entry(address).or_default().push(candidate);
+    let mut slices: Vec<&EndpointSlice> = slices.into_iter().collect();
+    slices.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
+    slices.retain(|slice| ignores_slice(service, slice, family).is_none());
+    for port in &service.ports {
+        let mut of_port: BTreeMap<&str, (BTreeSet<SocketAddr>, BTreeSet<SocketAddr>)> = BTreeMap::new();
+        for (address, candidate) in candidates(&KubeProxy::default(), port, &slices).by_address {
+            let (ready, last_resort) = of_port.entry(candidate.node).or_default();
+            if candidate.ready {
+                ready.insert(address);
+            } else if candidate.is_last_resort() {
+                last_resort.insert(address);
             }
         }
-        let mut undefined = Vec::new();
-        let mut candidates = BTreeMap::new();
-        for (address, mut of_address) in entries {
-            if of_address.iter().any(|candidate| !candidate.terminating) {
-                of_address.retain(|candidate| !candidate.terminating);
+        of_port.remove("");
+        for (node, (ready, last_resort)) in of_port {
+            let backends = if ready.is_empty() { last_resort } else { ready };
+            if !backends.is_empty() {
+                by_node.entry(node).or_default().extend(backends);
             }
-            if of_address.iter().any(|candidate| *candidate != of_address[0]) {
-                undefined.push(address);
-            }
-            candidates.insert(address, of_address.swap_remove(0));
-        }
-        (candidates, undefined)
-    }
-
-    fn candidate<'a>(&self, endpoint: &'a kube_endpoint_core_model::slice::Endpoint) -> Candidate<'a> {
-        let conditions = endpoint.conditions;
-        let (zones, nodes) = endpoint.hints.as_deref().map_or_else(Default::default, |hints| {
-            let zones = hints.for_zones.iter().map(|hint| &*hint.name).collect();
-            let nodes = hints.for_nodes.iter().map(|hint| &*hint.name);
-            (zones, if self.reads_node_hints { nodes.collect() } else { Vec::new() })
-        });
-        Candidate {
-            ready: conditions.ready.unwrap_or(true),
-            serving: conditions.serving.unwrap_or(true),
-            terminating: conditions.terminating.unwrap_or(false),
-            is_local: !self.node.is_empty() && endpoint.node_name.as_deref() == Some(self.node),
-            zones,
-            nodes,
         }
     }
+    by_node
+}
+
+/// Returns the numbers of a slice's ports that kube-proxy uses for a Service, in the order of the Service's
+/// ports. None if it does not read the slice.
+pub fn numbers_used(service: &Service, slice: &EndpointSlice) -> Vec<u16> {
+    let family = service.slice_families().into_iter().find(|it| AddressType::from(*it) == slice.address_type);
+    if family.is_none_or(|family| ignores_slice(service, slice, family).is_some()) {
+        return Vec::new();
+    }
+    let of_port = |port| slice.ports.iter().filter_map(move |held| number_for(held, port));
+    service.ports.iter().flat_map(of_port).collect()
 }
 
 /// Returns why kube-proxy makes no rules of a family for a Service (upstream `ShouldSkipService`,
@@ -415,7 +361,7 @@ fn ignored_ports<'a>(
 }
 
 /// Returns the number of a slice's port if it belongs to a port of the Service: name and protocol are equal.
-fn number_for(held: &kube_endpoint_core_model::EndpointPort, port: &ServicePort) -> Option<u16> {
+pub fn number_for(held: &kube_endpoint_core_model::EndpointPort, port: &ServicePort) -> Option<u16> {
     let is_same = held.name.as_deref() == Some(&*port.name)
         && held.protocol.as_deref().unwrap_or("TCP") == &*or_tcp(&port.protocol);
     let number = held.port.filter(|_| is_same)?;
