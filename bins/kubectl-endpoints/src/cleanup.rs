@@ -39,6 +39,7 @@ pub(crate) async fn run(reader: &Reader, namespace: Option<&str>, delete: bool) 
         match confirm(reader, &object).await {
             Judgement::InUse => {}
             Judgement::Kept(why) => found.items.push(item(why, Outcome::Kept, String::new())),
+            Judgement::Unchecked(why) => found.items.push(item(why, Outcome::Unchecked, String::new())),
             Judgement::Leftover(reason) if !delete => {
                 found.items.push(item(reason.to_string(), Outcome::Found, String::new()));
             }
@@ -143,7 +144,7 @@ async fn delete_one(reader: &Reader, object: &Managed) -> (Outcome, String) {
             (Outcome::Gone, "somebody else deleted it meanwhile".to_owned())
         }
         Err(Error::Api(status)) if status.code == 409 => {
-            (Outcome::Kept, "it changed meanwhile; run the command again".to_owned())
+            (Outcome::Failed, "it changed meanwhile; run the command again".to_owned())
         }
         Err(error) => (Outcome::Failed, why_request_failed(&error)),
     }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use jiff::{SignedDuration, Timestamp};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
-use x509_cert::Certificate;
 use x509_cert::der::Decode;
+use x509_cert::{Certificate, Version};
 
 /// A certificate that is to be replaced by hand should be replaced this long before its end.
 const AHEAD: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -185,6 +185,20 @@ impl CertificateLifetime {
     }
 }
 
+/// Says why no TLS connection can be made with a certificate if it is because of its version: in
+/// words that follow its name.
+pub fn unusable_version(certificate: &[u8]) -> Option<String> {
+    let version = match Certificate::from_der(certificate).ok()?.tbs_certificate().version() {
+        Version::V1 => 1,
+        Version::V2 => 2,
+        Version::V3 => return None,
+    };
+    Some(format!(
+        "is of X.509 version {version}, and only version 3 can be used; issue it again with an extension, such as \
+         extendedKeyUsage (openssl x509 -req -extfile FILE)"
+    ))
+}
+
 fn none() -> String {
     "there is no certificate".to_owned()
 }
@@ -245,6 +259,17 @@ mod tests {
         assert_eq!(CertificateLifetime::of_chain(&[&leaf, &intermediate, &root]), lifetime(2026, 2027));
         assert!(CertificateLifetime::of_chain::<&[u8]>(&[]).unwrap_err().contains("no certificate"));
         assert!(CertificateLifetime::of_chain(&[&*leaf, b"garbage"]).is_err());
+    }
+
+    #[test]
+    fn versions_other_than_3_are_unusable() {
+        let old = in_pem(include_bytes!("tests/version-1.crt"));
+        let why = unusable_version(&old[0]).unwrap();
+        assert!(why.starts_with("is of X.509 version 1, and only version 3 can be used; "), "{why}");
+        assert_eq!(unusable_version(&certificate(2026, 2028)), None);
+        assert_eq!(unusable_version(b"garbage"), None);
+        // Its lifetime can be read, so it may well be the CA of others.
+        assert!(CertificateLifetime::of_chain(&old).is_ok());
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub enum ClientError {
         "cannot read {path}, the {what} for the API server: {why}; check that the file exists and this process may read it"
     )]
     File {
-        /// What the file holds.
+        /// The content that the file holds.
         what: &'static str,
         /// Where it is.
         path: PathBuf,
@@ -29,13 +29,16 @@ pub enum ClientError {
     /// A file was read, but does not hold what it should.
     #[error("{path}, the {what} for the API server, {why}")]
     Content {
-        /// What the file should hold.
+        /// The content that the file should hold.
         what: &'static str,
         /// Where it is.
         path: PathBuf,
         /// The error in its content.
         why: String,
     },
+    /// A client certificate that is in no file cannot be used.
+    #[error("the client certificate for the API server {0}")]
+    Certificate(String),
     /// CA, client certificate and key do not make a TLS configuration.
     #[error(
         "the certificates for the API server cannot be used: {}; check certificate-authority, client-certificate and \
@@ -75,7 +78,7 @@ pub(crate) enum RequestError {
 }
 
 impl RequestError {
-    /// Whether no connection could be made.
+    /// Returns true if no connection could be made.
     pub(crate) fn is_connect(&self) -> bool {
         match self {
             Self::Pool(error) => error.is_connect(),
@@ -117,7 +120,7 @@ impl Error for ConnectError {
 
 /// The reason that kube gives an error whose body is no `Status`.
 const NO_STATUS: &str = "Failed to parse error data";
-/// What to do if something else than an API server answers.
+/// The advice if something else than an API server answers.
 const CHECK: &str = "check the server in the kubeconfig, and whether a proxy answers in its place";
 
 /// Says on one line why a request failed, without a full stop: what the server answered, or why no answer arrived. In contrast
@@ -137,7 +140,7 @@ pub fn why_request_failed(error: &kube::Error) -> String {
 const LONGEST_MESSAGE: usize = 4000;
 
 fn answered(status: &Status) -> String {
-    // What is no `Status` comes from a proxy: any text, of several lines.
+    // A proxy answers with no `Status` but with any text, of several lines.
     let message = status.message.split_whitespace().collect::<Vec<_>>().join(" ");
     let message = harmless(message.trim_end_matches('.'), LONGEST_MESSAGE);
     match status.code {

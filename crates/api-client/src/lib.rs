@@ -42,7 +42,9 @@ mod write_connections;
 mod tests;
 
 pub use answered::{Answered, is_status_not_found, redirected_to};
-pub use certificates::{CertificateInUse, CertificateLifetime, CertificatePlace, CertificateUse};
+pub use certificates::{
+    CertificateInUse, CertificateLifetime, CertificatePlace, CertificateUse, unusable_version,
+};
 pub use client::{AnswerBody, ApiClient, client_from_config, client_with_silence_limit, without_credentials};
 pub use content_type::ContentType;
 pub use error::{ClientError, why_request_failed};

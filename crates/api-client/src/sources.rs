@@ -13,7 +13,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use tokio::time::Instant;
 
-use crate::certificates::{CertificateLifetime, CertificatePlace, in_pem};
+use crate::certificates::{CertificateLifetime, CertificatePlace, in_pem, unusable_version};
 use crate::connector::{Pool, pool};
 use crate::error::ClientError;
 use crate::http1::Http1;
@@ -43,7 +43,7 @@ pub(crate) struct Sources {
     hurry: Arc<Hurry>,
 }
 
-/// What requests are sent with. A session never changes; when something new was read, another session takes its place.
+/// The connections and credentials for requests. A session never changes; when something new was read, another session takes its place.
 pub(crate) struct Session {
     /// The header with the token from a file or a plugin, if there is one.
     pub(crate) authorization: Option<HeaderValue>,
@@ -196,7 +196,7 @@ impl Sources {
         Some((place, CertificateLifetime::of_chain(&in_pem(&text))))
     }
 
-    /// The CAs with which a session verifies the server. None if they are those of the system.
+    /// The CAs with which a session verifies the server; none if they are those of the system.
     pub(crate) fn ca(&self, session: &Session) -> Option<Found> {
         let file = || {
             Some((
@@ -303,7 +303,20 @@ impl Sources {
             user.client_certificate_data = Some(BASE64.encode(certificate));
             user.client_key_data = Some(BASE64.encode(key).into());
         }
-        pool(&config, &self.limits, &self.http1, &self.hurry)
+        pool(&config, &self.limits, &self.http1, &self.hurry).map_err(|error| match error {
+            ClientError::Tls(_) => self.unusable_certificate(&config, plugin.is_some()).unwrap_or(error),
+            error => error,
+        })
+    }
+
+    /// rustls calls a certificate of another version an invalid private key.
+    fn unusable_certificate(&self, config: &Config, has_plugin: bool) -> Option<ClientError> {
+        let data = BASE64.decode(config.auth_info.client_certificate_data.as_ref()?).ok()?;
+        let why = unusable_version(in_pem(&data).first()?)?;
+        Some(match self.certificate.clone().filter(|_| !has_plugin) {
+            Some(path) => ClientError::Content { what: CERTIFICATE, path, why },
+            None => ClientError::Certificate(why),
+        })
     }
 
     fn certificates(&self, bundle: &[u8]) -> Result<Vec<Vec<u8>>, ClientError> {

@@ -25,16 +25,44 @@ pub enum Line {
     Warning,
     /// A slice of a Service without a selector is deleted.
     Orphan,
+    /// Slices are deleted whose Endpoints do not exist.
+    NoEndpoints,
 }
 
 /// The limit of each kind.
 #[derive(Debug, Default)]
-pub(crate) struct LogLines([LogLimit; Line::Orphan as usize + 1]);
+pub(crate) struct LogLines {
+    pause: LogLimit,
+    long_wait: LogLimit,
+    conflicts: LogLimit,
+    undone: LogLimit,
+    foreign_conflict: LogLimit,
+    selection: LogLimit,
+    warning: LogLimit,
+    orphan: LogLimit,
+    no_endpoints: LogLimit,
+}
+
+impl LogLines {
+    fn limit(&self, line: Line) -> &LogLimit {
+        match line {
+            Line::Pause => &self.pause,
+            Line::LongWait => &self.long_wait,
+            Line::Conflicts => &self.conflicts,
+            Line::Undone => &self.undone,
+            Line::ForeignConflict => &self.foreign_conflict,
+            Line::Selection => &self.selection,
+            Line::Warning => &self.warning,
+            Line::Orphan => &self.orphan,
+            Line::NoEndpoints => &self.no_endpoints,
+        }
+    }
+}
 
 impl<R: Reconciler> Runtime<R> {
     /// Returns none if a line is left out. Otherwise returns how many lines of its kind were left out before it, for its field
     /// `left_out`; see [`LogLimit::admit`].
     pub fn admits(&self, line: Line) -> Option<Option<u64>> {
-        self.lines.0.get(line as usize)?.admit(Instant::now().into_std())
+        self.lines.limit(line).admit(Instant::now().into_std())
     }
 }

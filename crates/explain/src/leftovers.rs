@@ -33,6 +33,8 @@ pub struct Managed {
     owners: Vec<Owner>,
     is_lock: bool,
     is_deleted: bool,
+    /// Its label names the mirroring controller.
+    is_mirrored: bool,
     maker: Maker,
 }
 
@@ -126,8 +128,11 @@ pub enum Judgement {
     Leftover(Reason),
     /// It is in use.
     InUse,
-    /// It may be a leftover and has to stay: why, as a sentence without a full stop.
+    /// It has to stay, though nothing uses it: why, as a sentence without a full stop.
     Kept(String),
+    /// It may be a leftover, but what would tell could not be read: why, as a sentence without a
+    /// full stop.
+    Unchecked(String),
 }
 
 #[derive(Default, Deserialize)]
@@ -178,6 +183,7 @@ impl Managed {
             owners: raw.owner_references,
             is_lock: raw.annotations.contains_key(ANNOTATION_LEADER),
             is_deleted: raw.deletion_timestamp.is_some(),
+            is_mirrored: manager.is_some_and(|manager| **manager == *MIRRORING_CONTROLLER),
             maker,
         }))
     }
@@ -242,7 +248,9 @@ impl Managed {
             }
         }
         match (unknown, gone.filter(|_| !exists)) {
-            (Some(why), _) => Judgement::Kept(format!("whether it is in use cannot be found out: {why}")),
+            (Some(why), _) => {
+                Judgement::Unchecked(format!("whether it is in use cannot be found out: {why}"))
+            }
             (None, Some(gone)) => self.left_over(gone),
             (None, None) => Judgement::InUse,
         }
@@ -250,15 +258,21 @@ impl Managed {
 
     /// Decides about an object that nobody uses.
     fn left_over(&self, reason: Reason) -> Judgement {
-        match &self.maker {
-            Maker::Controller(_) => Judgement::Leftover(reason),
-            Maker::SomebodyElse(name) => Judgement::Kept(format!(
-                "{reason}, but {name}, which is no controller, wrote what it publishes"
-            )),
-            Maker::Unknown => {
-                Judgement::Kept(format!("{reason}, but its managedFields do not tell who wrote it"))
+        let why = match &self.maker {
+            Maker::Controller(_) => return Judgement::Leftover(reason),
+            Maker::SomebodyElse(name) => {
+                format!("{reason}, but {name}, which is no controller, wrote what it publishes")
             }
-        }
+            Maker::Unknown => format!("{reason}, but its managedFields do not tell who wrote it"),
+        };
+        // Upstream's controller goes by the label alone, and so does ours.
+        let others = if self.is_mirrored {
+            "; cleanup keeps it, but the EndpointSlice-mirroring controller, which its label names, deletes or \
+             changes it"
+        } else {
+            ""
+        };
+        Judgement::Kept(why + others)
     }
 }
 
@@ -272,9 +286,11 @@ pub enum Outcome {
     Deleted,
     /// Somebody else deleted it meanwhile.
     Gone,
-    /// It stays, because it may be in use or changed meanwhile.
+    /// It is no leftover, because no controller made it, or something else needs it.
     Kept,
-    /// The server refused to delete it, or did not answer.
+    /// It stays, because what would tell whether it is a leftover could not be read.
+    Unchecked,
+    /// The server refused to delete it, as it does if it changed meanwhile, or did not answer.
     Failed,
 }
 
@@ -309,13 +325,16 @@ pub struct Cleanup {
 }
 
 impl Cleanup {
-    /// Returns the exit code: 1 if leftovers remain, 2 if none do but some objects could not be read, otherwise 0.
+    /// Returns the exit code: 1 if leftovers remain, 2 if none do but some objects could not be read,
+    /// otherwise 0. What is kept is no leftover.
     pub fn exit_code(&self) -> u8 {
-        let remains = |item: &CleanupItem| !matches!(item.outcome, Outcome::Deleted | Outcome::Gone);
-        match (self.items.iter().any(remains), self.not_read.is_empty()) {
-            (true, _) => 1,
-            (false, false) => 2,
-            (false, true) => 0,
+        let any = |outcomes: &[Outcome]| self.items.iter().any(|item| outcomes.contains(&item.outcome));
+        if any(&[Outcome::Found, Outcome::Failed]) {
+            1
+        } else if any(&[Outcome::Unchecked]) || !self.not_read.is_empty() {
+            2
+        } else {
+            0
         }
     }
 }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube_endpoint_api_client::{CertificateInUse, CertificateLifetime, CertificatePlace, CertificateUse};
+use kube_endpoint_api_client::{
+    CertificateInUse, CertificateLifetime, CertificatePlace, CertificateUse, unusable_version,
+};
 use kube_endpoint_core_model::causes;
 use parking_lot::{Mutex, RwLock};
 use tokio_rustls::rustls::crypto::CryptoProvider;
@@ -206,8 +208,10 @@ pub(crate) fn certified_key(
     // The error of the parser may quote the line, which may be of the key.
     let key = PrivateKeyDer::from_pem_slice(key)
         .map_err(|_| wrong(key_path, "holds no private key in PEM, PKCS #8, PKCS #1 or SEC 1".to_owned()))?;
+    let version = chain.first().and_then(|certificate| unusable_version(certificate));
     CertifiedKey::from_der(chain, key, provider).map_err(|error| {
-        wrong(certificate_path, format!("and {} are not a usable pair: {error}", key_path.display()))
+        let no_pair = || format!("and {} are not a usable pair: {error}", key_path.display());
+        wrong(certificate_path, version.unwrap_or_else(no_pair))
     })
 }
 
@@ -218,6 +222,16 @@ mod tests {
     use tokio_rustls::rustls::crypto::ring::default_provider;
 
     use super::*;
+
+    #[test]
+    fn a_certificate_of_version_1_is_named_as_such() {
+        let old = include_bytes!("../../api-client/src/tests/version-1.crt");
+        let pair = self_signed::generate(Ipv4Addr::LOCALHOST.into(), Timestamp::UNIX_EPOCH).unwrap();
+        let paths = (PathBuf::from("/tls.crt"), PathBuf::from("/tls.key"));
+        let error = certified_key(&paths, old, pair.key.as_bytes(), &default_provider()).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("/tls.crt") && error.contains(" is of X.509 version 1, "), "{error}");
+    }
 
     #[test]
     fn the_certificate_in_use_has_a_place_and_an_end() {

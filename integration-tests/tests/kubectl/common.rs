@@ -1,7 +1,7 @@
 //! Shared by the tests: a server with a kubectl for it, and manifests.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Listener, User};
 use kube_endpoint_integration_tests::programs::kubectl_program;
@@ -45,9 +45,7 @@ impl Kubectl {
     }
 
     pub(crate) fn run(&self, arguments: &str, input: &str) -> (bool, String) {
-        let mut child = self.command(arguments).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
+        let output = output_of(self.command(arguments).spawn().unwrap(), input);
         let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         (output.status.success(), text)
     }
@@ -71,7 +69,13 @@ impl Kubectl {
     /// Runs a command that must succeed on a manifest.
     #[track_caller]
     pub(crate) fn with(&self, arguments: &str, manifest: &Value) -> String {
-        let (success, text) = self.run(arguments, &manifest.to_string());
+        self.run_ok(arguments, &manifest.to_string())
+    }
+
+    /// Runs a command that must succeed on a text.
+    #[track_caller]
+    pub(crate) fn run_ok(&self, arguments: &str, input: &str) -> String {
+        let (success, text) = self.run(arguments, input);
         assert!(success, "kubectl {arguments}: {text}");
         text
     }
@@ -109,6 +113,12 @@ impl Drop for Kubectl {
             self.runtime.block_on(listener.shutdown());
         }
     }
+}
+
+/// Writes the input of a program that was started, and waits for its end.
+pub(crate) fn output_of(mut child: Child, input: &str) -> Output {
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
 }
 
 pub(crate) fn service(port: u16) -> Value {

@@ -7,6 +7,7 @@ mod common;
 mod everyday;
 mod forms;
 mod mistakes;
+mod rendered;
 
 use std::process::ExitCode;
 
@@ -27,5 +28,6 @@ fn main() -> ExitCode {
         mistakes::common_mistakes,
         mistakes::invalid_manifests,
         mistakes::unsupported_operations,
+        rendered::a_server_takes_what_is_rendered,
     )])
 }

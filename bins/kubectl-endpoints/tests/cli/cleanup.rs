@@ -115,14 +115,23 @@ async fn what_has_the_label_and_was_made_by_somebody_else_is_kept() {
     unknown["metadata"]["managedFields"] = json!([]);
     let mut copied = slice("copied", "gone", json!([]));
     copied["metadata"]["managedFields"] = written_by("kubectl-create", "f:ports");
+    let mut mirrored = copied.clone();
+    mirrored["metadata"]["name"] = "mirrored".into();
+    mirrored["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] =
+        "endpointslicemirroring-controller.k8s.io".into();
     // Before Kubernetes 1.33 Endpoints had no label.
     let old = endpoints("old", json!({}));
-    let shop = Shop::with([restored, unknown, copied, old], Vec::new()).await;
+    let shop = Shop::with([restored, unknown, copied, mirrored, old], Vec::new()).await;
     let output = shop.run(&["cleanup", "--yes"]).await;
     insta::assert_snapshot!(stdout(&output), @r"
     kept       EndpointSlice shop/copied
                The Service gone does not exist, but kubectl-create, which is no
                controller, wrote what it publishes.
+    kept       EndpointSlice shop/mirrored
+               The Service gone does not exist, but kubectl-create, which is no
+               controller, wrote what it publishes; cleanup keeps it, but the
+               EndpointSlice-mirroring controller, which its label names, deletes or
+               changes it.
     deleted    Endpoints shop/old
                The Service old does not exist.
     kept       Endpoints shop/restored
@@ -132,10 +141,16 @@ async fn what_has_the_label_and_was_made_by_somebody_else_is_kept() {
                The Service unknown does not exist, but its managedFields do not tell
                who wrote it.
 
-    1 deleted, 3 not deleted.
+    1 deleted. 4 kept.
     ");
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert_eq!(names(&shop, "endpointslices"), ["copied"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(names(&shop, "endpointslices"), ["copied", "mirrored"]);
+    // Nothing is left to delete.
+    for arguments in [&["cleanup"][..], &["cleanup", "--yes"]] {
+        let output = shop.run(arguments).await;
+        assert!(stdout(&output).ends_with("\n\nNothing is left over. 4 kept.\n"), "{}", stdout(&output));
+        assert_eq!(output.status.code(), Some(0));
+    }
     assert_eq!(names(&shop, "endpoints"), ["restored", "unknown"]);
 }
 
@@ -175,7 +190,7 @@ async fn an_object_that_changed_after_the_list_is_kept() {
     assert_eq!(
         (stdout(&output), output.status.code()),
         (
-            "kept       EndpointSlice shop/gone-1\n           The Service gone does not exist.\n           \
+            "failed     EndpointSlice shop/gone-1\n           The Service gone does not exist.\n           \
              It changed meanwhile; run the command again.\n\n0 deleted, 1 not deleted.\n"
                 .to_owned(),
             Some(1)
@@ -215,10 +230,13 @@ async fn what_may_not_be_read_is_kept() {
     .await;
     let output = shop.run(&["cleanup", "--yes"]).await;
     let (text, notes) = (stdout(&output), stderr(&output));
-    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(notes.starts_with("You may not read endpoints: "), "{notes}");
     assert!(text.contains("Whether it is in use cannot be found out: "), "{text}");
-    assert!(text.ends_with("\n0 deleted, 3 not deleted.\n"), "{text}");
+    assert!(
+        text.ends_with("\nNothing that could be checked is left over. 3 could not be checked.\n"),
+        "{text}"
+    );
     assert!(shop.server.request_log().iter().all(|logged| !logged.request.is_write()));
 }
 

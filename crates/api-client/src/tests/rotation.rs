@@ -1,5 +1,7 @@
 //! Files with credentials that are replaced while the client runs.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use http::Version;
 use http_body_util::BodyExt;
 use serde_json::json;
@@ -233,4 +235,27 @@ async fn file_errors_are_one_line() {
     .await;
     assert!(errors.iter().all(|error| !error.is_empty() && !error.contains("\n")), "{errors:#?}");
     insta::assert_snapshot!(errors.join("\n"));
+}
+
+/// rustls calls it an invalid private key.
+#[tokio::test]
+async fn a_client_certificate_of_version_1_is_named_as_such() {
+    let authority = Authority::new();
+    let server = Server::start(&authority).await;
+    let files = Credentials::new();
+    files.write("ca.crt", authority.pem());
+    files.write("client.crt", include_str!("version-1.crt"));
+    files.write("client.key", &authority.issue().key);
+    let said = "is of X.509 version 1, and only version 3 can be used; issue it again with an extension, such as \
+                extendedKeyUsage (openssl x509 -req -extfile FILE)";
+    let mut config = config(&server, &files.path("ca.crt"));
+    config.auth_info.client_certificate = Some(files.path("client.crt").display().to_string());
+    config.auth_info.client_key = Some(files.path("client.key").display().to_string());
+    let error = client(config.clone(), limits()).await.err().unwrap().to_string();
+    let path = files.path("client.crt");
+    assert_eq!(error, format!("{}, the client certificate for the API server, {said}", path.display()));
+    config.auth_info.client_certificate = None;
+    config.auth_info.client_certificate_data = Some(BASE64.encode(include_bytes!("version-1.crt")));
+    let error = client(config, limits()).await.err().unwrap().to_string();
+    assert_eq!(error, format!("the client certificate for the API server {said}"));
 }

@@ -166,6 +166,10 @@ impl EndpointsReconciler {
 
 impl Leftover {
     /// Returns true if Endpoints of this maker are deleted.
+    ///
+    /// After the Service was seen to be deleted, Endpoints that do not tell their maker go, too:
+    /// upstream deletes the Endpoints of such a Service whoever made them. At a start nobody has
+    /// seen a Service, so the Endpoints have to prove that a controller made them.
     fn deletes(self, maker: &Maker) -> bool {
         match self {
             Self::No => false,

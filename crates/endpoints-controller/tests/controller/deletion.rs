@@ -64,8 +64,31 @@ async fn endpoints_that_an_old_cache_made_anew_are_deleted() {
 #[tokio::test(start_paused = true)]
 async fn endpoints_that_a_user_made_after_their_service_was_deleted_stay() {
     for manager in ["velero-server", "kubectl-create"] {
-        let harness = made_anew(labelled(endpoints("web", "192.0.2.1"), manager)).await;
-        assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["192.0.2.1"], "{manager}");
+        let made = written_by(endpoints("web", "192.0.2.1"), manager);
+        for again in [labelled(made.clone(), manager), made] {
+            let harness = made_anew(again.clone()).await;
+            assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["192.0.2.1"], "{again}");
+            harness.nothing_is_remembered().await;
+        }
+    }
+}
+
+/// Upstream's controller deletes the Endpoints of a Service that it saw deleted, whoever made them.
+#[tokio::test(start_paused = true)]
+async fn endpoints_that_do_not_tell_their_maker_go_if_their_service_was_seen_to_be_deleted() {
+    let unknown = |mut endpoints: Value| {
+        endpoints["metadata"]["managedFields"] = json!([]);
+        endpoints
+    };
+    let old = || endpoints("web", "192.0.2.1");
+    for again in [
+        unknown(old()),
+        unknown(labelled(old(), "")),
+        // Before Kubernetes 1.33 there was no label.
+        written_by(old(), "kube-controller-manager"),
+    ] {
+        let harness = made_anew(again.clone()).await;
+        assert_eq!(harness.server.count("endpoints"), 0, "{again}");
         harness.nothing_is_remembered().await;
     }
 }

@@ -47,6 +47,7 @@ fn check(kind: OutputKind, metadata: &Value, service: Option<&str>, endpoints: O
         Judgement::Leftover(reason) => format!("leftover: {reason}"),
         Judgement::InUse => "in use".to_owned(),
         Judgement::Kept(why) => format!("kept: {why}"),
+        Judgement::Unchecked(why) => format!("unchecked: {why}"),
     };
     assert_eq!(text, want);
 }
@@ -70,7 +71,7 @@ fn a_slice_is_judged_by_its_service_and_its_owners() {
         &owned,
         Some("?"),
         None,
-        "kept: whether it is in use cannot be found out: you may not read it",
+        "unchecked: whether it is in use cannot be found out: you may not read it",
     );
     check(kind, &of(&json!([])), Some("s1"), None, "in use");
     check(kind, &of(&json!([])), None, None, "leftover: the Service web does not exist");
@@ -103,7 +104,7 @@ fn a_mirrored_slice_is_judged_by_its_endpoints_too() {
         &owned,
         Some("s1"),
         Some("?"),
-        "kept: whether it is in use cannot be found out: you may not read it",
+        "unchecked: whether it is in use cannot be found out: you may not read it",
     );
 }
 
@@ -146,6 +147,12 @@ fn what_a_controller_did_not_make_is_kept() {
     let kind = OutputKind::EndpointSlice;
     let wrote = format!("kept: {gone}, but kubectl-create, which is no controller, wrote what it publishes");
     check(kind, &copied, None, None, &wrote);
+    // The mirroring controller goes by the label.
+    copied["labels"][LABEL_MANAGED_BY] = MIRRORING_CONTROLLER.into();
+    let controller = "cleanup keeps it, but the EndpointSlice-mirroring controller, which its label names, deletes or changes it";
+    check(kind, &copied, None, None, &format!("{wrote}; {controller}"));
+    copied["managedFields"] = Value::Null;
+    check(kind, &copied, None, None, &format!("{unknown}; {controller}"));
 }
 
 #[test]
@@ -183,6 +190,9 @@ fn the_exit_code_tells_whether_leftovers_remain() {
     check(&[], &["You may not read endpoints."], 2);
     check(&[Outcome::Found], &[], 1);
     check(&[Outcome::Deleted, Outcome::Gone], &[], 0);
-    check(&[Outcome::Deleted, Outcome::Kept], &[], 1);
+    check(&[Outcome::Deleted, Outcome::Kept], &[], 0);
+    check(&[Outcome::Kept], &["You may not read endpoints."], 2);
+    check(&[Outcome::Kept, Outcome::Unchecked], &[], 2);
+    check(&[Outcome::Unchecked, Outcome::Found], &[], 1);
     check(&[Outcome::Deleted, Outcome::Failed], &["You may not read endpoints."], 1);
 }

@@ -94,7 +94,8 @@ impl Cleanup {
                 Outcome::Found => ("left over", Emphasis::Warning),
                 Outcome::Deleted => ("deleted", Emphasis::Good),
                 Outcome::Gone => ("gone", Emphasis::Good),
-                Outcome::Kept => ("kept", Emphasis::Warning),
+                Outcome::Kept => ("kept", Emphasis::None),
+                Outcome::Unchecked => ("unchecked", Emphasis::Warning),
                 Outcome::Failed => ("failed", Emphasis::Bad),
             };
             let object = format!("  {} {}", item.kind, item.object);
@@ -106,18 +107,21 @@ impl Cleanup {
         }
         document.blank();
         let (found, deleted) = (count(&[Outcome::Found]), count(&[Outcome::Deleted, Outcome::Gone]));
-        let remaining = count(&[Outcome::Kept, Outcome::Failed]);
-        let (text, emphasis) = match (found, deleted, remaining) {
+        let (kept, unchecked) = (count(&[Outcome::Kept]), count(&[Outcome::Unchecked]));
+        let (mut text, emphasis) = match (found, deleted, count(&[Outcome::Failed])) {
+            (0, 0, 0) if unchecked > 0 => {
+                ("Nothing that could be checked is left over.".to_owned(), Emphasis::Warning)
+            }
             (0, 0, 0) => ("Nothing is left over.".to_owned(), Emphasis::Good),
             (0, deleted, 0) => (format!("{deleted} deleted."), Emphasis::Good),
-            (0, deleted, remaining) => {
-                (format!("{deleted} deleted, {remaining} not deleted."), Emphasis::Bad)
-            }
-            (found, _, 0) => (format!("{found} left over; --yes deletes them."), Emphasis::Warning),
-            (found, _, kept) => {
-                (format!("{found} left over; --yes deletes them. {kept} have to stay."), Emphasis::Warning)
-            }
+            (0, deleted, failed) => (format!("{deleted} deleted, {failed} not deleted."), Emphasis::Bad),
+            (found, ..) => (format!("{found} left over; --yes deletes them."), Emphasis::Warning),
         };
+        for (count, what) in [(kept, "kept"), (unchecked, "could not be checked")] {
+            if count > 0 {
+                text.push_str(&format!(" {count} {what}."));
+            }
+        }
         document.line([span(text, emphasis)]);
         document
     }

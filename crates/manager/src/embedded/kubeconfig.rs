@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ pub enum KubeconfigError {
     NotOurs {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// A description of it, in words that follow "and".
         why: String,
     },
     /// Another process needs it.
@@ -77,11 +77,11 @@ pub enum KubeconfigError {
 #[derive(Debug)]
 pub(super) struct Place {
     path: PathBuf,
-    /// What may be replaced; empty if there is no file.
+    /// The content that may be replaced; empty if there is no file.
     before: Vec<u8>,
 }
 
-/// What a file is.
+/// The kind of a file's content.
 #[derive(Debug)]
 enum Content {
     /// There is nothing to lose.
@@ -100,9 +100,15 @@ impl Place {
     /// If it may not.
     pub(super) async fn look(path: &Path) -> Result<Self, KubeconfigError> {
         let io_error = |why| KubeconfigError::Io { path: path.to_owned(), why };
-        // Such as /dev/stdout: reading it could block.
-        let is_stream = std::fs::metadata(path).is_ok_and(|it| !it.is_file() && !it.is_dir());
-        let before = match if is_stream { Ok(Vec::new()) } else { std::fs::read(path) } {
+        let kind = std::fs::metadata(path).map(|it| it.file_type()).ok();
+        // A terminal or /dev/null: there is nothing to lose, and reading it could block.
+        let is_device = kind.is_some_and(|kind| kind.is_char_device());
+        if kind.is_some_and(|kind| !kind.is_file() && !kind.is_dir() && !kind.is_char_device()) {
+            // Opening a named pipe waits until somebody reads from it.
+            let why = "is a pipe, a socket or a block device".to_owned();
+            return Err(KubeconfigError::NotOurs { path: path.to_owned(), why });
+        }
+        let before = match if is_device { Ok(Vec::new()) } else { std::fs::read(path) } {
             Ok(before) => before,
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(io_error(error)),

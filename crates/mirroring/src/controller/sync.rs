@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube_endpoint_controller_runtime::{Completion, Outcome, Progress, Runtime, SyncError};
+use kube_endpoint_controller_runtime::{Completion, Line, Outcome, Progress, Runtime, SyncError};
 use kube_endpoint_core_model::well_known::MIRRORING_CONTROLLER;
 use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Writes};
 
@@ -57,7 +57,20 @@ impl MirroringReconciler {
             // With the names of creates whose answers were lost: nothing is created any more.
             runtime.writer().tracker().forget(key);
             let keeps_changes = !plan.writes.delete.is_empty();
-            self.metrics.replace(runtime.forget_before_writes(key, keeps_changes).share, None);
+            let before = runtime.forget_before_writes(key, keeps_changes).share;
+            self.metrics.replace(before, None);
+            // A user may have made them, with a label that was copied.
+            if keeps_changes
+                && endpoints.is_none()
+                && before.is_none()
+                && let Some(left_out) = runtime.admits(Line::NoEndpoints)
+            {
+                tracing::info!(
+                    endpoints = %key, slices = plan.writes.delete.len(),
+                    first = plan.writes.delete.first().map(|slice| &*slice.metadata.name), left_out,
+                    "deleting slices with the label of the mirroring controller whose Endpoints do not exist"
+                );
+            }
             None
         } else {
             let share = self.metrics.planned(&plan.stats);

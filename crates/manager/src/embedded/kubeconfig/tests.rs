@@ -132,6 +132,24 @@ async fn a_link_stays_and_its_target_is_replaced_or_kept() {
     assert_eq!(fs::read_to_string(&target).unwrap(), "notes");
 }
 
+/// Opening a pipe would wait until somebody reads from it.
+#[tokio::test]
+async fn a_pipe_and_a_socket_are_kept_and_a_device_is_written_to() {
+    let folder = Folder::new();
+    let private = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, folder.path(), rustix::fs::FileType::Fifo, private, 0).unwrap();
+    let refused = |error: KubeconfigError| {
+        let why =
+            "exists and is a pipe, a socket or a block device, so it is not replaced; choose another place";
+        assert!(error.to_string().contains(why), "{error}");
+    };
+    refused(write(&folder.path(), GONE).await.unwrap_err());
+    fs::remove_file(folder.path()).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(folder.path()).unwrap();
+    refused(write(&folder.path(), GONE).await.unwrap_err());
+    write(Path::new("/dev/null"), GONE).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_folder_at_the_path_is_kept() {
     let folder = Folder::new();
