@@ -11,7 +11,7 @@ use crate::finding::{Found, Problem, in_namespace};
 use crate::near::NearMatch;
 use crate::pod::PodExplanation;
 use crate::pod_reason::{PodReason, Together};
-use crate::{Code, Open, Severity};
+use crate::{Code, Open, ServedBy, Severity};
 
 /// Why a Service has the endpoints that it has.
 #[derive(Clone, Debug, Serialize)]
@@ -22,6 +22,8 @@ pub struct Explanation {
     pub service: ObjectKey,
     /// The verdict in one line.
     pub verdict: ServiceVerdict,
+    /// Who sends clients to its endpoints.
+    pub served_by: ServedBy,
     /// Numbers of pods.
     pub pods_by_publication: Counts,
     /// What is wrong with the Service, its slices and its Endpoints; the worst is first.
@@ -92,9 +94,10 @@ pub struct Counts {
     pub not_ready: usize,
     /// Those that are not listed.
     pub left_out: usize,
-    /// Of the ones that should receive traffic, those that do: a slice holds them as ready. None if that is not known.
+    /// Of the ones that should receive traffic, those that some client is sent to. None if that is not known.
     pub receiving: Option<usize>,
-    /// Those that are being deleted and receive traffic until then, because no endpoint is ready.
+    /// Those that are being deleted and receive traffic until then, because no endpoint is ready that these clients could be
+    /// sent to instead.
     pub ending: usize,
 }
 
@@ -297,10 +300,11 @@ pub(crate) fn advice(
 pub(crate) fn verdict(
     counts: Counts,
     what: &str,
+    served_by: &ServedBy,
     advice: &[Advice],
-    is_alias: bool,
     open: Option<Open>,
 ) -> ServiceVerdict {
+    let is_alias = *served_by == ServedBy::Nobody;
     let worst = advice.first().filter(|advice| advice.severity > Severity::Info);
     let status = match worst {
         _ if is_alias => Status::NoEndpoints,
@@ -316,7 +320,7 @@ pub(crate) fn verdict(
         _ if is_alias => advice.first(),
         _ => worst,
     };
-    let message = match (numbers(counts, what), cause) {
+    let message = match (numbers(counts, what, served_by), cause) {
         (Some(numbers), Some(cause)) if !is_alias && cause.pods > 1 => {
             format!("{numbers}; {} pods: {}", cause.pods, cause.message)
         }
@@ -333,15 +337,22 @@ pub(crate) fn verdict(
 }
 
 /// Returns how many receive traffic, or should if that is not known; none if there is nothing to count, or none should.
-fn numbers(counts: Counts, what: &str) -> Option<String> {
+fn numbers(counts: Counts, what: &str, served_by: &ServedBy) -> Option<String> {
     let all = counts.selected;
     if counts.receiving.is_none() && counts.ready == 0 {
         return None;
     }
     let numbers = match (counts.receiving, counts.ending) {
         (None, _) => format!("{} of {all} {what} should receive traffic", counts.ready),
+        (Some(ready), _) if matches!(served_by, ServedBy::OtherProxy { .. }) => {
+            format!("{ready} of {all} {what} are ready for another proxy than kube-proxy")
+        }
         (Some(receiving), 0) => format!("{receiving} of {all} {what} receive traffic"),
-        (Some(_), ending) => format!("{ending} of {all} {what} receive traffic until they are deleted"),
+        (Some(0), ending) => format!("{ending} of {all} {what} receive traffic until they are deleted"),
+        (Some(receiving), ending) => {
+            let until = if ending == 1 { "until it is deleted" } else { "until they are deleted" };
+            format!("{receiving} of {all} {what} receive traffic, and {ending} more {until}")
+        }
     };
     (all > 0).then_some(numbers)
 }

@@ -7,7 +7,7 @@ use kube_endpoint_core_model::{ObjectKey, StringMap, Text, Timestamp, Verdict};
 use kube_endpoint_explain::text::{Colors, Layout};
 use kube_endpoint_explain::{
     Code, Explanation, Known, LintOptions, NearIndex, Objects, Options, Planned, Problem, Publication,
-    Severity, Status, diff, explain, lint, near_matches,
+    ServedBy, Severity, Status, diff, explain, lint, near_matches,
 };
 use kube_endpoint_testing::Cluster;
 use proptest::prelude::*;
@@ -249,10 +249,17 @@ proptest! {
             prop_assert_eq!(&verdict.pod.name, &pod.name);
             match &verdict.verdict {
                 Verdict::LeftOut(_) => prop_assert_eq!(pod.publication, Publication::LeftOut),
-                // A pod with none of the ports is in a slice without ports, which clients ignore.
-                Verdict::Published { missing_ports, .. } if !missing_ports.is_empty() => {
-                    prop_assert_eq!(pod.publication, Publication::LeftOut);
-                    prop_assert_eq!(pod.code(), Code::PortNameNotFound);
+                // A pod with none of the ports is in a slice without ports, which kube-proxy ignores and DNS does not.
+                Verdict::Published { missing_ports, ready, .. } if !missing_ports.is_empty() => {
+                    let is_listed = explanation.served_by == ServedBy::Dns && *ready;
+                    let is_not_ready = explanation.served_by == ServedBy::Dns && !ready;
+                    let want = match (is_listed, is_not_ready) {
+                        (true, _) => Publication::Ready,
+                        (_, true) => Publication::NotReady,
+                        _ => Publication::LeftOut,
+                    };
+                    prop_assert_eq!(pod.publication, want);
+                    prop_assert!(is_not_ready || pod.code() == Code::PortNameNotFound);
                 }
                 Verdict::Published { ready: true, .. } => prop_assert_eq!(pod.publication, Publication::Ready),
                 Verdict::Published { .. } => prop_assert_eq!(pod.publication, Publication::NotReady),

@@ -333,7 +333,8 @@ fn ignores(service: &Service, family: IpFamily) -> Option<IgnoredService> {
     (!service.slice_families().contains(&family)).then_some(IgnoredService::NoAddressOfFamily)
 }
 
-fn ignores_slice(service: &Service, slice: &EndpointSlice, family: IpFamily) -> Option<IgnoredSlice> {
+/// Returns why kube-proxy does not read a slice for a family. A label is looked at before the family.
+pub fn ignores_slice(service: &Service, slice: &EndpointSlice, family: IpFamily) -> Option<IgnoredSlice> {
     let labels: &StringMap = &slice.metadata.labels;
     if labels.get(LABEL_SERVICE_NAME).is_none_or(|name| *name != service.key.name) {
         return Some(IgnoredSlice::OtherService);
@@ -362,7 +363,7 @@ fn ignored_ports<'a>(
 /// Returns the number of a slice's port if it belongs to a port of the Service: name and protocol are equal.
 pub fn number_for(held: &kube_endpoint_core_model::EndpointPort, port: &ServicePort) -> Option<u16> {
     let is_same = held.name.as_deref() == Some(&*port.name)
-        && held.protocol.as_deref().unwrap_or("TCP") == &*or_tcp(&port.protocol);
+        && or_tcp(held.protocol.as_ref().unwrap_or(&Text::default())) == or_tcp(&port.protocol);
     let number = held.port.filter(|_| is_same)?;
     u16::try_from(number).ok().filter(|number| *number != 0)
 }
