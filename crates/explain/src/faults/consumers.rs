@@ -1,6 +1,5 @@
 //! What kube-proxy does not do with the slices of a Service, and why.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -106,20 +105,22 @@ impl Looked<'_> {
         let policies = self.policies;
         let external = policies.external_local && policies.externally_accessible;
         let local = [(policies.internal_local, LocalPolicy::Internal), (external, LocalPolicy::External)];
-        let with = &self.served.local_nodes;
+        let are_nodes_known = self.options.known.nodes;
+        let nodes = &self.objects.nodes;
+        let has_endpoint = |node: &Text| self.served.local_nodes.contains(node);
+        let exists = |node: &&Text| !are_nodes_known || nodes.contains_key(*node);
+        let with = self.served.local_nodes.iter().filter(exists).count();
         let is_ready = |slice: &Arc<EndpointSlice>| traffic::has_ready(slice);
-        if with.is_empty() && !(self.counts.ready > 0 && self.slices().iter().any(is_ready)) {
+        if with == 0 && !(self.counts.ready > 0 && self.slices().iter().any(is_ready)) {
             return;
         }
-        let are_nodes_known = self.options.known.nodes;
-        let nodes: BTreeSet<&Text> = self.objects.nodes.keys().filter(|_| are_nodes_known).collect();
-        let without: Vec<Text> = nodes.into_iter().filter(|node| !with.contains(*node)).cloned().collect();
-        if are_nodes_known && without.is_empty() && !with.is_empty() {
+        let without = nodes.keys().filter(|node| are_nodes_known && !has_endpoint(node));
+        let without: Vec<Text> = without.cloned().collect();
+        if are_nodes_known && without.is_empty() && with > 0 {
             return;
         }
         faults.extend(local.into_iter().filter(|(is_local, _)| *is_local).map(|(_, policy)| {
-            let (with, without) = (with.len(), without.clone());
-            Fault::NoLocalEndpoint { policy, with, without, are_nodes_known }
+            Fault::NoLocalEndpoint { policy, with, without: without.clone(), are_nodes_known }
         }));
     }
 }

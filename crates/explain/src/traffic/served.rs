@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use kube_endpoint_core_model::service::ServiceType;
+use kube_endpoint_core_model::well_known::CLUSTER_IP_NONE;
 use kube_endpoint_core_model::{Endpoint, EndpointSlice, Service, Text, address};
 use serde::Serialize;
 
@@ -81,7 +82,9 @@ impl<'a> Served<'a> {
         match served.by {
             ServedBy::Nobody | ServedBy::OtherProxy { .. } => {}
             ServedBy::Dns => {
-                let records = CoreDns::default().resolve(service, slices(), &Question::Service);
+                // A Service without a cluster IP, which no API server stores, is headless for the controllers.
+                let headless = Service { cluster_ip: CLUSTER_IP_NONE.into(), ..service.clone() };
+                let records = CoreDns::default().resolve(&headless, slices(), &Question::Service);
                 served.records = records.into_iter().map(|record| record.host).collect();
             }
             ServedBy::KubeProxy => served.add_routes(policies, slices),
