@@ -10,7 +10,7 @@ use kube_endpoint_endpointslice_controller::{Plan, TopologyState};
 use serde::Serialize;
 
 use crate::details::{LastWrite, RecentEvent};
-use crate::explanation::{self, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
+use crate::explanation::{self, Counts, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
 use crate::near::{NearIndex, NearMatch, NearMatches, near_matches};
 use crate::pod::{Judged, Place, PodExplanation, Publication, ports_of};
 use crate::traffic::Served;
@@ -75,7 +75,11 @@ pub(crate) fn explain_with(
         _ => NearMatches::default(),
     };
     let counts = match planned.slices {
-        Some(_) => traffic::count_pods(service, &explained, known),
+        Some(_) => {
+            let (slices, manager) = (objects.slices_of(key), &options.slices.manager);
+            let others = traffic::count_others(&served, &explained, slices, manager);
+            Counts { others, ..traffic::count_pods(service, &explained, known) }
+        }
         None => traffic::count_endpoints(&served, objects.slices_of(key), known),
     };
     let found = faults::Looked {

@@ -99,12 +99,14 @@ pub struct Counts {
     /// Those that are being deleted and receive traffic until then, because no endpoint is ready that these clients could be
     /// sent to instead.
     pub ending: usize,
+    /// Endpoints that others than the controller wrote, that are ready and receive traffic, and that are none of these pods.
+    pub others: usize,
 }
 
 impl Counts {
-    /// Returns true if it is known that none receives traffic.
+    /// Returns true if it is known that no endpoint receives traffic.
     pub fn is_down(&self) -> bool {
-        self.receiving == Some(0) && self.ending == 0
+        self.receiving == Some(0) && self.ending == 0 && self.others == 0
     }
 }
 
@@ -342,17 +344,29 @@ fn numbers(counts: Counts, what: &str, served_by: &ServedBy) -> Option<String> {
     if counts.receiving.is_none() && counts.ready == 0 {
         return None;
     }
+    let others = match counts.others {
+        0 => String::new(),
+        1 => "1 other endpoint".to_owned(),
+        others => format!("{others} other endpoints"),
+    };
+    let (and, besides) = match &*others {
+        "" => (String::new(), String::new()),
+        others => (format!(" and {others}"), format!(", besides {others}")),
+    };
     let numbers = match (counts.receiving, counts.ending) {
         (None, _) => format!("{} of {all} {what} should receive traffic", counts.ready),
         (Some(ready), _) if matches!(served_by, ServedBy::OtherProxy { .. }) => {
-            format!("{ready} of {all} {what} are ready for another proxy than kube-proxy")
+            format!("{ready} of {all} {what}{and} are ready for another proxy than kube-proxy")
         }
-        (Some(receiving), 0) => format!("{receiving} of {all} {what} receive traffic"),
-        (Some(0), ending) => format!("{ending} of {all} {what} receive traffic until they are deleted"),
+        (Some(_), 0) if all == 0 => format!("0 {what}{and} receive traffic"),
+        (Some(receiving), 0) => format!("{receiving} of {all} {what}{and} receive traffic"),
+        (Some(0), ending) => {
+            format!("{ending} of {all} {what} receive traffic until they are deleted{besides}")
+        }
         (Some(receiving), ending) => {
             let until = if ending == 1 { "until it is deleted" } else { "until they are deleted" };
-            format!("{receiving} of {all} {what} receive traffic, and {ending} more {until}")
+            format!("{receiving} of {all} {what} receive traffic, and {ending} more {until}{besides}")
         }
     };
-    (all > 0).then_some(numbers)
+    (all > 0 || counts.others > 0).then_some(numbers)
 }

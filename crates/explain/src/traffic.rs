@@ -3,10 +3,12 @@
 mod served;
 mod unused;
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::slice::EndpointConditions;
-use kube_endpoint_core_model::{EndpointSlice, Service};
+use kube_endpoint_core_model::{EndpointSlice, Service, Text, address};
 use serde::Serialize;
 
 use crate::explanation::Counts;
@@ -73,7 +75,32 @@ pub(crate) fn count_pods(service: &Service, pods: &[PodExplanation], known: Know
         left_out: of(Publication::LeftOut),
         receiving: (known.slices || !may_receive).then(|| receiving.count()),
         ending: pods.iter().filter(|pod| pod.is_last_resort()).count(),
+        others: 0,
     }
+}
+
+/// Counts the ready endpoints of slices that `manager` does not write, that receive traffic and are none of the pods.
+pub(crate) fn count_others(
+    served: &Served,
+    pods: &[PodExplanation],
+    slices: &[Arc<EndpointSlice>],
+    manager: &str,
+) -> usize {
+    let foreign = || slices.iter().filter(|slice| !slice.is_managed_by(manager));
+    if foreign().next().is_none() {
+        return 0;
+    }
+    let own: BTreeSet<IpAddr> = pods.iter().flat_map(|pod| &pod.addresses).copied().collect();
+    let mut others: BTreeSet<&Text> = BTreeSet::new();
+    for slice in foreign() {
+        let addresses_sent = served.endpoints_of(slice);
+        for endpoint in slice.endpoints.iter().filter(|endpoint| is_ready(endpoint.conditions)) {
+            let sent = endpoint.addresses.iter().take(addresses_sent(endpoint));
+            others
+                .extend(sent.filter(|text| address::parse_sloppy(text).is_none_or(|ip| !own.contains(&ip))));
+        }
+    }
+    others.len()
 }
 
 /// Counts the endpoints of slices.
@@ -92,7 +119,15 @@ pub(crate) fn count_endpoints(served: &Served, slices: &[Arc<EndpointSlice>], kn
             ending += usize::from(!is_ready && is_sent);
         }
     }
-    Counts { selected, ready, not_ready: selected - ready, left_out: 0, receiving: Some(receiving), ending }
+    Counts {
+        selected,
+        ready,
+        not_ready: selected - ready,
+        left_out: 0,
+        receiving: Some(receiving),
+        ending,
+        others: 0,
+    }
 }
 
 /// Returns what is not known about a Service, and which kinds would tell.
@@ -133,7 +168,7 @@ pub(crate) fn not_known(
     } else {
         unread(&[(known.pods, "pods")])
     };
-    let open = match receiving + counts.ending {
+    let open = match receiving + counts.ending + counts.others {
         0 => Open::NoTraffic,
         _ if selects && is_less_than_listed(service, served, slices) => Open::LessTraffic,
         _ => Open::MoreTraffic,

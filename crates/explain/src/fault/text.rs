@@ -154,14 +154,11 @@ impl fmt::Display for Fault {
                 match undefined.as_slice() {
                     [] => Ok(()),
                     some => {
-                        let of = match some {
-                            [_] if addresses.len() == 1 => "it".to_owned(),
-                            some => names(some),
+                        let what = match some {
+                            [_] if addresses.len() == 1 => "its conditions or hints".to_owned(),
+                            some => format!("the conditions or hints of {}", names(some)),
                         };
-                        write!(
-                            f,
-                            "; they differ in the conditions or hints of {of}, and kube-proxy takes those of any slice"
-                        )
+                        write!(f, "; the slices differ in {what}, and kube-proxy takes those of any of them")
                     }
                 }
             }

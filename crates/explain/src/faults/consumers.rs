@@ -55,7 +55,7 @@ impl Looked<'_> {
         faults.push(Fault::SlicesIgnored {
             endpoints: mirrored.map(|endpoints| endpoints.metadata.name.clone()),
             slices: ignored.into_iter().map(|slice| slice.metadata.name.clone()).collect(),
-            none_is_left: self.counts.receiving == Some(0),
+            none_is_left: self.counts.is_down(),
         });
     }
 

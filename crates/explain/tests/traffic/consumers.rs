@@ -144,3 +144,22 @@ fn only_the_first_address_of_an_endpoint_counts() {
     });
     assert_eq!(explained(&swapped, "").pods_by_publication.receiving, Some(1));
 }
+
+/// A Service is not down as long as clients are sent to endpoints that somebody else wrote.
+#[test]
+fn endpoints_that_somebody_else_wrote_keep_a_service_up() {
+    let other = |ready: bool| {
+        other_slice("outside", json!([{"addresses": ["10.9.0.1"], "conditions": {"ready": ready}}]))
+    };
+    let no_pods = || Cluster::new().node("a").service("web");
+    let not_ready = || no_pods().pods("web", 1).select("Pod", "web-1").not_ready();
+    let own = || other_slice("outside", json!([{"addresses": ["10.1.0.1"], "conditions": {"ready": true}}]));
+    let lines = [
+        headline(&settled(not_ready().with(other(true))), ""),
+        headline(&settled(not_ready().with(other(false))), ""),
+        headline(&settled(not_ready().with(own())), ""),
+        headline(&settled(no_pods().with(other(true))), ""),
+        headline(&settled(three_nodes().with(other(true))), ""),
+    ];
+    insta::assert_snapshot!(lines.join("\n"));
+}
