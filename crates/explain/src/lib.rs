@@ -7,6 +7,7 @@
 //!   a sentence that says what was found, and one that says what to do.
 //! - [`lint()`] lists everything that is wrong with all Services, [`diff()`] what the controllers would change, and
 //!   [`render()`] what they would write if there was nothing yet.
+//! - [`consumers`] are models of kube-proxy and CoreDNS, by which explanations say who receives traffic.
 //! - [`figures`] counts writes, readiness and fill while a cluster runs.
 //! - [`leftovers`] tells which slices and Endpoints belong to Services that do not exist any more.
 //! - [`text`] prints all of these for a terminal. All of them serialise, too.

@@ -1,6 +1,6 @@
 //! What kube-proxy and DNS do otherwise than the number of ready endpoints suggests.
 
-use kube_endpoint_explain::Status;
+use kube_endpoint_explain::{Status, explain_pod};
 use serde_json::json;
 
 use super::known::said;
@@ -135,6 +135,18 @@ fn dns_lists_the_pods_of_a_headless_service_without_its_ports() {
     let headless = settled(mistyped(three_nodes()).select("Service", "web").headless());
     insta::assert_snapshot!(headline(&headless, ""), @r#"degraded EP012 2 of 2 pods receive traffic; 2 pods: no container port named "htpp" (TCP); the pod has http=8080/TCP"#);
     insta::assert_snapshot!(headline(&settled(mistyped(three_nodes())), ""), @r#"down EP012 0 of 2 pods receive traffic; 2 pods: no container port named "htpp" (TCP); the pod has http=8080/TCP"#);
+}
+
+/// The pod's own slice holds it as ready, and the one that kube-proxy takes here does not.
+#[test]
+fn a_pod_that_is_published_and_receives_nothing_is_told_so() {
+    let not_ready = json!([{"addresses": ["10.1.0.1"], "conditions": {"ready": false, "serving": false}}]);
+    let cluster = settled(three_nodes()).with(other_slice("aaa", not_ready));
+    assert_eq!(said(&cluster, "", true), "NO TRAFFIC 0 EP000 Some(false)");
+    let (objects, options) = reading(&cluster, "");
+    let pod = ObjectKey::new("default", "web-1");
+    let says = explain_pod(&objects, &pod, &objects.topology(0.0), now(), &options).unwrap();
+    insta::assert_snapshot!(says.text(Layout::NARROW, now()).render(Colors::Off));
 }
 
 #[test]
