@@ -32,8 +32,8 @@
 //! | what | since | before |
 //! |---|---|---|
 //! | Of two entries of an endpoint, one that terminates loses. | 1.36 | The entry on the client's node wins. |
+//! | A label takes away Services (`service-proxy-name`) or slices (`headless`). | 1.36 | Each label takes away both. |
 //! | It follows hints for nodes ([`KubeProxy::reads_node_hints`]). | 1.34 | It ignores them. |
-//! | A label takes away Services (`service-proxy-name`) or slices (`headless`). | 1.32 | Each label takes away both. |
 //! | It follows hints whatever the annotations of the Service are. | 1.31 | The Service needs `service.kubernetes.io/topology-mode`. |
 //! | Clients are sent to endpoints that terminate and serve if none is ready. | 1.26 | They are refused. |
 //!
