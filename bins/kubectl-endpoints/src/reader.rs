@@ -11,6 +11,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Objec
 use kube::{Client, Error};
 use kube_endpoint_api_client::why_request_failed;
 use kube_endpoint_core_model::{ObjectKey, Service, StringMap, Text, harmless};
+use kube_endpoint_explain::consumers::kube_proxy::TrafficPolicies;
 use kube_endpoint_explain::{Known, Objects};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -304,7 +305,8 @@ impl Reader {
                 self.near(&mut reading, namespace, selector).await;
             }
         }
-        self.nodes(&mut reading, nodes, service.topology_hints_enabled()).await?;
+        let all_nodes = needs_all_nodes(&reading.objects, &service);
+        self.nodes(&mut reading, nodes, all_nodes).await?;
         self.outputs(&mut reading, key).await?;
         Ok(reading)
     }
@@ -335,7 +337,7 @@ impl Reader {
         let mut all_nodes = false;
         for service in &selecting {
             let Some(service) = reading.objects.service(service).cloned() else { continue };
-            all_nodes |= service.topology_hints_enabled();
+            all_nodes |= needs_all_nodes(&reading.objects, &service);
             let Some(selector) = service.selector.as_ref().filter(|_| reading.known.pods) else { continue };
             let params = ListParams::default().labels(&as_text(selector));
             let objects = &mut reading.objects;
@@ -476,6 +478,13 @@ fn check_kind(types: Option<&TypeMeta>, expected: &[&str]) -> Result<(), Error> 
 fn can_be_a_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..")
         && name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'.'))
+}
+
+/// Returns true if an explanation looks at nodes without a pod of the Service: the share of each zone's CPU, or nodes whose
+/// clients have no endpoint because a traffic policy is `Local`.
+fn needs_all_nodes(objects: &Objects, service: &Service) -> bool {
+    service.topology_hints_enabled()
+        || objects.policies(&service.key).is_some_and(TrafficPolicies::uses_local)
 }
 
 /// Returns a selector as the query parameter has it.

@@ -113,6 +113,8 @@ codes! {
     EndpointPortsDiffer "EP045" "endpoint-ports-differ" Error "No endpoint written for the Service has the port that the Service asks for."
     EndpointFamiliesDiffer "EP046" "endpoint-families-differ" Error "An IP family of the Service has no ready endpoint."
     SlicesIgnored "EP047" "slices-ignored" Error "kube-proxy ignores slices of the Service because of a label."
+    NoLocalEndpoint "EP048" "no-local-endpoint" Warning "A traffic policy is Local, and some nodes have no endpoint of the Service."
+    OtherProxy "EP049" "other-proxy" Info "kube-proxy ignores the Service, because a label names another proxy."
 
     SlicesBehind "EP050" "slices-behind" Error "The slices differ from what they should be."
     WrongOwner "EP051" "wrong-owner" Warning "A slice of the Service is owned by another object."
@@ -126,6 +128,8 @@ codes! {
     SlicesLeftBehind "EP059" "slices-left-behind" Warning "Slices made from pods remain, although the Service selects no pods."
     SliceTerminating "EP060" "slice-terminating" Warning "A slice of the Service is being deleted and still there."
     EndpointsWrittenByOthers "EP061" "endpoints-written-by-others" Warning "The Service has a selector, and another client wrote its Endpoints."
+    SliceUnused "EP062" "slice-unused" Warning "kube-proxy uses no endpoint of a slice, because of its ports or addresses."
+    HintsIgnored "EP063" "hints-ignored" Warning "kube-proxy ignores the hints of the Service, because some ready endpoints have none."
 }
 
 impl fmt::Display for Code {

@@ -22,7 +22,7 @@ pub(crate) fn set(object: &mut Value, kind: &str) {
         "Endpoints" => {
             items(object, "subsets").for_each(|subset| items(subset, "ports").for_each(protocol));
         }
-        "EndpointSlice" => items(object, "ports").for_each(protocol),
+        "EndpointSlice" => items(object, "ports").for_each(slice_port),
         _ => {}
     }
 }
@@ -82,6 +82,13 @@ fn pod(pod: &mut Value) {
 /// Returns the items of a field that is a list.
 fn items<'v>(object: &'v mut Value, field: &str) -> impl Iterator<Item = &'v mut Value> {
     object.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+fn slice_port(port: &mut Value) {
+    protocol(port);
+    if port.is_object() && port["name"].is_null() {
+        port["name"] = "".into();
+    }
 }
 
 fn protocol(port: &mut Value) {

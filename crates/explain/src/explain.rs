@@ -10,10 +10,10 @@ use kube_endpoint_endpointslice_controller::{Plan, TopologyState};
 use serde::Serialize;
 
 use crate::details::{LastWrite, RecentEvent};
-use crate::explanation::{self, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
+use crate::explanation::{self, Counts, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
 use crate::near::{NearIndex, NearMatch, NearMatches, near_matches};
 use crate::pod::{Judged, Place, PodExplanation, Publication, ports_of};
-use crate::proxy::{Offered, Wanted};
+use crate::traffic::Served;
 use crate::{Code, Fault, Known, Objects, Options, Planned, PodReason, age, faults, hint, planned, traffic};
 
 /// Events that an explanation shows at most.
@@ -52,9 +52,11 @@ pub(crate) fn explain_with(
     let pods = planned::pods_of(objects, service);
     let planned = Planned::with_pods(objects, key, &pods, topology, options);
     let newest = planned::newest_change(objects, service, &pods);
+    let policies = objects.policies(key).unwrap_or_default();
+    let served = Served::by(service, policies, objects.slices_of(key));
     let explained: Vec<PodExplanation> = match &planned.slices {
         Some(plan) => {
-            let places = places(service, objects.slices_of(key), plan);
+            let places = places(service, &served, objects.slices_of(key), plan);
             let in_endpoints = planned.endpoints.as_ref().map_or(&[][..], |plan| &plan.verdicts);
             let in_endpoints: BTreeMap<&Text, &Verdict> =
                 in_endpoints.iter().map(|one| (&one.pod.name, &one.verdict)).collect();
@@ -73,14 +75,20 @@ pub(crate) fn explain_with(
         _ => NearMatches::default(),
     };
     let counts = match planned.slices {
-        Some(_) => traffic::count_pods(service, &explained, known),
-        None => traffic::count_endpoints(service, objects.slices_of(key), known),
+        Some(_) => {
+            let (slices, manager) = (objects.slices_of(key), &options.slices.manager);
+            let others = traffic::count_others(&served, &explained, slices, manager);
+            Counts { others, ..traffic::count_pods(service, &explained, known) }
+        }
+        None => traffic::count_endpoints(&served, objects.slices_of(key), known),
     };
     let found = faults::Looked {
         objects,
         service,
         pods: &pods,
         planned: &planned,
+        served: &served,
+        policies,
         explained: &explained,
         nearly_matching: &nearly_matching,
         counts,
@@ -89,7 +97,6 @@ pub(crate) fn explain_with(
         options,
     };
     let mut faults = found.faults();
-    let is_alias = faults.iter().any(|fault| matches!(fault, Fault::ExternalName));
     let open = faults.iter().find_map(|fault| match fault {
         Fault::NotKnown { open, .. } => Some(*open),
         _ => None,
@@ -113,7 +120,8 @@ pub(crate) fn explain_with(
     events.truncate(EVENTS);
     Some(Explanation {
         service: key.clone(),
-        verdict: explanation::verdict(counts, what, &to_do, is_alias, open),
+        verdict: explanation::verdict(counts, what, &served.by, &to_do, open),
+        served_by: served.by,
         pods_by_publication: counts,
         faults: Faults::new(&key.namespace, faults),
         pods: explained,
@@ -135,22 +143,26 @@ pub(crate) fn explain_with(
 /// Returns the endpoints of all slices, by name of the pod that they stand for.
 fn places(
     service: &Service,
+    served: &Served,
     slices: &[std::sync::Arc<EndpointSlice>],
     plan: &Plan,
 ) -> BTreeMap<Text, Vec<(Text, Place)>> {
-    let wanted = Wanted::by(service);
     let mut places: BTreeMap<Text, Vec<(Text, Place)>> = BTreeMap::new();
     for slice in slices {
-        let used = wanted.uses(&Offered::by(slice));
+        let used = traffic::uses(service, slice);
+        let addresses_sent = served.endpoints_of(slice);
         for endpoint in &slice.endpoints {
             let Some(target) = endpoint.target_ref.as_ref().filter(|target| *target.kind == *"Pod") else {
                 continue;
             };
             let hints = endpoint.hints.clone().unwrap_or_default();
+            let sent = addresses_sent(endpoint);
             let place = Place {
                 slice: slice.metadata.name.clone(),
                 addresses: endpoint.addresses.clone(),
                 used,
+                receives: sent > 0,
+                sent,
                 ready: endpoint.conditions.ready != Some(false),
                 last_resort: traffic::is_last_resort(endpoint.conditions),
                 zone: endpoint.zone.clone(),
@@ -287,13 +299,8 @@ pub fn explain_pod(
         let Some(selector) = service.selector.as_ref().filter(|_| service.selects_pods()) else { continue };
         if selector.selects(&pod.labels) {
             let explanation = explain(objects, &service.key, topology, now, Some(&[]), &alone)?;
-            let counts = if options.known.pods {
-                explanation.pods_by_publication
-            } else {
-                traffic::count_endpoints(service, objects.slices_of(&service.key), options.known)
-            };
             let of_pod = explanation.pods.into_iter().find(|one| one.name == key.name);
-            services.extend(of_pod.map(|pod| says(service, pod, counts.ending > 0, options)));
+            services.extend(of_pod.map(|pod| says(service, pod, options)));
             continue;
         }
         let near = index.near(selector);
@@ -304,14 +311,14 @@ pub fn explain_pod(
     Some(PodServices { pod: key.clone(), services, nearly, not_read: Vec::new() })
 }
 
-/// Returns what a Service says about a pod. `ending` says whether the Service sends traffic to pods that are being deleted.
-fn says(service: &Service, pod: PodExplanation, ending: bool, options: &Options) -> ServiceSays {
+/// Returns what a Service says about a pod.
+fn says(service: &Service, pod: PodExplanation, options: &Options) -> ServiceSays {
     let known = options.known;
     let may_be_last = !service.is_headless() && pod.is_ending_and_serving();
     let receives = match pod.publication {
-        Publication::Ready => known.slices.then(|| pod.is_held_as_ready()),
+        Publication::Ready => known.slices.then(|| pod.is_sent_traffic()),
         _ if may_be_last && !known.slices => None,
-        _ => Some(pod.is_last_resort() && (may_be_last && ending || pod.is_held_as_ready())),
+        _ => Some(pod.is_last_resort()),
     };
     let code = match pod.code() {
         Code::Published if receives.is_none() => Code::NotKnown,

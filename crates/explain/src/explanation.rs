@@ -11,7 +11,7 @@ use crate::finding::{Found, Problem, in_namespace};
 use crate::near::NearMatch;
 use crate::pod::PodExplanation;
 use crate::pod_reason::{PodReason, Together};
-use crate::{Code, Open, Severity};
+use crate::{Code, Open, ServedBy, Severity};
 
 /// Why a Service has the endpoints that it has.
 #[derive(Clone, Debug, Serialize)]
@@ -22,6 +22,8 @@ pub struct Explanation {
     pub service: ObjectKey,
     /// The verdict in one line.
     pub verdict: ServiceVerdict,
+    /// Who sends clients to its endpoints.
+    pub served_by: ServedBy,
     /// Numbers of pods.
     pub pods_by_publication: Counts,
     /// What is wrong with the Service, its slices and its Endpoints; the worst is first.
@@ -92,16 +94,19 @@ pub struct Counts {
     pub not_ready: usize,
     /// Those that are not listed.
     pub left_out: usize,
-    /// Of the ones that should receive traffic, those that do: a slice holds them as ready. None if that is not known.
+    /// Of the ones that should receive traffic, those that some client is sent to. None if that is not known.
     pub receiving: Option<usize>,
-    /// Those that are being deleted and receive traffic until then, because no endpoint is ready.
+    /// Those that are being deleted and receive traffic until then, because no endpoint is ready that these clients could be
+    /// sent to instead.
     pub ending: usize,
+    /// Endpoints that others than the controller wrote, that are ready and receive traffic, and that are none of these pods.
+    pub others: usize,
 }
 
 impl Counts {
-    /// Returns true if it is known that none receives traffic.
+    /// Returns true if it is known that no endpoint receives traffic.
     pub fn is_down(&self) -> bool {
-        self.receiving == Some(0) && self.ending == 0
+        self.receiving == Some(0) && self.ending == 0 && self.others == 0
     }
 }
 
@@ -297,10 +302,11 @@ pub(crate) fn advice(
 pub(crate) fn verdict(
     counts: Counts,
     what: &str,
+    served_by: &ServedBy,
     advice: &[Advice],
-    is_alias: bool,
     open: Option<Open>,
 ) -> ServiceVerdict {
+    let is_alias = *served_by == ServedBy::Nobody;
     let worst = advice.first().filter(|advice| advice.severity > Severity::Info);
     let status = match worst {
         _ if is_alias => Status::NoEndpoints,
@@ -316,7 +322,7 @@ pub(crate) fn verdict(
         _ if is_alias => advice.first(),
         _ => worst,
     };
-    let message = match (numbers(counts, what), cause) {
+    let message = match (numbers(counts, what, served_by), cause) {
         (Some(numbers), Some(cause)) if !is_alias && cause.pods > 1 => {
             format!("{numbers}; {} pods: {}", cause.pods, cause.message)
         }
@@ -333,15 +339,34 @@ pub(crate) fn verdict(
 }
 
 /// Returns how many receive traffic, or should if that is not known; none if there is nothing to count, or none should.
-fn numbers(counts: Counts, what: &str) -> Option<String> {
+fn numbers(counts: Counts, what: &str, served_by: &ServedBy) -> Option<String> {
     let all = counts.selected;
     if counts.receiving.is_none() && counts.ready == 0 {
         return None;
     }
+    let others = match counts.others {
+        0 => String::new(),
+        1 => "1 other endpoint".to_owned(),
+        others => format!("{others} other endpoints"),
+    };
+    let (and, besides) = match &*others {
+        "" => (String::new(), String::new()),
+        others => (format!(" and {others}"), format!(", besides {others}")),
+    };
     let numbers = match (counts.receiving, counts.ending) {
         (None, _) => format!("{} of {all} {what} should receive traffic", counts.ready),
-        (Some(receiving), 0) => format!("{receiving} of {all} {what} receive traffic"),
-        (Some(_), ending) => format!("{ending} of {all} {what} receive traffic until they are deleted"),
+        (Some(ready), _) if matches!(served_by, ServedBy::OtherProxy { .. }) => {
+            format!("{ready} of {all} {what}{and} are ready for another proxy than kube-proxy")
+        }
+        (Some(_), 0) if all == 0 => format!("0 {what}{and} receive traffic"),
+        (Some(receiving), 0) => format!("{receiving} of {all} {what}{and} receive traffic"),
+        (Some(0), ending) => {
+            format!("{ending} of {all} {what} receive traffic until they are deleted{besides}")
+        }
+        (Some(receiving), ending) => {
+            let until = if ending == 1 { "until it is deleted" } else { "until they are deleted" };
+            format!("{receiving} of {all} {what} receive traffic, and {ending} more {until}{besides}")
+        }
     };
-    (all > 0).then_some(numbers)
+    (all > 0 || counts.others > 0).then_some(numbers)
 }

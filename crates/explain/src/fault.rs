@@ -1,5 +1,6 @@
 //! What can be wrong with a Service itself, its slices and its Endpoints.
 
+mod consumers;
 mod families;
 mod ports;
 mod text;
@@ -125,6 +126,36 @@ pub enum Fault {
         /// Whether no ready endpoint is left.
         none_is_left: bool,
     },
+    /// [`Code::NoLocalEndpoint`](crate::Code::NoLocalEndpoint)
+    NoLocalEndpoint {
+        /// The policy that is `Local`.
+        policy: LocalPolicy,
+        /// Nodes that have an endpoint which their own clients are sent to.
+        with: usize,
+        /// The nodes that have none. Empty if nodes are not known.
+        without: Vec<Text>,
+        /// Whether all nodes are known.
+        are_nodes_known: bool,
+    },
+    /// [`Code::OtherProxy`](crate::Code::OtherProxy)
+    OtherProxy {
+        /// The proxy that the label names; may be empty.
+        proxy: Text,
+    },
+    /// [`Code::SliceUnused`](crate::Code::SliceUnused)
+    SliceUnused {
+        /// The slice.
+        slice: Text,
+        /// Why it is not used.
+        cause: UnusedSlice,
+    },
+    /// [`Code::HintsIgnored`](crate::Code::HintsIgnored)
+    HintsIgnored {
+        /// The addresses of ready endpoints that have no hint.
+        addresses: Vec<Text>,
+        /// The slices that hold them.
+        slices: Vec<Text>,
+    },
     /// [`Code::SlicesBehind`](crate::Code::SlicesBehind)
     SlicesBehind(Behind),
     /// [`Code::WrongOwner`](crate::Code::WrongOwner)
@@ -159,6 +190,9 @@ pub enum Fault {
         addresses: Vec<Text>,
         /// Slices that hold the first of them.
         slices: Vec<Text>,
+        /// Those that the slices hold with different conditions or hints.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        undefined: Vec<Text>,
     },
     /// [`Code::EndpointsTruncated`](crate::Code::EndpointsTruncated)
     EndpointsTruncated {
@@ -190,6 +224,46 @@ pub enum Fault {
     EndpointsWrittenByOthers {
         /// The client that wrote them last, if that is known.
         by: Option<Text>,
+    },
+}
+
+/// A traffic policy of a Service. Prints as the field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum LocalPolicy {
+    /// `spec.internalTrafficPolicy`: clients of the cluster IP.
+    Internal,
+    /// `spec.externalTrafficPolicy`: clients from outside of the cluster.
+    External,
+}
+
+impl fmt::Display for LocalPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Internal => "internalTrafficPolicy",
+            Self::External => "externalTrafficPolicy",
+        })
+    }
+}
+
+/// Why kube-proxy uses no endpoint of a slice. Serialises with the tag `why`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "why", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+#[non_exhaustive]
+pub enum UnusedSlice {
+    /// It has none of the Service's ports.
+    Ports {
+        /// Its ports; each name and protocol once.
+        has: Vec<NamedPort>,
+        /// The ports of the Service.
+        wanted: Vec<NamedPort>,
+    },
+    /// The Service has no address of this family.
+    Family {
+        /// The type of the slice's addresses.
+        has: AddressType,
+        /// The families of the Service.
+        wanted: Vec<IpFamily>,
     },
 }
 

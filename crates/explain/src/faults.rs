@@ -1,20 +1,27 @@
 //! Looks for what is wrong with a Service itself, its slices and its Endpoints.
 
+mod consumers;
+mod duplicates;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kube_endpoint_core_model::well_known::{
     ANNOTATION_LEADER, ANNOTATION_TOLERATE_UNREADY, ENDPOINT_CONTROLLER, ENDPOINTSLICE_CONTROLLER,
-    LABEL_ENDPOINTS_MANAGED_BY, LABEL_HEADLESS, LABEL_MANAGED_BY, LABEL_SKIP_MIRROR, MIRRORING_CONTROLLER,
+    LABEL_ENDPOINTS_MANAGED_BY, LABEL_MANAGED_BY, LABEL_SKIP_MIRROR, MIRRORING_CONTROLLER,
 };
 use kube_endpoint_core_model::{EndpointSlice, NodeLookup, Pod, Service, Text, Timestamp, Writes, address};
 use kube_endpoint_mirroring::plan::{AddressVerdict, MirrorVerdict, NotMirrored, SkipReason};
 
+use crate::consumers::kube_proxy::TrafficPolicies;
 use crate::explanation::Counts;
 use crate::fault::Behind;
 use crate::near::NearMatches;
 use crate::pod::{PodExplanation, Publication};
+use crate::traffic::{Served, ServedBy};
 use crate::{Fault, Objects, Open, Options, Planned, age, hint, traffic};
+
+use duplicates::duplicates;
 
 /// What faults are looked for in.
 pub(crate) struct Looked<'a> {
@@ -22,6 +29,8 @@ pub(crate) struct Looked<'a> {
     pub(crate) service: &'a Service,
     pub(crate) pods: &'a [Arc<Pod>],
     pub(crate) planned: &'a Planned,
+    pub(crate) served: &'a Served<'a>,
+    pub(crate) policies: TrafficPolicies,
     pub(crate) explained: &'a [PodExplanation],
     pub(crate) nearly_matching: &'a NearMatches,
     pub(crate) counts: Counts,
@@ -47,7 +56,7 @@ impl Looked<'_> {
             self.of_selector(&mut faults);
             self.of_hints(&mut faults);
         }
-        self.of_ignored_slices(&mut faults);
+        self.of_consumers(&mut faults);
         self.of_reading(&mut faults);
         self.of_spec(&mut faults);
         if self.options.known.slices {
@@ -64,7 +73,8 @@ impl Looked<'_> {
         let is_alias = faults.iter().any(|fault| matches!(fault, Fault::ExternalName));
         let slices = self.objects.slices_of(&self.service.key);
         let known = self.options.known;
-        let not_known = traffic::not_known(self.service, slices, self.explained, self.counts, known);
+        let not_known =
+            traffic::not_known(self.service, self.served, slices, self.explained, self.counts, known);
         // The slices show why.
         let tells = |fault: &Fault| {
             matches!(
@@ -105,7 +115,7 @@ impl Looked<'_> {
                 value: value.clone(),
             });
         }
-        if service.selects_pods() && service.ports.is_empty() && !service.is_headless() {
+        if service.ports.is_empty() && self.served.by == ServedBy::KubeProxy {
             faults.push(Fault::NoServicePorts);
         }
         self.of_names(faults);
@@ -159,30 +169,6 @@ impl Looked<'_> {
         if !nodes.is_empty() && **value != *"PreferSameNode" {
             faults.push(Fault::NoZones { nodes: nodes.into_iter().collect() });
         }
-    }
-
-    /// Slices that kube-proxy ignores, and that no controller is about to write.
-    fn of_ignored_slices(&self, faults: &mut Vec<Fault>) {
-        let writes = || self.planned.slice_writes();
-        let is_due = |slice: &Arc<EndpointSlice>| {
-            writes().flat_map(|writes| &writes.update).any(|due| due.metadata.name == slice.metadata.name)
-                || writes().flat_map(|writes| &writes.delete).any(|due| Arc::ptr_eq(due, slice))
-        };
-        let slices = self.objects.slices_of(&self.service.key);
-        let ignored: Vec<&Arc<EndpointSlice>> =
-            traffic::ignored(self.service, slices).filter(|slice| !is_due(slice)).collect();
-        if ignored.is_empty() {
-            return;
-        }
-        let endpoints = self.objects.endpoints_of(&self.service.key);
-        let mirrored = endpoints.filter(|endpoints| {
-            endpoints.metadata.labels.contains_key(LABEL_HEADLESS) && ignored.iter().any(|it| is_mirrored(it))
-        });
-        faults.push(Fault::SlicesIgnored {
-            endpoints: mirrored.map(|endpoints| endpoints.metadata.name.clone()),
-            slices: ignored.into_iter().map(|slice| slice.metadata.name.clone()).collect(),
-            none_is_left: self.counts.receiving == Some(0),
-        });
     }
 
     /// Slices that were made from pods when the Service selected pods.
@@ -281,7 +267,7 @@ impl Looked<'_> {
                 faults.push(Fault::SliceTerminating { slice: name, finalizers });
             }
         }
-        faults.extend(duplicates(slices));
+        faults.extend(duplicates(slices, &self.served.undefined));
     }
 
     fn of_endpoints(&self, faults: &mut Vec<Fault>) {
@@ -321,7 +307,7 @@ impl Looked<'_> {
     }
 }
 
-fn is_mirrored(slice: &Arc<EndpointSlice>) -> bool {
+pub(crate) fn is_mirrored(slice: &Arc<EndpointSlice>) -> bool {
     slice.is_managed_by(MIRRORING_CONTROLLER)
 }
 
@@ -370,22 +356,4 @@ fn is_known(manager: &Text, options: &Options) -> bool {
     **manager == *options.slices.manager
         || **manager == *MIRRORING_CONTROLLER
         || **manager == *ENDPOINTSLICE_CONTROLLER
-}
-
-/// Returns the endpoints that several slices with the same ports hold, if there are any.
-fn duplicates(slices: &[Arc<EndpointSlice>]) -> Option<Fault> {
-    use kube_endpoint_core_model::port::PortSet;
-    let mut holders: BTreeMap<(Text, PortSet), Vec<Text>> = BTreeMap::new();
-    for slice in slices.iter().filter(|slice| slice.metadata.deletion_timestamp.is_none()) {
-        let ports = PortSet::new(&slice.ports);
-        let addresses: BTreeSet<&Text> =
-            slice.endpoints.iter().flat_map(|endpoint| &endpoint.addresses).collect();
-        for address in addresses {
-            holders.entry((address.clone(), ports.clone())).or_default().push(slice.metadata.name.clone());
-        }
-    }
-    let several = || holders.iter().filter(|(_, slices)| slices.len() > 1);
-    let (_, slices) = several().next()?;
-    let addresses = several().map(|((address, _), _)| address.clone()).collect();
-    Some(Fault::DuplicateEndpoint { addresses, slices: slices.clone() })
 }

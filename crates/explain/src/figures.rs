@@ -12,7 +12,7 @@ use kube_endpoint_core_model::well_known::{
 use kube_endpoint_core_model::{Endpoint, EndpointSlice, ObjectKey, Service, Text, Timestamp};
 use serde::Serialize;
 
-use crate::proxy::{Offered, Wanted};
+use crate::traffic;
 
 /// Seconds of one bucket: writes are counted in buckets.
 pub const BUCKET_SECONDS: i64 = 10;
@@ -42,9 +42,8 @@ pub struct Figures {
 
 #[derive(Clone, Debug, Default)]
 struct ServiceState {
-    exists: bool,
-    /// The slices that kube-proxy uses.
-    wanted: Wanted,
+    /// The Service, if it exists.
+    service: Option<Service>,
     slices: BTreeMap<Text, SliceState>,
     writes: Writes,
     last_write: Option<Timestamp>,
@@ -57,7 +56,8 @@ struct SliceState {
     ready: usize,
     /// Number of endpoints that it can hold.
     capacity: usize,
-    offered: Offered,
+    /// The slice without its endpoints: by its labels, ports and type of addresses, kube-proxy uses it or not.
+    slice: EndpointSlice,
 }
 
 impl SliceState {
@@ -73,7 +73,7 @@ impl SliceState {
             ready: slice.endpoints.iter().filter(is_ready).count(),
             // The controller that wrote it may have a higher limit than is known here.
             capacity: capacity.max(endpoints),
-            offered: Offered::by(slice),
+            slice: without_endpoints(slice),
         }
     }
 }
@@ -81,7 +81,8 @@ impl SliceState {
 impl ServiceState {
     /// Returns the number of endpoints of a slice that receive traffic.
     fn ready(&self, slice: &SliceState) -> usize {
-        if self.wanted.uses(&slice.offered) { slice.ready } else { 0 }
+        let is_used = self.service.as_ref().is_none_or(|service| traffic::uses(service, &slice.slice));
+        if is_used { slice.ready } else { 0 }
     }
 }
 
@@ -173,11 +174,11 @@ impl Figures {
 
     /// A Service was created, changed or deleted. One without slices is counted, too.
     pub fn service(&mut self, service: &Service, exists: bool) {
-        let wanted = if exists { Wanted::by(service) } else { Wanted::default() };
+        let held = exists.then(|| service.clone());
         if let Some(state) = self.services.get_mut(&service.key) {
-            (state.exists, state.wanted) = (exists, wanted);
+            state.service = held;
         } else if exists {
-            let state = ServiceState { exists, wanted, ..ServiceState::default() };
+            let state = ServiceState { service: held, ..ServiceState::default() };
             self.services.insert(service.key.clone(), state);
         }
         self.forget(&service.key);
@@ -224,7 +225,7 @@ impl Figures {
 
     /// Removes a Service that neither exists nor has slices.
     fn forget(&mut self, key: &ObjectKey) {
-        if self.services.get(key).is_some_and(|state| !state.exists && state.slices.is_empty()) {
+        if self.services.get(key).is_some_and(|state| state.service.is_none() && state.slices.is_empty()) {
             self.services.remove(key);
         }
     }
@@ -289,6 +290,16 @@ impl Figures {
             slices_by_fill,
         }
     }
+}
+
+fn without_endpoints(slice: &EndpointSlice) -> EndpointSlice {
+    let metadata = kube_endpoint_core_model::ObjectMeta {
+        name: slice.metadata.name.clone(),
+        labels: slice.metadata.labels.clone(),
+        ..Default::default()
+    };
+    let (address_type, ports) = (slice.address_type, slice.ports.clone());
+    EndpointSlice { metadata, address_type, ports, ..EndpointSlice::default() }
 }
 
 /// Returns the milliseconds from the change that caused a write to the time at which it was seen. None if the write names no

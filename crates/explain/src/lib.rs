@@ -7,6 +7,7 @@
 //!   a sentence that says what was found, and one that says what to do.
 //! - [`lint()`] lists everything that is wrong with all Services, [`diff()`] what the controllers would change, and
 //!   [`render()`] what they would write if there was nothing yet.
+//! - [`consumers`] are models of kube-proxy and CoreDNS, by which explanations say who receives traffic.
 //! - [`figures`] counts writes, readiness and fill while a cluster runs.
 //! - [`leftovers`] tells which slices and Endpoints belong to Services that do not exist any more.
 //! - [`text`] prints all of these for a terminal. All of them serialise, too.
@@ -49,7 +50,6 @@ mod objects;
 mod planned;
 mod pod;
 mod pod_reason;
-mod proxy;
 pub mod render;
 mod sarif;
 pub mod text;
@@ -59,7 +59,7 @@ pub use code::{Code, Severity, UnknownCode};
 pub use diff::{Change, Diff, DiffError, FieldChange, Verb, diff};
 pub use explain::{NearService, PodServices, ServiceSays, explain, explain_pod};
 pub use explanation::{Explanation, ServiceVerdict, Status};
-pub use fault::{Behind, Fault};
+pub use fault::{Behind, Fault, LocalPolicy, UnusedSlice};
 pub use finding::Problem;
 pub use hint::HintReason;
 pub use lint::{Lint, LintOptions, LintReport, lint};
@@ -69,4 +69,4 @@ pub use planned::{Known, Options, Planned};
 pub use pod::{Place, PodExplanation, Publication};
 pub use pod_reason::{NamedPort, PodReason};
 pub use render::{Rendered, render};
-pub use traffic::Open;
+pub use traffic::{Open, ServedBy};

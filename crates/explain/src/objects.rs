@@ -10,6 +10,7 @@ use kube_endpoint_endpointslice_controller::TopologyState;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::consumers::kube_proxy::TrafficPolicies;
 use crate::defaults;
 use crate::details::{self, LastWrite, PodDetails, RecentEvent};
 
@@ -36,6 +37,8 @@ pub enum ObjectError {
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     pub(crate) services: BTreeMap<ObjectKey, Arc<Service>>,
+    /// What only kube-proxy reads of Services. A view has none of it.
+    policies: HashMap<ObjectKey, TrafficPolicies>,
     pub(crate) pods: BTreeMap<ObjectKey, Arc<Pod>>,
     pub(crate) pod_details: HashMap<ObjectKey, PodDetails>,
     pub(crate) nodes: BTreeMap<Text, Arc<Node>>,
@@ -104,7 +107,13 @@ impl Objects {
         }
         defaults::set(&mut object, &kind);
         match &*kind {
-            "Service" => self.add_service(view::<Service>(&object, &kind)?),
+            "Service" => {
+                let service = view::<Service>(&object, &kind)?;
+                let policies = view(&object, &kind)?;
+                let key = service.key.clone();
+                self.add_service(service);
+                self.policies.insert(key, policies);
+            }
             "Pod" => {
                 let mut pod: Pod = view(&object, &kind)?;
                 pod.intern(&mut self.repeated.0);
@@ -147,9 +156,10 @@ impl Objects {
         std::mem::take(&mut self.skipped)
     }
 
-    /// Adds a Service.
+    /// Adds a Service. Its traffic policies are not known; [`add`](Self::add) reads them from the whole object.
     pub fn add_service(&mut self, service: impl Into<Arc<Service>>) {
         let service = service.into();
+        self.policies.remove(&service.key);
         self.services.insert(service.key.clone(), service);
     }
 
@@ -203,6 +213,11 @@ impl Objects {
     /// Returns a Service.
     pub fn service(&self, key: &ObjectKey) -> Option<&Arc<Service>> {
         self.services.get(key)
+    }
+
+    /// Returns the traffic policies of a Service. None if they are not known.
+    pub fn policies(&self, key: &ObjectKey) -> Option<TrafficPolicies> {
+        self.policies.get(key).copied()
     }
 
     /// Returns a pod.

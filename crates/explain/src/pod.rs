@@ -49,14 +49,20 @@ pub struct PodExplanation {
 impl PodExplanation {
     /// Returns true if a slice that is used holds one of its addresses as ready.
     pub fn is_held_as_ready(&self) -> bool {
-        self.is_held(|place| place.ready)
+        self.places.iter().any(|place| place.used && place.ready && self.owns(&place.addresses))
     }
 
-    /// Returns true if clients use the pod as long as no endpoint is ready. The pod is being deleted, and a slice that is used
-    /// holds one of its addresses as terminating and serving, or still as ready.
+    /// Returns true if some client is sent to the pod.
+    pub fn is_sent_traffic(&self) -> bool {
+        self.places.iter().any(|place| self.owns(place.sent()))
+    }
+
+    /// Returns true if clients are sent to the pod although it is being deleted: no endpoint is ready, or its slice does not
+    /// tell yet. It still answers.
     pub fn is_last_resort(&self) -> bool {
+        let is_up = |place: &Place| place.last_resort || (place.ready && self.is_ending_and_serving());
         self.publication == Publication::NotReady
-            && self.is_held(|place| place.last_resort || (place.ready && self.is_ending_and_serving()))
+            && self.places.iter().any(|place| is_up(place) && self.owns(place.sent()))
     }
 
     /// Returns true if the pod is being deleted and still answers requests.
@@ -64,13 +70,10 @@ impl PodExplanation {
         matches!(self.reason, Some(PodReason::PodTerminating { serving: true, .. }))
     }
 
-    fn is_held(&self, as_wanted: impl Fn(&Place) -> bool) -> bool {
-        let is_its_own = |address: &Text| {
-            self.addresses.iter().any(|own| address::parse_sloppy(address).is_some_and(|held| held == *own))
-        };
-        self.places
-            .iter()
-            .any(|place| place.used && as_wanted(place) && place.addresses.iter().any(is_its_own))
+    /// Returns true if one of these addresses is the pod's.
+    fn owns(&self, addresses: &[Text]) -> bool {
+        let is_own = |held: std::net::IpAddr| self.addresses.contains(&held);
+        addresses.iter().any(|text| address::parse_sloppy(text).is_some_and(is_own))
     }
 
     /// Returns the remedy of a reason, with the names that its commands need.
@@ -128,10 +131,14 @@ pub struct Place {
     pub slice: Text,
     /// The endpoint's addresses.
     pub addresses: Vec<Text>,
-    /// Whether the Service uses the slice. kube-proxy ignores slices without any of the Service's ports, and those of an IP family
-    /// that the Service does not have. A headless Service uses slices of any family; if it has a selector and ports, only those
-    /// with a port.
+    /// Whether the Service uses the slice. kube-proxy ignores slices without any of the Service's ports, those of an IP family
+    /// that the Service does not have, and those with the label of headless Services. A headless Service uses all.
     pub used: bool,
+    /// Whether some client is sent to the endpoint, as kube-proxy or DNS chooses.
+    pub receives: bool,
+    /// The first ones of its addresses that clients are sent to: kube-proxy reads one, DNS all.
+    #[serde(skip)]
+    pub(crate) sent: usize,
     /// The condition `ready`.
     pub ready: bool,
     /// Whether it is terminating and still serving: clients use it as long as no endpoint is ready.
@@ -147,6 +154,12 @@ pub struct Place {
     pub for_nodes: Vec<Text>,
     /// Why it has these hints, or none.
     pub hint: HintReason,
+}
+
+impl Place {
+    fn sent(&self) -> &[Text] {
+        self.addresses.get(..self.sent).unwrap_or_default()
+    }
 }
 
 /// What the reason of a pod depends on.
@@ -168,7 +181,8 @@ impl Judged<'_> {
             Verdict::LeftOut(reason) => (Publication::LeftOut, Some(self.left_out(reason))),
             Verdict::Published { ready, serving, terminating, missing_ports } => {
                 if let Some(reason) = self.ports_not_found(missing_ports) {
-                    let all = reason.code() != Code::SomePortsNotFound;
+                    // DNS lists a pod whatever its ports are.
+                    let all = reason.code() != Code::SomePortsNotFound && !self.service.is_headless();
                     let publication = match (all, ready) {
                         (true, _) => Publication::LeftOut,
                         (false, true) => Publication::Ready,

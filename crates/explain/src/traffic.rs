@@ -1,16 +1,23 @@
-//! How many endpoints of a Service receive traffic, as kube-proxy chooses them, and what of that is not known.
+//! How many endpoints of a Service receive traffic, by the models of its consumers, and what of that is not known.
 
-use std::cmp::Ordering;
+mod served;
+mod unused;
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::slice::EndpointConditions;
-use kube_endpoint_core_model::{AddressType, EndpointSlice, IpFamily, Service};
+use kube_endpoint_core_model::{EndpointSlice, Service, Text, address};
 use serde::Serialize;
 
 use crate::explanation::Counts;
 use crate::pod::{PodExplanation, Publication};
-use crate::proxy::{Offered, Wanted, is_for};
-use crate::{Fault, Known, NamedPort, PodReason};
+use crate::{Fault, Known, PodReason};
+
+pub use served::ServedBy;
+pub(crate) use served::{Served, uses};
+pub(crate) use unused::{has_ready, is_labelled_headless, of_slice, unused};
 
 /// What is not known about a Service because a kind of object could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -58,152 +65,75 @@ fn is_ready(conditions: EndpointConditions) -> bool {
 pub(crate) fn count_pods(service: &Service, pods: &[PodExplanation], known: Known) -> Counts {
     let of = |publication| pods.iter().filter(|pod| pod.publication == publication).count();
     let ready = of(Publication::Ready);
-    let received = |pod: &&PodExplanation| pod.publication == Publication::Ready && pod.is_held_as_ready();
-    let receiving = pods.iter().filter(received).count();
-    // DNS, which clients of a headless Service ask, has ready endpoints only.
-    let is_alone = receiving == 0;
-    let ends =
-        |pod: &&PodExplanation| pod.is_last_resort() && (!service.is_headless() || pod.is_held_as_ready());
-    let ending = if is_alone { pods.iter().filter(ends).count() } else { 0 };
     let may_receive =
         ready > 0 || (!service.is_headless() && pods.iter().any(PodExplanation::is_ending_and_serving));
+    let receiving = pods.iter().filter(|pod| pod.publication == Publication::Ready && pod.is_sent_traffic());
     Counts {
         selected: pods.len(),
         ready,
         not_ready: of(Publication::NotReady),
         left_out: of(Publication::LeftOut),
-        receiving: (known.slices || !may_receive).then_some(receiving),
-        ending,
+        receiving: (known.slices || !may_receive).then(|| receiving.count()),
+        ending: pods.iter().filter(|pod| pod.is_last_resort()).count(),
+        others: 0,
     }
+}
+
+/// Counts the ready endpoints of slices that `manager` does not write, that receive traffic and are none of the pods.
+pub(crate) fn count_others(
+    served: &Served,
+    pods: &[PodExplanation],
+    slices: &[Arc<EndpointSlice>],
+    manager: &str,
+) -> usize {
+    let foreign = || slices.iter().filter(|slice| !slice.is_managed_by(manager));
+    if foreign().next().is_none() {
+        return 0;
+    }
+    let own: BTreeSet<IpAddr> = pods.iter().flat_map(|pod| &pod.addresses).copied().collect();
+    let mut others: BTreeSet<&Text> = BTreeSet::new();
+    for slice in foreign() {
+        let addresses_sent = served.endpoints_of(slice);
+        for endpoint in slice.endpoints.iter().filter(|endpoint| is_ready(endpoint.conditions)) {
+            let sent = endpoint.addresses.iter().take(addresses_sent(endpoint));
+            others
+                .extend(sent.filter(|text| address::parse_sloppy(text).is_none_or(|ip| !own.contains(&ip))));
+        }
+    }
+    others.len()
 }
 
 /// Counts the endpoints of slices.
-pub(crate) fn count_endpoints(service: &Service, slices: &[Arc<EndpointSlice>], known: Known) -> Counts {
+pub(crate) fn count_endpoints(served: &Served, slices: &[Arc<EndpointSlice>], known: Known) -> Counts {
     if !known.slices {
         return Counts::default();
     }
-    let wanted = Wanted::by(service);
     let (mut selected, mut ready, mut receiving, mut ending) = (0, 0, 0, 0);
     for slice in slices {
-        let count = |wanted: fn(EndpointConditions) -> bool| {
-            slice.endpoints.iter().filter(|endpoint| wanted(endpoint.conditions)).count()
-        };
-        selected += slice.endpoints.len();
-        ready += count(is_ready);
-        if wanted.uses(&Offered::by(slice)) {
-            receiving += count(is_ready);
-            ending += count(is_last_resort);
+        let addresses_sent = served.endpoints_of(slice);
+        for endpoint in &slice.endpoints {
+            let (is_ready, is_sent) = (is_ready(endpoint.conditions), addresses_sent(endpoint) > 0);
+            selected += 1;
+            ready += usize::from(is_ready);
+            receiving += usize::from(is_ready && is_sent);
+            ending += usize::from(!is_ready && is_sent);
         }
     }
-    if receiving > 0 || service.is_headless() {
-        ending = 0;
+    Counts {
+        selected,
+        ready,
+        not_ready: selected - ready,
+        left_out: 0,
+        receiving: Some(receiving),
+        ending,
+        others: 0,
     }
-    Counts { selected, ready, not_ready: selected - ready, left_out: 0, receiving: Some(receiving), ending }
-}
-
-fn has_ready(slice: &EndpointSlice) -> bool {
-    slice.endpoints.iter().any(|endpoint| is_ready(endpoint.conditions))
-}
-
-/// Returns the slices with ready endpoints that kube-proxy ignores because of a label.
-pub(crate) fn ignored<'a>(
-    service: &Service,
-    slices: &'a [Arc<EndpointSlice>],
-) -> impl Iterator<Item = &'a Arc<EndpointSlice>> {
-    let wanted = Wanted::by(service);
-    slices.iter().filter(move |slice| {
-        matches!(&wanted, Wanted::Slices(wanted) if wanted.ignores(&Offered::by(slice))) && has_ready(slice)
-    })
-}
-
-/// Returns why kube-proxy uses no slice, or none for some families or ports of the Service, if there are ready endpoints.
-pub(crate) fn unused(service: &Service, slices: &[Arc<EndpointSlice>]) -> Vec<Fault> {
-    let Wanted::Slices(wanted) = Wanted::by(service) else { return Vec::new() };
-    // Those that are ignored because of a label are another fault.
-    let ready = slices.iter().filter(|slice| has_ready(slice) && !wanted.ignores(&Offered::by(slice)));
-    let mut types: Vec<AddressType> = ready.clone().map(|slice| slice.address_type).collect();
-    types.sort_unstable();
-    types.dedup();
-    if types.is_empty() {
-        return Vec::new();
-    }
-    let of_families =
-        wanted.families().iter().partition(|family| types.contains(&AddressType::from(**family)));
-    let (present, missing): (Vec<IpFamily>, Vec<IpFamily>) = of_families;
-    let is_one_of_several = types.len() > 1;
-    let mut faults = Vec::new();
-    if !missing.is_empty() {
-        let none_is_left = present.is_empty();
-        faults.push(Fault::EndpointFamiliesDiffer { missing, has: types, none_is_left });
-    }
-    // kube-proxy has rules of its own for each family.
-    let of_family = |family: &IpFamily| {
-        let has_family = |slice: &&Arc<EndpointSlice>| slice.address_type == AddressType::from(*family);
-        Held::by(*family, ready.clone().filter(has_family))
-    };
-    let held: Vec<Held> = present.iter().map(of_family).collect();
-    faults.extend(ports_that_differ(wanted.ports(), &held, is_one_of_several));
-    faults
-}
-
-/// The ports of the ready endpoints of a family.
-struct Held {
-    family: IpFamily,
-    ports: Vec<NamedPort>,
-}
-
-impl Held {
-    fn by<'a>(family: IpFamily, slices: impl Iterator<Item = &'a Arc<EndpointSlice>>) -> Self {
-        let mut ports: Vec<NamedPort> =
-            slices.flat_map(|slice| Offered::by(slice).ports().to_vec()).collect();
-        ports.sort_by(by_name);
-        ports.dedup();
-        Self { family, ports }
-    }
-
-    fn lacks(&self, wanted: &NamedPort) -> bool {
-        !self.ports.iter().any(|held| is_for(held, wanted))
-    }
-}
-
-fn by_name(one: &NamedPort, other: &NamedPort) -> Ordering {
-    (&one.name, &one.protocol, one.port).cmp(&(&other.name, &other.protocol, other.port))
-}
-
-/// Returns which ports all families lack, and which further ones each of them lacks. `is_one_of_several` tells whether there are
-/// endpoints of other types, too.
-fn ports_that_differ(wanted: &[NamedPort], families: &[Held], is_one_of_several: bool) -> Vec<Fault> {
-    let lacked_by_all = |port: &NamedPort| families.iter().all(|held| held.lacks(port));
-    let fault = |family: Option<IpFamily>, families: &[Held], lacking: Vec<NamedPort>| {
-        let is_wanted = |held: &&NamedPort| wanted.iter().any(|port| is_for(held, port));
-        let held = families.iter().flat_map(|held| &held.ports);
-        let mut has: Vec<NamedPort> = held.filter(|held| !is_wanted(held)).cloned().collect();
-        has.sort_by(by_name);
-        has.dedup_by(|other, one| (&one.name, &one.protocol) == (&other.name, &other.protocol));
-        let none_is_left = wanted.iter().all(lacked_by_all);
-        (!lacking.is_empty()).then_some(Fault::EndpointPortsDiffer {
-            wanted: lacking,
-            has,
-            family,
-            none_is_left,
-        })
-    };
-    let only = match families {
-        [] => return Vec::new(),
-        [one] if is_one_of_several => Some(one.family),
-        _ => None,
-    };
-    let of_all = fault(only, families, wanted.iter().filter(|port| lacked_by_all(port)).cloned().collect());
-    let of_one = |held: &Held| {
-        let lacks = |port: &&NamedPort| held.lacks(port) && !lacked_by_all(port);
-        fault(Some(held.family), std::slice::from_ref(held), wanted.iter().filter(lacks).cloned().collect())
-    };
-    of_all.into_iter().chain(families.iter().filter_map(of_one)).collect()
 }
 
 /// Returns what is not known about a Service, and which kinds would tell.
 pub(crate) fn not_known(
     service: &Service,
+    served: &Served,
     slices: &[Arc<EndpointSlice>],
     pods: &[PodExplanation],
     counts: Counts,
@@ -238,9 +168,9 @@ pub(crate) fn not_known(
     } else {
         unread(&[(known.pods, "pods")])
     };
-    let open = match receiving + counts.ending {
+    let open = match receiving + counts.ending + counts.others {
         0 => Open::NoTraffic,
-        _ if selects && is_less_than_listed(service, slices) => Open::LessTraffic,
+        _ if selects && is_less_than_listed(service, served, slices) => Open::LessTraffic,
         _ => Open::MoreTraffic,
     };
     (!kinds.is_empty()).then_some(Fault::NotKnown { kinds, open })
@@ -248,11 +178,16 @@ pub(crate) fn not_known(
 
 /// Returns true if an endpoint of one of the Service's families receives no traffic and is not being deleted. Endpoints of other
 /// families may be listed on purpose.
-fn is_less_than_listed(service: &Service, slices: &[Arc<EndpointSlice>]) -> bool {
-    let wanted = Wanted::by(service);
-    slices.iter().filter(|slice| wanted.has_type(slice.address_type)).any(|slice| {
-        let is_used = wanted.uses(&Offered::by(slice));
-        let mut conditions = slice.endpoints.iter().map(|endpoint| endpoint.conditions);
-        conditions.any(|it| if is_ready(it) { !is_used } else { it.terminating != Some(true) })
+fn is_less_than_listed(service: &Service, served: &Served, slices: &[Arc<EndpointSlice>]) -> bool {
+    slices.iter().filter(|slice| unused::has_family(service, slice)).any(|slice| {
+        let addresses_sent = served.endpoints_of(slice);
+        slice.endpoints.iter().any(|endpoint| {
+            let conditions = endpoint.conditions;
+            if is_ready(conditions) {
+                addresses_sent(endpoint) == 0
+            } else {
+                conditions.terminating != Some(true)
+            }
+        })
     })
 }

@@ -1,13 +1,15 @@
 //! Laws that hold for random clusters.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 
-use kube_endpoint_core_model::{ObjectKey, StringMap, Text, Timestamp, Verdict};
+use kube_endpoint_core_model::{IpFamily, ObjectKey, StringMap, Text, Timestamp, Verdict};
+use kube_endpoint_explain::consumers::kube_proxy::{KubeProxy, Through};
 use kube_endpoint_explain::text::{Colors, Layout};
 use kube_endpoint_explain::{
     Code, Explanation, Known, LintOptions, NearIndex, Objects, Options, Planned, Problem, Publication,
-    Severity, Status, diff, explain, lint, near_matches,
+    ServedBy, Severity, Status, diff, explain, lint, near_matches,
 };
 use kube_endpoint_testing::Cluster;
 use proptest::prelude::*;
@@ -249,10 +251,17 @@ proptest! {
             prop_assert_eq!(&verdict.pod.name, &pod.name);
             match &verdict.verdict {
                 Verdict::LeftOut(_) => prop_assert_eq!(pod.publication, Publication::LeftOut),
-                // A pod with none of the ports is in a slice without ports, which clients ignore.
-                Verdict::Published { missing_ports, .. } if !missing_ports.is_empty() => {
-                    prop_assert_eq!(pod.publication, Publication::LeftOut);
-                    prop_assert_eq!(pod.code(), Code::PortNameNotFound);
+                // A pod with none of the ports is in a slice without ports, which kube-proxy ignores and DNS does not.
+                Verdict::Published { missing_ports, ready, .. } if !missing_ports.is_empty() => {
+                    let is_listed = explanation.served_by == ServedBy::Dns && *ready;
+                    let is_not_ready = explanation.served_by == ServedBy::Dns && !ready;
+                    let want = match (is_listed, is_not_ready) {
+                        (true, _) => Publication::Ready,
+                        (_, true) => Publication::NotReady,
+                        _ => Publication::LeftOut,
+                    };
+                    prop_assert_eq!(pod.publication, want);
+                    prop_assert!(is_not_ready || pod.code() == Code::PortNameNotFound);
                 }
                 Verdict::Published { ready: true, .. } => prop_assert_eq!(pod.publication, Publication::Ready),
                 Verdict::Published { .. } => prop_assert_eq!(pod.publication, Publication::NotReady),
@@ -261,6 +270,61 @@ proptest! {
             prop_assert!(is_fine || pod.reason.is_some(), "{:?}", pod);
             prop_assert!(pod.reason.as_ref().is_none_or(|reason| !reason.remedy().is_empty()));
         }
+    }
+
+    /// An explanation looks at no single client. Nevertheless an endpoint is said to receive traffic if kube-proxy of some
+    /// node sends a client of the Service there, and only then; and what receives none although it is ready has a reason.
+    #[test]
+    fn an_endpoint_receives_traffic_if_some_client_is_sent_there(
+        cluster in cluster(),
+        others in prop::collection::vec((0..4_usize, 0..4_usize, 0..3_usize, any::<bool>(), any::<bool>()), 0..4),
+        policies in prop::collection::vec(any::<bool>(), 3),
+    ) {
+        let mut cluster = settled(cluster);
+        for (at, (pod, port, node, ready, hinted)) in others.into_iter().enumerate() {
+            let mut endpoint = json!({"addresses": [format!("10.1.0.{}", pod + 1)],
+                "conditions": {"ready": ready, "serving": true, "terminating": !ready}});
+            if let Some(node) = ["a", "b"].get(node) {
+                endpoint["nodeName"] = json!(node);
+            }
+            if hinted {
+                endpoint["hints"] = json!({"forZones": [{"name": "eu-1"}]});
+            }
+            let port = ["http", "http", "other", ""][port];
+            cluster = cluster.with(json!({"kind": "EndpointSlice", "addressType": "IPv4",
+                "metadata": {"name": format!("other-{at}"), "labels": {"kubernetes.io/service-name": "web"}},
+                "ports": [{"name": port, "port": 8080, "protocol": "TCP"}], "endpoints": [endpoint]}));
+        }
+        let policy = |is_local: bool| if is_local { "Local" } else { "Cluster" };
+        let spec = json!({"internalTrafficPolicy": policy(policies[0]), "externalTrafficPolicy": policy(policies[1]),
+            "externalIPs": if policies[2] { json!(["192.0.2.9"]) } else { json!([]) }});
+        let cluster = cluster.select("Service", "web").change(move |service| json_patch::merge(&mut service["spec"], &spec));
+        let objects = objects(cluster.objects());
+        let explanation = explained(&objects);
+        let service = objects.service(&key()).unwrap();
+        let policies = objects.policies(&key()).unwrap();
+        let slices = || objects.slices_of(&key()).iter().map(|slice| &**slice);
+        let mut sent: BTreeSet<IpAddr> = BTreeSet::new();
+        for (node, zone) in [("a", "eu-1"), ("b", ""), ("c", "eu-3"), ("nowhere", "")] {
+            for family in [IpFamily::IPv4, IpFamily::IPv6] {
+                for through in [Through::ClusterIp, Through::External, Through::ExternalFromPod] {
+                    let proxy = KubeProxy { node, zone, ..KubeProxy::default() };
+                    let routes = proxy.routes(service, policies, slices(), family, through);
+                    sent.extend(routes.ports.iter().flat_map(|port| &port.backends).map(SocketAddr::ip));
+                }
+            }
+        }
+        let counts = explanation.pods_by_publication;
+        if explanation.served_by == ServedBy::KubeProxy {
+            for pod in &explanation.pods {
+                let is_sent = pod.addresses.iter().any(|address| sent.contains(address));
+                // A pod with the address of an endpoint of somebody else is not that endpoint.
+                let is_held = pod.places.iter().any(|place| place.used);
+                prop_assert_eq!(pod.is_sent_traffic(), is_sent && is_held, "{:?}", pod);
+            }
+        }
+        let is_told = explanation.faults.iter().any(|fault| fault.severity() > Severity::Info);
+        prop_assert!(counts.receiving == Some(counts.ready) || is_told, "{:?} {:?}", counts, explanation.faults);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -65,4 +66,31 @@ async fn the_size_of_the_cluster_changes_neither_requests_nor_bytes() {
     // Versions have more digits in the larger cluster.
     assert!(bytes_of_large.abs_diff(bytes) < bytes / 50, "{bytes} and {bytes_of_large}");
     assert!(bytes_of_large < 64 * 1024, "{bytes_of_large}");
+}
+
+/// Nodes without a pod of the Service matter if a traffic policy is `Local`.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_nodes_are_listed_for_a_service_whose_traffic_policy_is_local() {
+    let node = |name: &str| {
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    };
+    let service = |policy: &str| {
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"clusterIP": "10.96.0.10", "clusterIPs": ["10.96.0.10"], "ipFamilies": ["IPv4"],
+                "internalTrafficPolicy": policy, "ports": [{"port": 80, "protocol": "TCP"}]}})
+    };
+    let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {"name": "web-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "web"}},
+        "addressType": "IPv4", "ports": [{"name": "", "port": 80, "protocol": "TCP"}],
+        "endpoints": [{"addresses": ["10.9.0.1"], "nodeName": "a", "conditions": {"ready": true}}]});
+    for (policy, requests, verdict) in [("Cluster", 0, "EP000"), ("Local", 1, "EP048")] {
+        let objects = [node("a"), node("b"), service(policy), slice.clone()];
+        let shop = Shop::with(objects, Vec::new()).await;
+        let output = shop.run(&["explain", "web", "-o", "json"]).await;
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(json["verdict"]["code"], verdict, "{}", stderr(&output));
+        let of_nodes = |request: &&String| request.contains("/nodes");
+        assert_eq!(shop.requests().iter().filter(of_nodes).count(), requests, "{policy}");
+    }
 }

@@ -32,17 +32,17 @@
 //! | what | since | before |
 //! |---|---|---|
 //! | Of two entries of an endpoint, one that terminates loses. | 1.36 | The entry on the client's node wins. |
+//! | A label takes away Services (`service-proxy-name`) or slices (`headless`). | 1.36 | Each label takes away both. |
 //! | It follows hints for nodes ([`KubeProxy::reads_node_hints`]). | 1.34 | It ignores them. |
-//! | A label takes away Services (`service-proxy-name`) or slices (`headless`). | 1.32 | Each label takes away both. |
 //! | It follows hints whatever the annotations of the Service are. | 1.31 | The Service needs `service.kubernetes.io/topology-mode`. |
 //! | Clients are sent to endpoints that terminate and serve if none is ready. | 1.26 | They are refused. |
 //!
 //! Only the hints for nodes can be set; the rest of the model is 1.36.
 
 mod endpoints;
+mod local;
 mod policies;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
 
@@ -50,6 +50,7 @@ use kube_endpoint_core_model::service::{ServicePort, ServiceType};
 use kube_endpoint_core_model::well_known::{LABEL_HEADLESS, LABEL_SERVICE_NAME};
 use kube_endpoint_core_model::{AddressType, EndpointSlice, IpFamily, Service, StringMap, Text};
 
+pub use local::local_backends;
 pub use policies::TrafficPolicies;
 
 use endpoints::{Candidate, Topology, candidates};
@@ -273,41 +274,6 @@ impl KubeProxy<'_> {
     }
 }
 
-/// Returns the endpoints that clients of each node are sent to by the policy `Local`, of all ports together.
-/// Clients on nodes that are absent get none. It is what [`KubeProxy::routes`] says of each node, in one pass.
-pub fn local_backends<'a>(
-    service: &Service,
-    slices: impl IntoIterator<Item = &'a EndpointSlice>,
-    family: IpFamily,
-) -> BTreeMap<&'a str, BTreeSet<SocketAddr>> {
-    let mut by_node: BTreeMap<&str, BTreeSet<SocketAddr>> = BTreeMap::new();
-    if ignores(service, family).is_some() {
-        return by_node;
-    }
-    let mut slices: Vec<&EndpointSlice> = slices.into_iter().collect();
-    slices.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
-    slices.retain(|slice| ignores_slice(service, slice, family).is_none());
-    for port in &service.ports {
-        let mut of_port: BTreeMap<&str, (BTreeSet<SocketAddr>, BTreeSet<SocketAddr>)> = BTreeMap::new();
-        for (address, candidate) in candidates(&KubeProxy::default(), port, &slices).by_address {
-            let (ready, last_resort) = of_port.entry(candidate.node).or_default();
-            if candidate.ready {
-                ready.insert(address);
-            } else if candidate.is_last_resort() {
-                last_resort.insert(address);
-            }
-        }
-        of_port.remove("");
-        for (node, (ready, last_resort)) in of_port {
-            let backends = if ready.is_empty() { last_resort } else { ready };
-            if !backends.is_empty() {
-                by_node.entry(node).or_default().extend(backends);
-            }
-        }
-    }
-    by_node
-}
-
 /// Returns the numbers of a slice's ports that kube-proxy uses for a Service, in the order of the Service's
 /// ports. None if it does not read the slice.
 pub fn numbers_used(service: &Service, slice: &EndpointSlice) -> Vec<u16> {
@@ -334,7 +300,8 @@ fn ignores(service: &Service, family: IpFamily) -> Option<IgnoredService> {
     (!service.slice_families().contains(&family)).then_some(IgnoredService::NoAddressOfFamily)
 }
 
-fn ignores_slice(service: &Service, slice: &EndpointSlice, family: IpFamily) -> Option<IgnoredSlice> {
+/// Returns why kube-proxy does not read a slice for a family. A label is looked at before the family.
+pub fn ignores_slice(service: &Service, slice: &EndpointSlice, family: IpFamily) -> Option<IgnoredSlice> {
     let labels: &StringMap = &slice.metadata.labels;
     if labels.get(LABEL_SERVICE_NAME).is_none_or(|name| *name != service.key.name) {
         return Some(IgnoredSlice::OtherService);
@@ -363,7 +330,7 @@ fn ignored_ports<'a>(
 /// Returns the number of a slice's port if it belongs to a port of the Service: name and protocol are equal.
 pub fn number_for(held: &kube_endpoint_core_model::EndpointPort, port: &ServicePort) -> Option<u16> {
     let is_same = held.name.as_deref() == Some(&*port.name)
-        && held.protocol.as_deref().unwrap_or("TCP") == &*or_tcp(&port.protocol);
+        && or_tcp(held.protocol.as_ref().unwrap_or(&Text::default())) == or_tcp(&port.protocol);
     let number = held.port.filter(|_| is_same)?;
     u16::try_from(number).ok().filter(|number| *number != 0)
 }

@@ -28,12 +28,12 @@ pub(super) fn remedy(missing: &[IpFamily], has: &[AddressType], none_is_left: bo
     }
 }
 
-fn list(families: &[IpFamily]) -> String {
+pub(super) fn list(families: &[IpFamily]) -> String {
     let families: Vec<&str> = families.iter().map(|family| AddressType::from(*family).as_str()).collect();
     families.join(" or ")
 }
 
-fn addresses(address_type: AddressType) -> &'static str {
+pub(super) fn addresses(address_type: AddressType) -> &'static str {
     match address_type {
         AddressType::IPv4 => "IPv4 addresses",
         AddressType::IPv6 => "IPv6 addresses",

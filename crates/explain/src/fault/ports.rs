@@ -108,11 +108,11 @@ fn add(
     }
 }
 
-fn list(ports: &[NamedPort], text: impl Fn(&NamedPort) -> String) -> String {
+pub(super) fn list(ports: &[NamedPort], text: impl Fn(&NamedPort) -> String) -> String {
     ports.iter().map(text).collect::<Vec<_>>().join(" and ")
 }
 
-fn the(port: &NamedPort) -> String {
+pub(super) fn the(port: &NamedPort) -> String {
     match &*port.name {
         "" => format!("the port without a name ({})", port.protocol),
         name => format!("the port {name:?} ({})", port.protocol),

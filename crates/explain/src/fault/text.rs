@@ -5,7 +5,8 @@ use std::fmt;
 use kube_endpoint_core_model::Text;
 use kube_endpoint_core_model::well_known::{LABEL_HEADLESS, LABEL_SKIP_MIRROR};
 
-use super::{Fault, families, ports};
+use super::{Fault, LocalPolicy, UnusedSlice, consumers, families, ports};
+use crate::consumers::kube_proxy::LABEL_SERVICE_PROXY_NAME;
 use crate::finding::Problem;
 use crate::{Code, Open, Severity};
 
@@ -66,7 +67,7 @@ impl fmt::Display for Fault {
                 f.write_str("the Service is being deleted, so no new slices are created for it")
             }
             Self::NoServicePorts => {
-                f.write_str("the Service has no ports, so its endpoints have none either")
+                f.write_str("the Service has no ports, so no client is sent to its endpoints")
             }
             Self::HeadlessWithoutNames { subdomain, service } if subdomain.is_empty() => {
                 write!(
@@ -113,6 +114,27 @@ impl fmt::Display for Fault {
                 let slices = names(slices);
                 write!(f, "kube-proxy ignores {noun} {slices}, which {have} the label {LABEL_HEADLESS}")
             }
+            Self::NoLocalEndpoint { policy, with, without, are_nodes_known } => f.write_str(
+                &consumers::no_local(*policy, *with, without.len(), &names(without), *are_nodes_known),
+            ),
+            Self::OtherProxy { proxy } => {
+                f.write_str(&consumers::other_proxy(proxy, LABEL_SERVICE_PROXY_NAME))
+            }
+            Self::SliceUnused { slice, cause } => f.write_str(&consumers::unused(slice, cause)),
+            Self::HintsIgnored { addresses, slices } => {
+                let (endpoints, have) =
+                    if addresses.len() == 1 { ("endpoint", "has") } else { ("endpoints", "have") };
+                let slices = if slices.len() == 1 {
+                    format!("slice {}", names(slices))
+                } else {
+                    format!("slices {}", names(slices))
+                };
+                write!(
+                    f,
+                    "kube-proxy ignores the hints of all endpoints, because the ready {endpoints} {} of {slices} {have} none",
+                    names(addresses)
+                )
+            }
             Self::SlicesBehind(behind) => behind.fmt(f, "the slices are not up to date"),
             Self::EndpointsBehind(behind) => behind.fmt(f, "the Endpoints are not up to date"),
             Self::WrongOwner { slice, owner: Some(owner) } => {
@@ -126,9 +148,19 @@ impl fmt::Display for Fault {
             Self::OrphanedSlice { slice, service } => {
                 write!(f, "slice {slice} is for the Service {service}, which does not exist")
             }
-            Self::DuplicateEndpoint { addresses, slices } => {
+            Self::DuplicateEndpoint { addresses, slices, undefined } => {
                 let several = if addresses.len() == 1 { "is" } else { "are" };
-                write!(f, "{} {several} in several slices: {}", names(addresses), names(slices))
+                write!(f, "{} {several} in several slices: {}", names(addresses), names(slices))?;
+                match undefined.as_slice() {
+                    [] => Ok(()),
+                    some => {
+                        let what = match some {
+                            [_] if addresses.len() == 1 => "its conditions or hints".to_owned(),
+                            some => format!("the conditions or hints of {}", names(some)),
+                        };
+                        write!(f, "; the slices differ in {what}, and kube-proxy takes those of any of them")
+                    }
+                }
             }
             Self::EndpointsTruncated { held, wanted } => {
                 write!(f, "the Endpoints object holds {held} of {wanted} addresses, its maximum")
@@ -174,6 +206,10 @@ impl Problem for Fault {
             Self::EndpointPortsDiffer { .. } => Code::EndpointPortsDiffer,
             Self::EndpointFamiliesDiffer { .. } => Code::EndpointFamiliesDiffer,
             Self::SlicesIgnored { .. } => Code::SlicesIgnored,
+            Self::NoLocalEndpoint { .. } => Code::NoLocalEndpoint,
+            Self::OtherProxy { .. } => Code::OtherProxy,
+            Self::SliceUnused { .. } => Code::SliceUnused,
+            Self::HintsIgnored { .. } => Code::HintsIgnored,
             Self::SlicesBehind(_) => Code::SlicesBehind,
             Self::WrongOwner { .. } => Code::WrongOwner,
             Self::ForeignSlice { .. } => Code::ForeignSlice,
@@ -196,6 +232,12 @@ impl Problem for Fault {
             | Self::EndpointFamiliesDiffer { none_is_left: false, .. }
             | Self::SlicesIgnored { none_is_left: false, .. } => Severity::Warning,
             Self::SlicesBehind(behind) | Self::EndpointsBehind(behind) if !behind.is_late => Severity::Info,
+            Self::NoLocalEndpoint { policy: LocalPolicy::Internal, with: 0, .. } => Severity::Error,
+            // Load balancers leave nodes without an endpoint out.
+            Self::NoLocalEndpoint { policy: LocalPolicy::External, with: 1.., .. }
+            | Self::NoLocalEndpoint { are_nodes_known: false, .. }
+            // Gateways and meshes may use addresses that kube-proxy does not.
+            | Self::SliceUnused { cause: UnusedSlice::Family { .. }, .. } => Severity::Info,
             fault => fault.code().severity(),
         }
     }
@@ -228,6 +270,15 @@ impl Problem for Fault {
                 let of_endpoints = endpoints.as_ref().map(|name| of("endpoints", name));
                 let commands = of_endpoints.into_iter().chain([of("endpointslice", &slices.join(" "))]);
                 return format!("Remove the label: {}", commands.collect::<Vec<_>>().join("; "));
+            }
+            Self::NoLocalEndpoint { policy, with, .. } => return consumers::no_local_remedy(*policy, *with),
+            Self::OtherProxy { .. } => "Nothing, if that proxy runs; else remove the label from the Service",
+            Self::SliceUnused { slice, cause } => return consumers::unused_remedy(slice, cause),
+            Self::HintsIgnored { slices, .. } => {
+                return format!(
+                    "Let whoever writes {} set hints, too, or unset trafficDistribution",
+                    names(slices)
+                );
             }
             Self::PodsNearlyMatch { nearest, .. } => return nearest.remedy(),
             Self::HeadlessWithoutNames { service, .. } => {

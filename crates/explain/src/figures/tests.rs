@@ -16,7 +16,7 @@ fn slice(name: &str, service: &str, endpoints: usize, ready: usize, trigger: Opt
     serde_json::from_value(json!({
         "metadata": {"name": name, "namespace": "n", "annotations": annotations.unwrap_or_default(),
             "labels": {"kubernetes.io/service-name": service, LABEL_MANAGED_BY: ENDPOINTSLICE_CONTROLLER}},
-        "addressType": "IPv4", "ports": [{"port": 80}], "endpoints": (0..endpoints).map(endpoint).collect::<Vec<_>>(),
+        "addressType": "IPv4", "ports": [{"name": "", "port": 80}], "endpoints": (0..endpoints).map(endpoint).collect::<Vec<_>>(),
     }))
     .unwrap()
 }
@@ -86,19 +86,19 @@ fn an_endpoint_that_kube_proxy_does_not_use_is_not_ready() {
     let spec = |ports| json!({"clusterIP": "10.96.0.1", "ipFamilies": ["IPv4"], "ports": ports});
     let named = || spec(json!([{"name": "http", "port": 80}, {"name": "metrics", "port": 9100}]));
     let headless = || json!({"clusterIP": "None", "ports": [{"port": 80}]});
-    check(spec(json!([{"port": 80}])), json!(["IPv4", [{"port": 8080}]]), 2);
+    check(spec(json!([{"port": 80}])), json!(["IPv4", [{"name": "", "port": 8080}]]), 2);
     check(spec(json!([{"port": 80}])), json!(["IPv4", []]), 0);
-    check(spec(json!([])), json!(["IPv4", []]), 2);
+    check(spec(json!([])), json!(["IPv4", []]), 0);
     check(named(), json!(["IPv4", [{"name": "http", "port": 8080}]]), 2);
     check(named(), json!(["IPv4", [{"name": "http", "protocol": "UDP", "port": 8080}]]), 0);
     check(named(), json!(["IPv4", [{"name": "http"}]]), 0);
-    check(named(), json!(["IPv4", [{"port": 8080}]]), 0);
-    check(spec(json!([{"port": 80}])), json!(["IPv6", [{"port": 8080}]]), 0);
-    check(spec(json!([{"port": 80}])), json!(["FQDN", [{"port": 8080}]]), 0);
+    check(named(), json!(["IPv4", [{"name": "", "port": 8080}]]), 0);
+    check(spec(json!([{"port": 80}])), json!(["IPv6", [{"name": "", "port": 8080}]]), 0);
+    check(spec(json!([{"port": 80}])), json!(["FQDN", [{"name": "", "port": 8080}]]), 0);
     // DNS needs no ports, and has addresses of all types.
     check(headless(), json!(["FQDN", []]), 2);
     let alias = json!({"type": "ExternalName", "externalName": "db.example.com"});
-    check(alias, json!(["IPv4", [{"port": 8080}]]), 0);
+    check(alias, json!(["IPv4", [{"name": "", "port": 8080}]]), 0);
 }
 
 #[test]

@@ -248,8 +248,8 @@ impl PodServices {
         }
         for says in &self.services {
             let emphasis = match (says.code, says.receives) {
-                (Code::Published, _) => Emphasis::Good,
                 (_, Some(false)) => Emphasis::Bad,
+                (Code::Published, _) => Emphasis::Good,
                 _ => Emphasis::Warning,
             };
             let message = match &says.pod.reason {
@@ -260,6 +260,10 @@ impl PodServices {
                         says.service
                     )
                 }
+                None if says.receives == Some(false) => format!(
+                    "{}: the pod is published, and no client is sent to it; the explanation of the Service says why.",
+                    says.service
+                ),
                 None => format!("{}: the pod is published.", says.service),
             };
             let lead = vec![plain("  "), span(says.code.id(), emphasis), plain("  ")];

@@ -169,7 +169,7 @@ fn of_type(spec: Value, address_type: &str) -> Cluster {
     Cluster::new()
         .with(json!({"kind": "Service", "metadata": {"name": "web"}, "spec": spec}))
         .with(json!({"kind": "EndpointSlice", "metadata": {"name": "web-1", "labels": {"kubernetes.io/service-name": "web"}},
-            "addressType": address_type, "ports": [{"port": 80}],
+            "addressType": address_type, "ports": [{"name": "", "port": 80}],
             "endpoints": [{"addresses": [address], "conditions": {"ready": true}}]}))
 }
 
@@ -242,7 +242,7 @@ fn slices_of_a_headless_service_are_used_with_any_port() {
 fn endpoints_of_another_family_leave_nothing_open() {
     let cluster = web(2, 0).with(json!({"kind": "EndpointSlice",
         "metadata": {"name": "web-other", "labels": {"kubernetes.io/service-name": "web", "endpointslice.kubernetes.io/managed-by": "example.com"}},
-        "addressType": "IPv6", "ports": [{"port": 8080}], "endpoints": [{"addresses": ["fd00::9"], "conditions": {"ready": true}}]}));
+        "addressType": "IPv6", "ports": [{"name": "", "port": 8080}], "endpoints": [{"addresses": ["fd00::9"], "conditions": {"ready": true}}]}));
     assert!(headline(&cluster, "").starts_with("ok "), "{}", headline(&cluster, ""));
     assert!(headline(&cluster, "pods").starts_with("unknown "), "{}", headline(&cluster, "pods"));
 }
@@ -279,8 +279,7 @@ fn faults_and_remedies(cluster: &Cluster) -> String {
 /// kube-proxy has rules of its own for each family.
 #[test]
 fn each_family_needs_the_ports() {
-    let port =
-        |name: &str| if name.is_empty() { json!({"port": 80}) } else { json!({"name": name, "port": 80}) };
+    let port = |name: &str| json!({"name": name, "port": 80});
     let ports = |names: &[&str]| Value::from(names.iter().map(|name| port(name)).collect::<Vec<_>>());
     let check = |service: &[&str], ipv4: Option<&[&str]>, ipv6: Option<&[&str]>| {
         faults_and_remedies(&dual_stack(ports(service), ipv4.map(ports), ipv6.map(ports)))
@@ -330,7 +329,9 @@ fn ports_are_compared_in_slices_of_the_services_family() {
     insta::assert_snapshot!(faults_and_remedies(&cluster), @r#"
     Down
     EP045: no ready IPv4 endpoint has the port without a name (TCP) of the Service: IPv4 endpoints have the port "other" (TCP), and ports are matched by name and protocol
+    EP062: kube-proxy ignores slice web-00002: it holds IPv6 addresses, and the Service is IPv4
     -> Remove the name from the port of the IPv4 endpoints
+    -> Nothing, if other clients than kube-proxy read the slice
     "#);
 }
 

@@ -1,0 +1,82 @@
+//! What is said about what kube-proxy does with the slices of a Service, and what to do.
+
+use kube_endpoint_core_model::Text;
+
+use super::{LocalPolicy, UnusedSlice, families, ports};
+
+/// Says on which nodes clients have no endpoint. `names` are those of the nodes.
+pub(super) fn no_local(policy: LocalPolicy, with: usize, without: usize, names: &str, known: bool) -> String {
+    let why = format!("the Service's {policy} is Local");
+    let clients = |place: &str| match policy {
+        LocalPolicy::Internal => format!("clients on {place} get no answer"),
+        LocalPolicy::External => format!("clients from outside that come to {place} get no answer"),
+    };
+    if with == 0 {
+        return format!("{why}, and no endpoint names a node that exists, so {}", clients("any node"));
+    }
+    let have = |count| if count == 1 { "has" } else { "have" };
+    let nodes = if with == 1 { "node" } else { "nodes" };
+    if !known {
+        return format!(
+            "{why}, and {with} {nodes} {} an endpoint; whether there are other nodes could not be read",
+            have(with)
+        );
+    }
+    let it = if without == 1 { "it" } else { "them" };
+    let all = with + without;
+    format!("{why}, and {without} of {all} nodes {} no endpoint, so {}: {names}", have(without), clients(it))
+}
+
+/// Says how clients on all nodes come to have an endpoint.
+pub(super) fn no_local_remedy(policy: LocalPolicy, with: usize) -> String {
+    let set = format!("set spec.{policy} to Cluster");
+    match (policy, with) {
+        (_, 0) => format!("Write nodeName into the endpoints, or {set}"),
+        (LocalPolicy::Internal, _) => {
+            format!("Run a pod on each node, for example with a DaemonSet, or {set}")
+        }
+        (LocalPolicy::External, _) => {
+            format!("Nothing, if the load balancer leaves nodes out that fail its health check; else {set}")
+        }
+    }
+}
+
+/// Says which proxy serves the Service.
+pub(super) fn other_proxy(proxy: &str, label: &str) -> String {
+    if proxy.is_empty() {
+        return format!(
+            "kube-proxy ignores the Service, which has the label {label}: another proxy serves it"
+        );
+    }
+    format!("kube-proxy ignores the Service, which has the label {label}: the proxy {proxy:?} serves it")
+}
+
+/// Says why kube-proxy uses no endpoint of a slice.
+pub(super) fn unused(slice: &Text, cause: &UnusedSlice) -> String {
+    match cause {
+        UnusedSlice::Family { has, wanted } => format!(
+            "kube-proxy ignores slice {slice}: it holds {}, and the Service is {}",
+            families::addresses(*has),
+            families::list(wanted).replace(" or ", " and ")
+        ),
+        UnusedSlice::Ports { has, wanted } if has.is_empty() => format!(
+            "kube-proxy uses no endpoint of slice {slice}: it has no ports, and the Service has {}",
+            ports::list(wanted, ports::the)
+        ),
+        UnusedSlice::Ports { has, wanted } => format!(
+            "kube-proxy uses no endpoint of slice {slice}: it has {}, and the Service has {}; ports are matched by name and protocol",
+            ports::list(has, ports::the),
+            ports::list(wanted, ports::the)
+        ),
+    }
+}
+
+/// Says how the endpoints of a slice come to be used.
+pub(super) fn unused_remedy(slice: &Text, cause: &UnusedSlice) -> String {
+    match cause {
+        UnusedSlice::Family { .. } => "Nothing, if other clients than kube-proxy read the slice".to_owned(),
+        UnusedSlice::Ports { .. } => format!(
+            "Give the ports of slice {slice} the names and protocols of the Service's ports, or delete the slice: kubectl delete endpointslice {slice}"
+        ),
+    }
+}

@@ -1,0 +1,152 @@
+//! The endpoints that a Service's clients are sent to, by the model of whoever sends them there.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use kube_endpoint_core_model::service::ServiceType;
+use kube_endpoint_core_model::well_known::CLUSTER_IP_NONE;
+use kube_endpoint_core_model::{Endpoint, EndpointSlice, Service, Text, address};
+use serde::Serialize;
+
+use crate::consumers::core_dns::{CoreDns, Question};
+use crate::consumers::kube_proxy::{
+    KubeProxy, LABEL_SERVICE_PROXY_NAME, Through, TrafficPolicies, local_backends, numbers_used,
+};
+
+/// Who sends the clients of a Service to its endpoints. Serialises with the tag `by`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "by", rename_all = "kebab-case")]
+pub enum ServedBy {
+    /// kube-proxy, or what takes its place on all nodes.
+    KubeProxy,
+    /// The proxy that the Service's label `service.kubernetes.io/service-proxy-name` names. How it chooses
+    /// endpoints is not known, so the ready ones count.
+    OtherProxy {
+        /// The label's value; may be empty.
+        name: Text,
+    },
+    /// DNS: the Service is headless.
+    Dns,
+    /// Nobody: the Service is an alias of a DNS name.
+    Nobody,
+}
+
+impl ServedBy {
+    pub(crate) fn of(service: &Service) -> Self {
+        if service.service_type == ServiceType::ExternalName {
+            return Self::Nobody;
+        }
+        if service.is_headless() {
+            return Self::Dns;
+        }
+        match service.labels.get(LABEL_SERVICE_PROXY_NAME) {
+            Some(name) => Self::OtherProxy { name: name.clone() },
+            None => Self::KubeProxy,
+        }
+    }
+}
+
+/// The endpoints of a Service that some client is sent to. Which node a client is on makes a difference for
+/// the policy `Local` only: hints send each client to some ready endpoints, and some client to each.
+#[derive(Clone, Debug)]
+pub(crate) struct Served<'a> {
+    service: &'a Service,
+    pub(crate) by: ServedBy,
+    /// What a proxy sends clients to.
+    backends: BTreeSet<SocketAddr>,
+    /// What DNS answers.
+    records: BTreeSet<Text>,
+    /// Endpoints that several slices hold with different conditions or hints.
+    pub(crate) undefined: BTreeSet<IpAddr>,
+    /// Ready endpoints without a hint, because of which the hints of the others are ignored.
+    pub(crate) without_hints: BTreeSet<IpAddr>,
+    /// The nodes whose clients are sent to an endpoint by the policy `Local`.
+    pub(crate) local_nodes: BTreeSet<Text>,
+}
+
+impl<'a> Served<'a> {
+    /// `slices` are those that are labelled with the Service's name.
+    pub(crate) fn by(service: &'a Service, policies: TrafficPolicies, slices: &[Arc<EndpointSlice>]) -> Self {
+        let by = ServedBy::of(service);
+        let mut served = Self {
+            service,
+            by,
+            backends: BTreeSet::new(),
+            records: BTreeSet::new(),
+            undefined: BTreeSet::new(),
+            without_hints: BTreeSet::new(),
+            local_nodes: BTreeSet::new(),
+        };
+        let slices = || slices.iter().map(|slice| &**slice);
+        match served.by {
+            ServedBy::Nobody | ServedBy::OtherProxy { .. } => {}
+            ServedBy::Dns => {
+                // A Service without a cluster IP, which no API server stores, is headless for the controllers.
+                let headless = Service { cluster_ip: CLUSTER_IP_NONE.into(), ..service.clone() };
+                let records = CoreDns::default().resolve(&headless, slices(), &Question::Service);
+                served.records = records.into_iter().map(|record| record.host).collect();
+            }
+            ServedBy::KubeProxy => served.add_routes(policies, slices),
+        }
+        served
+    }
+
+    fn add_routes<'s, I>(&mut self, policies: TrafficPolicies, slices: impl Fn() -> I)
+    where
+        I: Iterator<Item = &'s EndpointSlice>,
+    {
+        let anywhere = KubeProxy::default();
+        // A policy that only some clients have makes no endpoint unused.
+        let all = TrafficPolicies { internal_local: false, ..policies };
+        for family in self.service.slice_families() {
+            let routes = anywhere.routes(self.service, all, slices(), family, Through::ClusterIp);
+            for port in routes.ports {
+                self.undefined.extend(port.undefined.iter().map(SocketAddr::ip));
+                self.without_hints.extend(port.without_hints.iter().map(SocketAddr::ip));
+                if policies.uses_cluster() {
+                    self.backends.extend(port.backends);
+                }
+            }
+            if policies.uses_local() {
+                for (node, backends) in local_backends(self.service, slices(), family) {
+                    self.local_nodes.insert(node.into());
+                    self.backends.extend(backends);
+                }
+            }
+        }
+    }
+
+    /// Returns a function that tells how many of an endpoint's addresses some client is sent to, the first ones. The
+    /// endpoint is one of this slice.
+    pub(crate) fn endpoints_of(&self, slice: &EndpointSlice) -> impl Fn(&Endpoint) -> usize + use<'_, 'a> {
+        let numbers = numbers_used(self.service, slice);
+        move |endpoint| match self.by {
+            ServedBy::Nobody => 0,
+            ServedBy::OtherProxy { .. } if endpoint.conditions.ready == Some(false) => 0,
+            ServedBy::OtherProxy { .. } => endpoint.addresses.len(),
+            ServedBy::Dns if endpoint.addresses.iter().any(|address| self.records.contains(address)) => {
+                endpoint.addresses.len()
+            }
+            ServedBy::Dns => 0,
+            ServedBy::KubeProxy => {
+                let first = endpoint.addresses.first().and_then(|text| address::parse_sloppy(text));
+                let is_backend = |ip| {
+                    let backend = |number: &u16| self.backends.contains(&SocketAddr::new(ip, *number));
+                    numbers.iter().any(backend)
+                };
+                usize::from(first.is_some_and(is_backend))
+            }
+        }
+    }
+}
+
+/// Returns true if whoever serves a Service uses endpoints of a slice. kube-proxy does if the slice has the
+/// addresses of one of the Service's families, and one of its ports.
+pub(crate) fn uses(service: &Service, slice: &EndpointSlice) -> bool {
+    match ServedBy::of(service) {
+        ServedBy::Nobody => false,
+        ServedBy::Dns | ServedBy::OtherProxy { .. } => true,
+        ServedBy::KubeProxy => !numbers_used(service, slice).is_empty(),
+    }
+}

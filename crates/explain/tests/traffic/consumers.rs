@@ -1,0 +1,177 @@
+//! What kube-proxy and DNS do otherwise than the number of ready endpoints suggests.
+
+use kube_endpoint_explain::{Status, explain_pod};
+use serde_json::json;
+
+use super::known::said;
+use super::*;
+
+/// Pods `web-1` on the node `a` and `web-2` on `b`, and a node `c` without a pod.
+fn three_nodes() -> Cluster {
+    let cluster = Cluster::new().node("a").zone("eu-1").node("b").zone("eu-2").node("c").zone("eu-3");
+    cluster.service("web").pods("web", 2).select("Pod", "web-1").on("a").select("Pod", "web-2").on("b")
+}
+
+fn with(cluster: Cluster, change: Value) -> Cluster {
+    cluster.select("Service", "web").change(move |service| json_patch::merge(service, &change))
+}
+
+fn internal_local(cluster: Cluster) -> Cluster {
+    with(cluster, json!({"spec": {"internalTrafficPolicy": "Local"}}))
+}
+
+fn other_slice(name: &str, endpoints: Value) -> Value {
+    json!({"kind": "EndpointSlice", "addressType": "IPv4", "ports": [{"name": "", "port": 8080, "protocol": "TCP"}],
+        "metadata": {"name": name, "labels": {"kubernetes.io/service-name": "web", "endpointslice.kubernetes.io/managed-by": "example.com"}},
+        "endpoints": endpoints})
+}
+
+/// All that a reader sees, for each case of a table.
+#[test]
+fn what_consumers_do_otherwise_is_told_to_a_reader() {
+    let ended = |cluster: Cluster| cluster.select("Pod", "web-1").terminating();
+    let node_port = json!({"spec": {"externalTrafficPolicy": "Local", "ports": [{"port": 80, "protocol": "TCP", "targetPort": 8080, "nodePort": 30080}]}});
+    let labelled = |cluster: Cluster, label: &str, value: &str| {
+        with(cluster, json!({"metadata": {"labels": {label: value}}}))
+    };
+    let proxy = "service.kubernetes.io/service-proxy-name";
+    let cases = [
+        ("internalTrafficPolicy: Local", settled(internal_local(three_nodes()))),
+        ("the same, and the pod of one node is being deleted", settled(internal_local(ended(three_nodes())))),
+        ("externalTrafficPolicy: Local", settled(with(three_nodes(), node_port))),
+        (
+            "a headless Service, which has no policies",
+            settled(internal_local(three_nodes()).select("Service", "web").headless()),
+        ),
+        ("a label for another proxy", settled(labelled(three_nodes(), proxy, ""))),
+        (
+            "an endpoint without a hint",
+            settled(with(three_nodes(), json!({"spec": {"trafficDistribution": "PreferSameZone"}}))).with(
+                other_slice("outside", json!([{"addresses": ["10.9.0.1"], "conditions": {"ready": true}}])),
+            ),
+        ),
+        (
+            "two slices that do not agree",
+            settled(three_nodes()).with(other_slice(
+                "aaa",
+                json!([{"addresses": ["10.1.0.1"], "conditions": {"ready": false, "serving": false}}]),
+            )),
+        ),
+    ];
+    let texts: Vec<String> =
+        cases.iter().map(|(what, cluster)| format!("=== {what}\n{}", text(cluster, ""))).collect();
+    insta::assert_snapshot!(texts.join("\n"));
+}
+
+#[test]
+fn nodes_that_may_not_be_read_are_not_claimed_to_lack_an_endpoint() {
+    let cluster = settled(internal_local(three_nodes()));
+    assert_eq!(headline(&cluster, "nodes"), "ok EP000 2 of 2 pods receive traffic");
+    let fault = explained(&cluster, "nodes").faults[0].to_string();
+    insta::assert_snapshot!(fault, @"the Service's internalTrafficPolicy is Local, and 2 nodes have an endpoint; whether there are other nodes could not be read");
+    assert_eq!(linted(&cluster, ""), ["warning EP048"]);
+    assert_eq!(linted(&cluster, "nodes"), [""; 0]);
+}
+
+/// The clients of each node have no other endpoints, so one that ends counts although others are ready.
+#[test]
+fn a_pod_that_ends_receives_the_traffic_of_its_own_node() {
+    let ending = || three_nodes().select("Pod", "web-1").terminating();
+    assert_eq!(said(&settled(ending()), "", true), "NO TRAFFIC 0 EP013 Some(false)");
+    assert_eq!(said(&settled(internal_local(ending())), "", true), "OK 0 EP013 Some(true)");
+}
+
+/// No endpoint names its node, so kube-proxy of no node sends clients to it.
+#[test]
+fn endpoints_without_a_node_receive_nothing_by_the_policy_local() {
+    let by_hand = |policy: &str| {
+        let service = json!({"kind": "Service", "metadata": {"name": "web"}, "spec": {"clusterIP": "10.96.0.10",
+            "ipFamilies": ["IPv4"], "internalTrafficPolicy": policy, "ports": [{"port": 80, "protocol": "TCP"}]}});
+        Cluster::new()
+            .node("a")
+            .with(service)
+            .with(other_slice("web-1", json!([{"addresses": ["10.9.0.1"]}])))
+    };
+    assert_eq!(headline(&by_hand("Cluster"), ""), "ok EP000 1 of 1 addresses receive traffic");
+    insta::assert_snapshot!(headline(&by_hand("Local"), ""), @"down EP048 0 of 1 addresses receive traffic; the Service's internalTrafficPolicy is Local, and no endpoint names a node that exists, so clients on any node get no answer");
+    assert_eq!(explained(&by_hand("Local"), "").verdict.status, Status::Down);
+}
+
+#[test]
+fn clients_of_an_external_address_are_sent_to_all_nodes() {
+    let accessible = |cluster: Cluster| with(cluster, json!({"spec": {"externalIPs": ["192.0.2.9"]}}));
+    let no_node = |cluster: Cluster| {
+        cluster.select("EndpointSlice", "web-00001").change(|slice| {
+            slice["endpoints"].as_array_mut().unwrap().iter_mut().for_each(|endpoint| {
+                endpoint.as_object_mut().unwrap().remove("nodeName");
+            });
+        })
+    };
+    let counts = |cluster: Cluster| explained(&cluster, "").pods_by_publication.receiving;
+    assert_eq!(counts(no_node(settled(internal_local(three_nodes())))), Some(0));
+    assert_eq!(counts(no_node(settled(accessible(internal_local(three_nodes()))))), Some(2));
+}
+
+/// kube-proxy chooses for each family by itself: clients of one have ready endpoints only, those of the other an endpoint that
+/// ends.
+#[test]
+fn each_family_falls_back_by_itself() {
+    let cluster =
+        settled(three_nodes().select("Service", "web").dual_stack().select("Pod", "web-1").terminating());
+    let only_ipv4 = cluster.select("Pod", "web-2").addresses(&["10.1.0.2"]);
+    let headline = headline(&settled(only_ipv4), "");
+    assert!(headline.contains("1 of 2 pods receive traffic, and 1 more until it is deleted"), "{headline}");
+}
+
+/// CoreDNS lists pods whatever ports they have.
+#[test]
+fn dns_lists_the_pods_of_a_headless_service_without_its_ports() {
+    let mistyped = |cluster: Cluster| {
+        with(
+            cluster,
+            json!({"spec": {"ports": [{"name": "http", "port": 80, "protocol": "TCP", "targetPort": "htpp"}]}}),
+        )
+    };
+    let headless = settled(mistyped(three_nodes()).select("Service", "web").headless());
+    insta::assert_snapshot!(headline(&headless, ""), @r#"degraded EP012 2 of 2 pods receive traffic; 2 pods: no container port named "htpp" (TCP); the pod has http=8080/TCP"#);
+    insta::assert_snapshot!(headline(&settled(mistyped(three_nodes())), ""), @r#"down EP012 0 of 2 pods receive traffic; 2 pods: no container port named "htpp" (TCP); the pod has http=8080/TCP"#);
+}
+
+/// The pod's own slice holds it as ready, and the one that kube-proxy takes here does not.
+#[test]
+fn a_pod_that_is_published_and_receives_nothing_is_told_so() {
+    let not_ready = json!([{"addresses": ["10.1.0.1"], "conditions": {"ready": false, "serving": false}}]);
+    let cluster = settled(three_nodes()).with(other_slice("aaa", not_ready));
+    assert_eq!(said(&cluster, "", true), "NO TRAFFIC 0 EP000 Some(false)");
+    let (objects, options) = reading(&cluster, "");
+    let pod = ObjectKey::new("default", "web-1");
+    let says = explain_pod(&objects, &pod, &objects.topology(0.0), now(), &options).unwrap();
+    insta::assert_snapshot!(says.text(Layout::NARROW, now()).render(Colors::Off));
+}
+
+#[test]
+fn only_the_first_address_of_an_endpoint_counts() {
+    let swapped = settled(three_nodes()).select("EndpointSlice", "web-00001").change(|slice| {
+        slice["endpoints"][0]["addresses"].as_array_mut().unwrap().insert(0, json!("10.9.0.9"));
+    });
+    assert_eq!(explained(&swapped, "").pods_by_publication.receiving, Some(1));
+}
+
+/// A Service is not down as long as clients are sent to endpoints that somebody else wrote.
+#[test]
+fn endpoints_that_somebody_else_wrote_keep_a_service_up() {
+    let other = |ready: bool| {
+        other_slice("outside", json!([{"addresses": ["10.9.0.1"], "conditions": {"ready": ready}}]))
+    };
+    let no_pods = || Cluster::new().node("a").service("web");
+    let not_ready = || no_pods().pods("web", 1).select("Pod", "web-1").not_ready();
+    let own = || other_slice("outside", json!([{"addresses": ["10.1.0.1"], "conditions": {"ready": true}}]));
+    let lines = [
+        headline(&settled(not_ready().with(other(true))), ""),
+        headline(&settled(not_ready().with(other(false))), ""),
+        headline(&settled(not_ready().with(own())), ""),
+        headline(&settled(no_pods().with(other(true))), ""),
+        headline(&settled(three_nodes().with(other(true))), ""),
+    ];
+    insta::assert_snapshot!(lines.join("\n"));
+}
