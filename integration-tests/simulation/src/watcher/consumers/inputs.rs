@@ -5,18 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use kube_endpoint_core_model::service::{ServicePort, TargetPort};
 use kube_endpoint_core_model::{EndpointSlice, IpFamily, ResourceVersion, Service, StringMap};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::positions::Position;
 use super::super::world::{Endpoints, Since};
+use super::ever::Ever;
+use super::pod::{App, Pod};
 use super::rules::{Claim, Claims, Client, State};
-use crate::cluster::text;
-
-/// A namespace, and the value of the only label that Services select by.
-type App = (String, String);
 
 /// Up to where inputs count as known.
 #[derive(Clone, Copy, Debug)]
@@ -33,68 +30,6 @@ impl Horizon {
             Self::Read(position) => since.version <= read(position),
             Self::Until(time) => since.at <= time,
         }
-    }
-}
-
-/// A port of a container: name, protocol, number.
-type ContainerPort = (String, String, u16);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Pod {
-    app: App,
-    addresses: Vec<IpAddr>,
-    node: String,
-    ports: Vec<ContainerPort>,
-    /// None once it has ended.
-    state: Option<State>,
-}
-
-impl Pod {
-    fn of(pod: &Value) -> Self {
-        let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-        let is_ready =
-            conditions.filter(|condition| condition["type"] == "Ready").any(|it| it["status"] == "True");
-        let state = match (is_ready, pod["metadata"]["deletionTimestamp"].is_null()) {
-            (true, true) => State::Ready,
-            (true, false) => State::Serving,
-            (false, _) => State::NotReady,
-        };
-        let has_ended = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed");
-        let addresses = pod["status"]["podIPs"].as_array().into_iter().flatten();
-        let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
-        let port = |port: &Value| {
-            let protocol = port["protocol"].as_str().unwrap_or("TCP").to_owned();
-            let number = port["containerPort"].as_u64().and_then(|number| number.try_into().ok())?;
-            Some((text(port, "/name").to_owned(), protocol, number))
-        };
-        Self {
-            app: (
-                text(pod, "/metadata/namespace").to_owned(),
-                text(pod, "/metadata/labels/app").to_owned(),
-            ),
-            addresses: addresses.filter_map(|it| text(it, "/ip").parse().ok()).collect(),
-            node: text(pod, "/spec/nodeName").to_owned(),
-            ports: containers
-                .flat_map(|it| it["ports"].as_array().into_iter().flatten())
-                .filter_map(port)
-                .collect(),
-            state: (!has_ended).then_some(state),
-        }
-    }
-
-    /// The number that a port of a Service leads to.
-    fn number(&self, port: &ServicePort) -> Option<u16> {
-        let number = match &port.target_port {
-            TargetPort::Number(0) => port.port,
-            TargetPort::Number(number) => *number,
-            TargetPort::Name(name) => {
-                let is_it = |(held, protocol, _): &&ContainerPort| {
-                    *held == **name && *protocol == *port.protocol
-                };
-                return self.ports.iter().find(is_it).map(|(_, _, number)| *number);
-            }
-        };
-        number.try_into().ok()
     }
 }
 
@@ -121,28 +56,6 @@ pub(in super::super) struct Inputs {
     /// The Services that something other than a manager has changed since they were last judged, and when.
     changed: BTreeMap<String, Duration>,
     ever: Ever,
-}
-
-/// Everything that an address of a Service was ever made from; a restore of the server takes nothing away.
-/// A process may see a selector and a label together that were never there at the same time.
-#[derive(Debug, Default)]
-struct Ever {
-    selected: BTreeMap<String, BTreeSet<App>>,
-    of_pods: BTreeMap<App, BTreeSet<IpAddr>>,
-    /// What users have written into Endpoints and slices.
-    of_users: BTreeMap<String, BTreeSet<IpAddr>>,
-}
-
-impl Ever {
-    fn write(&mut self, service: &str, addresses: impl IntoIterator<Item = IpAddr>) {
-        self.of_users.entry(service.to_owned()).or_default().extend(addresses);
-    }
-
-    fn has(&self, service: &str, ip: IpAddr) -> bool {
-        let of_pods = |app: &App| self.of_pods.get(app).is_some_and(|addresses| addresses.contains(&ip));
-        self.selected.get(service).is_some_and(|apps| apps.iter().any(of_pods))
-            || self.of_users.get(service).is_some_and(|addresses| addresses.contains(&ip))
-    }
 }
 
 /// The pods that a Service selects.
@@ -202,7 +115,7 @@ impl Inputs {
             "services" => self.apply_service(key, object, since),
             "endpoints" if by_user => {
                 let written = object.map(Endpoints::of).unwrap_or_default();
-                self.ever.write(key, written.addresses.iter().filter_map(|it| it.parse().ok()));
+                self.ever.written(key, written.addresses.iter().filter_map(|it| it.parse().ok()));
             }
             "nodes" => {
                 self.apply_node(key, object, since);
@@ -241,11 +154,15 @@ impl Inputs {
                 let address =
                     of_namespace.entry(*address).or_insert_with(|| Address { pods: BTreeSet::new(), since });
                 address.since = since;
-                if is_new { address.pods.insert(key.to_owned()) } else { address.pods.remove(key) };
+                if is_new {
+                    address.pods.insert(key.to_owned())
+                } else {
+                    address.pods.remove(key)
+                };
             }
             if is_new {
                 self.pods_of.entry(pod.app.clone()).or_default().insert(key.to_owned());
-                self.ever.of_pods.entry(pod.app.clone()).or_default().extend(&pod.addresses);
+                self.ever.has_pod(pod);
             } else {
                 remove(&mut self.pods_of, &pod.app, key);
             }
@@ -266,7 +183,7 @@ impl Inputs {
         };
         if let Some(app) = app_of(&new) {
             self.services_of.entry(app.clone()).or_default().insert(key.to_owned());
-            self.ever.selected.entry(key.to_owned()).or_default().insert(app);
+            self.ever.selects(key, app);
         }
         if self.services.get(key).is_none_or(|(old, _)| *old != new) {
             self.services.insert(key.to_owned(), (new, since));
@@ -291,7 +208,7 @@ impl Inputs {
         };
         let service = service_of(&after);
         if by_user {
-            self.ever.write(&service, addresses_of(&after));
+            self.ever.written(&service, addresses_of(&after));
             self.changed.insert(service.clone(), since.at);
         }
         self.service_of.insert(key.to_owned(), service.clone());
@@ -366,7 +283,8 @@ impl Inputs {
     /// The addresses of one family of the pods of a Service.
     pub(super) fn addresses(&self, service: &Service, family: IpFamily) -> Vec<IpAddr> {
         let pods = app_of(service).and_then(|app| self.pods_of.get(&app)).into_iter().flatten();
-        let addresses = pods.filter_map(|pod| self.pods.get(pod)).flat_map(|pod| pod.addresses.iter().copied());
+        let addresses =
+            pods.filter_map(|pod| self.pods.get(pod)).flat_map(|pod| pod.addresses.iter().copied());
         addresses.filter(|it| it.is_ipv6() == (family == IpFamily::IPv6)).collect()
     }
 
@@ -376,5 +294,141 @@ impl Inputs {
             [false, true].map(|local| Client { node: node.clone(), zone: zone.clone(), local })
         });
         [Client::default()].into_iter().chain(of_nodes).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const ALL: Horizon = Horizon::Until(Duration::MAX);
+
+    fn at(second: u64) -> Since {
+        Since { version: second, at: Duration::from_secs(second) }
+    }
+
+    fn pod(app: &str, address: &str, ready: &str) -> Value {
+        json!({
+            "metadata": {"namespace": "n", "labels": {"app": app}},
+            "spec": {"nodeName": "n0", "containers": [{"ports": [{"name": "web", "containerPort": 8080}]}]},
+            "status": {"podIPs": [{"ip": address}], "conditions": [{"type": "Ready", "status": ready}]},
+        })
+    }
+
+    fn service(app: &str, unready: bool) -> Value {
+        json!({
+            "metadata": {"name": "s", "namespace": "n"},
+            "spec": {
+                "selector": {"app": app}, "clusterIP": "10.96.0.1", "publishNotReadyAddresses": unready,
+                "ports": [
+                    {"name": "web", "port": 80, "targetPort": "web", "protocol": "TCP"},
+                    {"name": "dns", "port": 53, "targetPort": "web", "protocol": "UDP"},
+                    {"name": "raw", "port": 81, "targetPort": 81, "protocol": "TCP"},
+                ],
+            },
+        })
+    }
+
+    /// A Service and a node, and the pods with these names.
+    fn inputs(pods: &[(&str, Value)]) -> Inputs {
+        let mut inputs = Inputs::default();
+        inputs.apply("services", "n/s", Some(&service("a", false)), at(1), true);
+        inputs.apply("nodes", "n0", Some(&json!({})), at(1), true);
+        for (name, pod) in pods {
+            inputs.apply("pods", name, Some(pod), at(2), true);
+        }
+        inputs
+    }
+
+    fn claim(inputs: &Inputs, known: Horizon) -> Option<Claim> {
+        let service = inputs.service("n/s", known)?;
+        inputs.claim(service, "10.0.0.1".parse().unwrap(), known)
+    }
+
+    #[test]
+    fn a_claim_has_the_state_of_the_pod_and_the_numbers_of_the_ports() {
+        let mut inputs = inputs(&[("n/p", pod("a", "10.0.0.1", "True"))]);
+        let ports = vec![Some(8080), None, Some(81)];
+        let want = Claim { state: State::Ready, node: "n0".to_owned(), ports };
+        assert_eq!(claim(&inputs, ALL), Some(want.clone()));
+        let mut change = |edit: &dyn Fn(&mut Value), state: Option<State>| {
+            let mut changed = pod("a", "10.0.0.1", "True");
+            edit(&mut changed);
+            inputs.apply("pods", "n/p", Some(&changed), at(3), true);
+            assert_eq!(claim(&inputs, ALL).map(|claim| claim.state), state, "{changed}");
+        };
+        let ends = |pod: &mut Value| pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        change(&ends, Some(State::Serving));
+        change(&|pod| pod["status"]["conditions"][0]["status"] = "False".into(), Some(State::NotReady));
+        change(&|pod| pod["status"]["phase"] = "Failed".into(), None);
+        change(&|pod| pod["metadata"]["labels"]["app"] = "b".into(), None);
+        change(&|pod| pod["spec"]["nodeName"] = "unknown".into(), None);
+        inputs.apply("services", "n/s", Some(&service("a", true)), at(4), true);
+        inputs.apply("pods", "n/p", Some(&pod("a", "10.0.0.1", "False")), at(4), true);
+        assert_eq!(claim(&inputs, ALL), Some(want), "the Service publishes what is not ready");
+    }
+
+    #[test]
+    fn nothing_is_claimed_for_what_has_changed_or_is_shared() {
+        let ready = || pod("a", "10.0.0.1", "True");
+        let mut inputs = inputs(&[("n/p", ready())]);
+        let until = |second: u64| Horizon::Until(Duration::from_secs(second));
+        assert!(claim(&inputs, until(1)).is_none() && claim(&inputs, until(2)).is_some());
+        inputs.apply("pods", "n/p", Some(&ready()), at(5), true);
+        assert!(claim(&inputs, until(2)).is_some(), "nothing has changed");
+        inputs.apply("pods", "n/q", Some(&ready()), at(6), true);
+        assert!(claim(&inputs, ALL).is_none(), "two pods have the address");
+        inputs.apply("pods", "n/q", None, at(7), true);
+        assert!(claim(&inputs, until(6)).is_none() && claim(&inputs, until(7)).is_some());
+        let read = Position { pods: 7, services: 1, nodes: 1, endpoints: 0 };
+        assert!(claim(&inputs, Horizon::Read(read)).is_some());
+        for behind in
+            [Position { pods: 6, ..read }, Position { services: 0, ..read }, Position { nodes: 0, ..read }]
+        {
+            assert!(claim(&inputs, Horizon::Read(behind)).is_none(), "{behind:?}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_was_once_the_services_is_known_for_ever() {
+        let ip = |text: &str| text.parse().unwrap();
+        let mut inputs =
+            inputs(&[("n/p", pod("a", "10.0.0.1", "True")), ("n/q", pod("b", "10.0.0.2", "True"))]);
+        inputs.apply("pods", "n/p", None, at(3), true);
+        inputs.set_back();
+        assert!(inputs.is_known("n/s", ip("10.0.0.1")) && !inputs.is_known("n/s", ip("10.0.0.2")));
+        inputs.apply("services", "n/s", Some(&service("b", false)), at(4), true);
+        assert!(inputs.is_known("n/s", ip("10.0.0.2")), "a process may still see the pod");
+        let endpoints = json!({"subsets": [{"addresses": [{"ip": "192.0.2.1"}]}]});
+        inputs.apply("endpoints", "n/s", Some(&endpoints), at(5), false);
+        assert!(!inputs.is_known("n/s", ip("192.0.2.1")), "a manager wrote them");
+        inputs.apply("endpoints", "n/s", Some(&endpoints), at(6), true);
+        assert!(inputs.is_known("n/s", ip("192.0.2.1")));
+        let slice = |address: &str| {
+            json!({
+                "metadata": {"name": "s-1", "namespace": "n", "labels": {"kubernetes.io/service-name": "s"}},
+                "addressType": "IPv4", "endpoints": [{"addresses": [address]}],
+            })
+        };
+        inputs.apply("endpointslices", "n/s-1", Some(&slice("192.0.2.2")), at(7), false);
+        assert!(!inputs.is_known("n/s", ip("192.0.2.2")));
+        let before = inputs.apply("endpointslices", "n/s-1", Some(&slice("192.0.2.3")), at(8), true);
+        assert!(before.is_some_and(|before| before.endpoints[0].addresses[0] == *"192.0.2.2"));
+        assert!(inputs.is_known("n/s", ip("192.0.2.3")));
+    }
+
+    #[test]
+    fn a_service_is_judged_once_after_each_change_that_no_manager_makes() {
+        let until = Duration::from_secs;
+        let mut inputs = inputs(&[("n/p", pod("a", "10.0.0.1", "True"))]);
+        assert!(inputs.take_unchanged(until(1)).is_empty());
+        assert_eq!(inputs.take_unchanged(until(2)), ["n/s"]);
+        assert!(inputs.take_unchanged(until(3)).is_empty());
+        inputs.apply("pods", "n/p", Some(&pod("a", "10.0.0.1", "False")), at(4), true);
+        assert_eq!(inputs.take_unchanged(until(4)), ["n/s"]);
+        inputs.apply("pods", "n/p", Some(&pod("a", "10.0.0.1", "False")), at(5), true);
+        assert!(inputs.take_unchanged(until(5)).is_empty());
     }
 }

@@ -2,7 +2,9 @@
 //! Service, once it has been as it is for some time. What exempts from the rules about slices exempts from
 //! these.
 
+mod ever;
 mod inputs;
+mod pod;
 mod rules;
 
 use std::collections::BTreeSet;
@@ -44,12 +46,11 @@ impl Watcher {
     pub(super) fn judge_write(&mut self, made: &ManagerWrite<'_>, before: Option<&EndpointSlice>) {
         let after = self.inputs.slice(made.key);
         let Some(service) = before.or(after).map(service_of) else { return };
-        let outcome = self.finds_no_stranger(after).and_then(|()| {
-            match self.written(made, &service, before, after) {
+        let outcome =
+            self.finds_no_stranger(after).and_then(|()| match self.written(made, &service, before, after) {
                 Some(written) => self.judge_slice(&service, &written),
                 None => Ok(false),
-            }
-        });
+            });
         match outcome {
             Ok(is_judged) => self.statistics.writes_judged += usize::from(is_judged),
             Err((rule, detail)) => self.fails(rule, &service, detail),
@@ -141,8 +142,7 @@ impl Watcher {
         let mut is_judged = false;
         for family in service.slice_families() {
             let addresses = self.inputs.addresses(service, family).into_iter();
-            let claims =
-                self.inputs.claims(service, addresses.filter(|ip| !foreign.contains(ip)), known);
+            let claims = self.inputs.claims(service, addresses.filter(|ip| !foreign.contains(ip)), known);
             is_judged |= !claims.is_empty();
             for client in clients {
                 let answers = answers(service, slices(), family, client);

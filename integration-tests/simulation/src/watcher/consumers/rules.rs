@@ -10,7 +10,7 @@ use kube_endpoint_explain::consumers::kube_proxy::{KubeProxy, PortRoutes, Throug
 
 /// Ready pods are backends, unless hints send this client to others.
 pub(super) const READY: &str = "a ready pod gets traffic";
-/// Literally: no client is left without a backend.
+/// Whatever hints say.
 pub(super) const RESOLVES: &str = "a Service with a ready pod resolves for each client";
 /// The fall-back of kube-proxy.
 pub(super) const LAST: &str = "a terminating pod that serves is the last resort";
@@ -183,7 +183,7 @@ pub(super) fn claims_are_met(answers: &[Answer], claims: &Claims) -> Result<(), 
 pub(super) fn resolves(answers: &[Answer], claims: &Claims) -> Result<(), Broken> {
     for answer in answers.iter().filter(|answer| answer.backends.is_empty()) {
         let is_ready = |(ip, claim): (&IpAddr, &Claim)| {
-            claim.state == State::Ready && answer.socket(*ip, claim).is_some_and(|it| it.ip() == *ip)
+            claim.state == State::Ready && answer.socket(*ip, claim).is_some()
         };
         if claims.iter().any(is_ready) {
             return Err((RESOLVES, format!("a client gets no backend from {answer:?}")));
@@ -193,10 +193,7 @@ pub(super) fn resolves(answers: &[Answer], claims: &Claims) -> Result<(), Broken
 }
 
 /// An address whose pod is not ready, if clients are sent to it though they should not be.
-pub(super) fn ready_first(
-    answers: &[Answer],
-    claim: impl Fn(IpAddr) -> Option<Claim>,
-) -> Result<(), Broken> {
+pub(super) fn ready_first(answers: &[Answer], claim: impl Fn(IpAddr) -> Option<Claim>) -> Result<(), Broken> {
     for answer in answers {
         let state = |socket: &SocketAddr| claim(socket.ip()).map(|claim| claim.state);
         let any_ready = || answer.backends.iter().any(|it| state(it) == Some(State::Ready));
@@ -210,4 +207,149 @@ pub(super) fn ready_first(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use super::*;
+
+    fn service(cluster_ip: &str) -> Service {
+        from_value(json!({
+            "metadata": {"name": "s", "namespace": "n"},
+            "spec": {"clusterIP": cluster_ip, "ports": [{"name": "web", "port": 80, "protocol": "TCP"}]},
+        }))
+        .unwrap()
+    }
+
+    /// An endpoint on the node `n0` with a condition for each letter of `rst`.
+    fn endpoint(address: &str, conditions: &str) -> Value {
+        let [ready, serving, terminating] = ['r', 's', 't'].map(|it| conditions.contains(it));
+        json!({
+            "addresses": [address], "nodeName": "n0",
+            "conditions": {"ready": ready, "serving": serving, "terminating": terminating},
+        })
+    }
+
+    fn slice(endpoints: &[(&str, &str)]) -> Value {
+        let endpoints: Vec<Value> = endpoints.iter().map(|(address, it)| endpoint(address, it)).collect();
+        json!({
+            "metadata": {"name": "s-1", "labels": {"kubernetes.io/service-name": "s"}},
+            "addressType": "IPv4", "endpoints": endpoints,
+            "ports": [{"name": "web", "port": 8080, "protocol": "TCP"}],
+        })
+    }
+
+    fn claims(states: &[(&str, State)]) -> Claims {
+        let claim = |state| Claim { state, node: "n0".to_owned(), ports: vec![Some(8080)] };
+        states.iter().map(|(ip, state)| (ip.parse().unwrap(), claim(*state))).collect()
+    }
+
+    /// Judges one slice by all rules that need claims.
+    fn broken(cluster_ip: &str, slice: Value, claims: &Claims, client: &Client) -> Option<&'static str> {
+        let slice: EndpointSlice = from_value(slice).unwrap();
+        let answers = answers(&service(cluster_ip), [&slice], IpFamily::IPv4, client);
+        let judged = claims_are_met(&answers, claims)
+            .and_then(|()| resolves(&answers, claims))
+            .and_then(|()| ready_first(&answers, |ip| claims.get(&ip).cloned()));
+        judged.err().map(|(rule, _)| rule)
+    }
+
+    const PROXIED: &str = "10.96.0.1";
+    const HEADLESS: &str = "None";
+
+    #[track_caller]
+    fn check(cluster_ip: &str, held: &[(&str, &str)], pods: &[(&str, State)], want: Option<&str>) {
+        assert_eq!(broken(cluster_ip, slice(held), &claims(pods), &Client::default()), want);
+    }
+
+    #[test]
+    fn a_ready_pod_gets_traffic_whatever_its_slice_lacks() {
+        let pods = [("10.0.0.1", State::Ready)];
+        for cluster_ip in [PROXIED, HEADLESS] {
+            check(cluster_ip, &[("10.0.0.1", "rs")], &pods, None);
+            check(cluster_ip, &[("10.0.0.1", "s")], &pods, Some(READY));
+            check(cluster_ip, &[], &pods, Some(READY));
+            for (field, value) in [
+                ("name", json!("raw")),
+                ("protocol", json!("UDP")),
+                ("port", json!(9090)),
+                ("port", Value::Null),
+            ] {
+                let mut slice = slice(&[("10.0.0.1", "rs")]);
+                slice["ports"][0][field] = value;
+                let found = broken(cluster_ip, slice, &claims(&pods), &Client::default());
+                assert_eq!(found, Some(READY), "{field}");
+            }
+        }
+        let mut headless = slice(&[("10.0.0.1", "rs")]);
+        headless["metadata"]["labels"]["service.kubernetes.io/headless"] = "".into();
+        let found = broken(PROXIED, headless.clone(), &claims(&pods), &Client::default());
+        assert_eq!(found, Some(READY));
+        assert_eq!(broken(HEADLESS, headless, &claims(&pods), &Client::default()), None);
+    }
+
+    #[test]
+    fn a_client_with_the_policy_local_is_sent_to_the_pods_of_its_node() {
+        let pods = claims(&[("10.0.0.1", State::Ready)]);
+        let check = |pod_is_on: Value, client_is_on: &str, want: Option<&str>| {
+            let mut slice = slice(&[("10.0.0.1", "rs")]);
+            slice["endpoints"][0]["nodeName"] = pod_is_on;
+            let client = Client { node: client_is_on.to_owned(), zone: String::new(), local: true };
+            assert_eq!(broken(PROXIED, slice, &pods, &client), want);
+        };
+        check(json!("n0"), "n0", None);
+        check(json!("n0"), "n1", None);
+        check(json!("n1"), "n0", Some(READY));
+        check(Value::Null, "n0", Some(READY));
+    }
+
+    #[test]
+    fn hints_may_send_a_client_to_other_pods() {
+        let pods = claims(&[("10.0.0.1", State::Ready), ("10.0.0.2", State::Ready)]);
+        let mut slice = slice(&[("10.0.0.1", "rs"), ("10.0.0.2", "rs")]);
+        for (endpoint, zone) in [(0, "z1"), (1, "z2")] {
+            slice["endpoints"][endpoint]["hints"] = json!({"forZones": [{"name": zone}]});
+        }
+        for zone in ["z1", "z2", "z3", ""] {
+            let client = Client { node: "n1".to_owned(), zone: zone.to_owned(), local: false };
+            assert_eq!(broken(PROXIED, slice.clone(), &pods, &client), None, "{zone}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_ready_waits_for_want_of_others() {
+        let ending = [("10.0.0.1", State::Serving)];
+        let both = [("10.0.0.1", State::Serving), ("10.0.0.2", State::Ready)];
+        check(PROXIED, &[("10.0.0.1", "st")], &ending, None);
+        check(PROXIED, &[("10.0.0.1", "st"), ("10.0.0.2", "rs")], &both, None);
+        check(PROXIED, &[("10.0.0.1", "rst"), ("10.0.0.2", "rs")], &both, Some(FIRST));
+        check(PROXIED, &[("10.0.0.1", "t")], &ending, Some(LAST));
+        check(PROXIED, &[("10.0.0.1", "s")], &ending, Some(LAST));
+        check(PROXIED, &[("10.0.0.1", "r")], &[("10.0.0.1", State::NotReady)], Some(FIRST));
+        check(PROXIED, &[("10.0.0.1", "")], &[("10.0.0.1", State::NotReady)], None);
+        check(HEADLESS, &[("10.0.0.1", "st")], &ending, None);
+        check(HEADLESS, &[("10.0.0.1", "rst")], &ending, Some(FIRST));
+    }
+
+    #[test]
+    fn an_address_that_nobody_knows_is_a_stranger() {
+        let slice: EndpointSlice = from_value(slice(&[("10.0.0.1", "rs"), ("10.0.0.2", "")])).unwrap();
+        let check = |known: &str, want: Option<&str>| {
+            let answers = answers(&service(PROXIED), [&slice], IpFamily::IPv4, &Client::default());
+            let judged = no_strangers(&answers, |ip| ip.to_string() == known);
+            assert_eq!(judged.err().map(|(rule, _)| rule), want);
+        };
+        check("10.0.0.1", None);
+        check("10.0.0.2", Some(STRANGER));
+    }
+
+    #[test]
+    fn a_client_without_a_backend_is_noticed() {
+        let pods = claims(&[("10.0.0.1", State::Ready)]);
+        let empty = [Answer { port: Some(0), ..Answer::default() }];
+        assert_eq!(resolves(&empty, &pods).err().map(|(rule, _)| rule), Some(RESOLVES));
+        assert_eq!(resolves(&empty, &claims(&[("10.0.0.1", State::NotReady)])), Ok(()));
+    }
 }
