@@ -36,6 +36,10 @@ pub struct Statistics {
     pub idle_checks: usize,
     /// How often the slices of a Service were compared with its pods after a quiet time.
     pub services_checked: usize,
+    /// Writes of slices that were judged by what clients notice.
+    pub writes_judged: usize,
+    /// How often a Service was judged so after a quiet time.
+    pub services_judged: usize,
     /// The most keys that a controller kept something for, the most changes by other clients, and the most writes that its cache did not
     /// show yet.
     pub most_kept: [usize; 3],
@@ -77,6 +81,8 @@ impl Statistics {
         self.dead_checks += other.dead_checks;
         self.idle_checks += other.idle_checks;
         self.services_checked += other.services_checked;
+        self.writes_judged += other.writes_judged;
+        self.services_judged += other.services_judged;
         for (most, other) in self.most_kept.iter_mut().zip(other.most_kept) {
             *most = (*most).max(other);
         }

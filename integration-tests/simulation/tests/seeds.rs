@@ -33,5 +33,7 @@ fn all_rules_hold_in_the_histories_of_300_seeds() {
     assert!(run.statistics.dead_checks > 1000, "{:#?}", run.statistics);
     assert!(run.statistics.idle_checks > 1000, "{:#?}", run.statistics);
     assert!(run.statistics.services_checked > 1000, "{:#?}", run.statistics);
+    assert!(run.statistics.writes_judged > 1000, "{:#?}", run.statistics);
+    assert!(run.statistics.services_judged > 300, "{:#?}", run.statistics);
     assert!(run.statistics.compared > 1000, "{:#?}", run.statistics);
 }

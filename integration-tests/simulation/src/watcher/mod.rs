@@ -4,9 +4,11 @@
 //! - `rules`, `kept`: the rules about single writes, as functions of the write and of what there was before it (`world`, `positions`).
 //! - `writes`, `states`: when a rule is checked, and what exempts from it.
 //! - `trouble`, `edits`, `authors`: the exemptions: what went wrong, what others have edited, who may know of what.
+//! - `consumers`: the rules about what clients of Services notice.
 //! - `rates`, `traffic`: bounds on writes and on other requests.
 
 mod authors;
+mod consumers;
 mod edits;
 mod kept;
 mod positions;
@@ -34,6 +36,7 @@ use crate::cluster::text;
 use crate::history::{Action, Change, Fault, Manager, Setup, Step, sender};
 use crate::statistics::Statistics;
 use authors::Authors;
+use consumers::Inputs;
 use edits::Edits;
 use positions::{Positions, Recorder};
 use rules::Write;
@@ -93,6 +96,7 @@ pub(crate) struct Watcher {
     pub(crate) transcript: Transcript,
     violation: Option<Violation>,
     world: World,
+    inputs: Inputs,
     pending: Option<PendingChange>,
     positions: BTreeMap<Manager, Arc<Mutex<Positions>>>,
     trouble: Trouble,
@@ -126,6 +130,7 @@ impl SharedWatcher {
             transcript: Transcript::new(is_transcript_wanted),
             violation: None,
             world: World::default(),
+            inputs: Inputs::default(),
             pending: None,
             positions: BTreeMap::new(),
             trouble: Trouble::new(setup.silence()),
@@ -263,12 +268,15 @@ impl Watcher {
         self.pending = None;
         self.trouble.restored(self.now());
         self.world = World::default();
+        self.inputs.set_back();
         let leases = server.list("leases");
         self.authors.restored(leases.first().map_or_else(String::new, holder_of));
         let since = Since { version: server.resource_version(), at: self.now() };
         for plural in ["nodes", "pods", "services", "endpoints", "endpointslices"] {
             for object in server.list(plural) {
-                self.world.apply(plural, &key_of(&object), Some(&object), since);
+                let key = key_of(&object);
+                self.world.apply(plural, &key, Some(&object), since);
+                self.inputs.apply(plural, &key, Some(&object), since, false);
             }
         }
     }
@@ -387,7 +395,9 @@ impl Watcher {
         let after = (kind != ChangeKind::Deleted).then_some(&object);
         let slice_before =
             if plural == "endpointslices" { self.world.slices.get(&key).cloned() } else { None };
-        self.world.apply(plural, &key, after, Since { version, at });
+        let since = Since { version, at };
+        self.world.apply(plural, &key, after, since);
+        let replaced = self.inputs.apply(plural, &key, after, since, manager.is_none());
         self.owners = self.owners.max(self.world.owners());
         self.slices = self.slices.max(self.world.slices.len());
         let Some(manager) = manager else {
@@ -398,7 +408,11 @@ impl Watcher {
             return;
         };
         let write = Write { plural, user_agent: author, previous: previous.as_ref(), object: after };
-        self.check_write(&ManagerWrite { at, manager, key: &key, kind, write, slice_before });
+        let made = ManagerWrite { at, manager, key: &key, kind, write, slice_before };
+        self.check_write(&made);
+        if plural == "endpointslices" {
+            self.judge_write(&made, replaced.as_ref());
+        }
     }
 
     /// Takes note of a change of an object that no manager has made.

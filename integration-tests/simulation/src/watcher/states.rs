@@ -81,6 +81,7 @@ impl Watcher {
                 return;
             }
         }
+        self.judge_services(until);
     }
 
     /// Counts the objects anew that controllers keep something for, when they have had nothing to do for long enough.

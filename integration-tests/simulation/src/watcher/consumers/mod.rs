@@ -1,0 +1,158 @@
+//! When the rules about clients are checked: about a slice, at each write of it by a manager; about a
+//! Service, once it has been as it is for some time. What exempts from the rules about slices exempts from
+//! these.
+
+mod ever;
+mod inputs;
+mod pod;
+mod rules;
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use kube_endpoint_core_model::{AddressType, EndpointSlice, IpFamily, Service};
+
+use super::Watcher;
+use super::world::FROM_PODS;
+use super::writes::ManagerWrite;
+pub(super) use inputs::Inputs;
+use inputs::{Horizon, addresses_of, service_of};
+use rules::{Answer, Broken, Claim, Client, State, answers};
+
+/// The write of a slice made from pods, and what is known of its Service.
+struct Written<'a> {
+    /// Namespace and name of the slice.
+    key: &'a str,
+    service: &'a Service,
+    family: IpFamily,
+    before: Option<&'a EndpointSlice>,
+    after: Option<&'a EndpointSlice>,
+    known: Horizon,
+}
+
+fn is_made_from_pods(slice: &EndpointSlice) -> bool {
+    let manager = slice.metadata.labels.get("endpointslice.kubernetes.io/managed-by");
+    manager.is_some_and(|manager| **manager == *FROM_PODS)
+}
+
+fn family_of(slice: &EndpointSlice) -> Option<IpFamily> {
+    let families = [IpFamily::IPv4, IpFamily::IPv6];
+    families.into_iter().find(|family| AddressType::from(*family) == slice.address_type)
+}
+
+impl Watcher {
+    /// Judges a write of a slice, which the inputs show already. `before` is the slice before.
+    pub(super) fn judge_write(&mut self, made: &ManagerWrite<'_>, before: Option<&EndpointSlice>) {
+        let after = self.inputs.slice(made.key);
+        let Some(service) = before.or(after).map(service_of) else { return };
+        let outcome =
+            self.finds_no_stranger(after).and_then(|()| match self.written(made, &service, before, after) {
+                Some(written) => self.judge_slice(&service, &written),
+                None => Ok(false),
+            });
+        match outcome {
+            Ok(is_judged) => self.statistics.writes_judged += usize::from(is_judged),
+            Err((rule, detail)) => self.fails(rule, &service, detail),
+        }
+    }
+
+    /// No client is sent by a slice to an address that was never its Service's.
+    fn finds_no_stranger(&self, slice: Option<&EndpointSlice>) -> Result<(), Broken> {
+        let Some((slice, family)) = slice.and_then(|it| Some((it, family_of(it)?))) else { return Ok(()) };
+        let key = service_of(slice);
+        let Some(service) = self.inputs.any_service(&key) else { return Ok(()) };
+        let answers = answers(service, [slice], family, &Client::default());
+        rules::no_strangers(&answers, |ip| self.inputs.is_known(&key, ip))
+    }
+
+    /// None if the write is exempt, or is not about a Service with pods that the process knows as it is.
+    fn written<'a>(
+        &'a self,
+        made: &'a ManagerWrite<'_>,
+        service: &str,
+        before: Option<&'a EndpointSlice>,
+        after: Option<&'a EndpointSlice>,
+    ) -> Option<Written<'a>> {
+        if self.trouble.is_disturbed(made.at) || self.trouble.is_undone(made.at) {
+            return None;
+        }
+        let known = Horizon::Read(self.surely_read(made.at, made.manager)?);
+        let service = self.inputs.service(service, known)?;
+        let family = family_of(after.or(before).filter(|slice| is_made_from_pods(slice))?)?;
+        let is_of_service = service.slice_families().contains(&family);
+        is_of_service.then_some(Written { key: made.key, service, family, before, after, known })
+    }
+
+    /// Returns true if there was something to judge.
+    fn judge_slice(&self, key: &str, written: &Written<'_>) -> Result<bool, Broken> {
+        let Written { service, family, before, after, known, .. } = *written;
+        let is_edited = |ip: IpAddr| self.edits.has_address(key, &ip.to_string());
+        let claims_in = |slice: Option<&EndpointSlice>| {
+            let addresses = slice.into_iter().flat_map(addresses_of).filter(|ip| !is_edited(*ip));
+            self.inputs.claims(service, addresses, known)
+        };
+        let (mut left, claims) = (claims_in(before), claims_in(after));
+        if let Some(after) = after {
+            let answers = answers(service, [after], family, &Client::default());
+            rules::claims_are_met(&answers, &claims)?;
+            rules::ready_first(&answers, |ip| claims.get(&ip).cloned())?;
+        }
+        // What has left the slice is in another one. What is not ready in it waits for what is ready in others.
+        left.retain(|ip, claim| claim.state == State::Ready && !claims.contains_key(ip));
+        let is_all_ready = claims.values().all(|claim| claim.state == State::Ready);
+        if left.is_empty() && is_all_ready {
+            return Ok(!claims.is_empty());
+        }
+        let with = |slice: Option<&EndpointSlice>| {
+            let others = self.inputs.slices(key).filter(|(other, _)| *other != written.key);
+            let slices = others.map(|(_, it)| it).filter(|it| is_made_from_pods(it)).chain(slice);
+            answers(service, slices, family, &Client::default())
+        };
+        let (all_before, all_after) = (with(before), with(after));
+        let was_reached =
+            |ip: IpAddr, claim: &Claim| all_before.iter().all(|answer: &Answer| answer.reaches(ip, claim));
+        left.retain(|ip, claim| was_reached(*ip, claim));
+        rules::claims_are_met(&all_after, &left)?;
+        rules::ready_first(&all_after, |ip| match claims.get(&ip) {
+            Some(claim) => Some(claim.clone()),
+            None => self.inputs.claim(service, ip, known).filter(|claim| claim.state == State::Ready),
+        })?;
+        Ok(true)
+    }
+
+    /// Judges the Services that have been as they are since `until`, with all their slices, for all clients.
+    pub(super) fn judge_services(&mut self, until: Duration) {
+        let clients = self.inputs.clients();
+        for service in self.inputs.take_unchanged(until) {
+            match self.judge_service(&service, until, &clients) {
+                Ok(is_judged) => self.statistics.services_judged += usize::from(is_judged),
+                Err((rule, detail)) => self.fails(rule, &service, detail),
+            }
+        }
+    }
+
+    fn judge_service(&self, key: &str, until: Duration, clients: &[Client]) -> Result<bool, Broken> {
+        let known = Horizon::Until(until);
+        let Some(service) = self.inputs.service(key, known) else { return Ok(false) };
+        let slices = || self.inputs.slices(key).map(|(_, slice)| slice);
+        // What others write about an address is not for the controllers to mend.
+        let foreign = slices().filter(|slice| !is_made_from_pods(slice));
+        let foreign: BTreeSet<IpAddr> = foreign.flat_map(addresses_of).collect();
+        let mut is_judged = false;
+        for family in service.slice_families() {
+            let addresses = self.inputs.addresses(service, family).into_iter();
+            let claims = self.inputs.claims(service, addresses.filter(|ip| !foreign.contains(ip)), known);
+            is_judged |= !claims.is_empty();
+            for client in clients {
+                let answers = answers(service, slices(), family, client);
+                let judged = rules::claims_are_met(&answers, &claims)
+                    .and_then(|()| rules::resolves(&answers, &claims))
+                    .and_then(|()| rules::ready_first(&answers, |ip| claims.get(&ip).cloned()))
+                    .and_then(|()| rules::no_strangers(&answers, |ip| self.inputs.is_known(key, ip)));
+                judged.map_err(|(rule, detail)| (rule, format!("for {client:?}: {detail}")))?;
+            }
+        }
+        Ok(is_judged)
+    }
+}
