@@ -9,7 +9,7 @@ use kube_endpoint_core_model::{AddressType, EndpointPort, EndpointSlice, IpFamil
 
 use crate::NamedPort;
 
-/// What is looked for in the slices of a Service.
+/// The slices that a Service needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// Nothing: the Service is an alias of a DNS name.
@@ -18,25 +18,25 @@ pub(crate) enum Wanted {
     Slices(Matching),
 }
 
-/// What the slices of a Service must have. The default is nothing, which all slices fulfil.
+/// The conditions on the slices of a Service. By default there are none, so that all slices match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Matching {
-    /// The types of addresses, of which one is enough; empty if any is.
+    /// The types of addresses; one is enough, and any if there are none.
     families: Vec<IpFamily>,
-    /// The ports, of which one is enough; empty if none of them is needed.
+    /// The ports; one is enough, and none is needed if there are none.
     ports: Vec<NamedPort>,
-    /// Whether a port is needed, and any is enough.
+    /// A slice needs a port, and any is enough.
     needs_a_port: bool,
-    /// Whether slices that are labelled as those of a headless Service are ignored.
+    /// kube-proxy ignores slices with the label of a headless Service.
     lacks_headless_label: bool,
 }
 
-/// What kube-proxy chooses a slice by.
+/// The properties by which kube-proxy chooses a slice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Offered {
     address_type: AddressType,
     ports: Box<[NamedPort]>,
-    /// Whether it is labelled as a slice of a headless Service.
+    /// It has the label of a headless Service.
     is_labelled_headless: bool,
 }
 
