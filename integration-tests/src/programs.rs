@@ -68,7 +68,7 @@ pub fn test(name: &str, missing: &Result<(), Missing>, run: impl FnOnce() + Send
     })
 }
 
-/// What becomes of a test.
+/// The decision about a test.
 #[derive(Debug, PartialEq, Eq)]
 enum Turn {
     Run,
@@ -169,7 +169,7 @@ pub fn browser_programs() -> Option<(PathBuf, PathBuf)> {
     chromium.zip(found(&"chromedriver"))
 }
 
-/// What `deploy/build-with-profile` is written for.
+/// The programs for which `deploy/build-with-profile` is written.
 ///
 /// # Errors
 ///

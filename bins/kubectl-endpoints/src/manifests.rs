@@ -16,13 +16,13 @@ const ENDINGS: [&str; 3] = ["json", "yaml", "yml"];
 /// The namespace of objects that name none, unless one is given.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// What was read.
+/// The objects that were read.
 #[derive(Default)]
 pub(crate) struct Manifests {
     pub(crate) objects: Objects,
-    /// What would be refused, with the file: texts of one or several lines.
+    /// The objects that a server would refuse, with the file: texts of one or several lines.
     pub(crate) refused: Vec<String>,
-    /// What was skipped or assumed, as sentences.
+    /// Notes on objects that were skipped and on assumptions, as sentences.
     pub(crate) notes: Vec<String>,
     /// How many objects of each kind there are.
     kinds: BTreeMap<String, usize>,

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::client::AnswerBody;
 
-/// What Go's HTTP server answers for a path without a handler. kube-apiserver answers a request for a group or version that it
+/// The answer of Go's HTTP server for a path without a handler. kube-apiserver answers a request for a group or version that it
 /// does not serve with this text, not with a `Status`.
 const PAGE_NOT_FOUND: &[u8] = b"404 page not found";
 /// The most characters of a body that are shown.
@@ -25,7 +25,7 @@ pub struct Answered {
     body: Bytes,
 }
 
-/// What tells which object a body is.
+/// The fields that tell which object a body is.
 #[derive(Deserialize)]
 struct JsonObject {
     kind: serde_json::Value,

@@ -59,6 +59,11 @@ impl Cause {
         Self::Probe,
     ];
 
+    /// The causes of syncs that come besides the retries of a key, because of an outage.
+    pub(crate) fn extra() -> Causes {
+        Causes::from(Self::Probe).and(Self::OutageEnded.into())
+    }
+
     /// The name in traces and in the audit log.
     pub fn as_str(self) -> &'static str {
         match self {

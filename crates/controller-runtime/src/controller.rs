@@ -8,7 +8,9 @@ use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
 use kube_endpoint_informer::Cluster;
 use kube_endpoint_workqueue::{AfterRetries, RetryPolicy, run_workers_observed};
 
-use crate::{ActivityCounts, FailingCounts, RecentForeignWrite, Reconciler, Runtime, SlowRetry, StateCounts};
+use crate::{
+    ActivityCounts, Cause, FailingCounts, RecentForeignWrite, Reconciler, Runtime, SlowRetry, StateCounts,
+};
 
 /// How often a key is retried whose retries have all failed.
 const SLOW_RETRY_PERIOD: Duration = Duration::from_secs(300);
@@ -84,7 +86,7 @@ impl<R: Reconciler> Controller<R> {
         };
         let workers = run_workers_observed(
             runtime.queue.clone(),
-            RetryPolicy { then, ..RetryPolicy::default() },
+            RetryPolicy { then, extra: Cause::extra(), ..RetryPolicy::default() },
             config.workers,
             move |key, reason| {
                 let runtime = Arc::clone(&syncing);

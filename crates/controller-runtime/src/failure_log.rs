@@ -22,7 +22,7 @@ const REPEAT: Duration = Duration::from_secs(300);
 /// The errors of a key that are remembered, should it alternate between them.
 const ERRORS_OF_KEY: usize = 4;
 
-/// What was logged of the keys that fail.
+/// The keys that fail, and the lines that were logged of them.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog {
     state: Mutex<State>,
@@ -54,7 +54,7 @@ struct LeftOut {
     recoveries: u64,
 }
 
-/// What a summary says besides the number of keys.
+/// The part of a summary besides the number of keys.
 #[derive(Debug, PartialEq, Eq)]
 struct Summary {
     /// The most frequent error, without names, and the number of keys that have it.
@@ -110,7 +110,7 @@ impl FailureLog {
         Some(now - failing.since)
     }
 
-    /// What to say about the time since the last call.
+    /// Returns the summary of the time since the last call.
     fn summary(&self) -> Summary {
         let mut state = self.state.lock();
         let most = state.errors.iter().max_by_key(|(_, count)| **count);
@@ -156,7 +156,7 @@ fn without_word(text: &str, word: &str) -> String {
     out
 }
 
-/// Whole seconds are easier to read. None if there are none.
+/// Whole seconds, which are easier to read; none for less than a second.
 fn whole_seconds(time: Duration) -> Option<tracing::field::DebugValue<Duration>> {
     (time.as_secs() > 0).then(|| tracing::field::debug(Duration::from_secs(time.as_secs())))
 }

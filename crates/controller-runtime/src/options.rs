@@ -26,7 +26,7 @@ pub struct RuntimeOptions {
     /// Limits the Services that are synced (`--service-selector`), by their labels; none for all. It limits nothing that is
     /// listed.
     pub service_selector: Option<LabelSelector>,
-    /// What is known about outages. Give all controllers of a process a clone: the success of one
+    /// Shared knowledge of outages. Give all controllers of a process a clone: the success of one
     /// of them then shows the others that an outage has ended.
     pub outages: Outages,
 }

@@ -8,7 +8,6 @@ mod state;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use kube_endpoint_api_writer::{FailedWrite, Operation};
 use kube_endpoint_core_model::ObjectKey;
@@ -24,7 +23,8 @@ use state::{Id, State};
 /// Starts a sync of a failed key.
 type Wake = Arc<dyn Fn(ObjectKey, Cause) + Send + Sync>;
 
-/// What the controllers of one process know about outages of the API server. Clones share it.
+/// The failed keys of the controllers of one process, for outages of the API server. Clones share
+/// them.
 #[derive(Clone, Default)]
 pub struct Outages(Arc<Shared>);
 
@@ -60,7 +60,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Adds a controller. None without slow retries.
+    /// Adds a controller. Returns none without slow retries.
     pub(crate) fn new(
         options: &RuntimeOptions,
         queue: &WorkQueue<ObjectKey>,
@@ -72,8 +72,8 @@ impl Member {
         let (queue, woken) = (queue.clone(), metrics.woken_keys.clone());
         let wake = move |key, cause: Cause| {
             woken.increment(1);
-            // Without a delay, and counted as a retry.
-            queue.add_after_for(key, Duration::ZERO, cause);
+            // It goes on waiting for its retry; see [`Cause::extra`].
+            queue.add_for(key, cause);
         };
         let shared = Arc::clone(&options.outages.0);
         let mut members = shared.members.lock();
@@ -98,7 +98,7 @@ impl Member {
 
     /// Records that a write succeeded.
     pub(crate) fn wrote(&self, operation: Operation, now: Instant) {
-        if self.shared.state.lock().wrote(operation, now) {
+        if self.shared.state.lock().wrote(self.number, operation, now) {
             self.shared.changed.notify_one();
         }
     }
@@ -134,8 +134,8 @@ impl Member {
 }
 
 impl<R: Reconciler> Runtime<R> {
-    /// Tries failed keys in an outage, and syncs them when it has ended. Never, without slow
-    /// retries.
+    /// Tries failed keys in an outage, and syncs them when it has ended. Without slow retries it
+    /// does nothing.
     pub(crate) async fn drive_outages(&self) {
         match &self.outage {
             Some(member) => member.drive().await,

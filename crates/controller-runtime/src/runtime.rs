@@ -1,4 +1,4 @@
-//! What a reconciler uses: caches, queue, writes, and state for each key.
+//! A reconciler's tools: caches, queue, writes, and state for each key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub struct Runtime<R: Reconciler> {
     pub(crate) options: RuntimeOptions,
     pub(crate) seed: u64,
     pub(crate) failing: FailingKeys,
-    /// None without slow retries.
+    /// Its part in outages; none without slow retries.
     pub(crate) outage: Option<Member>,
     pub(crate) failure_log: FailureLog,
     pub(crate) lines: LogLines,

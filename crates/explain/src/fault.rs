@@ -105,16 +105,16 @@ pub enum Fault {
         /// The IP family whose endpoints lack them; none if there are no ready endpoints of other families, or they lack them, too.
         #[serde(skip_serializing_if = "Option::is_none")]
         family: Option<IpFamily>,
-        /// Whether no endpoint has any port of the Service.
+        /// True if no endpoint has any port of the Service.
         none_is_left: bool,
     },
     /// [`Code::EndpointFamiliesDiffer`](crate::Code::EndpointFamiliesDiffer)
     EndpointFamiliesDiffer {
-        /// The IP families of the Service of which no ready endpoint has an address.
+        /// The IP families of the Service in which no ready endpoint has an address.
         missing: Vec<IpFamily>,
         /// The types of the addresses of its ready endpoints.
         has: Vec<AddressType>,
-        /// Whether the Service has no other families.
+        /// True if the Service has no other families.
         none_is_left: bool,
     },
     /// [`Code::SlicesIgnored`](crate::Code::SlicesIgnored)
@@ -123,7 +123,7 @@ pub enum Fault {
         slices: Vec<Text>,
         /// The Endpoints that have the label, from which kube-controller-manager mirrors it.
         endpoints: Option<Text>,
-        /// Whether no ready endpoint is left.
+        /// True if no ready endpoint is left.
         none_is_left: bool,
     },
     /// [`Code::NoLocalEndpoint`](crate::Code::NoLocalEndpoint)
@@ -282,7 +282,7 @@ pub struct Behind {
     pub since: Option<Timestamp>,
     /// Age of that change in seconds, if it is known.
     pub seconds: Option<i64>,
-    /// Whether that is longer than a controller takes that works.
+    /// True if that is longer than a controller takes that works.
     pub is_late: bool,
 }
 

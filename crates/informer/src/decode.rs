@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use crate::Object;
 use crate::error::{ListWatchError, excerpt, message};
 
-/// What can be read of an object that cannot be decoded.
+/// The part that can be read of an object that cannot be decoded.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Undecodable {
     /// Namespace and name, if there is a name.
@@ -57,7 +57,7 @@ struct RawPage<'a> {
     kind: Cow<'a, str>,
     #[serde(default)]
     metadata: RawPageMeta,
-    /// Whether there are `items`. An API server always writes them: an empty list as `[]` or `null`.
+    /// True if there are `items`. An API server always writes them: an empty list as `[]` or `null`.
     #[serde(default, rename = "items", deserialize_with = "is_list")]
     has_items: bool,
 }
@@ -116,7 +116,7 @@ struct RawBookmarkAnnotations<'a> {
     ends_initial_events: Option<Cow<'a, str>>,
 }
 
-/// What tells which object it is. All else is skipped, however deeply it is nested.
+/// The fields that tell which object it is. All else is skipped, however deeply it is nested.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct RawObject {

@@ -49,7 +49,8 @@ pub struct Change<T> {
     pub old: Option<Arc<T>>,
     /// The current view; none if the object was deleted.
     pub new: Option<Arc<T>>,
-    /// When the event of the watch arrived. None if a complete list showed the change, which may have happened long before.
+    /// The time at which the event of the watch arrived; none if a complete list showed the change, which may have happened
+    /// long before.
     pub arrived: Option<Instant>,
 }
 

@@ -26,7 +26,7 @@ const UNEXPLAINED: Duration = Duration::from_secs(600);
 pub(crate) struct VersionChecks {
     /// When the last check was sent.
     last: Option<Instant>,
-    /// Whether a check was requested and has not been answered.
+    /// A check was requested and has not been answered.
     requested: bool,
     /// When a requested check last found that the server's version is not lower.
     unexplained: Option<Instant>,
@@ -108,7 +108,7 @@ impl VersionChecks {
         self.running = None;
     }
 
-    /// Counts a requested check that found nothing. Returns whether the kind must be listed all the same.
+    /// Counts a requested check that found nothing. Returns true if the kind must be listed nevertheless.
     fn is_unexplained_again(&mut self, now: Instant) -> bool {
         let is_recent = |at: Option<Instant>| at.is_some_and(|at| now - at < UNEXPLAINED);
         if is_recent(self.relisted) {
@@ -124,7 +124,7 @@ impl VersionChecks {
 }
 
 /// The server's current version of a kind in a view, from a consistent list of at most one object: everything that was written
-/// before the call has this version or a lower one. None if the server does not serve the kind, which can only be
+/// before the call has this version or a lower one. Returns none if the server does not serve the kind, which can only be
 /// EndpointSlices: each API server serves the others.
 ///
 /// # Errors

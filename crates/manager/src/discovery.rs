@@ -31,7 +31,7 @@ const LONGEST_ANSWER: usize = 1 << 20;
 /// The paths of the lists of resources.
 const CORE: &str = "/api/v1";
 const SLICES: &str = "/apis/discovery.k8s.io/v1";
-/// What `SLICES` is about.
+/// The API of `SLICES`.
 const SLICES_API: &str = "discovery.k8s.io/v1";
 
 /// The kinds that a controller reads.
@@ -103,7 +103,7 @@ pub(crate) async fn run(
     std::future::pending::<()>().await;
 }
 
-/// What came of a request for a list of resources.
+/// The outcome of a request for a list of resources.
 #[derive(Debug, PartialEq)]
 enum Reply {
     /// The list.

@@ -4,7 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::settings::Settings;
 
-/// What the process opens for itself, and some to spare: outputs, runtimes, connections to the API server for lists, watches, the
+/// The files that the process opens for itself, and some to spare: outputs, runtimes, connections to the API server for lists, watches, the
 /// Lease and 8 writes at a time, and files that are read again. A leader with the default settings has 27 open, and
 /// 42 where the API server has no HTTP/2.
 const OWN: usize = 64;

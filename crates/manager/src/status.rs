@@ -14,7 +14,7 @@ use crate::manager::ManagerHandle;
 #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
 const LISTED_KEYS: usize = 100;
 
-/// A sync that has been running for so long is listed. Without faults a sync takes milliseconds.
+/// The page lists syncs that take longer. Without faults a sync takes milliseconds.
 #[cfg(any(feature = "endpoints", feature = "endpointslice", feature = "mirroring"))]
 const LONG_SYNC: std::time::Duration = std::time::Duration::from_secs(2);
 /// Characters that the text shows of what others wrote; the JSON has all.

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube_endpoint_core_model::harmless;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -119,7 +120,10 @@ impl Authorization {
                 let status: AccessStatus = reviewer.ask(question).await?;
                 Ok(match status.allowed && !status.denied {
                     true => (Decision::Allowed, Some(allowed_ttl)),
-                    false => (Decision::Denied(shortened(status.reason)), Some(denied_ttl)),
+                    false => (
+                        Decision::Denied(harmless(&status.reason, LONGEST_REASON).into_owned()),
+                        Some(denied_ttl),
+                    ),
                 })
             })
         };
@@ -127,14 +131,9 @@ impl Authorization {
     }
 }
 
-/// A reason is for people; thousands of long ones would take memory.
-fn shortened(mut reason: String) -> String {
-    const LONGEST: usize = 512;
-    if let Some((end, _)) = reason.char_indices().find(|(at, _)| *at >= LONGEST) {
-        reason.truncate(end);
-    }
-    reason
-}
+/// Characters of a reason that are kept. It is for people, and thousands of long ones would take
+/// memory.
+const LONGEST_REASON: usize = 512;
 
 #[cfg(test)]
 mod tests {

@@ -28,6 +28,11 @@ impl Causes {
         self.0 & others.0 != 0
     }
 
+    /// Returns true if there are causes, and all of them are in `others`.
+    pub const fn is_within(self, others: Self) -> bool {
+        self.0 != 0 && self.0 & !others.0 == 0
+    }
+
     /// Whether no cause was given.
     pub const fn is_empty(self) -> bool {
         self.0 == 0

@@ -186,6 +186,11 @@ impl<K: Key> WorkQueue<K> {
         self.step(|state, _| state.waiting_len())
     }
 
+    /// Returns true if a key is delayed.
+    pub(crate) fn is_waiting(&self, key: &K) -> bool {
+        self.step(|state, _| state.is_waiting(key))
+    }
+
     /// The number of keys being processed.
     pub fn in_flight_len(&self) -> usize {
         self.step(|state, _| state.in_flight_len())

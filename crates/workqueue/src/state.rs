@@ -161,6 +161,10 @@ impl<K: Key> State<K> {
         self.waiting.len()
     }
 
+    pub(crate) fn is_waiting(&self, key: &K) -> bool {
+        self.waiting.contains(key)
+    }
+
     pub(crate) fn in_flight_len(&self) -> usize {
         self.in_flight.len()
     }

@@ -56,6 +56,10 @@ impl<K: Key> Waiting<K> {
         Some((ready_at, key, reason))
     }
 
+    pub(crate) fn contains(&self, key: &K) -> bool {
+        self.place_of.contains_key(key)
+    }
+
     /// The reason of a delayed key.
     pub(crate) fn reason_of(&mut self, key: &K) -> Option<&mut Reason> {
         self.place_of.get_mut(key).map(|(_, reason)| reason)

@@ -27,6 +27,9 @@ pub struct RetryPolicy {
     pub max_retries: u32,
     /// What happens when the last of them fails.
     pub then: AfterRetries,
+    /// A sync that only these causes started is an extra one. If it fails while the key waits for a retry, the key goes on
+    /// waiting, and no retry is used up.
+    pub extra: Causes,
 }
 
 /// What happens to a key whose retries have all failed.
@@ -45,16 +48,16 @@ pub enum AfterRetries {
 }
 
 impl Default for RetryPolicy {
-    /// 15 retries, the `maxRetries` of all three controllers, then [`AfterRetries::Drop`].
+    /// 15 retries, the `maxRetries` of all three controllers, then [`AfterRetries::Drop`]. No sync is an extra one.
     fn default() -> Self {
-        Self { max_retries: 15, then: AfterRetries::Drop }
+        Self { max_retries: 15, then: AfterRetries::Drop, extra: Causes::NONE }
     }
 }
 
 /// What a sync returns that did not fail.
 pub trait SyncOutcome {
-    /// Whether the sync has succeeded, so that the failures of the key are forgotten. A sync that was put off has neither
-    /// failed nor succeeded: the failures stay, so that a key that is put off between two failures backs off all the same.
+    /// Returns true if the sync has succeeded, so that the failures of the key are forgotten. A sync that was put off has
+    /// neither failed nor succeeded: the failures stay, so that a key that is put off between two failures still backs off.
     fn is_success(&self) -> bool {
         true
     }
@@ -150,6 +153,7 @@ pub async fn run_workers_observed<K, T, E, F, Fut, O>(
     let job = Arc::new(Job {
         queue: queue.clone(),
         max_retries: policy.max_retries,
+        extra: policy.extra,
         slow: SlowRetries::new(policy.then),
         tracer: SyncTracer::new(),
         sync,
@@ -197,6 +201,7 @@ pub async fn run_workers_observed<K, T, E, F, Fut, O>(
 struct Job<K, F, O> {
     queue: WorkQueue<K>,
     max_retries: u32,
+    extra: Causes,
     slow: Option<SlowRetries>,
     tracer: SyncTracer,
     sync: F,
@@ -221,7 +226,7 @@ impl<K: Key, F, O> Job<K, F, O> {
         let context = self.tracer.begin(self.queue.name(), &in_flight.key, requeues);
         let result = (self.sync)(in_flight.key.clone(), reason).with_context(context.clone()).await;
         span::end(&context, result.as_ref().err());
-        let disposition = self.settle(&in_flight.key, &result);
+        let disposition = self.settle(&in_flight.key, reason, &result);
         if let Some(since) = reason.since
             && !matches!(disposition, Disposition::Forgotten | Disposition::Dropped)
         {
@@ -236,7 +241,12 @@ impl<K: Key, F, O> Job<K, F, O> {
     }
 
     /// Applies the retry policy. The key is still in flight, so that it cannot be taken again before it is done.
-    fn settle<T: SyncOutcome, E: Display>(&self, key: &K, result: &Result<T, E>) -> Disposition {
+    fn settle<T: SyncOutcome, E: Display>(
+        &self,
+        key: &K,
+        reason: Reason,
+        result: &Result<T, E>,
+    ) -> Disposition {
         let error = match result {
             Ok(outcome) if outcome.is_success() => {
                 self.queue.forget(key);
@@ -247,7 +257,10 @@ impl<K: Key, F, O> Job<K, F, O> {
         };
         let queue = self.queue.name();
         let requeues = self.queue.num_requeues(key);
-        if requeues < self.max_retries {
+        if reason.causes.is_within(self.extra) && self.queue.is_waiting(key) {
+            tracing::debug!(queue, %key, requeues, %error, "an extra sync failed, the key waits for its retry");
+            Disposition::Retried { requeues }
+        } else if requeues < self.max_retries {
             let requeues = requeues.saturating_add(1);
             tracing::debug!(queue, %key, requeues, %error, "sync failed, the key will be retried");
             let longest = self.slow.as_ref().map_or(Duration::MAX, SlowRetries::delay);

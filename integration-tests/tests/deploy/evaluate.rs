@@ -18,7 +18,7 @@ enum Value {
 }
 
 impl Series {
-    /// Adds the series of one replica of which Prometheus has read this page.
+    /// Adds the series of one replica after Prometheus has read this page from it.
     pub(crate) fn scraped(mut self, instance: &str, page: &str) -> Self {
         let target = Labels::from([("job", "kube-endpoint-manager"), ("instance", instance)].map(owned));
         self.0.push(("up".to_owned(), target.clone(), 1.0));

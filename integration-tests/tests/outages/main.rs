@@ -7,4 +7,5 @@ mod bed;
 mod flapping;
 mod long;
 mod many;
+mod refused;
 mod writes_fail;

@@ -31,7 +31,7 @@ fn change(cluster: &Cluster, namespace: &str) {
     cluster.server.load(changed).unwrap();
 }
 
-/// Whether slices, Endpoints and mirrored slices of a namespace show the change.
+/// Returns for Endpoints, slices and mirrored slices of a namespace if they show the change.
 fn shows(cluster: &Cluster, namespace: &str) -> [bool; 3] {
     let web = ["10.1.0.2", "10.1.0.3"];
     [
@@ -76,7 +76,7 @@ async fn other_services_are_published_at_once_while_writes_of_some_are_held() {
     cluster.stop().await;
 }
 
-/// What changes while a write is held is written together, with the next one.
+/// The next write has all that changes while a write is held.
 #[tokio::test(start_paused = true)]
 async fn a_held_service_is_written_once_in_25_seconds() {
     let cluster = started(1).await;

@@ -15,8 +15,11 @@
 //! second.
 //!
 //! A key may have a reason of its own, such as a webhook for its namespace: it fails while writes
-//! of others succeed, or it gets another answer. Such keys come after the others. No pass goes on
-//! before the end of a `Retry-After` that the server answered to a write of the verb.
+//! of others succeed, or it gets another answer. Such keys come after the others. Ten more answers
+//! in a row end their turns: other answers, and refusals (400, 401, 403, 422) if another write of
+//! the controller has succeeded with the verb since the key first failed. Their own retries go on.
+//! No pass goes on before the end of a `Retry-After` that the server answered to a write of the
+//! verb.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,7 +46,7 @@ const GROWTH: usize = 100;
 /// The most keys that a pass may go on with before others no longer fail.
 const MOST_CREDIT: usize = 100_000;
 
-/// A key waits no longer after so many failures for reasons of its own and none for a common one.
+/// A key waits no longer after more failures in a row for reasons of its own.
 const MOST_OWN: u32 = 10;
 
 /// A key of one of the controllers.
@@ -65,6 +68,9 @@ pub(super) struct State {
 
 /// A key that has failed for a common reason since it last succeeded.
 struct Failed {
+    /// The time of its first failure.
+    since: Instant,
+    /// The time of its last failure.
     at: Instant,
     /// The verbs with which it did.
     waits_for: [bool; 3],
@@ -72,13 +78,14 @@ struct Failed {
     is_own: bool,
     /// Its failures since the last one for a common reason.
     own_in_a_row: u32,
-    /// Its place among those that wait. None after it was woken, and during a pause of its own.
+    /// Its place among those that wait. It has none after it was woken, during a pause of its own,
+    /// and after too many failures of its own.
     place: Option<u64>,
 }
 
 impl Failed {
     fn new(at: Instant) -> Self {
-        Self { at, waits_for: [false; 3], is_own: false, own_in_a_row: 0, place: None }
+        Self { since: at, at, waits_for: [false; 3], is_own: false, own_in_a_row: 0, place: None }
     }
 }
 
@@ -88,11 +95,13 @@ struct Verb {
     waiting: [BTreeMap<u64, Id>; 2],
     /// When a write last succeeded.
     last_success: Option<Instant>,
-    /// Whether one has succeeded since the last pass began.
+    /// The same, of each controller.
+    succeeded: BTreeMap<usize, Instant>,
+    /// A write has succeeded since the last pass began.
     works: bool,
     /// When the last pass began.
     began: Option<Instant>,
-    /// Since when nothing was tried: the beginning of the last pass, or the first failure.
+    /// The last time at which something was tried: the beginning of the last pass, or the first failure.
     since: Option<Instant>,
     /// The end of the longest pause that the server has asked for.
     not_before: Option<Instant>,
@@ -115,10 +124,19 @@ fn index(operation: Operation) -> usize {
 impl State {
     /// Records that a sync failed with these writes.
     pub(super) fn failed(&mut self, id: Id, writes: &[FailedWrite], now: Instant) {
-        let (mut is_common, mut is_answered, mut is_paused) = ([false; 3], [false; 3], false);
+        let known = self.remove(&id);
+        let (since, before) = known.as_ref().map(|known| (known.since, known.at)).unzip();
+        let (mut is_common, mut is_answered, mut is_refused) = ([false; 3], [false; 3], false);
+        let mut is_paused = false;
         for FailedWrite { operation, error, .. } in writes {
             let at = index(*operation);
-            is_common[at] |= error.is_common();
+            let others_succeed =
+                since.is_some_and(|since| self.verbs[at].succeeded.get(&id.member) > Some(&since));
+            if matches!(error, WriteError::Refused { .. }) && error.is_common() && others_succeed {
+                is_refused = true;
+            } else {
+                is_common[at] |= error.is_common();
+            }
             is_answered[at] |= !error.is_common() && error.code().is_some();
             if let WriteError::Busy { retry_after: Some(asked), .. } = error {
                 is_paused = true;
@@ -126,20 +144,20 @@ impl State {
                 self.verbs[at].not_before = self.verbs[at].not_before.max(Some(end));
             }
         }
-        let Failed { at: before, mut waits_for, mut is_own, mut own_in_a_row, .. } =
-            self.remove(&id).unwrap_or_else(|| Failed::new(now));
+        let Failed { mut waits_for, mut is_own, mut own_in_a_row, .. } =
+            known.unwrap_or_else(|| Failed::new(now));
         let is_first_answer = own_in_a_row == 0;
         let mut works = [false; 3];
         if is_common != [false; 3] {
             own_in_a_row = 0;
-        } else if is_answered != [false; 3] {
-            own_in_a_row += 1;
+        } else if is_refused || is_answered != [false; 3] {
+            own_in_a_row = own_in_a_row.saturating_add(1);
             is_own = true;
         }
         for (at, verb) in self.verbs.iter_mut().enumerate() {
             if is_common[at] {
                 verb.credit /= 2;
-                is_own |= waits_for[at] && verb.last_success > Some(before);
+                is_own |= waits_for[at] && verb.last_success > before;
                 waits_for[at] = true;
             } else if is_answered[at] && waits_for[at] {
                 works[at] = is_first_answer;
@@ -148,31 +166,36 @@ impl State {
                 }
             }
         }
-        if waits_for != [false; 3] && own_in_a_row <= MOST_OWN {
+        let is_tried = own_in_a_row <= MOST_OWN;
+        // A key that is refused stays known until it succeeds, so that its next refusal is not taken for an outage.
+        if waits_for != [false; 3] && (is_tried || is_refused) {
             // A key that is paused is synced at the end of its pause.
-            let place = (!is_paused).then_some(self.failures);
+            let place = (is_tried && !is_paused).then_some(self.failures);
             self.failures += 1;
             if let Some(place) = place {
                 for verb in of_verbs(&mut self.verbs, waits_for) {
                     verb.insert(place, is_own, id.clone(), now);
                 }
             }
-            self.keys.insert(id, Failed { at: now, waits_for, is_own, own_in_a_row, place });
+            let since = since.unwrap_or(now);
+            self.keys.insert(id, Failed { since, at: now, waits_for, is_own, own_in_a_row, place });
         }
         // The first key that waits is tried anew, too.
         of_verbs(&mut self.verbs, works).for_each(|verb| verb.answered(now));
     }
 
-    /// Records that a sync succeeded. Returns whether the key had failed for a common reason.
+    /// Records that a sync succeeded. Returns true if the key had failed for a common reason.
     pub(super) fn succeeded(&mut self, id: &Id, now: Instant) -> bool {
         let Some(Failed { waits_for, .. }) = self.remove(id) else { return false };
         of_verbs(&mut self.verbs, waits_for).for_each(|verb| verb.answered(now));
         true
     }
 
-    /// Records that a write succeeded. Returns whether keys wait for that.
-    pub(super) fn wrote(&mut self, operation: Operation, now: Instant) -> bool {
-        self.verbs[index(operation)].wrote(now)
+    /// Records that a write of a controller succeeded. Returns true if keys wait for that.
+    pub(super) fn wrote(&mut self, member: usize, operation: Operation, now: Instant) -> bool {
+        let verb = &mut self.verbs[index(operation)];
+        verb.succeeded.insert(member, now);
+        verb.wrote(now)
     }
 
     /// The keys to wake now, and when to ask again; none if no key waits.

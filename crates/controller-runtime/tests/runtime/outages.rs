@@ -132,6 +132,22 @@ async fn ten_thousand_keys_are_tried_within_30_seconds_of_the_end_of_an_outage_o
 }
 
 #[tokio::test(start_paused = true)]
+async fn probes_use_up_no_retry() {
+    let bed = TestBed::new();
+    outage(&bed, refuse(500), HOUR);
+    bed.fill();
+    let slow = || bed.controller.slow_retries(&ObjectKey::default(), 10).len();
+    // The fifteenth retry comes after 5 ms times two to the power of fifteen.
+    bed.pass(160).await;
+    assert_eq!(slow(), 0);
+    // Fifteen syncs, and a probe 20 s after each later one.
+    assert_eq!(bed.syncs().len(), 15 + 6);
+    bed.pass(4).await;
+    // A probe, and the last retry.
+    assert_eq!((bed.syncs().len(), slow()), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_that_is_stale_between_its_failures_backs_off() {
     let bed = TestBed::new();
     bed.fault_on_create(refuse(413), usize::MAX);

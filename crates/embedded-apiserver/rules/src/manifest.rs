@@ -25,7 +25,7 @@ pub enum ManifestError {
     Syntax {
         /// The line of the mistake; the first is 1.
         line: u64,
-        /// What is wrong.
+        /// The mistake.
         why: String,
     },
     /// It is a template, not a manifest.
@@ -126,7 +126,7 @@ pub fn create(resource: &Resource, mut object: Value) -> Result<Value, Status> {
     Ok(updated)
 }
 
-/// What kubectl prints about an object that a server refuses: the field errors one by one, or else the server's message.
+/// kubectl's text about an object that a server refuses: the field errors one by one, or else the server's message.
 pub struct Refusal<'s>(pub &'s Status);
 
 impl fmt::Display for Refusal<'_> {

@@ -26,13 +26,13 @@ pub(crate) struct Settings {
     pub(crate) bookmark_interval: Duration,
     /// The delay with which the garbage collector and the namespace controller react.
     pub(crate) gc_delay: Duration,
-    /// Whether the garbage collector runs.
+    /// The garbage collector runs.
     pub(crate) collects_garbage: bool,
-    /// Whether the listener requires a known token.
+    /// The listener requires a known token.
     pub(crate) requires_token: bool,
     /// Upstream's feature gate `ShardedListAndWatch`.
     pub(crate) sharded_list_and_watch: bool,
-    /// Whether managedFields are tracked.
+    /// The server keeps managedFields up to date.
     pub(crate) tracks_managers: bool,
 }
 

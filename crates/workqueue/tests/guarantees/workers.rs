@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use kube_endpoint_workqueue::{
-    AfterRetries, Attempt, Disposition, Key, RetryPolicy, SyncOutcome, WorkQueue,
+    AfterRetries, Attempt, Causes, Disposition, Key, RetryPolicy, SyncOutcome, WorkQueue,
     default_controller_rate_limiter, run_workers, run_workers_observed,
 };
 use parking_lot::Mutex;
@@ -114,8 +115,8 @@ async fn a_key_that_is_never_dropped_is_retried_slowly_for_as_long_as_it_fails()
             let seen = Arc::clone(&seen);
             move |attempt: Attempt<'_, _, (), _>| seen.lock().push((start.elapsed(), attempt.disposition))
         };
-        let policy =
-            RetryPolicy { max_retries: 3, then: AfterRetries::RetrySlowly { period: secs(300), seed } };
+        let then = AfterRetries::RetrySlowly { period: secs(300), seed };
+        let policy = RetryPolicy { max_retries: 3, then, ..RetryPolicy::default() };
         let workers =
             tokio::spawn(run_workers_observed(queue.clone(), policy, 1, |_, _| async { Err("no") }, observe));
         queue.add("a");
@@ -136,6 +137,59 @@ async fn a_key_that_is_never_dropped_is_retried_slowly_for_as_long_as_it_fails()
     assert_ne!(run(2).await, first);
 }
 
+/// As the outages of a controller have keys tried, between the retries.
+#[tokio::test(start_paused = true)]
+async fn an_extra_sync_that_fails_uses_up_no_retry_and_leaves_the_next_one_where_it_is() {
+    const EXTRA: Causes = Causes::number(14);
+    let run = async |extra: bool| {
+        let queue = queue();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let start = Instant::now();
+        let observe = {
+            let seen = Arc::clone(&seen);
+            move |attempt: Attempt<'_, _, (), _>| seen.lock().push((start.elapsed(), attempt.disposition))
+        };
+        let then = AfterRetries::RetrySlowly { period: secs(300), seed: 1 };
+        let policy = RetryPolicy { then, extra: EXTRA, ..RetryPolicy::default() };
+        let workers =
+            tokio::spawn(run_workers_observed(queue.clone(), policy, 1, |_, _| async { Err("no") }, observe));
+        queue.add("a");
+        for _ in 0..600 {
+            // Never at the time of a retry.
+            sleep(Duration::from_micros(999_999)).await;
+            if extra {
+                queue.add_for("a", EXTRA);
+            }
+        }
+        assert_eq!(queue.num_requeues(&"a"), 15);
+        queue.shut_down();
+        workers.await.unwrap();
+        std::mem::take(&mut *seen.lock())
+    };
+    let (own, all) = (run(false).await, run(true).await);
+    assert!(all.len() > own.len() + 500, "{} and {}", own.len(), all.len());
+    assert!(own.iter().all(|one| all.contains(one)), "{own:?} {all:?}");
+    // The first sync of a key that waits for nothing fails as any other.
+    let queue = queue();
+    let policy = RetryPolicy { extra: EXTRA, ..RetryPolicy::default() };
+    queue.add_for("a", EXTRA);
+    let workers = tokio::spawn(run_workers_observed(
+        queue.clone(),
+        policy,
+        1,
+        |_, _| async { Err::<(), _>("no") },
+        |_| (),
+    ));
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!((queue.num_requeues(&"a"), queue.waiting_len()), (1, 1));
+    // With another cause it is no extra one.
+    queue.add_for("a", EXTRA.and(Causes::number(1)));
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(queue.num_requeues(&"a"), 2);
+    queue.shut_down();
+    workers.await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn no_retry_waits_longer_than_a_slow_one() {
     let queue = queue();
@@ -145,8 +199,8 @@ async fn no_retry_waits_longer_than_a_slow_one() {
         let seen = Arc::clone(&seen);
         move |_: Attempt<'_, _, (), _>| seen.lock().push(start.elapsed())
     };
-    let policy =
-        RetryPolicy { max_retries: 15, then: AfterRetries::RetrySlowly { period: secs(300), seed: 1 } };
+    let then = AfterRetries::RetrySlowly { period: secs(300), seed: 1 };
+    let policy = RetryPolicy { then, ..RetryPolicy::default() };
     let workers =
         tokio::spawn(run_workers_observed(queue.clone(), policy, 1, |_, _| async { Err("no") }, observe));
     queue.add("a");

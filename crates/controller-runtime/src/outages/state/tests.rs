@@ -134,6 +134,44 @@ fn ten_thousand_keys_are_woken_within_ten_seconds_of_the_first_success_and_each_
     assert!(bed.state.keys.is_empty());
 }
 
+/// The client's limit delays the writes of the keys that are woken, and so the successes that wake
+/// others.
+#[test]
+fn ten_thousand_keys_are_written_at_the_rate_limit_of_the_client_after_an_outage_of_200_seconds() {
+    const KEYS: usize = 10_000;
+    const QPS: usize = 500;
+    let mut bed = Bed::new();
+    for number in 0..KEYS {
+        bed.fails(0.0, id(0, number), Update, unknown());
+    }
+    // The probes of the outage.
+    for period in 1..=10 {
+        for (at, id, _) in bed.run(20.0 * f64::from(period)) {
+            bed.fails(at, id, Update, unknown());
+        }
+    }
+    let mut limited = std::collections::VecDeque::new();
+    let mut written = BTreeMap::<usize, usize>::new();
+    let mut last = 0;
+    // Five writes each hundredth of a second, from the end of the outage on.
+    for tick in 0..4500 {
+        let now = bed.at(200.0 + f64::from(tick) / 100.0);
+        limited.extend(bed.state.step(now).0);
+        for (id, _) in limited.drain(..limited.len().min(QPS / 100)) {
+            bed.state.wrote(id.member, Update, now);
+            assert!(bed.state.succeeded(&id, now), "{id:?} is written once");
+            *written.entry(tick as usize / 100).or_default() += 1;
+            last = tick;
+        }
+    }
+    assert_eq!(written.values().sum::<usize>(), KEYS);
+    assert!(written.values().all(|count| *count <= QPS), "{written:?}");
+    // The wait for the probe, and what the limit allows.
+    let bound = 100 * (20 + KEYS / QPS + 1);
+    assert!(last as usize <= bound, "the last one after {last} hundredths of a second");
+    assert!(bed.state.keys.is_empty() && limited.is_empty());
+}
+
 #[test]
 fn a_success_of_any_controller_has_one_key_tried_at_once_and_again_after_ten_seconds() {
     let mut bed = Bed::new();
@@ -141,11 +179,11 @@ fn a_success_of_any_controller_has_one_key_tried_at_once_and_again_after_ten_sec
         bed.fails(0.0, id(0, number), Update, unknown());
     }
     // Of another verb.
-    bed.state.wrote(Create, bed.at(1.0));
+    bed.state.wrote(0, Create, bed.at(1.0));
     assert!(bed.run(1.0).is_empty());
     let mut at = 1.0;
     for _ in 0..3 {
-        bed.state.wrote(Update, bed.at(at));
+        bed.state.wrote(0, Update, bed.at(at));
         let woken = bed.run(at + 9.9);
         assert_eq!(woken.len(), 1);
         bed.fails(at, woken[0].1.clone(), Update, unknown());
@@ -181,7 +219,7 @@ fn no_key_is_woken_before_the_end_of_a_pause_that_the_server_asked_for() {
     bed.fails(0.0, id(0, 1), Update, unknown());
     bed.fails(0.0, id(1, 1), Update, busy(45));
     bed.fails(0.0, id(1, 2), Update, busy(5));
-    bed.state.wrote(Update, bed.at(1.0));
+    bed.state.wrote(0, Update, bed.at(1.0));
     assert_eq!(bed.run(100.0), [(45.0, id(0, 1), Cause::Probe)]);
     // A day counts as a minute.
     bed.fails(100.0, id(0, 1), Update, busy(86_400));
@@ -220,7 +258,7 @@ fn keys_that_fail_while_others_succeed_come_after_those_of_an_outage() {
     let mut bed = Bed::new();
     let (broken, web) = (id(0, 1), id(0, 2));
     bed.fails(0.0, broken.clone(), Update, unknown());
-    bed.state.wrote(Update, bed.at(1.0));
+    bed.state.wrote(0, Update, bed.at(1.0));
     bed.run(1.0);
     bed.fails(1.0, broken.clone(), Update, unknown());
     // From now on nothing succeeds.
@@ -294,4 +332,68 @@ fn refusals_after_an_outage_do_not_have_all_keys_tried_again_and_again() {
         }
     }
     assert!((1000..1100).contains(&tried), "{tried} were tried");
+}
+
+/// Runs for so many seconds. Each second this writes; what is woken is refused.
+fn refused_for(seconds: u32, error: &WriteError, mut writes: impl FnMut(&mut Bed, Instant)) -> Vec<f64> {
+    let mut bed = Bed::new();
+    bed.fails(0.0, id(0, 1), Update, error.clone());
+    let mut tries = Vec::new();
+    for second in 1..=seconds {
+        let second = f64::from(second);
+        let now = bed.at(second);
+        writes(&mut bed, now);
+        for (at, woken, _) in bed.run(second + 0.5) {
+            tries.push(at);
+            bed.fails(at, woken, Update, error.clone());
+        }
+        // Its own retries.
+        if second % 330.0 == 0.0 {
+            bed.fails(second, id(0, 1), Update, error.clone());
+        }
+    }
+    tries
+}
+
+#[test]
+fn a_key_that_is_refused_while_others_of_its_controller_succeed_is_tried_ten_times() {
+    for code in [400, 401, 403, 422] {
+        let healthy = |bed: &mut Bed, now| {
+            bed.state.wrote(0, Update, now);
+        };
+        let tries = refused_for(3600, &refused(code), healthy);
+        assert!((10..=11).contains(&tries.len()), "{code}: {tries:?}");
+        assert!(tries.iter().all(|at| *at < 120.0), "{code}: {tries:?}");
+    }
+    // A permission, a policy or a webhook may concern one kind: writes of another controller do not
+    // count. Neither do those of another verb.
+    let other = |bed: &mut Bed, now| {
+        bed.state.wrote(1, Update, now);
+        bed.state.wrote(0, Create, now);
+    };
+    assert!(refused_for(3600, &refused(422), other).len() > 300);
+    // A server that fails may do so for one object.
+    let healthy = |bed: &mut Bed, now| {
+        bed.state.wrote(0, Update, now);
+    };
+    assert!(refused_for(3600, &unknown(), healthy).len() > 300);
+}
+
+#[test]
+fn a_key_that_was_refused_takes_part_in_an_outage_afterwards() {
+    let mut bed = Bed::new();
+    bed.fails(0.0, id(0, 1), Update, refused(422));
+    // Successes are rarer than tries.
+    bed.state.wrote(0, Update, bed.at(0.5));
+    for second in 1..20 {
+        bed.fails(f64::from(second), id(0, 1), Update, refused(422));
+    }
+    assert!(bed.run(1000.0).is_empty());
+    bed.fails(1000.0, id(0, 1), Update, unknown());
+    assert_eq!(bed.run(1020.0).len(), 1);
+    bed.state.succeeded(&id(0, 1), bed.at(1021.0));
+    assert!(bed.state.keys.is_empty());
+    // From now on it has failed once.
+    bed.fails(1022.0, id(0, 1), Update, refused(422));
+    assert_eq!(bed.run(1050.0).len(), 1);
 }
