@@ -35,8 +35,8 @@ pub(super) fn known(cluster: &Cluster) -> Known {
 /// What an explanation from the caches lacks, as sentences.
 pub(super) fn notes(known: Known) -> Vec<String> {
     let mut notes = vec![
-        "Events, container states, conditions other than Ready, traffic policies, and who wrote an object last are not in the \
-         manager's caches; kubectl endpoints explain reads them."
+        "Events, container states, conditions other than Ready, and who wrote an object last are not in the manager's caches; \
+         neither are traffic policies, which are taken to be Cluster. kubectl endpoints explain reads them all."
             .to_owned(),
     ];
     let kinds = [
