@@ -168,7 +168,7 @@ pub(crate) fn endpoints(service: u8, addresses: &[u8], families: u8) -> Value {
         }
     };
     let addresses: Vec<Value> = addresses.iter().flat_map(of).collect();
-    let subset = json!({"addresses": addresses, "ports": [{"port": 9376, "protocol": "TCP"}]});
+    let subset = json!({"addresses": addresses, "ports": [{"name": "web", "port": 9376, "protocol": "TCP"}]});
     let subsets = if addresses.is_empty() { json!([]) } else { json!([subset]) };
     json!({
         "apiVersion": "v1", "kind": "Endpoints",

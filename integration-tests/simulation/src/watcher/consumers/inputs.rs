@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::super::positions::Position;
 use super::super::world::{Endpoints, Since};
 use super::ever::Ever;
+use super::mirrored::Mirrored;
 use super::pod::{App, Pod};
 use super::rules::{Claim, Claims, Client, State};
 
@@ -48,6 +49,7 @@ pub(in super::super) struct Inputs {
     addresses: BTreeMap<String, BTreeMap<IpAddr, Address>>,
     services: BTreeMap<String, (Service, Since)>,
     services_of: BTreeMap<App, BTreeSet<String>>,
+    endpoints: BTreeMap<String, (Mirrored, Since)>,
     /// By Service and slice.
     slices: BTreeMap<String, BTreeMap<String, EndpointSlice>>,
     service_of: BTreeMap<String, String>,
@@ -113,9 +115,13 @@ impl Inputs {
         match plural {
             "pods" => self.apply_pod(key, object, since),
             "services" => self.apply_service(key, object, since),
-            "endpoints" if by_user => {
-                let written = object.map(Endpoints::of).unwrap_or_default();
-                self.ever.written(key, written.addresses.iter().filter_map(|it| it.parse().ok()));
+            "endpoints" => {
+                self.apply_endpoints(key, object, since);
+                if by_user {
+                    let written = object.map(Endpoints::of).unwrap_or_default();
+                    self.ever.written(key, written.addresses.iter().filter_map(|it| it.parse().ok()));
+                    self.changed.insert(key.to_owned(), since.at);
+                }
             }
             "nodes" => {
                 self.apply_node(key, object, since);
@@ -137,6 +143,16 @@ impl Inputs {
         let zone = object["metadata"]["labels"]["topology.kubernetes.io/zone"].as_str().unwrap_or_default();
         let node = self.nodes.entry(key.to_owned()).or_insert_with(|| (String::new(), since));
         node.0 = zone.to_owned();
+    }
+
+    fn apply_endpoints(&mut self, key: &str, object: Option<&Value>, since: Since) {
+        let Some(new) = object.map(Mirrored::of) else {
+            self.endpoints.remove(key);
+            return;
+        };
+        if self.endpoints.get(key).is_none_or(|(old, _)| *old != new) {
+            self.endpoints.insert(key.to_owned(), (new, since));
+        }
     }
 
     fn apply_pod(&mut self, key: &str, object: Option<&Value>, since: Since) {
@@ -242,17 +258,20 @@ impl Inputs {
         self.services.get(key).map(|(service, _)| service)
     }
 
-    /// A Service that is made from pods, if it is known as it is.
+    /// A Service, if it is known as it is.
     pub(super) fn service(&self, key: &str, known: Horizon) -> Option<&Service> {
         let (service, since) = self.services.get(key)?;
         let is_known = known.holds(*since, |read| read.services);
-        let is_made_from_pods = service.selects_pods() && service.deletion_timestamp.is_none();
-        (is_known && is_made_from_pods).then_some(service)
+        (is_known && service.deletion_timestamp.is_none()).then_some(service)
     }
 
     /// What a Service owes to an address; none if that is not known, or if several pods have it.
     pub(super) fn claim(&self, service: &Service, ip: IpAddr, known: Horizon) -> Option<Claim> {
-        let app = app_of(service)?;
+        let Some(app) = app_of(service) else {
+            let (mirrored, since) = self.mirrored(service)?;
+            let is_known = known.holds(*since, |read| read.endpoints);
+            return mirrored.claim(service, ip).filter(|_| is_known);
+        };
         let Address { pods, since } = self.addresses.get(&app.0)?.get(&ip)?;
         if !known.holds(*since, |read| read.pods) {
             return None;
@@ -280,12 +299,18 @@ impl Inputs {
         claims.collect()
     }
 
-    /// The addresses of one family of the pods of a Service.
+    fn mirrored(&self, service: &Service) -> Option<&(Mirrored, Since)> {
+        self.endpoints.get(&format!("{}/{}", service.key.namespace, service.key.name))
+    }
+
+    /// The addresses of one family of the pods of a Service, or of its Endpoints.
     pub(super) fn addresses(&self, service: &Service, family: IpFamily) -> Vec<IpAddr> {
         let pods = app_of(service).and_then(|app| self.pods_of.get(&app)).into_iter().flatten();
-        let addresses =
-            pods.filter_map(|pod| self.pods.get(pod)).flat_map(|pod| pod.addresses.iter().copied());
-        addresses.filter(|it| it.is_ipv6() == (family == IpFamily::IPv6)).collect()
+        let of_pods = pods.filter_map(|pod| self.pods.get(pod)).flat_map(|pod| &pod.addresses);
+        let mirrored = self.mirrored(service).filter(|_| service.selector.is_none());
+        let mirrored = mirrored.into_iter().flat_map(|(mirrored, _)| mirrored.addresses());
+        let all = of_pods.chain(mirrored).copied();
+        all.filter(|it| it.is_ipv6() == (family == IpFamily::IPv6)).collect()
     }
 
     /// A client on no node, and those on each node, also as if the traffic policy was `Local`.

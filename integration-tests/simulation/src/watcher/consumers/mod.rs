@@ -4,6 +4,7 @@
 
 mod ever;
 mod inputs;
+mod mirrored;
 mod pod;
 mod rules;
 
@@ -14,13 +15,13 @@ use std::time::Duration;
 use kube_endpoint_core_model::{AddressType, EndpointSlice, IpFamily, Service};
 
 use super::Watcher;
-use super::world::FROM_PODS;
+use super::world::{FROM_PODS, MIRRORED};
 use super::writes::ManagerWrite;
 pub(super) use inputs::Inputs;
 use inputs::{Horizon, addresses_of, service_of};
 use rules::{Answer, Broken, Claim, Client, State, answers};
 
-/// The write of a slice made from pods, and what is known of its Service.
+/// The write of a slice, and what is known of its Service.
 struct Written<'a> {
     /// Namespace and name of the slice.
     key: &'a str,
@@ -31,9 +32,11 @@ struct Written<'a> {
     known: Horizon,
 }
 
-fn is_made_from_pods(slice: &EndpointSlice) -> bool {
+/// Whether a slice is one of those that the controllers make for a Service as it is.
+fn is_made_for(service: &Service, slice: &EndpointSlice) -> bool {
     let manager = slice.metadata.labels.get("endpointslice.kubernetes.io/managed-by");
-    manager.is_some_and(|manager| **manager == *FROM_PODS)
+    let wanted = if service.selector.is_some() { FROM_PODS } else { MIRRORED };
+    manager.is_some_and(|manager| **manager == *wanted)
 }
 
 fn family_of(slice: &EndpointSlice) -> Option<IpFamily> {
@@ -66,7 +69,7 @@ impl Watcher {
         rules::no_strangers(&answers, |ip| self.inputs.is_known(&key, ip))
     }
 
-    /// None if the write is exempt, or is not about a Service with pods that the process knows as it is.
+    /// None if the write is exempt, or is not about a Service that the process knows as it is.
     fn written<'a>(
         &'a self,
         made: &'a ManagerWrite<'_>,
@@ -79,7 +82,7 @@ impl Watcher {
         }
         let known = Horizon::Read(self.surely_read(made.at, made.manager)?);
         let service = self.inputs.service(service, known)?;
-        let family = family_of(after.or(before).filter(|slice| is_made_from_pods(slice))?)?;
+        let family = family_of(after.or(before).filter(|slice| is_made_for(service, slice))?)?;
         let is_of_service = service.slice_families().contains(&family);
         is_of_service.then_some(Written { key: made.key, service, family, before, after, known })
     }
@@ -106,7 +109,7 @@ impl Watcher {
         }
         let with = |slice: Option<&EndpointSlice>| {
             let others = self.inputs.slices(key).filter(|(other, _)| *other != written.key);
-            let slices = others.map(|(_, it)| it).filter(|it| is_made_from_pods(it)).chain(slice);
+            let slices = others.map(|(_, it)| it).filter(|it| is_made_for(service, it)).chain(slice);
             answers(service, slices, family, &Client::default())
         };
         let (all_before, all_after) = (with(before), with(after));
@@ -137,7 +140,7 @@ impl Watcher {
         let Some(service) = self.inputs.service(key, known) else { return Ok(false) };
         let slices = || self.inputs.slices(key).map(|(_, slice)| slice);
         // What others write about an address is not for the controllers to mend.
-        let foreign = slices().filter(|slice| !is_made_from_pods(slice));
+        let foreign = slices().filter(|slice| !is_made_for(service, slice));
         let foreign: BTreeSet<IpAddr> = foreign.flat_map(addresses_of).collect();
         let mut is_judged = false;
         for family in service.slice_families() {
