@@ -4,8 +4,8 @@ use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
 use kube_endpoint_manager_core::{Gate, Gates};
 use serde_json::{Value, json};
 
-use crate::objects::{annotated_service, node, pod, pod_on_port, service};
-use crate::test_cluster::{LONG, TestCluster, on_and_off};
+use crate::gates::objects::{annotated_service, node, pod, pod_on_port, service};
+use crate::gates::test_cluster::{LONG, TestCluster, on_and_off};
 
 /// The number of writes of Endpoints caused by three changes of the Service that do not matter to its Endpoints.
 async fn needless_writes(cluster: &TestCluster) -> usize {

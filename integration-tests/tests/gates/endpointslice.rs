@@ -5,8 +5,8 @@ use kube_endpoint_integration_tests::running_manager::settings;
 use kube_endpoint_manager_core::{ControllerName, Gate, Gates};
 use serde_json::{Value, json};
 
-use crate::objects::{annotated_service, node, pod, pod_on_port, service};
-use crate::test_cluster::{TestCluster, on_and_off};
+use crate::gates::objects::{annotated_service, node, pod, pod_on_port, service};
+use crate::gates::test_cluster::{TestCluster, on_and_off};
 
 async fn start(gates: Gates, objects: Vec<Value>) -> TestCluster {
     let mut settings = settings(gates);

@@ -3,8 +3,8 @@
 use kube_endpoint_integration_tests::running_manager::{RunningManager, settings};
 use kube_endpoint_manager_core::{Gate, Gates};
 
-use crate::objects::{annotated_service, node, pod};
-use crate::test_cluster::TestCluster;
+use crate::gates::objects::{annotated_service, node, pod};
+use crate::gates::test_cluster::TestCluster;
 
 const ANNOTATION: &str = "service.alpha.kubernetes.io/tolerate-unready-endpoints";
 

@@ -5,8 +5,8 @@ use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
 use kube_endpoint_manager_core::{Gate, Gates};
 use serde_json::{Value, json};
 
-use crate::objects::{node, pod, service};
-use crate::test_cluster::{LONG, TestCluster, on_and_off};
+use crate::gates::objects::{node, pod, service};
+use crate::gates::test_cluster::{LONG, TestCluster, on_and_off};
 
 const FROM_PODS: &str = "endpointslice-controller.k8s.io";
 const HEADLESS: &str = "service.kubernetes.io/headless";

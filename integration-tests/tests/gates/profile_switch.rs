@@ -4,8 +4,8 @@ use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
 use kube_endpoint_manager_core::Gates;
 use serde_json::{Value, json};
 
-use crate::objects::{node, pod, service};
-use crate::test_cluster::{LONG, TestCluster};
+use crate::gates::objects::{node, pod, service};
+use crate::gates::test_cluster::{LONG, TestCluster};
 
 fn service_named(name: &str, change: fn(&mut Value)) -> Value {
     let mut service = service();

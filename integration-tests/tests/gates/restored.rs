@@ -5,8 +5,8 @@ use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
 use kube_endpoint_manager_core::Gates;
 use serde_json::{Value, json};
 
-use crate::objects::node;
-use crate::test_cluster::{LONG, TestCluster};
+use crate::gates::objects::node;
+use crate::gates::test_cluster::{LONG, TestCluster};
 
 /// Endpoints as a backup has them: a tool that restores keeps the labels, and the server notes the
 /// tool as their writer.

@@ -4,7 +4,7 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_integration_tests::running_manager::settings;
 use kube_endpoint_manager_core::{Gates, LeaderElectionSettings};
 
-use crate::bed::{Bed, refuse, seconds};
+use crate::outages::bed::{Bed, refuse, seconds};
 
 fn outage(bed: &Bed, fault: Fault) {
     bed.server.add_fault(FaultRule::new(fault, |_| true));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use tokio::time::sleep;
 
-use crate::bed::{Bed, mirrored_endpoints, pod, seconds};
+use crate::outages::bed::{Bed, mirrored_endpoints, pod, seconds};
 
 const SERVICES: usize = 10;
 const PODS: usize = 5;

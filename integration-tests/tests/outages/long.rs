@@ -1,6 +1,6 @@
 //! An outage of hours: the load of probes does not depend on the number of keys.
 
-use crate::bed::{Bed, refuse, seconds};
+use crate::outages::bed::{Bed, refuse, seconds};
 
 #[tokio::test(start_paused = true)]
 async fn one_probe_for_each_verb_every_20_seconds_whatever_the_number_of_keys() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kube_endpoint_integration_tests::running_manager::settings;
 use kube_endpoint_manager_core::Gates;
 
-use crate::bed::{Bed, refuse, seconds};
+use crate::outages::bed::{Bed, refuse, seconds};
 
 const SERVICES: usize = 1000;
 

@@ -3,7 +3,7 @@
 use kube_endpoint_embedded_apiserver::FaultRule;
 use serde_json::Value;
 
-use crate::bed::{Bed, pod, refuse, seconds, service};
+use crate::outages::bed::{Bed, pod, refuse, seconds, service};
 
 /// The pod of the Service `other`.
 fn other_pod(ready: bool) -> Value {

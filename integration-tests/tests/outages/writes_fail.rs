@@ -7,7 +7,7 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_integration_tests::running_manager::settings;
 use kube_endpoint_manager_core::Gates;
 
-use crate::bed::{Bed, mirrored_endpoints, refuse, seconds, service, skipped_endpoints};
+use crate::outages::bed::{Bed, mirrored_endpoints, refuse, seconds, service, skipped_endpoints};
 
 /// No write of the last minute of the outage is later than this after the one before.
 const PROBED: u64 = 21;

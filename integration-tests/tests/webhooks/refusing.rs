@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, RequestInfo, refusals};
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, pod, server, service, settings_of_tests};
+use crate::webhooks::cluster::{Cluster, pod, server, service, settings_of_tests};
 
 /// The numbers of pods of the Service `web`, ten in each slice, and of subsets of the Endpoints `db`, each with its own slice.
 const PODS: usize = 200;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cluster::{Cluster, Webhook, endpoints, objects, pod, server, settings_of_tests};
+use crate::webhooks::cluster::{Cluster, Webhook, endpoints, objects, pod, server, settings_of_tests};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

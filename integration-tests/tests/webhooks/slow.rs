@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule, RequestInfo};
 use kube_endpoint_manager_core::ControllerStatus;
 
-use crate::cluster::{Cluster, endpoints, objects, pod, server, settings_of_tests};
+use crate::webhooks::cluster::{Cluster, endpoints, objects, pod, server, settings_of_tests};
 
 const SLOW: Duration = Duration::from_secs(25);
 

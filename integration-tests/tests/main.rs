@@ -1,0 +1,18 @@
+//! The tests of this crate, in one program.
+
+mod conformance;
+mod default_profile;
+mod determinism;
+mod diff_of_recordings;
+mod docs;
+mod echoes;
+mod gates;
+mod kube_runtime_controller;
+mod otlp;
+mod outages;
+mod recorded_cluster;
+mod shards;
+mod source_rules;
+mod status_page;
+mod tracing;
+mod webhooks;
