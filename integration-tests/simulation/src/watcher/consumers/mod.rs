@@ -48,10 +48,13 @@ impl Watcher {
     /// Judges a write of a slice, which the inputs show already. `before` is the slice before.
     pub(super) fn judge_write(&mut self, made: &ManagerWrite<'_>, before: Option<&EndpointSlice>) {
         let after = self.inputs.slice(made.key);
-        let Some(service) = before.or(after).map(service_of) else { return };
+        let Some(service) = after.or(before).map(service_of) else { return };
+        let answers = after.map(|slice| self.answers_of(&service, slice)).unwrap_or_default();
         let outcome =
-            self.finds_no_stranger(after).and_then(|()| match self.written(made, &service, before, after) {
-                Some(written) => self.judge_slice(&service, &written),
+            rules::no_strangers(&answers, |ip| self.inputs.is_known(&service, ip)).and_then(|()| match self
+                .written(made, &service, before, after)
+            {
+                Some(written) => self.judge_slice(&service, &written, &answers),
                 None => Ok(false),
             });
         match outcome {
@@ -60,13 +63,12 @@ impl Watcher {
         }
     }
 
-    /// No client is sent by a slice to an address that was never its Service's.
-    fn finds_no_stranger(&self, slice: Option<&EndpointSlice>) -> Result<(), Broken> {
-        let Some((slice, family)) = slice.and_then(|it| Some((it, family_of(it)?))) else { return Ok(()) };
-        let key = service_of(slice);
-        let Some(service) = self.inputs.any_service(&key) else { return Ok(()) };
-        let answers = answers(service, [slice], family, &Client::default());
-        rules::no_strangers(&answers, |ip| self.inputs.is_known(&key, ip))
+    /// The answers to a client that sees nothing of a Service but this slice.
+    fn answers_of(&self, service: &str, slice: &EndpointSlice) -> Vec<Answer> {
+        match (self.inputs.any_service(service), family_of(slice)) {
+            (Some(service), Some(family)) => answers(service, [slice], family, &Client::default()),
+            _ => Vec::new(),
+        }
     }
 
     /// None if the write is exempt, or is not about a Service that the process knows as it is.
@@ -87,8 +89,8 @@ impl Watcher {
         is_of_service.then_some(Written { key: made.key, service, family, before, after, known })
     }
 
-    /// Returns true if there was something to judge.
-    fn judge_slice(&self, key: &str, written: &Written<'_>) -> Result<bool, Broken> {
+    /// `of_slice` are the answers by the slice alone. Returns true if there was something to judge.
+    fn judge_slice(&self, key: &str, written: &Written<'_>, of_slice: &[Answer]) -> Result<bool, Broken> {
         let Written { service, family, before, after, known, .. } = *written;
         let is_edited = |ip: IpAddr| self.edits.has_address(key, &ip.to_string());
         let claims_in = |slice: Option<&EndpointSlice>| {
@@ -96,11 +98,8 @@ impl Watcher {
             self.inputs.claims(service, addresses, known)
         };
         let (mut left, claims) = (claims_in(before), claims_in(after));
-        if let Some(after) = after {
-            let answers = answers(service, [after], family, &Client::default());
-            rules::claims_are_met(&answers, &claims)?;
-            rules::ready_first(&answers, |ip| claims.get(&ip).cloned())?;
-        }
+        rules::claims_are_met(of_slice, &claims)?;
+        rules::ready_first(of_slice, |ip| claims.get(&ip).cloned())?;
         // What has left the slice is in another one. What is not ready in it waits for what is ready in others.
         left.retain(|ip, claim| claim.state == State::Ready && !claims.contains_key(ip));
         let is_all_ready = claims.values().all(|claim| claim.state == State::Ready);
