@@ -1,6 +1,5 @@
-//! When the rules about clients are checked: about a slice, at each write of it by a manager; about a
-//! Service, once it has been as it is for some time. What exempts from the rules about slices exempts from
-//! these.
+//! Judges what clients notice: a slice at each write of it by a manager, and a Service once nothing
+//! has changed it for some time. The exemptions are those of the rules about slices.
 
 mod ever;
 mod inputs;
@@ -32,7 +31,7 @@ struct Written<'a> {
     known: Horizon,
 }
 
-/// Whether a slice is one of those that the controllers make for a Service as it is.
+/// Returns true if a slice is one of those that the controllers make for a Service as it is.
 fn is_made_for(service: &Service, slice: &EndpointSlice) -> bool {
     let manager = slice.metadata.labels.get("endpointslice.kubernetes.io/managed-by");
     let wanted = if service.selector.is_some() { FROM_PODS } else { MIRRORED };
@@ -100,7 +99,8 @@ impl Watcher {
         let (mut left, claims) = (claims_in(before), claims_in(after));
         rules::claims_are_met(of_slice, &claims)?;
         rules::ready_first(of_slice, |ip| claims.get(&ip).cloned())?;
-        // What has left the slice is in another one. What is not ready in it waits for what is ready in others.
+        // What has left the slice is in another one. What is not ready in it waits for what is
+        // ready in others.
         left.retain(|ip, claim| claim.state == State::Ready && !claims.contains_key(ip));
         let is_all_ready = claims.values().all(|claim| claim.state == State::Ready);
         if left.is_empty() && is_all_ready {
@@ -123,7 +123,8 @@ impl Watcher {
         Ok(true)
     }
 
-    /// Judges the Services that have been as they are since `until`, with all their slices, for all clients.
+    /// Judges the Services that have been as they are since `until`, with all their slices, for all
+    /// clients.
     pub(super) fn judge_services(&mut self, until: Duration) {
         let clients = self.inputs.clients();
         for service in self.inputs.take_unchanged(until) {
