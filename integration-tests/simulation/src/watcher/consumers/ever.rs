@@ -5,8 +5,9 @@ use std::net::IpAddr;
 
 use super::pod::{App, Pod};
 
-/// Everything that an address of a Service was ever made from; a restore of the server takes nothing away.
-/// A process may see a selector and a label together that were never there at the same time.
+/// Everything that an address of a Service was ever made from; a restore of the server takes
+/// nothing away. A process may see a selector and a label together that were never there at the
+/// same time.
 #[derive(Debug, Default)]
 pub(super) struct Ever {
     selected: BTreeMap<String, BTreeSet<App>>,

@@ -1,5 +1,5 @@
-//! What the rules about clients need of the objects of the server, kept up to date from the store's changes:
-//! what each Service owes to which address, and since when.
+//! What the rules about clients need of the objects of the server, kept up to date from the store's
+//! changes: what each Service owes to which address, and since when.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -55,7 +55,8 @@ pub(in super::super) struct Inputs {
     service_of: BTreeMap<String, String>,
     /// Their zones.
     nodes: BTreeMap<String, (String, Since)>,
-    /// The Services that something other than a manager has changed since they were last judged, and when.
+    /// The Services that something other than a manager has changed since they were last judged,
+    /// and when.
     changed: BTreeMap<String, Duration>,
     ever: Ever,
 }
@@ -66,7 +67,7 @@ fn app_of(service: &Service) -> Option<App> {
     Some((service.key.namespace.to_string(), app.to_string()))
 }
 
-/// Without what changes nothing for clients.
+/// Drops the fields that change nothing for clients.
 fn reduced(service: Service) -> Service {
     Service {
         resource_version: ResourceVersion::default(),
@@ -102,8 +103,8 @@ impl Inputs {
         *self = Self { ever: std::mem::take(&mut self.ever), ..Self::default() };
     }
 
-    /// Applies a change. `object` is none for a deletion, and `by_user` is true if no manager has made it.
-    /// Returns the slice before, if it is one.
+    /// Applies a change. `object` is none for a deletion, and `by_user` is true if no manager has
+    /// made it. Returns the slice before, if it is one.
     pub(in super::super) fn apply(
         &mut self,
         plural: &str,
@@ -232,7 +233,8 @@ impl Inputs {
         before
     }
 
-    /// The Services that have been as they are since before `until`, and that were not judged since.
+    /// The Services that have been as they are since before `until`, and that were not judged
+    /// since.
     pub(super) fn take_unchanged(&mut self, until: Duration) -> Vec<String> {
         let due = self.changed.iter().filter(|(_, at)| **at <= until);
         let due: Vec<String> = due.map(|(service, _)| service.clone()).collect();

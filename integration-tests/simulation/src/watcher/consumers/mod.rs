@@ -1,6 +1,5 @@
-//! When the rules about clients are checked: about a slice, at each write of it by a manager; about a
-//! Service, once it has been as it is for some time. What exempts from the rules about slices exempts from
-//! these.
+//! Judges what clients notice: a slice at each write of it by a manager, and a Service once nothing
+//! has changed it for some time. The exemptions are those of the rules about slices.
 
 mod ever;
 mod inputs;
@@ -32,7 +31,7 @@ struct Written<'a> {
     known: Horizon,
 }
 
-/// Whether a slice is one of those that the controllers make for a Service as it is.
+/// Returns true if a slice is one of those that the controllers make for a Service as it is.
 fn is_made_for(service: &Service, slice: &EndpointSlice) -> bool {
     let manager = slice.metadata.labels.get("endpointslice.kubernetes.io/managed-by");
     let wanted = if service.selector.is_some() { FROM_PODS } else { MIRRORED };
@@ -48,10 +47,13 @@ impl Watcher {
     /// Judges a write of a slice, which the inputs show already. `before` is the slice before.
     pub(super) fn judge_write(&mut self, made: &ManagerWrite<'_>, before: Option<&EndpointSlice>) {
         let after = self.inputs.slice(made.key);
-        let Some(service) = before.or(after).map(service_of) else { return };
+        let Some(service) = after.or(before).map(service_of) else { return };
+        let answers = after.map(|slice| self.answers_of(&service, slice)).unwrap_or_default();
         let outcome =
-            self.finds_no_stranger(after).and_then(|()| match self.written(made, &service, before, after) {
-                Some(written) => self.judge_slice(&service, &written),
+            rules::no_strangers(&answers, |ip| self.inputs.is_known(&service, ip)).and_then(|()| match self
+                .written(made, &service, before, after)
+            {
+                Some(written) => self.judge_slice(&service, &written, &answers),
                 None => Ok(false),
             });
         match outcome {
@@ -60,13 +62,12 @@ impl Watcher {
         }
     }
 
-    /// No client is sent by a slice to an address that was never its Service's.
-    fn finds_no_stranger(&self, slice: Option<&EndpointSlice>) -> Result<(), Broken> {
-        let Some((slice, family)) = slice.and_then(|it| Some((it, family_of(it)?))) else { return Ok(()) };
-        let key = service_of(slice);
-        let Some(service) = self.inputs.any_service(&key) else { return Ok(()) };
-        let answers = answers(service, [slice], family, &Client::default());
-        rules::no_strangers(&answers, |ip| self.inputs.is_known(&key, ip))
+    /// The answers to a client that sees nothing of a Service but this slice.
+    fn answers_of(&self, service: &str, slice: &EndpointSlice) -> Vec<Answer> {
+        match (self.inputs.any_service(service), family_of(slice)) {
+            (Some(service), Some(family)) => answers(service, [slice], family, &Client::default()),
+            _ => Vec::new(),
+        }
     }
 
     /// None if the write is exempt, or is not about a Service that the process knows as it is.
@@ -87,8 +88,8 @@ impl Watcher {
         is_of_service.then_some(Written { key: made.key, service, family, before, after, known })
     }
 
-    /// Returns true if there was something to judge.
-    fn judge_slice(&self, key: &str, written: &Written<'_>) -> Result<bool, Broken> {
+    /// `of_slice` are the answers by the slice alone. Returns true if there was something to judge.
+    fn judge_slice(&self, key: &str, written: &Written<'_>, of_slice: &[Answer]) -> Result<bool, Broken> {
         let Written { service, family, before, after, known, .. } = *written;
         let is_edited = |ip: IpAddr| self.edits.has_address(key, &ip.to_string());
         let claims_in = |slice: Option<&EndpointSlice>| {
@@ -96,12 +97,13 @@ impl Watcher {
             self.inputs.claims(service, addresses, known)
         };
         let (mut left, claims) = (claims_in(before), claims_in(after));
-        if let Some(after) = after {
-            let answers = answers(service, [after], family, &Client::default());
-            rules::claims_are_met(&answers, &claims)?;
-            rules::ready_first(&answers, |ip| claims.get(&ip).cloned())?;
+        // An address in several subsets of Endpoints has some of its ports in each mirrored slice.
+        if service.selector.is_some() {
+            rules::claims_are_met(of_slice, &claims)?;
         }
-        // What has left the slice is in another one. What is not ready in it waits for what is ready in others.
+        rules::ready_first(of_slice, |ip| claims.get(&ip).cloned())?;
+        // What has left the slice is in another one. What is not ready in it waits for what is
+        // ready in others.
         left.retain(|ip, claim| claim.state == State::Ready && !claims.contains_key(ip));
         let is_all_ready = claims.values().all(|claim| claim.state == State::Ready);
         if left.is_empty() && is_all_ready {
@@ -124,7 +126,8 @@ impl Watcher {
         Ok(true)
     }
 
-    /// Judges the Services that have been as they are since `until`, with all their slices, for all clients.
+    /// Judges the Services that have been as they are since `until`, with all their slices, for all
+    /// clients.
     pub(super) fn judge_services(&mut self, until: Duration) {
         let clients = self.inputs.clients();
         for service in self.inputs.take_unchanged(until) {

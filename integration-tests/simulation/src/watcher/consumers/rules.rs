@@ -1,5 +1,6 @@
-//! The rules about what clients of a Service notice, as functions of the Service, its slices, and what it
-//! owes to addresses. kube-proxy and CoreDNS are the models of `kube_endpoint_explain::consumers`.
+//! The rules about what clients of a Service notice, as functions of the Service, its slices, and
+//! what it owes to addresses. kube-proxy and CoreDNS are the models of
+//! `kube_endpoint_explain::consumers`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +11,7 @@ use kube_endpoint_explain::consumers::kube_proxy::{KubeProxy, PortRoutes, Throug
 
 /// Ready pods are backends, unless hints send this client to others.
 pub(super) const READY: &str = "a ready pod gets traffic";
-/// Whatever hints say.
+/// Hints never leave a client without a backend.
 pub(super) const RESOLVES: &str = "a Service with a ready pod resolves for each client";
 /// The fall-back of kube-proxy.
 pub(super) const LAST: &str = "a terminating pod that serves is the last resort";
