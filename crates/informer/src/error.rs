@@ -45,7 +45,8 @@ pub(crate) enum ListWatchError {
     TooLargeResourceVersion(String),
     /// The server's version is lower than the position of the watch, as after a restore from a backup. Relist.
     #[error(
-        "the API server's version {server} is lower than {position}, which it sent before: its storage was set back"
+        "the API server's version {server} is lower than {position}, which was read before: its storage was set back, or \
+         another API server with another storage answers"
     )]
     VersionWentBack {
         /// The version of a list.

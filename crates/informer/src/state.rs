@@ -266,10 +266,10 @@ fn after_watch_error(
 fn after_streaming_error(error: &ListWatchError) -> Next {
     use ListWatchError as E;
     match error {
-        E::TooLargeResourceVersion(_) => Next::Relist(RelistReason::TooLargeResourceVersion),
         E::Api { code, .. } if is_unsupported(*code) => Next::DisableStreaming,
         E::Unreachable(_) | E::Api { code: 401 | 403 | 429, .. } => Next::Retry,
-        // Whatever fails about a streaming list may not fail about pages.
+        // Whatever fails about a streaming list may not fail about pages: a server whose watch cache is behind refuses the
+        // former with `TooLargeResourceVersion`, for as long as it is behind, and takes the latter from etcd.
         _ => Next::ListInPages,
     }
 }

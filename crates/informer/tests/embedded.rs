@@ -11,7 +11,7 @@ use kube::api::DeleteParams;
 use kube::{Api, Client};
 use kube_endpoint_api_client::{ApiClient, ContentType, client_from_config};
 use kube_endpoint_core_model::{ObjectKey, Pod, Service};
-use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
+use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, Lag};
 use kube_endpoint_informer::{Change, Cluster, Handler, Kind, Object, PodEvent, ReflectorOptions, run};
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -419,4 +419,24 @@ async fn changes_after_the_end_of_a_cut_watch_are_received_when_it_is_resumed() 
     }
     tokio::time::sleep(Duration::from_secs(300)).await;
     reflectors.check();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_is_listed_in_pages_where_the_watch_cache_is_behind_for_an_hour() {
+    let server = EmbeddedApiServer::builder().build().unwrap();
+    let behind = server.replica(1);
+    behind.add_lag(Lag { plural: None, time: Duration::from_secs(3600), bunched: false });
+    let pod =
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}});
+    server.load([pod]).unwrap();
+    let cluster = Cluster::new([Kind::Pods]);
+    let client = ApiClient::for_tests(behind.service());
+    let options = ReflectorOptions::new(1);
+    tokio::spawn(run::<Pod>(client, cluster.clone(), options, std::future::pending()));
+    // The server refuses the streaming list after three seconds.
+    tokio::time::timeout(Duration::from_secs(5), cluster.synced()).await.unwrap();
+    assert!(cluster.pod(&ObjectKey::new("default", "p")).is_some());
+    let requests = server.request_log();
+    let asked: Vec<_> = requests.iter().map(|it| (it.request.verb, it.request.parameter("limit"))).collect();
+    assert_eq!(asked, [("watch", None), ("list", Some("500".to_owned())), ("watch", None)]);
 }

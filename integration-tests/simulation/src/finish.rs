@@ -156,7 +156,7 @@ impl Cluster {
     /// The outputs are those of controllers that see the inputs for the first time.
     async fn equals_output_of_new_controllers(&self, setup: &Setup) -> Checked {
         // With another seed, so that no uid of a new object is that of an input.
-        let setup = Setup { seed: setup.seed ^ 1, lease: None, latency: 0, ..setup.clone() };
+        let setup = Setup { seed: setup.seed ^ 1, lease: None, latency: 0, servers: 1, ..setup.clone() };
         let new = Self::new(&setup, SharedWatcher::new(&setup, false), self.inputs());
         new.managers.start(Manager::C);
         sleep(QUIET).await;

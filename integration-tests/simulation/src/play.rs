@@ -204,7 +204,12 @@ impl Run<'_> {
 
     fn check_hour(&mut self) {
         let managers = self.cluster.managers.running().len();
+        let lists = self.cluster.managers.servers.take_lists();
         let mut watcher = self.watcher.lock();
+        watcher.statistics.most_lists = watcher.statistics.most_lists.max(lists);
+        if self.history.setup.most_lists.is_some_and(|most| lists > most.into()) {
+            watcher.fails("lists are bounded", "", format!("{lists} lists of whole kinds in an hour"));
+        }
         self.is_eventful |= watcher.has_faults();
         self.idle_hours = if self.is_eventful { 0 } else { self.idle_hours + 1 };
         self.is_eventful = watcher.has_faults();

@@ -45,6 +45,8 @@ pub struct Statistics {
     pub most_kept: [usize; 3],
     /// The most requests in an hour without changes and faults, and in any hour.
     pub most_requests: [usize; 2],
+    /// The most lists of whole kinds that were answered in an hour.
+    pub most_lists: usize,
     /// The most requests in the quiet time at the end.
     pub most_requests_when_quiet: usize,
     /// How many questions of controllers about outputs were counted, because nothing had gone wrong for some time.
@@ -75,6 +77,7 @@ impl Statistics {
         self.most_pods = self.most_pods.max(other.most_pods);
         self.questions += other.questions;
         self.most_requests_when_quiet = self.most_requests_when_quiet.max(other.most_requests_when_quiet);
+        self.most_lists = self.most_lists.max(other.most_lists);
         self.refused += other.refused;
         self.disappearances_checked += other.disappearances_checked;
         self.endpoints_checked += other.endpoints_checked;
@@ -97,7 +100,7 @@ impl Statistics {
         *self.faults.entry(fault.word()).or_default() += hits;
         match fault {
             Fault::Refused { status, .. } => *self.refusals.entry(*status).or_default() += hits,
-            Fault::Unreachable { .. } | Fault::HalfOpen { .. } if hits > 0 => {
+            Fault::Unreachable { server: None, .. } | Fault::HalfOpen { server: None, .. } if hits > 0 => {
                 self.longest_outage = self.longest_outage.max(lasted);
             }
             _ => {}

@@ -117,11 +117,13 @@ macro_rules! read_field {
     };
 }
 
-/// An enum whose variants are written as a word and fields.
+/// An enum whose variants are written as a word and fields. A text may lack the fields that have a default.
 macro_rules! text_enum {
     (
         $(#[$meta:meta])* pub enum $name:ident {
-            $( $(#[$variant_meta:meta])* $word:literal $variant:ident { $( $field:ident : $type:ty ),* $(,)? } )*
+            $( $(#[$variant_meta:meta])* $word:literal $variant:ident {
+                $( $field:ident : $type:ty $(= $default:expr)? ),* $(,)?
+            } )*
         }
     ) => {
         $(#[$meta])*
@@ -158,7 +160,9 @@ macro_rules! text_enum {
                 match word {
                     $( $word => {
                         let _ = &fields;
-                        Ok(Self::$variant { $( $field: fields.get(stringify!($field))? ),* })
+                        Ok(Self::$variant {
+                            $( $field: $crate::text::read_field!(fields, $field $(, $default)?) ),*
+                        })
                     } )*
                     _ => Err($crate::text::TextError::Unknown(word.to_owned())),
                 }

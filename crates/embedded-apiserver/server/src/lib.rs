@@ -67,6 +67,8 @@
 //! # }
 //! ```
 //!
+//! Real control planes have several API servers, whose caches are of different age; [`Replica`] is one of them.
+//!
 //! `tests/foreign_controller.rs` tests a complete controller that is not part of this project.
 //!
 //! # For people
@@ -136,6 +138,7 @@ mod protobuf;
 mod query;
 mod random;
 pub mod refusals;
+mod replica;
 mod request;
 mod request_log;
 mod restore;
@@ -147,6 +150,7 @@ mod service;
 mod shard_selector;
 mod store;
 mod verbs;
+mod watch_cache;
 mod watches;
 mod yaml;
 
@@ -160,8 +164,10 @@ pub use kube_endpoint_apiserver_rules::resource::Resource;
 pub use kube_endpoint_apiserver_rules::status::{Cause, Details, Status};
 pub use listener::{ListenError, ListenOptions, Listener};
 pub use load::LoadError;
+pub use replica::Replica;
 pub use request::RequestInfo;
 pub use request_log::LoggedRequest;
 pub use restore::Checkpoint;
 pub use reviews::{PolicyRule, User};
 pub use service::{ApiService, ServiceError};
+pub use watch_cache::Lag;

@@ -30,6 +30,8 @@ pub struct RequestInfo {
     pub user_agent: String,
     /// The name of the user whose token the request carries; empty without a token that the server knows.
     pub user: String,
+    /// The number of the [`Replica`](crate::Replica) that got it; 0 for a server that is none.
+    pub replica: usize,
 }
 
 impl RequestInfo {
@@ -49,6 +51,7 @@ impl RequestInfo {
             name: String::new(),
             user_agent: agent.unwrap_or_default().to_owned(),
             user: String::new(),
+            replica: 0,
         };
         info.locate();
         info

@@ -20,6 +20,7 @@ use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::server::Inner;
 use crate::verbs::Call;
+use crate::watch_cache::WatchCaches;
 
 /// A request whose body has been read.
 pub(crate) struct Incoming<'a> {
@@ -30,6 +31,7 @@ pub(crate) struct Incoming<'a> {
     pub(crate) content_type: String,
     pub(crate) body: Bytes,
     pub(crate) connection: Option<&'a Connection>,
+    pub(crate) caches: &'a WatchCaches,
     pub(crate) faults: Vec<Fault>,
 }
 
@@ -128,6 +130,7 @@ async fn resource_verb(
         body: incoming.body,
         content_type: incoming.content_type,
         closing: incoming.connection.map(|connection| connection.closing.clone()),
+        caches: incoming.caches,
         faults: incoming.faults,
         warnings,
     };

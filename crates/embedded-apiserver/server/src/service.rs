@@ -27,6 +27,7 @@ use crate::request::RequestInfo;
 use crate::request_log::LoggedRequest;
 use crate::router;
 use crate::server::Inner;
+use crate::watch_cache::WatchCaches;
 
 /// The maximum size of a request's body in bytes, as upstream's.
 const LARGEST_BODY: usize = 3 * 1024 * 1024;
@@ -59,6 +60,9 @@ pub struct ApiService {
     inner: Arc<Inner>,
     /// Set for requests of a listener.
     connection: Option<Connection>,
+    /// Its number, if it is one of several.
+    replica: usize,
+    caches: WatchCaches,
 }
 
 impl std::fmt::Debug for ApiService {
@@ -69,7 +73,11 @@ impl std::fmt::Debug for ApiService {
 
 impl ApiService {
     pub(crate) fn new(inner: Arc<Inner>, connection: Option<Connection>) -> Self {
-        Self { inner, connection }
+        Self { inner, connection, replica: 0, caches: WatchCaches::default() }
+    }
+
+    pub(crate) fn of_replica(inner: Arc<Inner>, replica: usize, caches: WatchCaches) -> Self {
+        Self { inner, connection: None, replica, caches }
     }
 }
 
@@ -160,6 +168,7 @@ impl ApiService {
         let received = self.inner.clock.elapsed();
         let (parts, body) = request.into_parts();
         let mut info = RequestInfo::of(&parts);
+        info.replica = self.replica;
         let credential = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         if let Some(user) = self.inner.reviews.user_of_header(credential) {
             info.user.clone_from(&user.name);
@@ -246,6 +255,7 @@ impl ApiService {
             content_type: content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase(),
             body,
             connection: self.connection.as_ref(),
+            caches: &self.caches,
             faults,
         };
         Ok(match router::route(&self.inner, incoming).await {

@@ -1,23 +1,27 @@
-//! The connection of one manager process to the server: it names the process in the user agent, delays requests by the
-//! latency of the network, carries out what was sent even if nobody waits for the answer, and ends the process at a write.
+//! The connection of one manager process to the servers: it names the process in the user agent, moves from one server to
+//! another, delays requests by the latency of the network, carries out what was sent even if nobody waits for the answer, and
+//! ends the process at a write.
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::{HeaderValue, USER_AGENT};
 use http::{Method, Request, Response};
-use kube_endpoint_embedded_apiserver::{ApiService, ServiceError};
+use kube_endpoint_embedded_apiserver::{Body, ServiceError};
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 use tower::{Service, ServiceExt};
 
-use super::lag::{LaggingBody, Lags};
+use super::servers::{Servers, is_whole_list};
 use crate::history::Manager;
 use crate::random::Random;
 use crate::watcher::SharedWatcher;
+
+/// In so many of 100 cases a request goes to another server than the one before, if there are several.
+const MOVES: u64 = 30;
 
 /// When a process ends at a write.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +43,8 @@ pub(super) struct Link {
     kill_at: Mutex<Vec<KillAt>>,
     abort: Mutex<Option<AbortHandle>>,
     random: Mutex<Random>,
+    /// The server to which the last request went; 0 before the first one.
+    server: AtomicU8,
     /// The longest delay of a request, and of its answer.
     latency: Duration,
     /// How many processes ended at a write of an output, and of the Lease.
@@ -60,6 +66,7 @@ impl Link {
             kill_at: Mutex::default(),
             abort: Mutex::default(),
             random: Mutex::new(random),
+            server: AtomicU8::new(0),
             latency,
             killed_at_writes,
         }
@@ -80,6 +87,19 @@ impl Link {
         if let Some(task) = self.abort.lock().take() {
             task.abort();
         }
+    }
+
+    /// The server to which the next request goes. It may be another one than before, and is if the connection `broke`.
+    fn next_server(&self, count: u8, broke: bool) -> u8 {
+        if count == 1 {
+            return 1;
+        }
+        let mut random = self.random.lock();
+        let before = self.server.load(Ordering::Relaxed);
+        if before == 0 || broke || random.chance(MOVES) {
+            self.server.store(1 + random.below(count.into()) as u8, Ordering::Relaxed);
+        }
+        self.server.load(Ordering::Relaxed)
     }
 
     fn delay(&self) -> Duration {
@@ -106,19 +126,18 @@ impl Link {
 /// The field manager of the product's writes.
 pub(crate) const FIELD_MANAGER: &str = "kube-endpoint-manager";
 
-/// The server as a process sees it.
+/// The servers as a process sees them.
 #[derive(Clone)]
 pub(super) struct Connection {
-    pub(super) server: ApiService,
+    pub(super) servers: Arc<Servers>,
     pub(super) link: Arc<Link>,
-    pub(super) lags: Arc<Lags>,
     pub(super) watcher: SharedWatcher,
 }
 
-type Answer = Result<Response<LaggingBody>, ServiceError>;
+type Answer = Result<Response<Body>, ServiceError>;
 
 impl Service<Request<kube::client::Body>> for Connection {
-    type Response = Response<LaggingBody>;
+    type Response = Response<Body>;
     type Error = ServiceError;
     type Future = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
@@ -145,7 +164,7 @@ impl Connection {
         if request.method() != Method::GET {
             name_field_manager(&mut request);
         }
-        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let is_list = request.method() == Method::GET && is_whole_list(kind, request.uri());
         let is_output = matches!(kind, "endpoints" | "endpointslices");
         let is_write = request.method() != Method::GET;
         if is_write && is_output {
@@ -158,7 +177,8 @@ impl Connection {
             std::future::pending::<()>().await;
         }
         let (there, back) = (self.link.delay(), self.link.delay());
-        let server = self.server.clone();
+        let number = self.link.next_server(self.servers.count, false);
+        let server = self.servers.service(self.link.manager, number);
         let carry_out = async move {
             if !there.is_zero() {
                 tokio::time::sleep(there).await;
@@ -181,8 +201,12 @@ impl Connection {
         if !back.is_zero() {
             tokio::time::sleep(back).await;
         }
-        let (manager, kind) = (self.link.manager, if is_watch { kind } else { "" });
-        Ok(answer?.map(|body| LaggingBody::new(body, manager, kind, self.lags)))
+        match &answer {
+            Ok(answer) if is_list && answer.status().is_success() => self.servers.listed(),
+            Ok(_) => {}
+            Err(_) => drop(self.link.next_server(self.servers.count, true)),
+        }
+        answer
     }
 }
 

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::{
-    EmbeddedApiServer, Fault as ServerFault, FaultId, FaultRule, RequestInfo,
+    EmbeddedApiServer, Fault as ServerFault, FaultId, FaultRule, Lag, RequestInfo,
 };
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::changes::path_of;
-use super::lag::Lag;
+use super::servers::goes_to;
 use super::{ActiveFault, Cluster, text};
-use crate::history::{Fault, Selection, Verb};
+use crate::history::{Fault, Kind, Selection, Verb};
 use crate::objects::namespace;
 use crate::watcher::FIGHTER;
 
@@ -68,49 +68,56 @@ impl Cluster {
     pub(crate) fn begin(&mut self, number: usize, fault: &Fault) {
         let server = self.server.clone();
         let mut rules = Rules { server: &server, hits: Arc::default(), added: Vec::new() };
-        let watches = |kind, by| Selection { verb: Some(Verb::Watch), kind, by };
+        let watches = |kind, by| Selection { verb: Some(Verb::Watch), kind, by, ..Selection::default() };
         let mut writer = None;
         match *fault {
-            Fault::Unreachable { by } => {
-                let all = Selection { by, ..Selection::default() };
+            Fault::Unreachable { by, server: number } => {
+                let all = Selection { by, server: number, ..Selection::default() };
                 rules.on(ServerFault::LoseRequest, all);
                 rules.broke(server.break_watches(|request| all.matches(request)));
             }
-            Fault::HalfOpen { by, applied } => {
-                let all = Selection { by, ..Selection::default() };
+            Fault::HalfOpen { by, applied, server: number } => {
+                let all = Selection { by, server: number, ..Selection::default() };
                 rules.on(ServerFault::NeverAnswer { applied }, all);
                 rules.broke(server.silence_watches(|request| all.matches(request)));
             }
-            Fault::Refused { verb, kind, by, status, retry_after } => {
-                rules.on(ServerFault::Refuse { status, retry_after }, Selection { verb, kind, by });
+            Fault::Refused { verb, kind, by, status, retry_after, server: number } => {
+                let selection = Selection { verb, kind, by, server: number };
+                rules.on(ServerFault::Refuse { status, retry_after }, selection);
                 if verb == Some(Verb::Watch) {
-                    rules.broke(server.break_watches(|request| watches(kind, by).matches(request)));
+                    rules.broke(server.break_watches(|request| selection.matches(request)));
                 }
             }
             Fault::AnswersLost { verb, kind, by } => {
-                rules.on(ServerFault::ApplyAndLoseAnswer, Selection { verb, kind, by });
+                rules.on(ServerFault::ApplyAndLoseAnswer, Selection { verb, kind, by, server: None });
             }
             Fault::RequestsLost { verb, kind, by } => {
-                let selection = Selection { verb, kind, by };
+                let selection = Selection { verb, kind, by, server: None };
                 rules.on(ServerFault::LoseRequest, selection);
                 rules.broke(server.break_watches(|request| selection.matches(request)));
             }
             Fault::RequestsLate { verb, kind, by, milliseconds } => {
                 let delay = Duration::from_millis(milliseconds.into());
-                rules.on(ServerFault::Delay(delay), Selection { verb, kind, by });
+                rules.on(ServerFault::Delay(delay), Selection { verb, kind, by, server: None });
             }
             Fault::AnswersLate { verb, kind, by, milliseconds } => {
                 let delay = Duration::from_millis(milliseconds.into());
-                rules.on(ServerFault::DelayAnswer(delay), Selection { verb, kind, by });
+                rules.on(ServerFault::DelayAnswer(delay), Selection { verb, kind, by, server: None });
             }
             Fault::WatchesStall { kind, by, seconds } => {
                 let stall = Duration::from_secs(seconds.into());
                 rules.on(ServerFault::StallWatch(stall), watches(kind, by));
                 server.break_watches(|request| watches(kind, by).matches(request));
             }
-            Fault::WatchesLag { kind, by, milliseconds, bunched } => {
+            Fault::WatchesLag { kind, by, milliseconds, bunched, server: of } => {
                 let time = Duration::from_millis(milliseconds.into());
-                self.managers.lags.add(Lag { number, kind, by, time, bunched, delayed: 0 });
+                let lag = Lag { plural: kind.map(Kind::word), time, bunched };
+                self.managers.servers.add_lag(number, by, of, lag);
+            }
+            Fault::OtherStorage { server: number } => {
+                let other = self.fork(number, Arc::clone(&rules.hits));
+                self.managers.servers.begin_other(number, other);
+                server.break_watches(|request| goes_to(request, number));
             }
             Fault::WatchesBreak { kind, by, after } => {
                 rules.on(ServerFault::BreakWatch { after: after.into() }, watches(kind, by));
@@ -126,7 +133,7 @@ impl Cluster {
                 server.break_watches(|request| watches(kind, by).matches(request));
             }
             Fault::OlderLists { by, versions } => {
-                let lists = Selection { verb: Some(Verb::List), kind: None, by };
+                let lists = Selection { verb: Some(Verb::List), by, ..Selection::default() };
                 rules.on(ServerFault::ServeOlder { versions: versions.into() }, lists);
                 // Streaming lists would show the current state.
                 let refusal = ServerFault::Refuse { status: 400, retry_after: None };
@@ -148,7 +155,10 @@ impl Cluster {
                 server.break_watches(|request| all.matches(request));
             }
             Fault::UpdatesUndone { kind, by } => {
-                rules.on(ServerFault::UndoUpdate, Selection { verb: Some(Verb::Update), kind, by });
+                rules.on(
+                    ServerFault::UndoUpdate,
+                    Selection { verb: Some(Verb::Update), kind, by, server: None },
+                );
             }
             Fault::ForeignWriter { service, milliseconds } => {
                 let pause = Duration::from_millis(u64::from(milliseconds).max(1));
@@ -160,6 +170,9 @@ impl Cluster {
         let active = ActiveFault { fault: fault.clone(), rules: added, hits, began: Instant::now(), writer };
         self.faults.insert(number, active);
         self.watcher.lock().fault_begins(fault);
+        if matches!(fault, Fault::OtherStorage { .. }) {
+            self.watcher.lock().restored(&self.server);
+        }
     }
 
     /// Ends a fault.
@@ -171,8 +184,14 @@ impl Cluster {
         if let Some(writer) = &active.writer {
             writer.abort();
         }
-        if matches!(active.fault, Fault::WatchesLag { .. }) {
-            active.hits.fetch_add(self.managers.lags.remove(number), Ordering::Relaxed);
+        let servers = &self.managers.servers;
+        match active.fault {
+            Fault::WatchesLag { .. } => {
+                active.hits.fetch_add(servers.remove_lag(number), Ordering::Relaxed);
+            }
+            Fault::Unreachable { server: Some(number), .. } => servers.restart(number),
+            Fault::OtherStorage { server: number } => servers.end_other(number),
+            _ => {}
         }
         let hits = active.hits.load(Ordering::Relaxed);
         self.watcher.lock().fault_ends(&active.fault, hits, active.began.elapsed());

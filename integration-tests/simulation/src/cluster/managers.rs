@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle};
 
 use super::connection::{Connection, KillAt, Link};
-use super::lag::Lags;
+use super::servers::Servers;
 use crate::history::{Manager, Setup};
 use crate::random::Random;
 use crate::watcher::SharedWatcher;
@@ -44,18 +44,19 @@ pub(crate) struct Managers {
     server: EmbeddedApiServer,
     setup: Setup,
     watcher: SharedWatcher,
-    pub(super) lags: Arc<Lags>,
+    pub(crate) servers: Arc<Servers>,
     slots: Mutex<BTreeMap<Manager, Slot>>,
     killed_at_writes: Arc<[AtomicUsize; 2]>,
 }
 
 impl Managers {
     pub(super) fn new(server: EmbeddedApiServer, setup: Setup, watcher: SharedWatcher) -> Arc<Self> {
+        let servers = Arc::new(Servers::new(&server, setup.servers));
         Arc::new(Self {
             server,
             setup,
             watcher,
-            lags: Arc::default(),
+            servers,
             slots: Mutex::default(),
             killed_at_writes: Arc::default(),
         })
@@ -97,9 +98,8 @@ impl Managers {
         let latency = Duration::from_millis(self.setup.latency.into());
         let killed = Arc::clone(&self.killed_at_writes);
         let link = Arc::new(Link::new(manager, name.clone(), Random::new(seed), latency, killed));
-        let lags = Arc::clone(&self.lags);
-        let (server, watcher) = (self.server.service(), self.watcher.clone());
-        let connection = Connection { server, link: Arc::clone(&link), lags, watcher };
+        let (servers, watcher) = (Arc::clone(&self.servers), self.watcher.clone());
+        let connection = Connection { servers, link: Arc::clone(&link), watcher };
         let settings = self.setup.settings((manager != Manager::C).then_some(name));
         let now = self.server.now();
         let now = now.saturating_add(SignedDuration::from_secs(clock)).unwrap_or(now);

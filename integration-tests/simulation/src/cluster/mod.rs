@@ -3,18 +3,18 @@
 mod changes;
 mod connection;
 mod faults;
-mod lag;
 mod managers;
+mod servers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::Request;
 use http_body_util::{BodyExt, Full};
-use jiff::SignedDuration;
-use kube_endpoint_embedded_apiserver::{Checkpoint, EmbeddedApiServer, FaultId};
+use jiff::{SignedDuration, Timestamp};
+use kube_endpoint_embedded_apiserver::{Builder, Checkpoint, EmbeddedApiServer, FaultId};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tower::ServiceExt;
@@ -33,6 +33,7 @@ pub(crate) struct Cluster {
     pub(crate) server: EmbeddedApiServer,
     pub(crate) managers: Arc<Managers>,
     pub(crate) watcher: SharedWatcher,
+    setup: Setup,
     /// The faults that have not ended, by number.
     faults: BTreeMap<usize, ActiveFault>,
     saved: BTreeMap<usize, Checkpoint>,
@@ -64,14 +65,9 @@ impl Cluster {
     /// A cluster without managers. The objects are part of its initial state.
     pub(crate) fn new(setup: &Setup, watcher: SharedWatcher, objects: Vec<Value>) -> Self {
         let (changes, requests) = (watcher.clone(), watcher.clone());
+        let builder = Self::builder(setup, setup.seed, START.parse().unwrap_or_default());
         let team = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}});
-        let builder = EmbeddedApiServer::builder()
-            .seed(setup.seed)
-            .start_time(START.parse().unwrap_or_default())
-            .bookmark_interval(setup.bookmark_interval())
-            .gc_delay(Duration::from_millis(setup.collected_after.into()))
-            .request_log_bytes(0)
-            .track_managers()
+        let builder = builder
             .load([team])
             .load(objects)
             .on_change(move |change| changes.lock().change(change))
@@ -81,7 +77,41 @@ impl Cluster {
             Err(error) => panic!("the server cannot hold the initial objects: {error}"),
         };
         let managers = Managers::new(server.clone(), setup.clone(), watcher.clone());
-        Self { server, managers, watcher, faults: BTreeMap::new(), saved: BTreeMap::new() }
+        let (faults, saved) = Default::default();
+        Self { server, managers, watcher, setup: setup.clone(), faults, saved }
+    }
+
+    /// A server without objects.
+    fn builder(setup: &Setup, seed: u64, now: Timestamp) -> Builder {
+        EmbeddedApiServer::builder()
+            .seed(seed)
+            .start_time(now)
+            .bookmark_interval(setup.bookmark_interval())
+            .gc_delay(Duration::from_millis(setup.collected_after.into()))
+            .request_log_bytes(0)
+            .track_managers()
+    }
+
+    /// A server with the same objects and versions, which goes its own way from now on. Its changes are those of no rule; its
+    /// requests count.
+    fn fork(&self, number: u8, hits: Arc<AtomicUsize>) -> EmbeddedApiServer {
+        let requests = self.watcher.clone();
+        let builder =
+            Self::builder(&self.setup, self.setup.seed ^ u64::from(number) << 32, self.server.now());
+        let builder = builder.on_request(move |request| {
+            hits.fetch_add(1, Ordering::Relaxed);
+            let mut watcher = requests.lock();
+            // No change of the others is that of this request.
+            watcher.settle_pending(None);
+            watcher.request(request);
+        });
+        match builder.build() {
+            Ok(other) => {
+                other.restore(&self.server.checkpoint());
+                other
+            }
+            Err(error) => panic!("no other server: {error}"),
+        }
     }
 
     /// Sends a request of a user. Returns the status; invalid requests are refused, which is part of the simulation.

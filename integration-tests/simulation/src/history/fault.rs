@@ -42,15 +42,17 @@ word_enum! {
 }
 
 text_enum! {
-    /// What fails. Fields without a value select all verbs, kinds or managers.
+    /// What fails. Fields without a value select all verbs, kinds, managers or API servers, which are numbered from 1.
     pub enum Fault {
-        /// Every request is lost, and the connections of all watches break.
-        "unreachable" Unreachable { by: Option<Manager> }
+        /// Every request is lost, and the connections of all watches break. One server of several is restarted: its caches are
+        /// filled anew.
+        "unreachable" Unreachable { by: Option<Manager>, server: Option<u8> = None }
         /// Open watches fall silent, and no request is answered, also after the end of the fault. Connections stay open as if PINGs were
         /// answered: what ends a request is its own time limit.
-        "half-open" HalfOpen { by: Option<Manager>, applied: bool }
+        "half-open" HalfOpen { by: Option<Manager>, applied: bool, server: Option<u8> = None }
         "refused" Refused {
-            verb: Option<Verb>, kind: Option<Kind>, by: Option<Manager>, status: u16, retry_after: Option<u32>
+            verb: Option<Verb>, kind: Option<Kind>, by: Option<Manager>, status: u16, retry_after: Option<u32>,
+            server: Option<u8> = None
         }
         /// Requests are handled, and their answers are lost.
         "answers-lost" AnswersLost { verb: Option<Verb>, kind: Option<Kind>, by: Option<Manager> }
@@ -63,8 +65,11 @@ text_enum! {
         "answers-late" AnswersLate { verb: Option<Verb>, kind: Option<Kind>, by: Option<Manager>, milliseconds: u32 }
         /// Watches send nothing for some time after they open.
         "watches-stall" WatchesStall { kind: Option<Kind>, by: Option<Manager>, seconds: u32 }
-        /// Everything on watches arrives late, or, if it is bunched, at multiples of the time.
-        "watches-lag" WatchesLag { kind: Option<Kind>, by: Option<Manager>, milliseconds: u32, bunched: bool }
+        /// The watch caches of servers get changes late, or, if they are bunched, at multiples of the time. So watches do, and a
+        /// list that comes from a cache shows an older state.
+        "watches-lag" WatchesLag {
+            kind: Option<Kind>, by: Option<Manager>, milliseconds: u32, bunched: bool, server: Option<u8> = None
+        }
         "watches-break" WatchesBreak { kind: Option<Kind>, by: Option<Manager>, after: u8 }
         "watches-end" WatchesEnd { kind: Option<Kind>, by: Option<Manager>, after: u8 }
         /// Watches end with 410, and what they would resume from is compacted.
@@ -75,6 +80,9 @@ text_enum! {
         "continue-refused" ContinueRefused { by: Option<Manager>, status: u16 }
         /// Updates are answered with the object as it was: an admission webhook undoes them.
         "updates-undone" UpdatesUndone { kind: Option<Kind>, by: Option<Manager> }
+        /// A server answers from another storage, which begins as a copy of that of the others and goes its own way. Users and
+        /// kubelets write to the others only.
+        "other-storage" OtherStorage { server: u8 }
         /// Another controller empties the slices of a Service as often as they are filled.
         "foreign-writer" ForeignWriter { service: u8, milliseconds: u32 }
     }
@@ -89,6 +97,8 @@ pub struct Selection {
     pub kind: Option<Kind>,
     /// Who sends them.
     pub by: Option<Manager>,
+    /// The number of the server that gets them.
+    pub server: Option<u8>,
 }
 
 /// The manager that sent a request, by the first letter of its user agent; none for others.
@@ -108,6 +118,7 @@ impl Selection {
     pub fn matches(self, request: &RequestInfo) -> bool {
         let Some(manager) = sender(&request.user_agent) else { return false };
         self.by.is_none_or(|by| by == manager)
+            && self.server.is_none_or(|server| usize::from(server) == request.replica)
             && self.verb.is_none_or(|verb| verb.word() == request.verb)
             && self.kind.is_none_or(|kind| kind.word() == request.plural())
     }
@@ -116,6 +127,13 @@ impl Selection {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fault_without_a_server_concerns_all() {
+        let old: Fault = "half-open by=none applied=true".parse().unwrap();
+        assert_eq!(old, Fault::HalfOpen { by: None, applied: true, server: None });
+        assert_eq!(old.to_string().parse::<Fault>().as_ref(), Ok(&old));
+    }
 
     #[test]
     fn a_sender_is_known_by_its_user_agent() {

@@ -217,8 +217,8 @@ impl Pieces {
         let kind_or_all = kind.filter(|_| self.random.chance(70));
         let late = self.random.logarithmic(30_000) as u32;
         match self.random.below(32) {
-            0 => Fault::Unreachable { by },
-            1 => Fault::HalfOpen { by, applied: flag },
+            0 => Fault::Unreachable { by, server: None },
+            1 => Fault::HalfOpen { by, applied: flag, server: None },
             2..=8 => {
                 let (verb, kind) = match self.random.below(6) {
                     0 => (None, None),
@@ -229,7 +229,7 @@ impl Pieces {
                 let status = self.random.pick(&[400, 401, 403, 404, 409, 422, 429, 500, 503]);
                 let wait = self.random.pick(&[None, Some(0), Some(1), Some(5), Some(32), Some(86_400)]);
                 let retry_after = if matches!(status, 429 | 503) { wait } else { None };
-                Fault::Refused { verb, kind, by, status, retry_after }
+                Fault::Refused { verb, kind, by, status, retry_after, server: None }
             }
             9..=12 => Fault::AnswersLost { verb, kind: output, by },
             13 => Fault::RequestsLost { verb, kind: output, by },
@@ -239,7 +239,9 @@ impl Pieces {
             17..=19 => Fault::AnswersLate { verb, kind: output, by, milliseconds: late },
             20 => Fault::AnswersLate { verb: None, kind: kind_or_all, by, milliseconds: late },
             21 | 22 => Fault::WatchesStall { kind, by, seconds: self.random.between(1, 120) as u32 },
-            23..=25 => Fault::WatchesLag { kind: kind_or_all, by, milliseconds: late, bunched: flag },
+            23..=25 => {
+                Fault::WatchesLag { kind: kind_or_all, by, milliseconds: late, bunched: flag, server: None }
+            }
             26 => Fault::WatchesBreak { kind, by, after: self.random.below(4) as u8 },
             27 => Fault::WatchesEnd { kind, by, after: self.random.below(4) as u8 },
             28 | 29 => Fault::WatchesExpire { kind: kind_or_all, by },

@@ -1,5 +1,6 @@
 //! What kind of history a seed makes.
 
+mod servers;
 mod steps;
 
 use kube_endpoint_manager_core::Gate;
@@ -8,6 +9,7 @@ use super::pieces::Pieces;
 use super::{History, Manager, Setup};
 use crate::random::Random;
 use crate::text::word_enum;
+use servers::SERVERS;
 
 word_enum! {
     /// A kind of histories.
@@ -42,12 +44,17 @@ word_enum! {
         "moves" Moves
         /// Changes are undone before the cache shows what was written in between, and answers are lost.
         "lagging" Lagging
+        /// Three API servers before one store, each behind by another time; one hangs, refuses or is restarted.
+        "servers" Servers
     }
 }
 
 /// The profiles of 50 seeds in a row.
-const SHARES: [(Profile, u64); 15] = [
-    (Profile::Churn, 7),
+/// Churn has two parts, so that the seeds of `Servers` are those that catch no mutant.
+const SHARES: [(Profile, u64); 17] = [
+    (Profile::Churn, 1),
+    (Profile::Servers, 3),
+    (Profile::Churn, 3),
     (Profile::Rollout, 4),
     (Profile::Scale, 1),
     (Profile::Outages, 4),
@@ -122,6 +129,8 @@ fn setup(profile: Profile, seed: u64, random: &mut Random) -> Setup {
         most_refused: None,
         // Not from `random`: the rest of each history stays as it was.
         json: seed % 5 == 4,
+        servers: if profile == Profile::Servers { SERVERS } else { 1 },
+        most_lists: None,
     }
 }
 
@@ -155,6 +164,7 @@ pub(super) fn history(profile: Profile, seed: u64) -> History {
         Profile::Refusals => pieces.refusals(),
         Profile::Moves => pieces.moves(),
         Profile::Lagging => pieces.lagging(&setup),
+        Profile::Servers => pieces.servers(),
     }
     pieces.restored_backup(Random::new(!seed));
     let mut steps = pieces.steps;

@@ -44,6 +44,10 @@ text_struct! {
         most_refused: Option<u16> = None,
         /// Whether the managers send and ask for JSON instead of protobuf.
         json: bool = false,
+        /// The API servers before the store.
+        servers: u8 = 1,
+        /// The most lists of whole kinds in an hour that may be answered; none: any number.
+        most_lists: Option<u16> = None,
     }
 }
 
@@ -131,6 +135,7 @@ mod tests {
         let short: Setup = text.parse().unwrap();
         assert_eq!((short.without.len(), short.collected_after, short.most_refused), (0, 100, None));
         assert!(!short.json);
+        assert_eq!((short.servers, short.most_lists), (1, None));
         assert_eq!(short.to_string().parse::<Setup>().unwrap(), short);
         let long: Setup =
             format!("{text} without=EndpointsRepair,SlowRetries most_refused=0").parse().unwrap();

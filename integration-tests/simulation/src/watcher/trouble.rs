@@ -260,7 +260,7 @@ fn refuses(fault: &Fault, request: &RequestInfo, status: u16) -> bool {
     let is_streamed = request.parameter("sendInitialEvents").is_some();
     match *fault {
         Fault::Refused { verb, kind, by, status: refused, .. } => {
-            status == refused && Selection { verb, kind, by }.matches(request)
+            status == refused && Selection { verb, kind, by, ..Selection::default() }.matches(request)
         }
         Fault::ContinueRefused { by, status: refused } => {
             let is_continued = request.parameter("continue").is_some();
@@ -279,13 +279,15 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     fn half_open() -> Fault {
-        Fault::HalfOpen { by: None, applied: false }
+        Fault::HalfOpen { by: None, applied: false, server: None }
     }
 
     /// Seeds 2952 and 5616.
     #[test]
     fn a_restore_during_an_outage_is_known_when_the_outage_and_its_silent_connections_have_ended() {
-        for (fault, hangs) in [(Fault::Unreachable { by: None }, Duration::ZERO), (half_open(), SILENCE)] {
+        for (fault, hangs) in
+            [(Fault::Unreachable { by: None, server: None }, Duration::ZERO), (half_open(), SILENCE)]
+        {
             let mut trouble = Trouble::new(SILENCE);
             trouble.fault_begins(MINUTE, &fault);
             trouble.restored(MINUTE * 2);
@@ -294,8 +296,14 @@ mod tests {
             let last = MINUTE * 1001 + hangs + CALM;
             assert!(trouble.was_restored(last - MINUTE) && !trouble.was_restored(last), "{fault}");
         }
-        let refused =
-            Fault::Refused { verb: Some(Verb::Create), kind: None, by: None, status: 500, retry_after: None };
+        let refused = Fault::Refused {
+            verb: Some(Verb::Create),
+            kind: None,
+            by: None,
+            status: 500,
+            retry_after: None,
+            server: None,
+        };
         for (fault, hangs) in [(refused, Duration::ZERO), (half_open(), SILENCE)] {
             let mut trouble = Trouble::new(SILENCE);
             trouble.fault_begins(Duration::ZERO, &fault);
@@ -314,9 +322,10 @@ mod tests {
     /// Seed 10259.
     #[test]
     fn questions_are_counted_again_when_silent_connections_are_given_up() {
-        for (fault, settled) in
-            [(Fault::Unreachable { by: None }, SETTLING), (half_open(), SILENCE + SLOW_SETTLING)]
-        {
+        for (fault, settled) in [
+            (Fault::Unreachable { by: None, server: None }, SETTLING),
+            (half_open(), SILENCE + SLOW_SETTLING),
+        ] {
             let mut trouble = Trouble::new(SILENCE);
             trouble.fault_begins(MINUTE, &fault);
             assert!(!trouble.is_settled(MINUTE * 1000, Duration::ZERO), "{fault}");

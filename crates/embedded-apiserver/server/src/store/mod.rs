@@ -20,6 +20,7 @@ pub(crate) use meta::{Meta, owner_is_served};
 pub(crate) use object::{Encoded, EventKind, Stored};
 
 use crate::changes::{ChangeObserver, StoreChange};
+use crate::watch_cache::WatchCaches;
 use history::History;
 use intern::Interner;
 
@@ -69,6 +70,8 @@ pub(crate) struct Store {
     /// The locations of all objects by uid.
     owners: BTreeMap<Text, Place>,
     observer: Option<ChangeObserver>,
+    /// Those of other servers before this store.
+    caches: Vec<WatchCaches>,
 }
 
 /// The storage names of resources, in the order of the tables.
@@ -81,6 +84,9 @@ static STORAGES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     }
     names
 });
+
+/// The number of tables.
+pub(crate) static TABLES: LazyLock<usize> = LazyLock::new(|| STORAGES.len());
 
 /// The resource in whose version the objects of a table are stored: the first with its storage name.
 pub(crate) fn resource_of_table(table: usize) -> &'static Resource {
@@ -107,12 +113,18 @@ impl Store {
             dependents: BTreeMap::new(),
             owners: BTreeMap::new(),
             observer,
+            caches: Vec::new(),
         }
     }
 
     /// The number of the table of a resource.
     pub(crate) fn table_of(resource: &Resource) -> usize {
         STORAGES.iter().position(|name| *name == resource.storage).unwrap_or_default()
+    }
+
+    /// Adds the watch caches of another server before this store.
+    pub(crate) fn add_caches(&mut self, caches: WatchCaches) {
+        self.caches.push(caches);
     }
 
     /// The version of the latest change.
@@ -182,6 +194,7 @@ impl Store {
     /// Replaces all objects and the version, which may go back, and empties the history.
     pub(crate) fn reset(&mut self, version: u64, tables: &[CowMap]) {
         self.version = version;
+        self.caches.iter().for_each(|caches| caches.fill(version));
         self.dependents.clear();
         self.owners.clear();
         for (index, objects) in tables.iter().enumerate() {
@@ -216,6 +229,7 @@ impl Store {
         if let Some(observer) = &self.observer {
             observer(&StoreChange::new(table, &event));
         }
+        self.caches.iter().for_each(|caches| caches.changed(table, self.version));
         let table = &mut self.tables[table];
         table.history.push(event);
         table.notifier.send_replace(self.version);

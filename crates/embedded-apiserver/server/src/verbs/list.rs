@@ -19,6 +19,7 @@ use crate::query::{ListOptions, Match};
 use crate::selection::Selection;
 use crate::server::Inner;
 use crate::store::{CowMap, Store, Stored};
+use crate::watch_cache::WatchCaches;
 
 /// The size in bytes of the chunks in which a list is encoded.
 const CHUNK: usize = 64 * 1024;
@@ -61,13 +62,19 @@ struct Snapshot {
 }
 
 impl Inner {
-    /// Waits until the store has reached a version, for a few seconds at most.
-    pub(crate) async fn wait_for(&self, version: u64) -> Result<(), Status> {
+    /// Waits until the watch cache of a table has reached a version, for a few seconds at most.
+    pub(crate) async fn wait_for(
+        &self,
+        table: usize,
+        caches: &WatchCaches,
+        version: u64,
+    ) -> Result<(), Status> {
         let deadline = tokio::time::Instant::now() + FRESHNESS_WAIT;
         loop {
             let (current, mut notifiers) = {
                 let store = self.store.lock();
-                (store.version(), store.tables().iter().map(|table| table.subscribe()).collect::<Vec<_>>())
+                let reached = caches.reached(table, store.version());
+                (reached, store.tables().iter().map(|table| table.subscribe()).collect::<Vec<_>>())
             };
             if current >= version {
                 return Ok(());
@@ -75,7 +82,8 @@ impl Inner {
             let any = futures::future::select_all(
                 notifiers.iter_mut().map(|notifier| Box::pin(notifier.changed())),
             );
-            if tokio::time::timeout_at(deadline, any).await.is_err() {
+            let next = caches.next_arrival(table).map_or(deadline, |arrival| arrival.min(deadline));
+            if tokio::time::timeout_at(next, any).await.is_err() && next == deadline {
                 return Err(too_large(version, current));
             }
         }
@@ -112,16 +120,19 @@ impl Inner {
             (Some(version), None) if version > 0 && options.limit.is_some() => Some(version),
             _ => None,
         };
+        // A list of an exact version, as one of the latest, does not come from the cache.
+        let current = WatchCaches::default();
+        let is_cached = exact.is_none() && options.resource_version.is_some();
+        let caches = if is_cached { call.caches } else { &current };
         if let Some(version) = options.resource_version {
-            self.wait_for(version).await?;
+            self.wait_for(table, caches, version).await?;
         }
         let store = self.store.lock();
+        let cached = caches.reached(table, store.version());
         let version = match (exact, older_by(&call.faults)) {
             (Some(version), _) => version,
-            (None, Some(versions)) => {
-                store.version().saturating_sub(versions).max(store.table(table).history.floor())
-            }
-            (None, None) => store.version(),
+            (None, Some(versions)) => cached.saturating_sub(versions).max(store.table(table).history.floor()),
+            (None, None) => cached,
         };
         let objects = store.table(table).at(version).map_err(|too_old| expired(version, too_old.oldest))?;
         Ok(Snapshot { objects, version, start: prefix.to_owned() })

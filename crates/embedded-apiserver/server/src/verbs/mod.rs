@@ -30,6 +30,7 @@ use crate::protobuf;
 use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::store::Stored;
+use crate::watch_cache::WatchCaches;
 use crate::yaml;
 
 /// One request, as the handlers of verbs get it.
@@ -48,6 +49,8 @@ pub(crate) struct Call<'a> {
     pub(crate) content_type: String,
     /// Notified when the listener shuts down.
     pub(crate) closing: Option<Closing>,
+    /// The watch caches of the server that got it.
+    pub(crate) caches: &'a WatchCaches,
     /// The injected faults.
     pub(crate) faults: Vec<Fault>,
     /// Texts for `Warning` headers, also of responses that are errors.

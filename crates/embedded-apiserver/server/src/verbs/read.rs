@@ -13,18 +13,22 @@ use crate::store::Store;
 impl Inner {
     /// Reads one object, at least as new as the requested version.
     pub(crate) async fn read(&self, call: &Call<'_>) -> Result<Answer, Status> {
-        if let Some(version) = call.query.get("resourceVersion") {
-            self.wait_for(parse_version(version, false)?).await?;
+        let asked =
+            call.query.get("resourceVersion").map(|version| parse_version(version, false)).transpose()?;
+        let table = Store::table_of(call.resource);
+        if let Some(version) = asked {
+            self.wait_for(table, call.caches, version).await?;
         }
         let key = call.key();
-        let found = match older_by(&call.faults) {
-            None => self.current(call.resource, &key),
-            Some(versions) => {
-                let store = self.store.lock();
-                let table = store.table(Store::table_of(call.resource));
-                let version = store.version().saturating_sub(versions).max(table.history.floor());
-                table.at(version).ok().and_then(|objects| objects.get(&key).cloned())
-            }
+        let found = if let (None, None) = (asked, older_by(&call.faults)) {
+            self.current(call.resource, &key)
+        } else {
+            let store = self.store.lock();
+            let cached = asked.map_or(store.version(), |_| call.caches.reached(table, store.version()));
+            let version = cached.saturating_sub(older_by(&call.faults).unwrap_or_default());
+            let table = store.table(table);
+            let objects = table.at(version.max(table.history.floor()));
+            objects.ok().and_then(|objects| objects.get(&key).cloned())
         };
         match found {
             Some(stored) => Ok(call.object(StatusCode::OK, &stored)),

@@ -26,6 +26,7 @@ use crate::query::ListOptions;
 use crate::selection::Selection;
 use crate::server::Inner;
 use crate::store::{Cursor, EventKind, Store, Stored};
+use crate::watch_cache::WatchCaches;
 use crate::watches::Ending;
 
 /// How many changes are read from the history under one lock.
@@ -47,6 +48,7 @@ enum Step {
 
 struct Watcher {
     inner: Arc<Inner>,
+    caches: WatchCaches,
     table: usize,
     resource: &'static Resource,
     selection: Selection,
@@ -89,8 +91,11 @@ impl Inner {
             (None, None | Some(0)) => (true, false),
             (None, Some(_)) => (false, false),
         };
+        let table = Store::table_of(call.resource);
+        // Without a version, the state is the latest one.
+        let needed = options.resource_version.unwrap_or_else(|| self.store.lock().version());
         if options.initial_events == Some(true)
-            && let Err(status) = self.wait_for(options.resource_version.unwrap_or_default()).await
+            && let Err(status) = self.wait_for(table, call.caches, needed).await
         {
             let event = call.form.event("ERROR", &status.to_json());
             return Ok(answer::stream(media_type, body::once(event)));
@@ -98,21 +103,23 @@ impl Inner {
         let now = Instant::now();
         let timeout =
             options.timeout.unwrap_or_else(|| Duration::from_secs(1800 + self.random.lock().below(1800)));
-        let table = Store::table_of(call.resource);
         let watcher = {
             let store = self.store.lock();
-            let objects = &store.table(table).objects;
+            let reached = call.caches.reached(table, store.version());
+            let objects = store.table(table).at(reached);
+            let objects = objects.map_err(|too_old| expired(reached, too_old.oldest))?;
             // Under the lock of the store, so that a restore of an older state breaks this watch too.
             let (id, ending) = self.watches.add(call.info);
             Watcher {
                 inner: self.clone(),
+                caches: call.caches.clone(),
                 table,
                 resource: call.resource,
                 form: call.form,
                 headers: true,
                 version: match options.resource_version {
                     Some(version) if !wants_state && version > 0 => version,
-                    _ => store.version(),
+                    _ => reached,
                 },
                 initial: wants_state.then(|| objects.cursor(&selection.prefix, &selection.prefix)),
                 selection,
@@ -230,7 +237,8 @@ impl Watcher {
             return if self.is_closed() { Step::End } else { Step::Go };
         }
         let bookmark = Some(self.next_bookmark).filter(|_| self.bookmarks);
-        self.wait(bookmark.map_or(self.deadline, |bookmark| bookmark.min(self.deadline)), true).await
+        let next = [bookmark, self.caches.next_arrival(self.table)].into_iter().flatten().min();
+        self.wait(next.map_or(self.deadline, |next| next.min(self.deadline)), true).await
     }
 
     /// Whether the watch is to end in order, once what is queued is sent.
@@ -259,7 +267,7 @@ impl Watcher {
     }
 
     fn bookmark(&mut self, end_of_initial: bool) {
-        if self.version > self.inner.store.lock().version() {
+        if self.version > self.reached(&self.inner.store.lock()) {
             // As on the real server, a watch from a version that does not exist yet is silent.
             return;
         }
@@ -275,6 +283,11 @@ impl Watcher {
             self.queue
                 .push_back(self.form.event("BOOKMARK", &self.form.of_object(self.resource, object, headers)));
         }
+    }
+
+    /// The version that the watch cache has read up to.
+    fn reached(&self, store: &Store) -> u64 {
+        self.caches.reached(self.table, store.version())
     }
 
     fn fail(&mut self, status: &Status) {
@@ -302,12 +315,18 @@ impl Watcher {
     fn send_changes(&mut self) -> Result<(), Status> {
         let events: Vec<_> = {
             let store = self.inner.store.lock();
+            let oldest = self.caches.oldest();
+            if self.version < oldest {
+                return Err(expired(self.version, oldest));
+            }
             let events = store.table(self.table).history.since(self.version);
             let events = events.map_err(|too_old| expired(self.version, too_old.oldest))?;
-            let events: Vec<_> = events.take(BATCH).cloned().collect();
+            let reached = self.reached(&store);
+            let events = events.take_while(|event| event.version <= reached).take(BATCH);
+            let events: Vec<_> = events.cloned().collect();
             if events.len() < BATCH {
-                // This resource has no other changes up to the store's version, so bookmarks may carry it.
-                self.version = self.version.max(store.version());
+                // This resource has no other changes up to that version, so bookmarks may carry it.
+                self.version = self.version.max(reached);
                 self.notifier.mark_unchanged();
             } else if let Some(last) = events.last() {
                 self.version = last.version;

@@ -15,7 +15,7 @@ pub(crate) const SERVICES: &str = "/api/v1/namespaces/default/services";
 /// A server whose clock starts at a known time, and a way to talk to it.
 pub(crate) fn start(builder: Builder) -> (EmbeddedApiServer, Raw) {
     let server = builder.start_time("2026-01-01T00:00:00Z".parse().unwrap()).build().unwrap();
-    let raw = Raw { service: server.service() };
+    let raw = Raw::of(server.service());
     (server, raw)
 }
 
@@ -66,6 +66,10 @@ impl Reply {
 }
 
 impl Raw {
+    pub(crate) fn of(service: ApiService) -> Self {
+        Self { service }
+    }
+
     pub(crate) async fn call(&self, request: Request<Full<Bytes>>) -> Result<Reply, ServiceError> {
         let (parts, body) = self.service.clone().oneshot(request).await?.into_parts();
         let (mut text, mut chunks, mut body) = (Vec::new(), 0, body);

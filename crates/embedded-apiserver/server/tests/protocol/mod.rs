@@ -15,6 +15,7 @@ mod load;
 mod namespaces;
 mod recorded_answers;
 mod recorded_bodies;
+mod replicas;
 mod restore;
 mod reviews;
 mod shards;

@@ -12,7 +12,7 @@ const DAY: u64 = 24 * 3600;
 const MANY_PODS: u16 = 2500;
 
 impl Pieces {
-    fn bursts(&mut self, span: Duration, number: u64, longest_gap: u64) {
+    pub(super) fn bursts(&mut self, span: Duration, number: u64, longest_gap: u64) {
         for _ in 0..number {
             let at = self.moment(span);
             self.burst(at, longest_gap, 8);
@@ -114,7 +114,10 @@ impl Pieces {
         }
         if self.random.chance(10) {
             let (at, applied) = (self.moment(seconds(DAY)), self.random.chance(50));
-            let faults = [Fault::Unreachable { by: None }, Fault::HalfOpen { by: None, applied }];
+            let faults = [
+                Fault::Unreachable { by: None, server: None },
+                Fault::HalfOpen { by: None, applied, server: None },
+            ];
             let fault = self.random.pick(&faults);
             self.fault_at(at, seconds(DAY), fault);
             for _ in 0..2 {
@@ -272,7 +275,8 @@ impl Pieces {
                 if self.random.chance(50) {
                     // As from a server that is behind: its watches are too.
                     let milliseconds = self.random.between(500, 20_000) as u32;
-                    let lag = Fault::WatchesLag { kind: None, by, milliseconds, bunched: false };
+                    let lag =
+                        Fault::WatchesLag { kind: None, by, milliseconds, bunched: false, server: None };
                     self.fault_at(at, lasts, lag);
                 }
                 let away = self.random.between(1, 3000) as u32;
@@ -285,7 +289,11 @@ impl Pieces {
                     Some(Kind::Services),
                 ]);
                 let milliseconds = self.random.between(2000, 40_000) as u32;
-                self.fault_at(at, lasts, Fault::WatchesLag { kind, by, milliseconds, bunched: false });
+                self.fault_at(
+                    at,
+                    lasts,
+                    Fault::WatchesLag { kind, by, milliseconds, bunched: false, server: None },
+                );
             }
             self.burst(at + milliseconds(50), 800, 8);
             self.back_and_forth(at + seconds(1), 3000);
@@ -356,6 +364,7 @@ impl Pieces {
                 by: None,
                 status,
                 retry_after: None,
+                server: None,
             };
             let lasts = seconds(self.random.between(40, 55) * 60);
             self.fault_at(begin, lasts, fault);
@@ -432,7 +441,13 @@ impl Pieces {
             let lasts = seconds(self.random.between(10, 40));
             let kind = Some(self.random.pick(&[Kind::EndpointSlices, Kind::EndpointSlices, Kind::Endpoints]));
             let milliseconds = self.random.between(4000, 20_000) as u32;
-            let lag = Fault::WatchesLag { kind, by: None, milliseconds, bunched: self.random.chance(30) };
+            let lag = Fault::WatchesLag {
+                kind,
+                by: None,
+                milliseconds,
+                bunched: self.random.chance(30),
+                server: None,
+            };
             self.fault_at(at, lasts, lag);
             if self.random.chance(60) {
                 let verb = Some(self.random.pick(&[Verb::Create, Verb::Update]));
@@ -465,7 +480,7 @@ impl Pieces {
                 // What was written last is not seen before it is lost.
                 let kind = Some(self.random.pick(&[Kind::EndpointSlices, Kind::Endpoints]));
                 let milliseconds = self.random.between(2000, 20_000) as u32;
-                let lag = Fault::WatchesLag { kind, by: None, milliseconds, bunched: false };
+                let lag = Fault::WatchesLag { kind, by: None, milliseconds, bunched: false, server: None };
                 self.fault_at(at.saturating_sub(seconds(2)), seconds(4), lag);
             }
             self.burst(at.saturating_sub(seconds(1)), 200, 6);
