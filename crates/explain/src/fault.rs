@@ -134,7 +134,7 @@ pub enum Fault {
         with: usize,
         /// The nodes that have none. Empty if nodes are not known.
         without: Vec<Text>,
-        /// Whether all nodes are known.
+        /// True if all nodes are known.
         are_nodes_known: bool,
     },
     /// [`Code::OtherProxy`](crate::Code::OtherProxy)

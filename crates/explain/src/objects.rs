@@ -37,7 +37,7 @@ pub enum ObjectError {
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     pub(crate) services: BTreeMap<ObjectKey, Arc<Service>>,
-    /// What only kube-proxy reads of Services. A view has none of it.
+    /// The fields of Services that only kube-proxy reads. The views leave them out.
     policies: HashMap<ObjectKey, TrafficPolicies>,
     pub(crate) pods: BTreeMap<ObjectKey, Arc<Pod>>,
     pub(crate) pod_details: HashMap<ObjectKey, PodDetails>,

@@ -131,10 +131,10 @@ pub struct Place {
     pub slice: Text,
     /// The endpoint's addresses.
     pub addresses: Vec<Text>,
-    /// Whether the Service uses the slice. kube-proxy ignores slices without any of the Service's ports, those of an IP family
+    /// True if the Service uses the slice. kube-proxy ignores slices without any of the Service's ports, those of an IP family
     /// that the Service does not have, and those with the label of headless Services. A headless Service uses all.
     pub used: bool,
-    /// Whether some client is sent to the endpoint, as kube-proxy or DNS chooses.
+    /// True if kube-proxy or DNS sends some client to the endpoint.
     pub receives: bool,
     /// The first ones of its addresses that clients are sent to: kube-proxy reads one, DNS all.
     #[serde(skip)]

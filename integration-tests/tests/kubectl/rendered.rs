@@ -1,4 +1,4 @@
-//! What `kubectl endpoints render` prints is what a server takes.
+//! A server takes what `kubectl endpoints render` prints.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -49,7 +49,7 @@ impl Active {
     }
 }
 
-/// What the cache of one resource has not read.
+/// The changes that the cache of one resource has not read yet.
 #[derive(Debug, Default)]
 struct Behind {
     /// The version that it has read up to, if something is missing.

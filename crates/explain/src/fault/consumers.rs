@@ -1,4 +1,4 @@
-//! What is said about what kube-proxy does with the slices of a Service, and what to do.
+//! Messages and steps for what kube-proxy does with the slices of a Service.
 
 use kube_endpoint_core_model::Text;
 

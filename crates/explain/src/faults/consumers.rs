@@ -1,4 +1,4 @@
-//! What kube-proxy does not do with the slices of a Service, and why.
+//! Finds what keeps kube-proxy from using slices or endpoints of a Service.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::fault::{LocalPolicy, UnusedSlice};
 use crate::traffic::{self, ServedBy};
 
 impl Looked<'_> {
-    /// What the consumers of slices do otherwise than the number of ready endpoints suggests.
+    /// Adds a fault for each way in which consumers differ from the number of ready endpoints.
     pub(super) fn of_consumers(&self, faults: &mut Vec<Fault>) {
         match &self.served.by {
             ServedBy::KubeProxy if self.options.known.slices => {

@@ -53,13 +53,13 @@ impl ServedBy {
 pub(crate) struct Served<'a> {
     service: &'a Service,
     pub(crate) by: ServedBy,
-    /// What a proxy sends clients to.
+    /// The endpoints that a proxy sends clients to.
     backends: BTreeSet<SocketAddr>,
-    /// What DNS answers.
+    /// The endpoints that DNS answers with.
     records: BTreeSet<Text>,
     /// Endpoints that several slices hold with different conditions or hints.
     pub(crate) undefined: BTreeSet<IpAddr>,
-    /// Ready endpoints without a hint, because of which the hints of the others are ignored.
+    /// Ready endpoints without a hint. They make kube-proxy ignore the hints of the others.
     pub(crate) without_hints: BTreeSet<IpAddr>,
     /// The nodes whose clients are sent to an endpoint by the policy `Local`.
     pub(crate) local_nodes: BTreeSet<Text>,

@@ -1,4 +1,4 @@
-//! What kube-proxy and DNS do otherwise than the number of ready endpoints suggests.
+//! Services for which kube-proxy and DNS differ from the number of ready endpoints.
 
 use kube_endpoint_explain::{Status, explain_pod};
 use serde_json::json;

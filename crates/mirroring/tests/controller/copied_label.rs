@@ -9,7 +9,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::harness::{Harness, endpoints, fields_of, server, service};
+use crate::controller::harness::{Harness, endpoints, fields_of, server, service};
 
 /// The fields of the lines of the mirroring controller.
 #[derive(Clone, Default)]

@@ -96,12 +96,12 @@ impl Servers {
     }
 }
 
-/// Whether a request of a manager goes to a server.
+/// True if a request of a manager goes to the server.
 pub(super) fn goes_to(request: &RequestInfo, number: u8) -> bool {
     sender(&request.user_agent).is_some() && request.replica == usize::from(number)
 }
 
-/// Whether a request asks for all objects of a kind: a list, of which only the first page counts, or a watch that begins with them.
+/// True if a request asks for all objects of a kind: the first page of a list, or a watch that begins with them.
 pub(super) fn is_whole_list(kind: &str, uri: &http::Uri) -> bool {
     const KINDS: [&str; 5] = ["pods", "services", "nodes", "endpoints", "endpointslices"];
     let query = uri.query().unwrap_or_default();

@@ -42,7 +42,7 @@ word_enum! {
 }
 
 text_enum! {
-    /// What fails. Fields without a value select all verbs, kinds, managers or API servers, which are numbered from 1.
+    /// Selects the requests that fail. Fields without a value select all verbs, kinds, managers or API servers, which are numbered from 1.
     pub enum Fault {
         /// Every request is lost, and the connections of all watches break. One server of several is restarted: its caches are
         /// filled anew.

@@ -1,7 +1,7 @@
 //! The models against the answers that kube-proxy and CoreDNS themselves have given.
 //!
 //! `answers.jsonl.gz` was recorded on 2026-11-26 beside an API server 1.36.2. It holds 144 Services of two
-//! namespaces, of which all but four are random, and their slices as they were after 250 random changes.
+//! namespaces, all but four of them random, and their slices as they were after 250 random changes.
 //! kube-endpoint-manager has written those of the Services that have a selector or Endpoints, a user the
 //! others. The first line has the nodes with their zones.
 //!

@@ -37,7 +37,7 @@ impl Pieces {
                 }
                 2 => {
                     self.fault_at(at, lasts, Fault::OtherStorage { server: number });
-                    // What a watch of one storage skips after a list of the other is never seen.
+                    // A process never sees what a watch of one storage skips after a list of the other.
                     for manager in self.managers.clone() {
                         self.process_at(at + lasts + seconds(1), Process::Kill { manager, away: 100 });
                     }

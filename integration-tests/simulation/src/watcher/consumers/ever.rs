@@ -12,7 +12,7 @@ use super::pod::{App, Pod};
 pub(super) struct Ever {
     selected: BTreeMap<String, BTreeSet<App>>,
     of_pods: BTreeMap<App, BTreeSet<IpAddr>>,
-    /// What users have written into Endpoints and slices.
+    /// The addresses that users have written into Endpoints and slices.
     of_users: BTreeMap<String, BTreeSet<IpAddr>>,
 }
 

@@ -1,4 +1,4 @@
-//! What the rules about clients need of the objects of the server, kept up to date from the store's
+//! The objects of the server as the rules about clients need them, kept up to date from the store's
 //! changes: what each Service owes to which address, and since when.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,9 +19,9 @@ use super::rules::{Claim, Claims, Client, State};
 /// Up to where inputs count as known.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Horizon {
-    /// What a process had surely read.
+    /// Holds what a process had surely read.
     Read(Position),
-    /// What has been as it is since then.
+    /// Holds what has not changed since then.
     Until(Duration),
 }
 
@@ -267,7 +267,7 @@ impl Inputs {
         (is_known && service.deletion_timestamp.is_none()).then_some(service)
     }
 
-    /// What a Service owes to an address; none if that is not known, or if several pods have it.
+    /// Returns what a Service owes to an address, or `None` if that is not known or several pods have it.
     pub(super) fn claim(&self, service: &Service, ip: IpAddr, known: Horizon) -> Option<Claim> {
         let Some(app) = app_of(service) else {
             let (mirrored, since) = self.mirrored(service)?;
@@ -290,7 +290,7 @@ impl Inputs {
         Some(Claim { state, node: pod.node.clone(), ports })
     }
 
-    /// What a Service owes to these addresses.
+    /// Returns what a Service owes to these addresses.
     pub(super) fn claims(
         &self,
         service: &Service,

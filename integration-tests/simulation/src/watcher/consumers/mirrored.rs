@@ -16,7 +16,7 @@ type Port = (String, String, u16);
 /// The addresses of Endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mirrored {
-    /// None for one that is ready in one subset and not in another.
+    /// `None` stands for an address that is ready in one subset and not in another.
     addresses: BTreeMap<IpAddr, Option<(State, Vec<Port>)>>,
 }
 

@@ -70,7 +70,7 @@ impl Watcher {
         }
     }
 
-    /// None if the write is exempt, or is not about a Service that the process knows as it is.
+    /// Returns `None` if the write is exempt, or if the process does not know the Service as it is.
     fn written<'a>(
         &'a self,
         made: &'a ManagerWrite<'_>,
@@ -102,7 +102,7 @@ impl Watcher {
             rules::claims_are_met(of_slice, &claims)?;
         }
         rules::ready_first(of_slice, |ip| claims.get(&ip).cloned())?;
-        // What has left the slice is in another one. What is not ready in it waits for what is
+        // A ready address that has left the slice is in another one. One that is not ready in it waits for what is
         // ready in others.
         left.retain(|ip, claim| claim.state == State::Ready && !claims.contains_key(ip));
         let is_all_ready = claims.values().all(|claim| claim.state == State::Ready);
@@ -142,7 +142,7 @@ impl Watcher {
         let known = Horizon::Until(until);
         let Some(service) = self.inputs.service(key, known) else { return Ok(false) };
         let slices = || self.inputs.slices(key).map(|(_, slice)| slice);
-        // What others write about an address is not for the controllers to mend.
+        // Controllers do not mend what others write about an address.
         let foreign = slices().filter(|slice| !is_made_for(service, slice));
         let foreign: BTreeSet<IpAddr> = foreign.flat_map(addresses_of).collect();
         let mut is_judged = false;

@@ -20,7 +20,7 @@ pub(super) struct Pod {
     pub(super) addresses: Vec<IpAddr>,
     pub(super) node: String,
     ports: Vec<ContainerPort>,
-    /// None once it has ended.
+    /// `None` once the pod has ended.
     pub(super) state: Option<State>,
 }
 

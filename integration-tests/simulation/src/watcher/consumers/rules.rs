@@ -17,13 +17,13 @@ pub(super) const RESOLVES: &str = "a Service with a ready pod resolves for each 
 pub(super) const LAST: &str = "a terminating pod that serves is the last resort";
 /// Terminating pods wait until nothing is ready, and those that are not ready get no traffic.
 pub(super) const FIRST: &str = "ready pods get traffic before others";
-/// What the Service has nothing to do with.
+/// An address that the Service has nothing to do with.
 pub(super) const STRANGER: &str = "no client is sent to an address that was never the Service's";
 
 /// The rule that does not hold, and the reason.
 pub(super) type Broken = (&'static str, String);
 
-/// What the pod behind an address is.
+/// The state of the pod behind an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Ready,
@@ -32,7 +32,7 @@ pub(super) enum State {
     NotReady,
 }
 
-/// What a Service owes to an address of a pod that is as it is all the time.
+/// The traffic that a Service owes to an address of a pod that does not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) state: State,
@@ -53,7 +53,7 @@ pub(super) struct Client {
     pub(super) local: bool,
 }
 
-/// What a client is answered to one question.
+/// The answer to one question of a client.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     /// The port of the Service that was asked for; none if only addresses were.
@@ -101,7 +101,7 @@ impl Answer {
         Some(SocketAddr::new(ip, number))
     }
 
-    /// Whether an address is used, or would be for a client elsewhere.
+    /// True if an address is used, or would be for a client elsewhere.
     pub(super) fn reaches(&self, ip: IpAddr, claim: &Claim) -> bool {
         let is_used = |it| self.backends.contains(&it) || self.hinted_away.contains(&it);
         self.socket(ip, claim).is_none_or(is_used)
