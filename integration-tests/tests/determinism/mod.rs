@@ -40,7 +40,7 @@ fn assert_contains(transcript: &str, words: &[&str]) {
 
 /// The transcript of a run in another process.
 fn of_another_process(seed: u64, path: &Path) -> String {
-    let test = "two_processes_with_one_seed_do_the_same";
+    let test = "determinism::two_processes_with_one_seed_do_the_same";
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", test]).env(OUTPUT, path).env("DETERMINISM_SEED", seed.to_string());
     let output = child.output().unwrap();
