@@ -1,6 +1,5 @@
 //! A view made from a `k8s-openapi` object is the view read from the object's JSON, and a view that is written makes the
 //! same JSON either way.
-#![allow(clippy::unwrap_used)]
 
 use std::fmt::Debug;
 

@@ -1,5 +1,4 @@
 //! Properties of all plans, checked on random inputs.
-#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking, as a test does")]
 
 use crate::common::{apply, arcs, headless, pod, run, service, terminating, unready, with_ports};
 use kube_endpoint_core_model::endpoints::{EndpointAddress, EndpointSubset, EndpointsPort, Subsets};

@@ -1,5 +1,4 @@
 //! Snapshots of plans, and rules that the recordings of upstream do not cover.
-#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking, as a test does")]
 
 use std::sync::Arc;
 

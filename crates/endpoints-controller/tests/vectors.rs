@@ -1,5 +1,4 @@
 //! Compares plans with the recorded results of upstream's controller for random inputs.
-#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking, as a test does")]
 
 use std::io::{BufRead, BufReader};
 use std::sync::Arc;

@@ -1,5 +1,4 @@
 //! A plan from the changed pods equals the plan from all pods, at every step of random histories.
-#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking, as a test does")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

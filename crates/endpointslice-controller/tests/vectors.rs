@@ -1,7 +1,5 @@
 //! Compares plans with the recorded results of upstream's reconciler (Kubernetes 1.36.2) for the same inputs.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
 use std::io::Read;
 

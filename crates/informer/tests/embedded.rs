@@ -1,7 +1,5 @@
 //! Reflectors against the embedded API server: whatever fails, the stores end up equal to the server.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

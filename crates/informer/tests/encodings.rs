@@ -1,8 +1,6 @@
 //! The views of random objects are the same in protobuf and in JSON. The embedded server encodes them, from a table of its
 //! own.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::time::Duration;
 
 use kube_endpoint_api_client::{ApiClient, ContentType};

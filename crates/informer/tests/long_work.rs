@@ -1,5 +1,4 @@
 //! Long work and the other tasks of a runtime with one thread.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::mpsc::channel;
 use std::time::Duration;

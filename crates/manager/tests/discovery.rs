@@ -1,5 +1,4 @@
 //! Controllers whose resources the API server does not serve.
-#![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! `--dry-run`, beside the controllers that write: nothing is written, and what differs for 30 s is counted until it is gone.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

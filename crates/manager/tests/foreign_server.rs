@@ -1,6 +1,5 @@
 //! A server that is no Kubernetes API server, or a proxy that answers in place of one: nothing counts as read, and nothing is
 //! written.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

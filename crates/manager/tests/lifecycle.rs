@@ -1,6 +1,5 @@
 //! The life of a manager, under a paused clock: what it watches, when its controllers start, how fast they write, and how
 //! it stops.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! Health, status and configuration of a manager, over HTTPS.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;

@@ -1,5 +1,4 @@
 //! The status page of a manager, over HTTPS and on loopback.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

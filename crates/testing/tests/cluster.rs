@@ -1,5 +1,4 @@
 //! Clusters: what the builder makes, what a plan gets of it, and writes carried out.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 

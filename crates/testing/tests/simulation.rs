@@ -1,5 +1,4 @@
 //! A controller on the embedded server: a small one that writes one slice for each Service and polls.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -4,8 +4,6 @@
 //! an annotation. It uses only kube's `Api` and does not depend on this server. The tests show the use of the
 //! fixture: virtual time, faults, and assertions on requests.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 

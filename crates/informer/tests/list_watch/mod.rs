@@ -1,7 +1,5 @@
 //! Reflectors against a scripted server, under a paused clock.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 mod failures;
 mod lists;
 mod log;

@@ -3,7 +3,6 @@
 //! A case changes a small valid object of a kind by a merge patch.
 
 // Test helpers may panic.
-#![allow(clippy::unwrap_used)]
 
 mod arbitrary_objects;
 mod cluster_ips;

@@ -1,7 +1,5 @@
 //! The protocol in protobuf. The tests read and write the wire format with code of their own.
 
-#![allow(clippy::unwrap_used)]
-
 mod common;
 mod negotiation;
 mod read;

@@ -1,7 +1,5 @@
 //! The protocol as clients see it, in process under a paused clock and over real sockets.
 
-#![allow(clippy::unwrap_used)]
-
 mod client;
 mod client_go;
 mod common;
