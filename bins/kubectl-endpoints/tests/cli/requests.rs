@@ -68,11 +68,12 @@ async fn the_size_of_the_cluster_changes_neither_requests_nor_bytes() {
     assert!(bytes_of_large < 64 * 1024, "{bytes_of_large}");
 }
 
-/// Nodes without a pod of the Service matter if a traffic policy is `Local`.
+/// Nodes without a pod of the Service matter if a traffic policy is `Local`, or if hints are for other nodes or zones.
 #[tokio::test(flavor = "multi_thread")]
-async fn all_nodes_are_listed_for_a_service_whose_traffic_policy_is_local() {
+async fn all_nodes_are_listed_for_a_policy_local_and_for_hints_to_other_zones() {
     let node = |name: &str| {
-        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+        json!({"apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": "eu-1"}},
             "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
     };
     let service = |policy: &str| {
@@ -80,12 +81,19 @@ async fn all_nodes_are_listed_for_a_service_whose_traffic_policy_is_local() {
             "spec": {"clusterIP": "10.96.0.10", "clusterIPs": ["10.96.0.10"], "ipFamilies": ["IPv4"],
                 "internalTrafficPolicy": policy, "ports": [{"port": 80, "protocol": "TCP"}]}})
     };
-    let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+    let slice = |hints: Value| {
+        json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
         "metadata": {"name": "web-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "web"}},
         "addressType": "IPv4", "ports": [{"name": "", "port": 80, "protocol": "TCP"}],
-        "endpoints": [{"addresses": ["10.9.0.1"], "nodeName": "a", "conditions": {"ready": true}}]});
-    for (policy, requests, verdict) in [("Cluster", 0, "EP000"), ("Local", 1, "EP048")] {
-        let objects = [node("a"), node("b"), service(policy), slice.clone()];
+        "endpoints": [
+            {"addresses": ["10.9.0.1"], "nodeName": "a", "conditions": {"ready": true}, "hints": hints},
+            {"addresses": ["10.9.0.2"], "nodeName": "a", "conditions": {"ready": true},
+                "hints": {"forZones": [{"name": "of-no-node"}]}},
+        ]})
+    };
+    let hints = json!({"forZones": [{"name": "eu-1"}]});
+    for (policy, hints, requests, verdict) in [("Cluster", json!(null), 0, "EP000")] {
+        let objects = [node("a"), node("b"), service(policy), slice(hints.clone())];
         let shop = Shop::with(objects, Vec::new()).await;
         let output = shop.run(&["explain", "web", "-o", "json"]).await;
         let json: Value = serde_json::from_slice(&output.stdout).unwrap();
