@@ -81,23 +81,28 @@ async fn all_nodes_are_listed_for_a_policy_local_and_for_hints_to_other_zones() 
             "spec": {"clusterIP": "10.96.0.10", "clusterIPs": ["10.96.0.10"], "ipFamilies": ["IPv4"],
                 "internalTrafficPolicy": policy, "ports": [{"port": 80, "protocol": "TCP"}]}})
     };
-    let slice = |hints: Value| {
+    let slice = |hints: [Value; 2]| {
         json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
         "metadata": {"name": "web-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "web"}},
         "addressType": "IPv4", "ports": [{"name": "", "port": 80, "protocol": "TCP"}],
         "endpoints": [
-            {"addresses": ["10.9.0.1"], "nodeName": "a", "conditions": {"ready": true}, "hints": hints},
-            {"addresses": ["10.9.0.2"], "nodeName": "a", "conditions": {"ready": true},
-                "hints": {"forZones": [{"name": "of-no-node"}]}},
+            {"addresses": ["10.9.0.1"], "nodeName": "a", "conditions": {"ready": true}, "hints": hints[0]},
+            {"addresses": ["10.9.0.2"], "nodeName": "a", "conditions": {"ready": true}, "hints": hints[1]},
         ]})
     };
-    let hints = json!({"forZones": [{"name": "eu-1"}]});
-    for (policy, hints, requests, verdict) in [("Cluster", json!(null), 0, "EP000")] {
-        let objects = [node("a"), node("b"), service(policy), slice(hints.clone())];
+    let zone = |name: &str| json!({"forZones": [{"name": name}]});
+    let none = || [Value::Null, Value::Null];
+    for (policy, hints, requests, verdict, receiving) in [
+        ("Cluster", none(), 0, "EP000", 2),
+        ("Local", none(), 1, "EP048", 2),
+        ("Cluster", [zone("eu-1"), zone("of-no-node")], 1, "EP000", 1),
+    ] {
+        let objects = [node("a"), node("b"), service(policy), slice(hints)];
         let shop = Shop::with(objects, Vec::new()).await;
         let output = shop.run(&["explain", "web", "-o", "json"]).await;
         let json: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(json["verdict"]["code"], verdict, "{}", stderr(&output));
+        assert_eq!(json["podsByPublication"]["receiving"], receiving, "{policy}");
         let of_nodes = |request: &&String| request.contains("/nodes");
         assert_eq!(shop.requests().iter().filter(of_nodes).count(), requests, "{policy}");
     }
