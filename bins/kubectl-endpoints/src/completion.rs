@@ -314,7 +314,7 @@ mod tests {
             ("lint --color a", "auto always"),
             ("completion ", "kubectl bash zsh fish"),
             ("lint --ignore EP00", "EP000 EP001"),
-            ("lint --ignore EP000,EP06", "EP000,EP060 EP000,EP061"),
+            ("lint --ignore EP000,EP061", "EP000,EP061"),
             ("diff extra", ""),
         ] {
             assert_eq!(text(line), want, "{line:?}");

@@ -308,6 +308,7 @@ impl Reader {
         let all_nodes = needs_all_nodes(&reading.objects, &service);
         self.nodes(&mut reading, nodes, all_nodes).await?;
         self.outputs(&mut reading, key).await?;
+        self.hinted_nodes(&mut reading, std::slice::from_ref(key), all_nodes).await?;
         Ok(reading)
     }
 
@@ -357,6 +358,7 @@ impl Reader {
         for service in &selecting {
             self.outputs(&mut reading, service).await?;
         }
+        self.hinted_nodes(&mut reading, &selecting, all_nodes).await?;
         Ok(reading)
     }
 
@@ -404,6 +406,21 @@ impl Reader {
         let Some(note) = forbidden(read, Kind::Node, None)? else { return Ok(()) };
         reading.not_read(Kind::Node, &note);
         reading.assume_nodes(names)
+    }
+
+    /// Reads all nodes if a hint is for a node or a zone that none of those read is or has. It may not exist, and
+    /// kube-proxy sends nobody there then. `all` tells that all nodes are read already.
+    async fn hinted_nodes(
+        &self,
+        reading: &mut Reading,
+        services: &[ObjectKey],
+        all: bool,
+    ) -> anyhow::Result<()> {
+        let is_open = |service| reading.objects.has_hints_for_others(service);
+        if all || !reading.known.nodes || !services.iter().any(is_open) {
+            return Ok(());
+        }
+        self.nodes(reading, BTreeSet::new(), true).await
     }
 
     /// Reads the slices, the Endpoints and the events of a Service.

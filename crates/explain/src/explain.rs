@@ -53,7 +53,8 @@ pub(crate) fn explain_with(
     let planned = Planned::with_pods(objects, key, &pods, topology, options);
     let newest = planned::newest_change(objects, service, &pods);
     let policies = objects.policies(key).unwrap_or_default();
-    let served = Served::by(service, policies, objects.slices_of(key));
+    let served =
+        Served::by(service, policies, objects.slices_of(key), known.nodes.then(|| objects.client_nodes()));
     let explained: Vec<PodExplanation> = match &planned.slices {
         Some(plan) => {
             let places = places(service, &served, objects.slices_of(key), plan);

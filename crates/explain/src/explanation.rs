@@ -94,7 +94,7 @@ pub struct Counts {
     pub not_ready: usize,
     /// Those that are not listed.
     pub left_out: usize,
-    /// Of the ones that should receive traffic, those that some client is sent to. None if that is not known.
+    /// Of the ones that should receive traffic, those that some client is sent to, if that is known.
     pub receiving: Option<usize>,
     /// Those that are being deleted and receive traffic until then, because no endpoint is ready that these clients could be
     /// sent to instead.

@@ -190,7 +190,7 @@ pub enum Fault {
         addresses: Vec<Text>,
         /// Slices that hold the first of them.
         slices: Vec<Text>,
-        /// Those that the slices hold with different conditions or hints.
+        /// Those that the slices hold with different conditions or hints, or, if a traffic policy is `Local`, on different nodes.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         undefined: Vec<Text>,
     },

@@ -79,7 +79,8 @@ impl SliceState {
 }
 
 impl ServiceState {
-    /// Returns the number of endpoints of a slice that receive traffic.
+    /// Returns the number of endpoints of a slice that receive traffic. It is an estimate: an endpoint that several slices
+    /// hold counts for each. Explanations ask the model of kube-proxy, which takes too long for all Services.
     fn ready(&self, slice: &SliceState) -> usize {
         let is_used = self.service.as_ref().is_none_or(|service| traffic::uses(service, &slice.slice));
         if is_used { slice.ready } else { 0 }
@@ -122,7 +123,7 @@ pub struct Row {
     /// The Service.
     pub service: ObjectKey,
     /// Number of ready endpoints in the slices that the Service uses ([`Place::used`](crate::Place)), or in all slices if there is no
-    /// Service.
+    /// Service. An endpoint of several slices counts for each.
     pub ready: usize,
     /// Number of endpoints.
     pub endpoints: usize,

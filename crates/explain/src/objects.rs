@@ -10,7 +10,7 @@ use kube_endpoint_endpointslice_controller::TopologyState;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::consumers::kube_proxy::TrafficPolicies;
+use crate::consumers::kube_proxy::{Nodes, TrafficPolicies};
 use crate::defaults;
 use crate::details::{self, LastWrite, PodDetails, RecentEvent};
 
@@ -42,6 +42,8 @@ pub struct Objects {
     pub(crate) pods: BTreeMap<ObjectKey, Arc<Pod>>,
     pub(crate) pod_details: HashMap<ObjectKey, PodDetails>,
     pub(crate) nodes: BTreeMap<Text, Arc<Node>>,
+    /// The number of nodes of each zone.
+    zones: BTreeMap<Text, usize>,
     /// Slices by the Service that their label names.
     pub(crate) slices: BTreeMap<ObjectKey, Vec<Arc<EndpointSlice>>>,
     pub(crate) endpoints: BTreeMap<ObjectKey, Arc<Endpoints>>,
@@ -183,7 +185,16 @@ impl Objects {
 
     /// Adds a node.
     pub fn add_node(&mut self, node: Arc<Node>) {
-        self.nodes.insert(node.name.clone(), node);
+        let zone = |node: &Node| node.zone.clone().unwrap_or_default();
+        *self.zones.entry(zone(&node)).or_default() += 1;
+        let Some(before) = self.nodes.insert(node.name.clone(), node) else { return };
+        let zone = zone(&before);
+        if let Some(count) = self.zones.get_mut(&zone) {
+            *count -= 1;
+            if *count == 0 {
+                self.zones.remove(&zone);
+            }
+        }
     }
 
     /// Adds a slice, and who wrote it last. A slice without the label with the Service's name is skipped.
@@ -215,7 +226,7 @@ impl Objects {
         self.services.get(key)
     }
 
-    /// Returns the traffic policies of a Service. None if they are not known.
+    /// Returns the traffic policies of a Service, if they are known.
     pub fn policies(&self, key: &ObjectKey) -> Option<TrafficPolicies> {
         self.policies.get(key).copied()
     }
@@ -251,6 +262,20 @@ impl Objects {
     /// Returns names and labels of the pods of a namespace, sorted by name.
     pub fn labels_of(&self, namespace: &Text) -> impl Iterator<Item = (&Text, &StringMap)> {
         self.pods_of(namespace).map(|pod| (&pod.key.name, &pod.labels))
+    }
+
+    /// Returns the nodes on which clients are.
+    pub(crate) fn client_nodes(&self) -> Nodes<'_> {
+        Nodes { by_name: &self.nodes, by_zone: &self.zones }
+    }
+
+    /// Returns true if slices of a Service have a hint for a node or a zone that none of the nodes here is or has.
+    pub fn has_hints_for_others(&self, service: &ObjectKey) -> bool {
+        let endpoints = self.slices_of(service).iter().flat_map(|slice| &slice.endpoints);
+        endpoints.filter_map(|endpoint| endpoint.hints.as_deref()).any(|hints| {
+            hints.for_zones.iter().any(|hint| !self.zones.contains_key(&hint.name))
+                || hints.for_nodes.iter().any(|hint| !self.nodes.contains_key(&hint.name))
+        })
     }
 
     /// Returns the names of the nodes that pods are bound to.

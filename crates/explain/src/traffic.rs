@@ -1,4 +1,4 @@
-//! How many endpoints of a Service receive traffic, by the models of its consumers, and what of that is not known.
+//! Counts the endpoints of a Service that receive traffic, by the models of its consumers, and tells what is not known.
 
 mod served;
 mod unused;

@@ -68,11 +68,12 @@ async fn the_size_of_the_cluster_changes_neither_requests_nor_bytes() {
     assert!(bytes_of_large < 64 * 1024, "{bytes_of_large}");
 }
 
-/// Nodes without a pod of the Service matter if a traffic policy is `Local`.
+/// Nodes without a pod of the Service matter if a traffic policy is `Local`, or if hints are for other nodes or zones.
 #[tokio::test(flavor = "multi_thread")]
-async fn all_nodes_are_listed_for_a_service_whose_traffic_policy_is_local() {
+async fn all_nodes_are_listed_for_a_policy_local_and_for_hints_to_other_zones() {
     let node = |name: &str| {
-        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+        json!({"apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": "eu-1"}},
             "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
     };
     let service = |policy: &str| {
@@ -80,16 +81,28 @@ async fn all_nodes_are_listed_for_a_service_whose_traffic_policy_is_local() {
             "spec": {"clusterIP": "10.96.0.10", "clusterIPs": ["10.96.0.10"], "ipFamilies": ["IPv4"],
                 "internalTrafficPolicy": policy, "ports": [{"port": 80, "protocol": "TCP"}]}})
     };
-    let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+    let slice = |hints: [Value; 2]| {
+        json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
         "metadata": {"name": "web-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "web"}},
         "addressType": "IPv4", "ports": [{"name": "", "port": 80, "protocol": "TCP"}],
-        "endpoints": [{"addresses": ["10.9.0.1"], "nodeName": "a", "conditions": {"ready": true}}]});
-    for (policy, requests, verdict) in [("Cluster", 0, "EP000"), ("Local", 1, "EP048")] {
-        let objects = [node("a"), node("b"), service(policy), slice.clone()];
+        "endpoints": [
+            {"addresses": ["10.9.0.1"], "nodeName": "a", "conditions": {"ready": true}, "hints": hints[0]},
+            {"addresses": ["10.9.0.2"], "nodeName": "a", "conditions": {"ready": true}, "hints": hints[1]},
+        ]})
+    };
+    let zone = |name: &str| json!({"forZones": [{"name": name}]});
+    let none = || [Value::Null, Value::Null];
+    for (policy, hints, requests, verdict, receiving) in [
+        ("Cluster", none(), 0, "EP000", 2),
+        ("Local", none(), 1, "EP048", 2),
+        ("Cluster", [zone("eu-1"), zone("of-no-node")], 1, "EP000", 1),
+    ] {
+        let objects = [node("a"), node("b"), service(policy), slice(hints)];
         let shop = Shop::with(objects, Vec::new()).await;
         let output = shop.run(&["explain", "web", "-o", "json"]).await;
         let json: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(json["verdict"]["code"], verdict, "{}", stderr(&output));
+        assert_eq!(json["podsByPublication"]["receiving"], receiving, "{policy}");
         let of_nodes = |request: &&String| request.contains("/nodes");
         assert_eq!(shop.requests().iter().filter(of_nodes).count(), requests, "{policy}");
     }

@@ -76,7 +76,7 @@ impl Replica {
         self.caches.add(lag)
     }
 
-    /// Ends a lag. What it has delayed still arrives late, and in order. Returns how many changes of its resource these were.
+    /// Ends a lag. The changes that it has delayed still arrive late, and in order. Returns how many changes of its resource these were.
     pub fn remove_lag(&self, id: usize) -> usize {
         self.caches.remove(id)
     }

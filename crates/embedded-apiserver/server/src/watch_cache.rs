@@ -1,5 +1,5 @@
-//! How far the watch caches of one of several API servers have read. Watches and lists of a version are answered from
-//! them, so they show what a cache has read, and wait for what it has not.
+//! The watch caches of one of several API servers, and the version up to which they have read. Watches and lists of a
+//! version are answered from them, so they show what a cache has read, and wait for what it has not.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 use crate::store::{Store, TABLES};
 
-/// How late the changes of a resource reach a watch cache.
+/// A delay with which the changes of a resource reach a watch cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lag {
-    /// The resource, such as `pods`; none for all.
+    /// The resource, such as `pods`; `None` stands for all.
     pub plural: Option<&'static str>,
     /// The time from a change until the cache shows it.
     pub time: Duration,

@@ -39,8 +39,8 @@
 //!
 //! Only the hints for nodes can be set; the rest of the model is 1.36.
 
+mod all_nodes;
 mod endpoints;
-mod local;
 mod policies;
 
 use std::fmt;
@@ -50,7 +50,7 @@ use kube_endpoint_core_model::service::{ServicePort, ServiceType};
 use kube_endpoint_core_model::well_known::{LABEL_HEADLESS, LABEL_SERVICE_NAME};
 use kube_endpoint_core_model::{AddressType, EndpointSlice, IpFamily, Service, StringMap, Text};
 
-pub use local::local_backends;
+pub use all_nodes::{Nodes, cluster_backends, local_backends, on_several_nodes};
 pub use policies::TrafficPolicies;
 
 use endpoints::{Candidate, Topology, candidates};
@@ -231,7 +231,7 @@ impl KubeProxy<'_> {
         let wants_local = policies.is_local(through);
         let topology = if wants_local { Topology::Anywhere } else { Topology::of(self, &candidates) };
         let without_hints = if wants_local { Vec::new() } else { endpoints::without_hints(&candidates) };
-        let endpoints::Candidates { by_address, undefined } = candidates;
+        let endpoints::Candidates { by_address, undefined, .. } = candidates;
         let mut routes = PortRoutes {
             name: port.name.clone(),
             protocol: or_tcp(&port.protocol),
@@ -275,7 +275,7 @@ impl KubeProxy<'_> {
 }
 
 /// Returns the numbers of a slice's ports that kube-proxy uses for a Service, in the order of the Service's
-/// ports. None if it does not read the slice.
+/// ports. The list is empty if kube-proxy does not read the slice.
 pub fn numbers_used(service: &Service, slice: &EndpointSlice) -> Vec<u16> {
     let family = service.slice_families().into_iter().find(|it| AddressType::from(*it) == slice.address_type);
     if family.is_none_or(|family| ignores_slice(service, slice, family).is_some()) {

@@ -155,8 +155,8 @@ impl fmt::Display for Fault {
                     [] => Ok(()),
                     some => {
                         let what = match some {
-                            [_] if addresses.len() == 1 => "its conditions or hints".to_owned(),
-                            some => format!("the conditions or hints of {}", names(some)),
+                            [_] if addresses.len() == 1 => "its conditions, hints or node".to_owned(),
+                            some => format!("the conditions, hints or nodes of {}", names(some)),
                         };
                         write!(f, "; the slices differ in {what}, and kube-proxy takes those of any of them")
                     }

@@ -108,8 +108,7 @@ impl Looked<'_> {
         let are_nodes_known = self.options.known.nodes;
         let nodes = &self.objects.nodes;
         let has_endpoint = |node: &Text| self.served.local_nodes.contains(node);
-        let exists = |node: &&Text| !are_nodes_known || nodes.contains_key(*node);
-        let with = self.served.local_nodes.iter().filter(exists).count();
+        let with = self.served.local_nodes.len();
         let is_ready = |slice: &Arc<EndpointSlice>| traffic::has_ready(slice);
         if with == 0 && !(self.counts.ready > 0 && self.slices().iter().any(is_ready)) {
             return;

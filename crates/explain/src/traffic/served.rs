@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use crate::consumers::core_dns::{CoreDns, Question};
 use crate::consumers::kube_proxy::{
-    KubeProxy, LABEL_SERVICE_PROXY_NAME, Through, TrafficPolicies, local_backends, numbers_used,
+    KubeProxy, LABEL_SERVICE_PROXY_NAME, Nodes, Through, TrafficPolicies, cluster_backends, local_backends,
+    numbers_used, on_several_nodes,
 };
 
 /// Who sends the clients of a Service to its endpoints. Serialises with the tag `by`.
@@ -20,7 +21,7 @@ use crate::consumers::kube_proxy::{
 pub enum ServedBy {
     /// kube-proxy, or what takes its place on all nodes.
     KubeProxy,
-    /// The proxy that the Service's label `service.kubernetes.io/service-proxy-name` names. How it chooses
+    /// The proxy that the Service's label `service.kubernetes.io/service-proxy-name` names. Its choice of
     /// endpoints is not known, so the ready ones count.
     OtherProxy {
         /// The label's value; may be empty.
@@ -47,8 +48,8 @@ impl ServedBy {
     }
 }
 
-/// The endpoints of a Service that some client is sent to. Which node a client is on makes a difference for
-/// the policy `Local` only: hints send each client to some ready endpoints, and some client to each.
+/// The endpoints of a Service that a client of some node is sent to. If nodes are not known, each node that an
+/// endpoint or a hint names is taken to exist, and each zone of a hint.
 #[derive(Clone, Debug)]
 pub(crate) struct Served<'a> {
     service: &'a Service,
@@ -57,7 +58,7 @@ pub(crate) struct Served<'a> {
     backends: BTreeSet<SocketAddr>,
     /// The endpoints that DNS answers with.
     records: BTreeSet<Text>,
-    /// Endpoints that several slices hold with different conditions or hints.
+    /// Endpoints that several slices hold with different conditions or hints or, if a policy is `Local`, nodes.
     pub(crate) undefined: BTreeSet<IpAddr>,
     /// Ready endpoints without a hint. They make kube-proxy ignore the hints of the others.
     pub(crate) without_hints: BTreeSet<IpAddr>,
@@ -67,7 +68,13 @@ pub(crate) struct Served<'a> {
 
 impl<'a> Served<'a> {
     /// `slices` are those that are labelled with the Service's name.
-    pub(crate) fn by(service: &'a Service, policies: TrafficPolicies, slices: &[Arc<EndpointSlice>]) -> Self {
+    /// `nodes` are those of the cluster, if they are known.
+    pub(crate) fn by(
+        service: &'a Service,
+        policies: TrafficPolicies,
+        slices: &[Arc<EndpointSlice>],
+        nodes: Option<Nodes<'_>>,
+    ) -> Self {
         let by = ServedBy::of(service);
         let mut served = Self {
             service,
@@ -87,29 +94,43 @@ impl<'a> Served<'a> {
                 let records = CoreDns::default().resolve(&headless, slices(), &Question::Service);
                 served.records = records.into_iter().map(|record| record.host).collect();
             }
-            ServedBy::KubeProxy => served.add_routes(policies, slices),
+            ServedBy::KubeProxy => served.add_routes(policies, slices, nodes),
         }
         served
     }
 
-    fn add_routes<'s, I>(&mut self, policies: TrafficPolicies, slices: impl Fn() -> I)
-    where
+    fn add_routes<'s, I>(
+        &mut self,
+        policies: TrafficPolicies,
+        slices: impl Fn() -> I,
+        nodes: Option<Nodes<'_>>,
+    ) where
         I: Iterator<Item = &'s EndpointSlice>,
     {
         let anywhere = KubeProxy::default();
         // A policy that only some clients have makes no endpoint unused.
         let all = TrafficPolicies { internal_local: false, ..policies };
+        // Nothing can be said of zones where no node has registered.
+        let zones_known = nodes.filter(|nodes| !nodes.by_name.is_empty());
         for family in self.service.slice_families() {
             let routes = anywhere.routes(self.service, all, slices(), family, Through::ClusterIp);
             for port in routes.ports {
                 self.undefined.extend(port.undefined.iter().map(SocketAddr::ip));
                 self.without_hints.extend(port.without_hints.iter().map(SocketAddr::ip));
-                if policies.uses_cluster() {
+                if policies.uses_cluster() && zones_known.is_none() {
                     self.backends.extend(port.backends);
                 }
             }
+            if let Some(nodes) = zones_known.filter(|_| policies.uses_cluster()) {
+                self.backends.extend(cluster_backends(self.service, slices(), family, nodes));
+            }
             if policies.uses_local() {
+                self.undefined.extend(on_several_nodes(self.service, slices(), family));
+                let exists = |node: &str| nodes.is_none_or(|nodes| nodes.by_name.contains_key(node));
                 for (node, backends) in local_backends(self.service, slices(), family) {
+                    if !exists(node) {
+                        continue;
+                    }
                     self.local_nodes.insert(node.into());
                     self.backends.extend(backends);
                 }

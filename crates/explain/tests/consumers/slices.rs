@@ -2,10 +2,14 @@
 //! `TestEndpointInfoByServicePort` (`pkg/proxy/endpointslicecache_test.go`, Kubernetes 1.36), and what
 //! the informers of kube-proxy leave out.
 
-use kube_endpoint_core_model::{EndpointSlice, IpFamily};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use kube_endpoint_core_model::{EndpointSlice, IpFamily, Node, Text};
 use kube_endpoint_explain::consumers::kube_proxy::{
-    IgnoredPort, IgnoredService, IgnoredSlice, KubeProxy, PortRoutes, Routes, Through, TrafficPolicies,
-    Unused, local_backends,
+    IgnoredPort, IgnoredService, IgnoredSlice, KubeProxy, Nodes, PortRoutes, Routes, Through,
+    TrafficPolicies, Unused, cluster_backends, local_backends,
 };
 use serde_json::{Value, json};
 
@@ -332,14 +336,14 @@ fn ready_endpoints_without_a_hint_are_named_if_others_have_one() {
 
 /// All nodes at once, and each node alone.
 #[test]
-fn local_backends_are_those_of_each_node() {
+fn backends_of_all_nodes_are_those_of_each_node() {
     let mut seed = 7_u32;
     let mut random = |below: u32| {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (seed >> 16) % below
     };
-    let mut found = 0;
-    for _ in 0..200 {
+    let (mut found, mut kept) = (0, 0);
+    for round in 0..400 {
         let mut slice_of = |name: &str| {
             let endpoints: Vec<Value> = (0..random(6))
                 .map(|_| {
@@ -352,6 +356,13 @@ fn local_backends_are_those_of_each_node() {
                         "conditions": conditions[random(3) as usize]});
                     if random(4) > 0 {
                         endpoint["nodeName"] = json!(format!("n{}", random(3)));
+                    }
+                    // A random hint is on each endpoint in most rounds, because one without it turns all off.
+                    if round % 4 > 0 && random(30) > 0 {
+                        endpoint["hints"]["forZones"] = json!([{"name": format!("z{}", random(4))}]);
+                    }
+                    if round % 4 > 1 && random(30) > 0 {
+                        endpoint["hints"]["forNodes"] = json!([{"name": format!("n{}", random(6))}]);
                     }
                     endpoint
                 })
@@ -369,6 +380,32 @@ fn local_backends_are_those_of_each_node() {
             assert_eq!(together, routes.ports[0].backends, "{node}: {slices:?}");
             found += together.len();
         }
+        let zones = [("n0", "z0"), ("n1", "z1"), ("n2", "z1"), ("n3", "")];
+        let nodes = zones.map(|(name, zone)| {
+            let zone = (!zone.is_empty()).then(|| zone.into());
+            (Text::from(name), Arc::new(Node { name: name.into(), zone, ..Node::default() }))
+        });
+        let nodes = &nodes[..=round / 4 % 4];
+        let mut by_zone: BTreeMap<Text, usize> = BTreeMap::new();
+        nodes
+            .iter()
+            .for_each(|(_, node)| *by_zone.entry(node.zone.clone().unwrap_or_default()).or_default() += 1);
+        let by_name = nodes.iter().cloned().collect();
+        let all = Nodes { by_name: &by_name, by_zone: &by_zone };
+        let together = cluster_backends(&service, &slices, IpFamily::IPv4, all);
+        let of_client = |zone: &str, node: &str| {
+            let proxy = KubeProxy { node, zone, ..KubeProxy::default() };
+            let policies = TrafficPolicies::default();
+            let routes = proxy.routes(&service, policies, &slices, IpFamily::IPv4, Through::ClusterIp);
+            routes.ports.into_iter().flat_map(|port| port.backends)
+        };
+        let each: BTreeSet<SocketAddr> = nodes
+            .iter()
+            .flat_map(|(name, node)| of_client(node.zone.as_deref().unwrap_or_default(), name))
+            .collect();
+        assert_eq!(together, each, "{nodes:?}: {slices:?}");
+        kept += usize::from(together.len() < of_client("", "").count());
     }
     assert!(found > 100, "{found}");
+    assert!(kept > 10, "{kept}");
 }

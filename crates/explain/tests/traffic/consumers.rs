@@ -97,6 +97,81 @@ fn endpoints_without_a_node_receive_nothing_by_the_policy_local() {
     assert_eq!(explained(&by_hand("Local"), "").verdict.status, Status::Down);
 }
 
+/// The endpoint names a node that was deleted.
+#[test]
+fn endpoints_of_deleted_nodes_receive_nothing_by_the_policy_local() {
+    let of = |policies: Value, nodes: &[&str]| {
+        let service = json!({"kind": "Service", "metadata": {"name": "web"}, "spec": {"clusterIP": "10.96.0.10",
+            "ipFamilies": ["IPv4"], "ports": [{"port": 80, "protocol": "TCP"}]}});
+        let endpoints = json!([{"addresses": ["10.9.0.1"], "nodeName": "gone"}]);
+        let cluster = Cluster::new().with(service).with(other_slice("web-1", endpoints));
+        with(nodes.iter().fold(cluster, |cluster, node| cluster.node(node)), json!({"spec": policies}))
+    };
+    let internal = || json!({"internalTrafficPolicy": "Local"});
+    let both = json!({"internalTrafficPolicy": "Local", "externalTrafficPolicy": "Local", "externalIPs": ["192.0.2.9"]});
+    assert_eq!(headline(&of(json!({}), &["a"]), ""), "ok EP000 1 of 1 addresses receive traffic");
+    insta::assert_snapshot!(headline(&of(internal(), &["a"]), ""), @"down EP048 0 of 1 addresses receive traffic; the Service's internalTrafficPolicy is Local, and no endpoint names a node that exists, so clients on any node get no answer");
+    assert_eq!(headline(&of(internal(), &["a", "gone"]), "").split(' ').next(), Some("degraded"));
+    // Nodes that are not known are taken to exist.
+    assert_eq!(headline(&of(internal(), &["a"]), "nodes"), "ok EP000 1 of 1 addresses receive traffic");
+    // Pods that use the external address are sent to endpoints of all nodes.
+    assert_eq!(explained(&of(both, &["a"]), "").pods_by_publication.receiving, Some(1));
+}
+
+/// kube-proxy follows hints as long as some ready endpoint is hinted to its zone or node.
+#[test]
+fn hints_for_zones_or_nodes_that_do_not_exist_keep_clients_away() {
+    let zone = |name: &str| json!({"forZones": [{"name": name}]});
+    let node = |name: &str| json!({"forZones": [{"name": "eu-1"}], "forNodes": [{"name": name}]});
+    let receiving = |first: &Value, second: &Value, nodes: &[(&str, &str)], forbidden: &str| {
+        let service = json!({"kind": "Service", "metadata": {"name": "web"}, "spec": {"clusterIP": "10.96.0.10",
+            "ipFamilies": ["IPv4"], "ports": [{"port": 80, "protocol": "TCP"}]}});
+        let endpoints = json!([{"addresses": ["10.9.0.1"], "hints": first}, {"addresses": ["10.9.0.2"], "hints": second}]);
+        let cluster = Cluster::new().with(service).with(other_slice("web-1", endpoints));
+        let cluster = nodes.iter().fold(cluster, |cluster, (name, zone)| cluster.node(name).zone(zone));
+        explained(&cluster, forbidden).pods_by_publication.receiving.unwrap()
+    };
+    let one = [("a", "eu-1")];
+    let two = [("a", "eu-1"), ("b", "eu-2")];
+    for (first, second, nodes, want) in [
+        (zone("eu-1"), zone("eu-2"), &two[..], 2),
+        (zone("eu-1"), zone("gone"), &one, 1),
+        // Clients in the zone eu-2 follow no hints.
+        (zone("eu-1"), zone("gone"), &two, 2),
+        (zone("gone"), zone("gone"), &one, 2),
+        (zone("eu-1"), Value::Null, &one, 2),
+        (node("a"), node("b"), &two, 2),
+        (node("a"), node("gone"), &one, 1),
+        // Clients on the other node of the zone follow the hints for the zone.
+        (node("a"), node("gone"), &[("a", "eu-1"), ("c", "eu-1")], 2),
+        (zone("eu-1"), zone("gone"), &[], 2),
+    ] {
+        assert_eq!(receiving(&first, &second, nodes, ""), want, "{first} {second} {nodes:?}");
+        assert_eq!(receiving(&first, &second, nodes, "nodes"), 2, "{first} {second} {nodes:?}");
+    }
+}
+
+/// The policy `Local` makes the node of an entry matter.
+#[test]
+fn entries_of_several_nodes_are_told_by_the_policy_local() {
+    let of = |policy: &str| {
+        let entry = |node: &str| json!([{"addresses": ["10.9.0.1"], "nodeName": node}]);
+        let cluster =
+            settled(three_nodes()).with(other_slice("one", entry("a"))).with(other_slice("two", entry("b")));
+        let cluster = with(cluster, json!({"spec": {"internalTrafficPolicy": policy}}));
+        let faults = explained(&cluster, "").faults;
+        faults
+            .iter()
+            .map(|fault| fault.to_string())
+            .find(|text| text.contains("10.9.0.1"))
+            .unwrap_or_default()
+    };
+    insta::assert_snapshot!([of("Cluster"), of("Local")].join("\n"), @r"
+    10.9.0.1 is in several slices: one, two
+    10.9.0.1 is in several slices: one, two; the slices differ in its conditions, hints or node, and kube-proxy takes those of any of them
+    ");
+}
+
 #[test]
 fn clients_of_an_external_address_are_sent_to_all_nodes() {
     let accessible = |cluster: Cluster| with(cluster, json!({"spec": {"externalIPs": ["192.0.2.9"]}}));

@@ -86,6 +86,9 @@ pub(super) fn of_service(
     objects.add_service(service);
     pods.into_iter().for_each(|pod| objects.add_pod(pod, None));
     cluster.slices_of(key).into_iter().for_each(|slice| objects.add_slice(slice, None));
+    if known.nodes && objects.has_hints_for_others(key) {
+        add_nodes(cluster, &mut objects);
+    }
     cluster.endpoints(key).into_iter().for_each(|endpoints| objects.add_endpoints(endpoints, None));
     Some((objects, nearby))
 }

@@ -60,6 +60,8 @@ pub(super) struct Candidates<'a> {
     pub(super) by_address: BTreeMap<SocketAddr, Candidate<'a>>,
     /// Those that slices hold with different conditions.
     pub(super) undefined: Vec<SocketAddr>,
+    /// Those that slices hold with different nodes.
+    pub(super) on_several_nodes: Vec<SocketAddr>,
 }
 
 /// Collects the endpoints of a port, as kube-proxy of one node does.
@@ -96,6 +98,9 @@ pub(super) fn candidates<'a>(
         let first = of_address.swap_remove(0);
         if of_address.iter().any(|other| !other.is_same_on(proxy.node, &first)) {
             all.undefined.push(address);
+        }
+        if of_address.iter().any(|other| other.node != first.node) {
+            all.on_several_nodes.push(address);
         }
         all.by_address.insert(address, first);
     }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use kube_endpoint_core_model::IpFamily;
 use kube_endpoint_core_model::service::ServicePort;
-use kube_endpoint_explain::consumers::kube_proxy::{KubeProxy, PortRoutes, Through, TrafficPolicies};
+use kube_endpoint_core_model::{EndpointSlice, IpFamily};
+use kube_endpoint_explain::consumers::kube_proxy::{KubeProxy, PortRoutes, Through, TrafficPolicies, Unused};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -36,6 +36,8 @@ struct Row {
     modelled: Option<PortRoutes>,
     /// Some client of the port is sent somewhere.
     somebody_is_served: bool,
+    /// Some choice among the entries of the undefined endpoints leaves the client none.
+    may_have_none: bool,
 }
 
 impl Row {
@@ -47,7 +49,7 @@ impl Row {
                     port.backends.contains(address) || port.unused.iter().any(|(unused, _)| unused == address)
                 })
             }
-            (Some(port), Some(Answer::Without(_))) if !port.undefined.is_empty() => true,
+            (Some(port), Some(Answer::Without(_))) if !port.undefined.is_empty() => self.may_have_none,
             (Some(port), Some(Answer::Backends(recorded))) => {
                 let mut recorded = recorded.clone();
                 recorded.sort_unstable();
@@ -74,6 +76,21 @@ impl Row {
     }
 }
 
+/// Returns true if kube-proxy may have no endpoint for a client, by the entries that it takes of undefined endpoints. The
+/// other endpoints must be out of reach, whatever these are. `answers` are those with each of the slices as the first.
+fn may_have_none(port: &PortRoutes, answers: &[PortRoutes]) -> bool {
+    let is_out = |of: &PortRoutes, address: &SocketAddr| {
+        of.unused
+            .iter()
+            .any(|(unused, why)| unused == address && matches!(why, Unused::NotReady | Unused::NotLocal))
+    };
+    let addresses = || port.backends.iter().chain(port.unused.iter().map(|(address, _)| address));
+    addresses().all(|address| {
+        is_out(port, address)
+            || port.undefined.contains(address) && answers.iter().any(|answer| is_out(answer, address))
+    })
+}
+
 /// Returns true if a port of a Service has an address outside of the cluster, of one family.
 fn is_external(service: &Value, port: &ServicePort, family: IpFamily) -> bool {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -96,6 +113,8 @@ fn rows(recording: &Recording, recorded: &Recorded, node: &str) -> Vec<Row> {
     let policies: TrafficPolicies = serde_json::from_value(json.clone()).unwrap();
     let proxy = KubeProxy { node, zone: &recording.nodes[node], ..KubeProxy::default() };
     let slices = &recording.slices[&*service.key.namespace];
+    let is_own = |slice: &&EndpointSlice| slice.service_key().is_some_and(|key| key.name == service.key.name);
+    let of_service: Vec<EndpointSlice> = slices.iter().filter(is_own).cloned().collect();
     let mut rows = Vec::new();
     for family in [IpFamily::IPv4, IpFamily::IPv6] {
         let of = |through| proxy.routes(service, policies, slices, family, through).ports;
@@ -107,10 +126,24 @@ fn rows(recording: &Recording, recorded: &Recorded, node: &str) -> Vec<Row> {
                 let of_family = answers[node].get(&format!("{family:?}"));
                 let of_port = of_family.and_then(|ports| ports.get(&name));
                 let has_address = through == Through::ClusterIp || is_external(json, port, family);
+                let modelled = routes.get(index).filter(|_| has_address).cloned();
+                let may_have_none = modelled.as_ref().is_some_and(|port| {
+                    let answers = |first: &EndpointSlice| {
+                        let mut slices = of_service.clone();
+                        slices
+                            .iter_mut()
+                            .filter(|it| **it == *first)
+                            .for_each(|it| it.metadata.name = "".into());
+                        proxy.routes(service, policies, &slices, family, through).ports.swap_remove(index)
+                    };
+                    let answers = || of_service.iter().map(answers).collect::<Vec<_>>();
+                    !port.undefined.is_empty() && may_have_none(port, &answers())
+                });
                 rows.push(Row {
                     question: format!("{}, {name}, {family:?}, {client}, on {node}", service.key),
                     recorded: of_port.and_then(|clients| clients.get(client)).cloned(),
-                    modelled: routes.get(index).filter(|_| has_address).cloned(),
+                    modelled,
+                    may_have_none,
                     somebody_is_served: anywhere.get(index).is_some_and(|port| !port.backends.is_empty()),
                 });
             }
@@ -139,6 +172,22 @@ fn the_model_has_the_answers_of_kube_proxy() {
     let covered =
         [("backends", 1818), ("dropped", 407), ("no rule", 5065), ("refused", 1715), ("undefined", 85)];
     assert_eq!(kinds, BTreeMap::from(covered));
+}
+
+/// A refusal is no answer of the model if an endpoint that is defined is ready, or each entry of one that is not.
+#[test]
+fn a_refusal_is_accepted_only_if_some_choice_explains_it() {
+    let address = |last: u8| SocketAddr::from(([10, 0, 0, last], 80));
+    let out =
+        |last: u8| PortRoutes { unused: vec![(address(last), Unused::NotReady)], ..PortRoutes::default() };
+    let of = |backends: &[u8]| PortRoutes {
+        backends: backends.iter().copied().map(address).collect(),
+        undefined: vec![address(1)],
+        ..PortRoutes::default()
+    };
+    assert!(may_have_none(&of(&[1]), &[of(&[1]), out(1)]));
+    assert!(!may_have_none(&of(&[1, 2]), &[of(&[1, 2]), out(1)]));
+    assert!(!may_have_none(&of(&[1]), &[of(&[1])]));
 }
 
 #[test]
