@@ -41,6 +41,10 @@ mod write_connections;
 #[cfg(test)]
 mod tests;
 
+/// Why versions of an API server go back, for errors and lines of the log.
+pub const STORAGE_WENT_BACK: &str =
+    "its storage was set back, or another API server with another storage answers";
+
 pub use answered::{Answered, is_status_not_found, redirected_to};
 pub use certificates::{
     CertificateInUse, CertificateLifetime, CertificatePlace, CertificateUse, unusable_version,

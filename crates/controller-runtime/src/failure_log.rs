@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use ahash::HashMap;
 use kube_endpoint_core_model::{LogLimit, ObjectKey};
-use kube_endpoint_workqueue::Disposition;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
@@ -161,37 +160,49 @@ fn whole_seconds(time: Duration) -> Option<tracing::field::DebugValue<Duration>>
     (time.as_secs() > 0).then(|| tracing::field::debug(Duration::from_secs(time.as_secs())))
 }
 
+/// When a key is tried again whose sync failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NextTry {
+    /// When the limiter of the queue allows.
+    Soon,
+    /// Slowly from now on.
+    Slow,
+    /// When something adds the key again.
+    Dropped,
+    /// In a minute, when the server's state and the cache's are compared again.
+    Comparison,
+    /// After the pause that the API server asked for, a minute at most.
+    AfterPause(Duration),
+}
+
 impl<R: Reconciler> Runtime<R> {
-    /// Logs a failed sync, as far as it is to be logged. `is_slow` says that the key is now retried slowly for the first time.
-    pub(crate) fn log_failure(
-        &self,
-        key: &ObjectKey,
-        error: &SyncError,
-        disposition: Disposition,
-        is_slow: bool,
-    ) {
-        let is_dropped = disposition == Disposition::Dropped;
-        let Some(time) = self.failure_log.failed(key, error, is_slow || is_dropped, Instant::now()) else {
+    /// Logs a failed sync, as far as it is to be logged.
+    pub(crate) fn log_failure(&self, key: &ObjectKey, error: &SyncError, next: NextTry) {
+        let is_last = matches!(next, NextTry::Slow | NextTry::Dropped);
+        let Some(time) = self.failure_log.failed(key, error, is_last, Instant::now()) else {
             return;
         };
         let (queue, failing_for) = (self.queue.name(), whole_seconds(time));
-        if is_dropped {
-            tracing::error!(
-                queue, %key, failing_for, %error,
-                "all retries of a sync failed; the key is dropped until something adds it again"
-            );
-        } else if is_slow {
-            tracing::error!(
+        match next {
+            NextTry::Soon => {
+                tracing::warn!(queue, %key, failing_for, %error, "a sync failed; the key is retried");
+            }
+            NextTry::Slow => tracing::error!(
                 queue, %key, failing_for, %error,
                 "all retries of a sync failed; the key is retried every five minutes until it succeeds"
-            );
-        } else if disposition == Disposition::PutOff {
-            tracing::warn!(
+            ),
+            NextTry::Dropped => tracing::error!(
+                queue, %key, failing_for, %error,
+                "all retries of a sync failed; the key is dropped until something adds it again"
+            ),
+            NextTry::Comparison => tracing::warn!(
                 queue, %key, failing_for, %error,
                 "the server keeps having another state than the cache; it is asked once a minute"
-            );
-        } else {
-            tracing::warn!(queue, %key, failing_for, %error, "a sync failed; the key is retried");
+            ),
+            NextTry::AfterPause(pause) => tracing::warn!(
+                queue, %key, failing_for, ?pause, %error,
+                "a sync failed; the key waits as long as the API server asked for, a minute at most"
+            ),
         }
     }
 

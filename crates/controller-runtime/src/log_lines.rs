@@ -25,8 +25,8 @@ pub enum Line {
     Warning,
     /// A slice of a Service without a selector is deleted.
     Orphan,
-    /// Slices are deleted whose Endpoints do not exist.
-    NoEndpoints,
+    /// Slices are deleted whose Endpoints are not mirrored.
+    NotMirrored,
 }
 
 /// The limit of each kind.
@@ -40,7 +40,7 @@ pub(crate) struct LogLines {
     selection: LogLimit,
     warning: LogLimit,
     orphan: LogLimit,
-    no_endpoints: LogLimit,
+    not_mirrored: LogLimit,
 }
 
 impl LogLines {
@@ -54,7 +54,7 @@ impl LogLines {
             Line::Selection => &self.selection,
             Line::Warning => &self.warning,
             Line::Orphan => &self.orphan,
-            Line::NoEndpoints => &self.no_endpoints,
+            Line::NotMirrored => &self.not_mirrored,
         }
     }
 }

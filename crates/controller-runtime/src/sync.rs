@@ -7,6 +7,7 @@ use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_workqueue::{Attempt, Disposition};
 use tokio::time::Instant;
 
+use crate::failure_log::NextTry;
 use crate::log_lines::Line;
 use crate::waiting::{LONGEST_PAUSE, LONGEST_WAIT};
 use crate::{Cause, Outcome, Output, Reconciler, Runtime, SyncError};
@@ -69,7 +70,7 @@ impl<R: Reconciler> Runtime<R> {
                     );
                 }
                 // Its outputs are not right, so it counts, though no retry is used up.
-                self.count_failure(key, &error);
+                self.count_failure(key, &error, NextTry::AfterPause(pause));
                 return Ok(self.pause(key, pause));
             }
         }
@@ -89,7 +90,7 @@ impl<R: Reconciler> Runtime<R> {
                 self.add_after(key.clone(), wait, Cause::StaleCache);
                 if wait == LONGEST_WAIT {
                     self.doubt_inputs(&key.namespace);
-                    self.count_failure(key, &error);
+                    self.count_failure(key, &error, NextTry::Comparison);
                 }
                 return Ok(Outcome::Stale);
             }
@@ -121,7 +122,12 @@ impl<R: Reconciler> Runtime<R> {
             (Err(error), _) => {
                 let is_slow = disposition == Disposition::RetriedSlowly
                     && self.failing.retried_slowly(key, Instant::now());
-                self.log_failure(key, error, disposition, is_slow);
+                let next = match disposition {
+                    Disposition::Dropped => NextTry::Dropped,
+                    _ if is_slow => NextTry::Slow,
+                    _ => NextTry::Soon,
+                };
+                self.log_failure(key, error, next);
             }
             (Ok(_), _) => return,
         }
@@ -129,9 +135,9 @@ impl<R: Reconciler> Runtime<R> {
     }
 
     /// Counts and logs a failure after which the key waits for something else than a retry.
-    fn count_failure(&self, key: &ObjectKey, error: &SyncError) {
+    fn count_failure(&self, key: &ObjectKey, error: &SyncError, next: NextTry) {
         self.failing.failed(key, error);
-        self.log_failure(key, error, Disposition::PutOff, false);
+        self.log_failure(key, error, next);
         self.count_failing();
     }
 

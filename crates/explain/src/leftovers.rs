@@ -326,7 +326,7 @@ pub struct Cleanup {
 
 impl Cleanup {
     /// Returns the exit code: 1 if leftovers remain, 2 if none do but some objects could not be read,
-    /// otherwise 0. What is kept is no leftover.
+    /// otherwise 0. An object that is kept is no leftover.
     pub fn exit_code(&self) -> u8 {
         let any = |outcomes: &[Outcome]| self.items.iter().any(|item| outcomes.contains(&item.outcome));
         if any(&[Outcome::Found, Outcome::Failed]) {

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use kube_endpoint_api_client::STORAGE_WENT_BACK;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, ResourceVersion};
 
 use crate::cluster::Store;
@@ -199,8 +200,8 @@ impl Cluster {
         if !version.is_none() && self.inner.progress.restart(T::KIND, scope, version, &contradiction) {
             tracing::warn!(
                 resource = T::KIND.name(), namespace = scope.namespace(), %version,
-                "a list contradicts what the watch has sent before: the API server's storage was set back, \
-                 so all kinds are listed again"
+                "the API server's list contradicts what its watch has sent before: {STORAGE_WENT_BACK}, so all kinds \
+                 are listed again"
             );
         }
         self.metrics(T::KIND).objects.set(self.count(T::KIND) as f64);

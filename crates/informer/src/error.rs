@@ -7,7 +7,7 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 use kube::core::Status;
 use kube::core::response::{StatusCause, StatusDetails};
-use kube_endpoint_api_client::redirected_to;
+use kube_endpoint_api_client::{STORAGE_WENT_BACK, redirected_to};
 use kube_endpoint_core_model::protobuf;
 use kube_endpoint_core_model::{ResourceVersion, causes, harmless};
 
@@ -45,8 +45,7 @@ pub(crate) enum ListWatchError {
     TooLargeResourceVersion(String),
     /// The server's version is lower than the position of the watch, as after a restore from a backup. Relist.
     #[error(
-        "the API server's version {server} is lower than {position}, which was read before: its storage was set back, or \
-         another API server with another storage answers"
+        "the API server's version {server} is lower than {position}, which was read before: {STORAGE_WENT_BACK}"
     )]
     VersionWentBack {
         /// The version of a list.
@@ -55,7 +54,7 @@ pub(crate) enum ListWatchError {
         position: ResourceVersion,
     },
     /// Another kind has shown that the server's storage was set back, so this kind's store may show what was lost. Relist.
-    #[error("another kind shows that the API server's storage was set back")]
+    #[error("another kind shows that versions of the API server went back: {STORAGE_WENT_BACK}")]
     OtherVersionWentBack,
     /// Writes keep conflicting with what the store shows, although the server's version is not lower. Relist.
     #[error(
@@ -300,6 +299,18 @@ mod tests {
         check(404, "", false);
         check(403, "404 page not found", false);
         check(410, r#"{"kind":"Status","reason":"NotFound","message":"m"}"#, false);
+    }
+
+    #[test]
+    fn versions_that_went_back_have_two_causes() {
+        let (server, position) = (ResourceVersion(3), ResourceVersion(9));
+        let errors =
+            [ListWatchError::VersionWentBack { server, position }, ListWatchError::OtherVersionWentBack];
+        for error in errors.map(|error| error.to_string()) {
+            assert!(error.ends_with(STORAGE_WENT_BACK), "{error}");
+        }
+        assert!(STORAGE_WENT_BACK.contains("set back"));
+        assert!(STORAGE_WENT_BACK.contains("another storage"));
     }
 
     #[test]

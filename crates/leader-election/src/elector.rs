@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 
-use kube_endpoint_api_client::ApiClient;
+use kube_endpoint_api_client::{ApiClient, STORAGE_WENT_BACK};
 use kube_endpoint_api_writer::{Clock, EventRecorder};
 use kube_endpoint_core_model::{EventType, PlannedEvent, ResourceVersion};
 use kube_endpoint_watch_channel as watch;
@@ -189,7 +189,7 @@ impl Elector {
         if version < before {
             tracing::warn!(
                 lease = self.options.lease(), %version, %before,
-                "the version of the Lease went back: the API server's storage was set back"
+                "the API server's version of the Lease went back: {STORAGE_WENT_BACK}"
             );
             if self.on_set_back.as_ref().is_some_and(|observer| !observer(since)) {
                 return;

@@ -1,11 +1,13 @@
 //! Servers whose versions go back, as after a restore of their storage from a backup.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kube_endpoint_informer::{Cluster, Kind, ReflectorOptions};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tokio::time::Instant;
 
+use crate::list_watch::log::Log;
 use crate::list_watch::script::*;
 
 fn listed() -> Answer {
@@ -51,6 +53,53 @@ async fn after_a_failed_connection_versions_that_went_back_are_followed_by_a_rel
      20.655 ?watch... resourceVersion=3&timeoutSeconds=588
     holds a@1 c@2 at 3
     ");
+}
+
+/// Two API servers behind one address have storages of their own. Each connection may reach the
+/// other one.
+#[test]
+fn servers_with_two_storages_are_named_in_the_log_and_counted() {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let logged = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let interrupted = |step| Answer::Watch(vec![WatchStep::Wait(20), step, WatchStep::Interrupt]);
+    let script = vec![
+        listed(),
+        interrupted(bookmark(9)),
+        Answer::Version(3),
+        restored(),
+        interrupted(bookmark(3)),
+        // The other storage has passed the position, which the check cannot tell from progress.
+        Answer::Version(9),
+        interrupted(bookmark(9)),
+        Answer::Version(3),
+        restored(),
+        Answer::Watch(vec![WatchStep::Silence]),
+    ];
+    // As in the test of undecodable objects.
+    let _second = tracing::Dispatch::new(Log(Arc::default()));
+    metrics::with_local_recorder(&recorder, || {
+        tracing::subscriber::with_default(Log(logged.clone()), || {
+            runtime.block_on(play_with(90, in_pages(), script, async |_| {}))
+        })
+    });
+    insta::assert_snapshot!(logged.lock().join("\n"), @r#"
+    message=the store must be filled again resource="endpoints" verb="list" error=the API server's version 3 is lower than 9, which was read before: its storage was set back, or another API server with another storage answers
+    message=the store must be filled again resource="endpoints" verb="list" error=the API server's version 3 is lower than 9, which was read before: its storage was set back, or another API server with another storage answers
+    "#);
+    let relists = snapshotter.snapshot().into_vec().into_iter().filter(|(key, _, _, value)| {
+        key.key().name() == "informer_relists_total" && *value != DebugValue::Counter(0)
+    });
+    let counts: Vec<_> = relists
+        .map(|(key, _, _, value)| {
+            let labels: Vec<_> = key.key().labels().map(|label| label.value().to_owned()).collect();
+            (labels.join(" "), value)
+        })
+        .collect();
+    let counted = [("endpoints start", 1), ("endpoints version_went_back", 2)];
+    assert_eq!(counts, counted.map(|(labels, count)| (labels.to_owned(), DebugValue::Counter(count))));
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,6 +9,7 @@ use kube_endpoint_leader_election::{Ended, LeaderElectionError, Leadership};
 use tokio::time::Instant;
 
 use crate::bed::*;
+use crate::observability::Log;
 
 fn of(name: &'static str) -> impl Fn(&RequestInfo) -> bool + Send + Sync + 'static {
     move |request| request.user_agent == name
@@ -166,6 +167,7 @@ async fn a_lease_in_a_namespace_that_does_not_exist_is_created_when_it_does() {
 
 #[tokio::test(start_paused = true)]
 async fn a_version_of_the_lease_that_went_back_shows_that_the_storage_was_set_back() {
+    let (log, _current) = Log::capture();
     let server = server();
     let count = Arc::new(AtomicUsize::new(0));
     let (elector, _leadership) = elector(&server, "a");
@@ -185,6 +187,10 @@ async fn a_version_of_the_lease_that_went_back_shows_that_the_storage_was_set_ba
     server.restore(&backup);
     pass(10).await;
     assert_eq!(count.load(Ordering::Relaxed), 2);
+    let log = log.text();
+    let line = log.lines().find(|line| line.contains("version of the Lease went back")).unwrap();
+    assert!(line.contains("WARN"), "{line}");
+    assert!(line.contains("was set back, or another API server with another storage answers"), "{line}");
     pass(60).await;
     assert_eq!(count.load(Ordering::Relaxed), 2);
 }

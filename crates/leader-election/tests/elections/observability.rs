@@ -127,10 +127,18 @@ async fn a_leader_that_is_not_scheduled_any_more_is_not_alive() {
 
 /// The log of the current thread.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    fn text(&self) -> String {
+    pub(crate) fn capture() -> (Self, tracing::subscriber::DefaultGuard) {
+        let log = Self::default();
+        let writer = log.clone();
+        let subscriber =
+            tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
     }
 }
@@ -147,10 +155,7 @@ impl Write for Log {
 
 #[tokio::test(start_paused = true)]
 async fn a_conflict_is_no_warning() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
-    let _current = tracing::subscriber::set_default(subscriber);
+    let (log, _current) = Log::capture();
     let server = server();
     let conflict =
         |verb| FaultRule::on(Fault::Refuse { status: 409, retry_after: None }, verb, "leases").times(1);

@@ -61,14 +61,13 @@ impl MirroringReconciler {
             self.metrics.replace(before, None);
             // A user may have made them, with a label that was copied.
             if keeps_changes
-                && endpoints.is_none()
                 && before.is_none()
-                && let Some(left_out) = runtime.admits(Line::NoEndpoints)
+                && let Some(left_out) = runtime.admits(Line::NotMirrored)
             {
                 tracing::info!(
-                    endpoints = %key, slices = plan.writes.delete.len(),
+                    endpoints = %key, %reason, slices = plan.writes.delete.len(),
                     first = plan.writes.delete.first().map(|slice| &*slice.metadata.name), left_out,
-                    "deleting slices with the label of the mirroring controller whose Endpoints do not exist"
+                    "deleting slices with the label of the mirroring controller whose Endpoints are not mirrored"
                 );
             }
             None

@@ -37,7 +37,7 @@ impl Subscriber for Log {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line(String::new());
         event.record(&mut line);
-        self.0.lock().unwrap().push(line.0);
+        self.0.lock().unwrap().push(line.0.trim_end().to_owned());
     }
 
     fn enter(&self, _: &Id) {}
@@ -69,23 +69,44 @@ fn copied(name: &str, service: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slices_with_the_label_and_without_endpoints_are_deleted_with_a_line_in_the_log() {
+async fn slices_with_the_label_whose_endpoints_are_not_mirrored_are_deleted_with_a_line_in_the_log() {
     let log = Log::default();
     let _guard = tracing::subscriber::set_default(log.clone());
-    let objects = [copied("a", "web"), service("no-endpoints"), copied("b", "no-endpoints")];
+    let mut selected = service("selected");
+    selected["spec"]["selector"] = json!({"app": "web"});
+    let mut skipped = endpoints("skipped", &["192.0.2.1"]);
+    skipped["metadata"]["labels"] = json!({"endpointslice.kubernetes.io/skip-mirror": "true"});
+    let mut lock = endpoints("lock", &[]);
+    lock["metadata"]["annotations"] = json!({"control-plane.alpha.kubernetes.io/leader": "{}"});
+    let objects = [
+        copied("a", "web"),
+        service("no-endpoints"),
+        copied("b", "no-endpoints"),
+        selected,
+        endpoints("selected", &["192.0.2.1"]),
+        copied("c", "selected"),
+        service("skipped"),
+        skipped,
+        copied("d", "skipped"),
+        service("lock"),
+        lock,
+        copied("e", "lock"),
+        endpoints("no-service", &["192.0.2.1"]),
+        copied("f", "no-service"),
+    ];
     let harness = Harness::start(&server(objects), ControllerOptions::default()).await;
     harness.pass(Duration::from_secs(60)).await;
-    assert_eq!(harness.writes(), ["delete endpointslices 200"; 2]);
+    assert_eq!(harness.writes(), ["delete endpointslices 200"; 6]);
     let mut lines = log.take();
     lines.sort();
-    let said =
-        "message=deleting slices with the label of the mirroring controller whose Endpoints do not exist";
-    assert_eq!(
-        lines,
-        [("no-endpoints", "b"), ("web", "a")].map(|(endpoints, slice)| {
-            format!("{said} endpoints=default/{endpoints} slices=1 first=\"{slice}\" ")
-        })
-    );
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    message=deleting slices with the label of the mirroring controller whose Endpoints are not mirrored endpoints=default/lock reason=the Endpoints are a leader-election lock slices=1 first="e"
+    message=deleting slices with the label of the mirroring controller whose Endpoints are not mirrored endpoints=default/no-endpoints reason=there are no Endpoints slices=1 first="b"
+    message=deleting slices with the label of the mirroring controller whose Endpoints are not mirrored endpoints=default/no-service reason=there is no Service of that name slices=1 first="f"
+    message=deleting slices with the label of the mirroring controller whose Endpoints are not mirrored endpoints=default/selected reason=the Service has a selector slices=1 first="c"
+    message=deleting slices with the label of the mirroring controller whose Endpoints are not mirrored endpoints=default/skipped reason=the Endpoints have the skip-mirror label slices=1 first="d"
+    message=deleting slices with the label of the mirroring controller whose Endpoints are not mirrored endpoints=default/web reason=there are no Endpoints slices=1 first="a"
+    "#);
     // In a minute there are 20 lines.
     for number in 0..100 {
         harness.create(&copied(&format!("copied-{number}"), &format!("gone-{number}"))).await;
@@ -97,18 +118,37 @@ async fn slices_with_the_label_and_without_endpoints_are_deleted_with_a_line_in_
 }
 
 #[tokio::test(start_paused = true)]
-async fn mirrored_slices_that_go_with_their_endpoints_have_no_line() {
+async fn mirrored_slices_have_no_line_when_they_are_no_longer_mirrored() {
     let log = Log::default();
     let _guard = tracing::subscriber::set_default(log.clone());
     let harness = Harness::start(&server([service("web")]), ControllerOptions::default()).await;
-    for gone in ["endpoints", "services"] {
+    let skip = json!({"endpointslice.kubernetes.io/skip-mirror": "true"});
+    let changes = [
+        ("endpoints", Some(("metadata", json!({"labels": skip})))),
+        ("endpoints", None),
+        ("services", Some(("spec", json!({"selector": {"app": "web"}})))),
+    ];
+    for (kind, change) in changes {
         harness.create(&endpoints("web", &["192.0.2.1"])).await;
         harness.pass(Duration::from_secs(2)).await;
         assert_eq!(harness.server.count("endpointslices"), 1);
-        harness.delete(gone, "web").await;
+        match change {
+            Some((field, value)) => harness.patch(kind, "web", json!({field: value})).await,
+            None => harness.delete(kind, "web").await,
+        };
         harness.pass(Duration::from_secs(60)).await;
         assert_eq!(harness.server.count("endpointslices"), 0);
+        if harness.server.count("endpoints") > 0 {
+            harness.delete("endpoints", "web").await;
+        }
     }
+    harness.patch("services", "web", json!({"spec": {"selector": null}})).await;
+    harness.create(&endpoints("web", &["192.0.2.1"])).await;
+    harness.pass(Duration::from_secs(2)).await;
+    assert_eq!(harness.server.count("endpointslices"), 1);
+    harness.delete("services", "web").await;
+    harness.pass(Duration::from_secs(60)).await;
+    assert_eq!(harness.server.count("endpointslices"), 0);
     assert_eq!(log.take(), [""; 0]);
     harness.nothing_is_remembered().await;
 }

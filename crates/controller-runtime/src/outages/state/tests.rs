@@ -151,7 +151,7 @@ fn ten_thousand_keys_are_written_at_the_rate_limit_of_the_client_after_an_outage
         }
     }
     let mut limited = std::collections::VecDeque::new();
-    let mut written = BTreeMap::<usize, usize>::new();
+    let mut written = 0;
     let mut last = 0;
     // Five writes each hundredth of a second, from the end of the outage on.
     for tick in 0..4500 {
@@ -160,12 +160,11 @@ fn ten_thousand_keys_are_written_at_the_rate_limit_of_the_client_after_an_outage
         for (id, _) in limited.drain(..limited.len().min(QPS / 100)) {
             bed.state.wrote(id.member, Update, now);
             assert!(bed.state.succeeded(&id, now), "{id:?} is written once");
-            *written.entry(tick as usize / 100).or_default() += 1;
+            written += 1;
             last = tick;
         }
     }
-    assert_eq!(written.values().sum::<usize>(), KEYS);
-    assert!(written.values().all(|count| *count <= QPS), "{written:?}");
+    assert_eq!(written, KEYS);
     // The wait for the probe, and what the limit allows.
     let bound = 100 * (20 + KEYS / QPS + 1);
     assert!(last as usize <= bound, "the last one after {last} hundredths of a second");
