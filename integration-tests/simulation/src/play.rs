@@ -210,6 +210,7 @@ impl Run<'_> {
         if self.history.setup.most_lists.is_some_and(|most| lists > most.into()) {
             watcher.fails("lists are bounded", "", format!("{lists} lists of whole kinds in an hour"));
         }
+        watcher.check_bounds_of_hour(&self.history.setup);
         self.is_eventful |= watcher.has_faults();
         self.idle_hours = if self.is_eventful { 0 } else { self.idle_hours + 1 };
         self.is_eventful = watcher.has_faults();

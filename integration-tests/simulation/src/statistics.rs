@@ -1,11 +1,11 @@
-//! What happened in some runs.
+//! Counts of changes, faults, requests and checks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::history::{Change, Fault, Process};
 
-/// What happened in some runs: a rule that was never put to the test has shown nothing.
+/// Counts of some runs. A rule that was never put to the test has shown nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Runs.
@@ -14,6 +14,8 @@ pub struct Statistics {
     pub changes: BTreeMap<&'static str, usize>,
     /// For each word of a fault, the requests and watches that it concerned.
     pub faults: BTreeMap<&'static str, usize>,
+    /// The same for those faults only that concern one API server.
+    pub faults_of_one_server: BTreeMap<&'static str, usize>,
     /// For each status with which requests are refused, how many were.
     pub refusals: BTreeMap<u16, usize>,
     /// The longest time for which all requests of a manager were lost, of outages that concerned some.
@@ -24,21 +26,21 @@ pub struct Statistics {
     pub processes: BTreeMap<&'static str, usize>,
     /// Writes of outputs by verb.
     pub writes: BTreeMap<&'static str, usize>,
-    /// Of these, how many were refused.
+    /// The refused ones among these.
     pub refused: usize,
     /// Writes of slices that were checked for pods that disappear.
     pub disappearances_checked: usize,
     /// Writes of Endpoints that were checked for pods that disappear.
     pub endpoints_checked: usize,
-    /// How often slices were checked for endpoints of pods that were deleted long ago.
+    /// Checks of slices for endpoints of pods that were deleted long ago.
     pub dead_checks: usize,
-    /// How often a manager was idle and the slices were checked for duplicates.
+    /// Checks of slices for duplicates while a manager was idle.
     pub idle_checks: usize,
-    /// How often the slices of a Service were compared with its pods after a quiet time.
+    /// Comparisons of the slices of a Service with its pods after a quiet time.
     pub services_checked: usize,
-    /// Writes of slices that were judged by what clients notice.
+    /// Writes of slices that the rules about clients judged.
     pub writes_judged: usize,
-    /// How often a Service was judged so after a quiet time.
+    /// Services that these rules judged after a quiet time.
     pub services_judged: usize,
     /// The most keys that a controller kept something for, the most changes by other clients, and the most writes that its cache did not
     /// show yet.
@@ -49,7 +51,7 @@ pub struct Statistics {
     pub most_lists: usize,
     /// The most requests in the quiet time at the end.
     pub most_requests_when_quiet: usize,
-    /// How many questions of controllers about outputs were counted, because nothing had gone wrong for some time.
+    /// Questions of controllers about outputs that were counted, because nothing had gone wrong for some time.
     pub questions: usize,
     /// Endpoints in the outputs that were compared with those of new controllers.
     pub compared: usize,
@@ -62,6 +64,7 @@ impl Statistics {
         let maps = [
             (&mut self.changes, &other.changes),
             (&mut self.faults, &other.faults),
+            (&mut self.faults_of_one_server, &other.faults_of_one_server),
             (&mut self.processes, &other.processes),
             (&mut self.writes, &other.writes),
         ];
@@ -98,6 +101,9 @@ impl Statistics {
     /// Counts a fault that ends.
     pub(crate) fn fault(&mut self, fault: &Fault, hits: usize, lasted: Duration) {
         *self.faults.entry(fault.word()).or_default() += hits;
+        if fault.server().is_some() {
+            *self.faults_of_one_server.entry(fault.word()).or_default() += hits;
+        }
         match fault {
             Fault::Refused { status, .. } => *self.refusals.entry(*status).or_default() += hits,
             Fault::Unreachable { server: None, .. } | Fault::HalfOpen { server: None, .. } if hits > 0 => {
@@ -107,13 +113,17 @@ impl Statistics {
         }
     }
 
-    /// The words that never had an effect.
-    pub fn missing(&self) -> Vec<&'static str> {
-        let maps =
-            [(Change::WORDS, &self.changes), (Fault::WORDS, &self.faults), (Process::WORDS, &self.processes)];
-        let without_effect = |(words, counts): (&[&'static str], &BTreeMap<&str, usize>)| {
+    /// The words that never had an effect. Faults of one API server are counted apart.
+    pub fn missing(&self) -> Vec<String> {
+        let maps = [
+            (Change::WORDS, &self.changes, ""),
+            (Fault::WORDS, &self.faults, ""),
+            (Fault::OF_ONE_SERVER, &self.faults_of_one_server, " of one server"),
+            (Process::WORDS, &self.processes, ""),
+        ];
+        let without_effect = |(words, counts, of): (&[&'static str], &BTreeMap<&str, usize>, &str)| {
             let is_missing = |word: &&&str| counts.get(**word).copied().unwrap_or_default() == 0;
-            words.iter().filter(is_missing).copied().collect::<Vec<_>>()
+            words.iter().filter(is_missing).map(|word| format!("{word}{of}")).collect::<Vec<_>>()
         };
         maps.into_iter().flat_map(without_effect).collect()
     }

@@ -20,7 +20,7 @@ use crate::history::Manager;
 use crate::random::Random;
 use crate::watcher::SharedWatcher;
 
-/// In so many of 100 cases a request goes to another server than the one before, if there are several.
+/// The chance in percent that a process chooses one of several servers anew for a request. It may be the same one.
 const MOVES: u64 = 30;
 
 /// When a process ends at a write.

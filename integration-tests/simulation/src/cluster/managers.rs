@@ -130,6 +130,9 @@ impl Managers {
         {
             let mut watcher = self.watcher.lock();
             watcher.ended(manager, &why);
+            if matches!(ended, Ok(Err(ManagerError::LeaderElectionLost(_)))) {
+                watcher.loses_lease();
+            }
             let is_expected = match ended {
                 Ok(Ok(()) | Err(ManagerError::LeaderElectionLost(_))) => true,
                 Ok(Err(_)) => false,

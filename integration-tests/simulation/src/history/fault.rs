@@ -88,6 +88,24 @@ text_enum! {
     }
 }
 
+impl Fault {
+    /// The words of faults that may concern one API server of several.
+    pub const OF_ONE_SERVER: &[&str] =
+        &["unreachable", "half-open", "refused", "watches-lag", "other-storage"];
+
+    /// The number of the API server that it concerns; none if it concerns all.
+    pub fn server(&self) -> Option<u8> {
+        match *self {
+            Self::Unreachable { server, .. }
+            | Self::HalfOpen { server, .. }
+            | Self::Refused { server, .. }
+            | Self::WatchesLag { server, .. } => server,
+            Self::OtherStorage { server } => Some(server),
+            _ => None,
+        }
+    }
+}
+
 /// The requests that a fault concerns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Selection {

@@ -131,6 +131,8 @@ fn setup(profile: Profile, seed: u64, random: &mut Random) -> Setup {
         json: seed % 5 == 4,
         servers: if profile == Profile::Servers { SERVERS } else { 1 },
         most_lists: None,
+        least_writes: None,
+        most_lost: None,
     }
 }
 

@@ -48,6 +48,10 @@ text_struct! {
         servers: u8 = 1,
         /// The most lists of whole kinds in an hour that may be answered; none: any number.
         most_lists: Option<u16> = None,
+        /// The least writes of outputs in an hour that servers accept while a server answers from another storage; none: any number.
+        least_writes: Option<u16> = None,
+        /// The most processes that lose the Lease in an hour; none: any number.
+        most_lost: Option<u16> = None,
     }
 }
 
@@ -136,6 +140,7 @@ mod tests {
         assert_eq!((short.without.len(), short.collected_after, short.most_refused), (0, 100, None));
         assert!(!short.json);
         assert_eq!((short.servers, short.most_lists), (1, None));
+        assert_eq!((short.least_writes, short.most_lost), (None, None));
         assert_eq!(short.to_string().parse::<Setup>().unwrap(), short);
         let long: Setup =
             format!("{text} without=EndpointsRepair,SlowRetries most_refused=0").parse().unwrap();

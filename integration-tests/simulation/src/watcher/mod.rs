@@ -263,6 +263,11 @@ impl Watcher {
         self.transcript.add(at, LineKind::Process, || format!("{} ended: {why}", manager.word()));
     }
 
+    /// Records that a process lost the Lease.
+    pub(crate) fn loses_lease(&mut self) {
+        self.traffic.lost += 1;
+    }
+
     /// Takes over the state of a server that was set back.
     pub(crate) fn restored(&mut self, server: &EmbeddedApiServer) {
         self.pending = None;
@@ -367,7 +372,7 @@ impl Watcher {
             let owner = service_in(&request.name);
             let service = format!("{}/{owner}", request.namespace);
             if logged.status == 404 {
-                self.questions.not_found(&service);
+                self.questions.not_found(at, &service);
             }
             // A create has no name: those of a namespace are counted together.
             let slices = match owner {
@@ -418,12 +423,12 @@ impl Watcher {
     /// Takes note of a change of an object that no manager has made.
     fn changed_by_others(&mut self, at: Duration, plural: &str, key: &str, before: Option<&Slice>) {
         match plural {
-            "services" | "endpoints" => self.questions.change(key),
+            "services" | "endpoints" => self.questions.change(at, key),
             "endpointslices" => {
                 let states = [before, self.world.slices.get(key)];
                 self.edits.add(at, key, states);
                 for slice in states.into_iter().flatten() {
-                    self.questions.change(&slice.service);
+                    self.questions.change(at, &slice.service);
                 }
             }
             _ => {}

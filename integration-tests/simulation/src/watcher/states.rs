@@ -6,6 +6,7 @@ use kube_endpoint_manager_core::ManagerHandle;
 
 use super::{Watcher, kept};
 use crate::checks::Kept;
+use crate::history::Setup;
 
 /// What controllers keep of deleted Services is forgotten after this time.
 const FORGETTING: Duration = Duration::from_secs(15 * 60);
@@ -117,6 +118,20 @@ impl Watcher {
         if requests > limit {
             let detail = format!("{requests} requests of each manager in an hour, more than {limit}");
             self.fails("requests are bounded", "", detail);
+        }
+    }
+
+    /// Checks what the history says about an hour: the writes while servers answer from different storages, and the processes that
+    /// lose the Lease.
+    pub(crate) fn check_bounds_of_hour(&mut self, setup: &Setup) {
+        let (accepted, lost) = self.traffic.take_accepted_and_lost();
+        let is_too_few = |least: u16| accepted < least.into();
+        if self.trouble.has_other_storage() && setup.least_writes.is_some_and(is_too_few) {
+            let detail = format!("{accepted} writes of outputs were accepted in an hour");
+            self.fails("writes go on while servers disagree", "", detail);
+        }
+        if setup.most_lost.is_some_and(|most| lost > most.into()) {
+            self.fails("losses of the Lease are bounded", "", format!("{lost} processes lost it in an hour"));
         }
     }
 

@@ -1,6 +1,6 @@
 //! The requests of managers: how many there are, and the latest writes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::LoggedRequest;
@@ -18,6 +18,10 @@ pub(super) struct Traffic {
     hour: usize,
     /// Since the last call of [`Self::take_span`].
     span: usize,
+    /// The writes of outputs in the current hour that a server has accepted.
+    accepted: usize,
+    /// The processes that have lost the Lease in the current hour.
+    pub(super) lost: usize,
     /// For the checks at the end.
     last_writes: Vec<String>,
 }
@@ -28,6 +32,8 @@ impl Traffic {
         self.hour += 1;
         self.span += 1;
         if request.is_write() {
+            let is_output = matches!(request.plural(), "endpoints" | "endpointslices");
+            self.accepted += usize::from(is_output && (200..300).contains(&logged.status));
             if self.last_writes.len() > MOST_WRITES {
                 self.last_writes.clear();
             }
@@ -41,6 +47,11 @@ impl Traffic {
     /// The requests of the hour that ends now.
     pub(super) fn take_hour(&mut self) -> usize {
         std::mem::take(&mut self.hour)
+    }
+
+    /// The accepted writes of the hour that ends now, and the processes that have lost the Lease.
+    pub(super) fn take_accepted_and_lost(&mut self) -> (usize, usize) {
+        (std::mem::take(&mut self.accepted), std::mem::take(&mut self.lost))
     }
 
     /// The requests since the last call.
@@ -90,10 +101,15 @@ const QUESTIONS_OF_A_CHANGE: usize = 4;
 struct Asked {
     began: Duration,
     number: usize,
-    /// The questions that have had a cause, in all, and when the span, and the one before it, began.
-    caused: usize,
-    caused_at_begin: usize,
-    caused_before: usize,
+    /// When something that causes questions happened, and how many it may cause. What is older than two
+    /// spans when a span begins does not count.
+    causes: VecDeque<(Duration, usize)>,
+}
+
+impl Asked {
+    fn forget_before(&mut self, time: Duration) {
+        while self.causes.pop_front_if(|(happened, _)| *happened < time).is_some() {}
+    }
 }
 
 /// Counts questions about the outputs of Services.
@@ -102,41 +118,35 @@ pub(super) struct Questions(BTreeMap<String, Asked>);
 
 impl Questions {
     /// A Service is changed, or an output of it by another client.
-    pub(super) fn change(&mut self, service: &str) {
-        self.cause(service, QUESTIONS_OF_A_CHANGE);
+    pub(super) fn change(&mut self, at: Duration, service: &str) {
+        self.cause(at, service, QUESTIONS_OF_A_CHANGE);
     }
 
     /// A write was answered with 404. The controller asks whether that is true.
-    pub(super) fn not_found(&mut self, service: &str) {
-        self.cause(service, 1);
+    pub(super) fn not_found(&mut self, at: Duration, service: &str) {
+        self.cause(at, service, 1);
     }
 
-    fn cause(&mut self, service: &str, questions: usize) {
-        match self.0.get_mut(service) {
-            Some(asked) => asked.caused += questions,
-            None => drop(self.0.insert(service.to_owned(), Asked { caused: questions, ..Asked::default() })),
-        }
+    fn cause(&mut self, at: Duration, service: &str, questions: usize) {
+        let asked = self.0.entry(service.to_owned()).or_default();
+        asked.causes.push_back((at, questions));
+        asked.forget_before(at.saturating_sub(SPAN * 3));
     }
 
     /// Counts a question; the number of questions in the span, if there are too many.
     pub(super) fn ask(&mut self, at: Duration, service: &str) -> Result<(), String> {
         let asked = self.0.entry(service.to_owned()).or_default();
         if at >= asked.began + SPAN {
-            let is_next = at < asked.began + SPAN * 2;
-            let before = if is_next { asked.caused_at_begin } else { asked.caused };
-            asked.caused_before = before;
-            (asked.began, asked.number, asked.caused_at_begin) = (at, 0, asked.caused);
+            (asked.began, asked.number) = (at, 0);
+            asked.forget_before(at.saturating_sub(SPAN * 2));
         }
         asked.number += 1;
-        let caused = asked.caused - asked.caused_before;
+        let caused: usize = asked.causes.iter().map(|(_, questions)| questions).sum();
         let limit = MOST_QUESTIONS + caused;
         if asked.number <= limit {
             return Ok(());
         }
-        Err(format!(
-            "{} questions in {SPAN:?}, of which {caused} had a cause, more than {limit}",
-            asked.number
-        ))
+        Err(format!("{} questions in {SPAN:?}, more than {limit}: {caused} had a cause", asked.number))
     }
 }
 
@@ -155,12 +165,14 @@ mod tests {
         let mut questions = Questions::default();
         assert_eq!(allowed(&mut questions, 0), 6);
         assert_eq!(allowed(&mut questions, 60_000), 6);
-        questions.change("n/s");
+        questions.change(Duration::from_secs(70), "n/s");
         assert_eq!(allowed(&mut questions, 120_000), 10, "the change came in the span before");
         assert_eq!(allowed(&mut questions, 200_000), 6);
         for _ in 0..3 {
-            questions.not_found("n/s");
+            questions.not_found(Duration::from_secs(250), "n/s");
         }
         assert_eq!(allowed(&mut questions, 300_000), 9);
+        questions.change(Duration::from_secs(7200), "n/s");
+        assert_eq!(allowed(&mut questions, 7_200_000), 10, "nothing was asked for hours before the change");
     }
 }

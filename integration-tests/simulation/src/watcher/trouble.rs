@@ -138,6 +138,11 @@ impl Trouble {
         self.active().next().is_some()
     }
 
+    /// Returns true while a server answers from another storage than the others.
+    pub(super) fn has_other_storage(&self) -> bool {
+        self.active().any(|fault| matches!(fault, Fault::OtherStorage { .. }))
+    }
+
     /// Whether nothing has gone wrong since then.
     pub(super) fn is_over_since(&self, time: Duration) -> bool {
         !self.is_active() && self.last <= time

@@ -150,14 +150,18 @@ impl Watcher {
             let addresses = self.inputs.addresses(service, family).into_iter();
             let claims = self.inputs.claims(service, addresses.filter(|ip| !foreign.contains(ip)), known);
             is_judged |= !claims.is_empty();
+            let mut on_nodes = Vec::new();
             for client in clients {
                 let answers = answers(service, slices(), family, client);
                 let judged = rules::claims_are_met(&answers, &claims)
-                    .and_then(|()| rules::resolves(&answers, &claims))
                     .and_then(|()| rules::ready_first(&answers, |ip| claims.get(&ip).cloned()))
                     .and_then(|()| rules::no_strangers(&answers, |ip| self.inputs.is_known(key, ip)));
                 judged.map_err(|(rule, detail)| (rule, format!("for {client:?}: {detail}")))?;
+                if !client.local && !client.node.is_empty() {
+                    on_nodes.push(answers);
+                }
             }
+            rules::some_client_reaches(&on_nodes, &claims)?;
         }
         Ok(is_judged)
     }

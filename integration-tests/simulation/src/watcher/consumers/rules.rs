@@ -9,10 +9,10 @@ use kube_endpoint_core_model::{EndpointSlice, IpFamily, Service};
 use kube_endpoint_explain::consumers::core_dns::{CoreDns, Question};
 use kube_endpoint_explain::consumers::kube_proxy::{KubeProxy, PortRoutes, Through, TrafficPolicies, Unused};
 
-/// Ready pods are backends, unless hints send this client to others.
+/// Ready pods are backends. Hints may send a client to others, and each pod is left to some client.
+/// So no client is without a backend while a pod is ready: kube-proxy follows hints only where one
+/// is for its node or zone.
 pub(super) const READY: &str = "a ready pod gets traffic";
-/// Hints never leave a client without a backend.
-pub(super) const RESOLVES: &str = "a Service with a ready pod resolves for each client";
 /// The fall-back of kube-proxy.
 pub(super) const LAST: &str = "a terminating pod that serves is the last resort";
 /// Terminating pods wait until nothing is ready, and those that are not ready get no traffic.
@@ -180,14 +180,17 @@ pub(super) fn claims_are_met(answers: &[Answer], claims: &Claims) -> Result<(), 
     Ok(())
 }
 
-/// Each client is sent to something, if anything is ready for it.
-pub(super) fn resolves(answers: &[Answer], claims: &Claims) -> Result<(), Broken> {
-    for answer in answers.iter().filter(|answer| answer.backends.is_empty()) {
-        let is_ready = |(ip, claim): (&IpAddr, &Claim)| {
-            claim.state == State::Ready && answer.socket(*ip, claim).is_some()
+/// Hints leave each ready pod to a client on some node. `of_clients` are the answers to one client
+/// on each node, and each client asks the same questions.
+pub(super) fn some_client_reaches(of_clients: &[Vec<Answer>], claims: &Claims) -> Result<(), Broken> {
+    for (position, question) in of_clients.first().into_iter().flatten().enumerate() {
+        let answers = || of_clients.iter().filter_map(|answers| answers.get(position));
+        let is_left = |(ip, claim): (&IpAddr, &Claim)| {
+            let socket = question.socket(*ip, claim).filter(|_| claim.state == State::Ready)?;
+            (!answers().any(|answer| answer.backends.contains(&socket))).then_some(socket)
         };
-        if claims.iter().any(is_ready) {
-            return Err((RESOLVES, format!("a client gets no backend from {answer:?}")));
+        if let Some(socket) = claims.iter().find_map(is_left) {
+            return Err((READY, format!("hints send the clients of all nodes to others than {socket}")));
         }
     }
     Ok(())
@@ -252,7 +255,6 @@ mod tests {
         let slice: EndpointSlice = from_value(slice).unwrap();
         let answers = answers(&service(cluster_ip), [&slice], IpFamily::IPv4, client);
         let judged = claims_are_met(&answers, claims)
-            .and_then(|()| resolves(&answers, claims))
             .and_then(|()| ready_first(&answers, |ip| claims.get(&ip).cloned()));
         judged.err().map(|(rule, _)| rule)
     }
@@ -320,6 +322,32 @@ mod tests {
     }
 
     #[test]
+    fn hints_for_zones_without_a_node_leave_a_pod_to_nobody() {
+        let addresses = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
+        let pods = claims(&addresses.map(|it| (it, State::Ready)));
+        let check = |zones: [&str; 3], want: Option<&str>| {
+            let mut slice = slice(&addresses.map(|it| (it, "rs")));
+            for (endpoint, zone) in zones.iter().enumerate() {
+                slice["endpoints"][endpoint]["hints"] = json!({"forZones": [{"name": zone}]});
+            }
+            let slice: EndpointSlice = from_value(slice).unwrap();
+            let of_zone = |zone: &str| {
+                let client = Client { node: format!("of-{zone}"), zone: zone.to_owned(), local: false };
+                answers(&service(PROXIED), [&slice], IpFamily::IPv4, &client)
+            };
+            let of_clients = ["z1", "z2"].map(of_zone);
+            let judged = some_client_reaches(&of_clients, &pods);
+            assert_eq!(judged.err().map(|(rule, _)| rule), want, "{zones:?}");
+            assert!(of_clients.iter().flatten().all(|answer| !answer.backends.is_empty()), "{zones:?}");
+        };
+        check(["z1", "z2", "z1"], None);
+        check(["z1", "z2", "nowhere"], Some(READY));
+        check(["z1", "z1", "nowhere"], None);
+        check(["nowhere"; 3], None);
+        assert_eq!(some_client_reaches(&[], &pods), Ok(()), "there are no nodes");
+    }
+
+    #[test]
     fn what_is_not_ready_waits_for_want_of_others() {
         let ending = [("10.0.0.1", State::Serving)];
         let both = [("10.0.0.1", State::Serving), ("10.0.0.2", State::Ready)];
@@ -344,13 +372,5 @@ mod tests {
         };
         check("10.0.0.1", None);
         check("10.0.0.2", Some(STRANGER));
-    }
-
-    #[test]
-    fn a_client_without_a_backend_is_noticed() {
-        let pods = claims(&[("10.0.0.1", State::Ready)]);
-        let empty = [Answer { port: Some(0), ..Answer::default() }];
-        assert_eq!(resolves(&empty, &pods).err().map(|(rule, _)| rule), Some(RESOLVES));
-        assert_eq!(resolves(&empty, &claims(&[("10.0.0.1", State::NotReady)])), Ok(()));
     }
 }
