@@ -1,8 +1,6 @@
 //! The tests of this crate, in one program.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 mod common;
 #[cfg(feature = "controller")]
 mod controller;

@@ -108,7 +108,9 @@ struct Asked {
 
 impl Asked {
     fn forget_before(&mut self, time: Duration) {
-        while self.causes.pop_front_if(|(happened, _)| *happened < time).is_some() {}
+        while self.causes.front().is_some_and(|(happened, _)| *happened < time) {
+            self.causes.pop_front();
+        }
     }
 }
 
