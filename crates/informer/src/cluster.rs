@@ -12,13 +12,13 @@ use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use crate::metrics::{KindMetrics, describe};
-use crate::pod_log::{Members, PodCursor};
-use crate::pod_service_index::PodServiceIndex;
-use crate::progress::{Position, Progress};
-use crate::serial_queue::SerialQueue;
-use crate::status::KindStatus;
-use crate::table::Table;
-use crate::turns::Turns;
+use crate::reflector::progress::{Position, Progress};
+use crate::reflector::status::KindStatus;
+use crate::reflector::turns::Turns;
+use crate::store::pod_log::{Members, PodCursor};
+use crate::store::pod_service_index::PodServiceIndex;
+use crate::store::serial_queue::SerialQueue;
+use crate::store::table::Table;
 use crate::{Handler, Kind, Kinds, Object, Origin, Scope, StreamEvent, View};
 
 /// All stores and indexes. Clones share them.

@@ -9,7 +9,8 @@ use kube_endpoint_core_model::{
 use kube_endpoint_tracker::View;
 use serde::de::DeserializeOwned;
 
-use crate::{Cluster, Origin, Scope, StreamEvent, shared_strings};
+use crate::store::shared_strings;
+use crate::{Cluster, Origin, Scope, StreamEvent};
 
 /// A kind that the informer layer watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

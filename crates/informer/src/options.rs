@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::Backoff;
 
-/// Options of a reflector, see [`run`](crate::run).
+/// Options of a reflector, see [`run`](crate::reflector::run).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReflectorOptions {

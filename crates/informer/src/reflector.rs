@@ -1,5 +1,14 @@
 //! The requests of a reflector, and what it makes of the answers.
 
+pub(crate) mod backoff;
+pub(crate) mod doubts;
+pub(crate) mod progress;
+pub(crate) mod run;
+pub(crate) mod state;
+pub(crate) mod status;
+pub(crate) mod turns;
+pub(crate) mod version_check;
+
 use std::sync::atomic::Ordering;
 
 use kube_endpoint_api_client::ContentType;
@@ -8,18 +17,18 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio::time::Instant;
 
-use crate::backoff::Failures;
-use crate::decode::{self, Line, Raw, Undecodable};
-use crate::echo;
 use crate::error::ListWatchError;
-use crate::list_builder::ListBuilder;
-use crate::list_parts::{ListParts, WatchParts};
-use crate::long_work::long_work;
 use crate::metrics::KindMetrics;
-use crate::request::{Target, get, list_path, next_chunk, next_chunk_since, watch_path};
-use crate::state::{Connection, Listing, ShortWatches, State, WatchEnd};
-use crate::undecodable::UndecodableObjects;
-use crate::version_check::{VersionChecks, server_version};
+use crate::reflector::backoff::Failures;
+use crate::reflector::state::{Connection, Listing, ShortWatches, State, WatchEnd};
+use crate::reflector::version_check::{VersionChecks, server_version};
+use crate::store::list_builder::ListBuilder;
+use crate::store::long_work::long_work;
+use crate::wire::decode::{self, Line, Raw, Undecodable};
+use crate::wire::echo;
+use crate::wire::list_parts::{ListParts, WatchParts};
+use crate::wire::request::{Target, get, list_path, next_chunk, next_chunk_since, watch_path};
+use crate::wire::undecodable::UndecodableObjects;
 use crate::{ApiClient, Cluster, KindFailure, Object, ReflectorOptions, Scope, Shard, StreamEvent};
 
 /// Lists and watches one kind. What it does next is a [`State`]; what lasts from one request to the next is here.

@@ -11,8 +11,8 @@ use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, Pod, ResourceVers
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::error::ListWatchError;
-use crate::list_parts::ListParts;
-use crate::request::{Target, get, list_path, read_all};
+use crate::wire::list_parts::ListParts;
+use crate::wire::request::{Target, get, list_path, read_all};
 use crate::{ApiClient, Cluster, Kind, Object, ReflectorOptions, Scope, View};
 
 /// The shortest time between two checks on an open watch.

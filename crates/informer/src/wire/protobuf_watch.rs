@@ -2,8 +2,8 @@
 
 use kube_endpoint_core_model::protobuf::{self, Status, WatchEvent};
 
-use crate::decode::{Line, Raw};
 use crate::error::ListWatchError;
+use crate::wire::decode::{Line, Raw};
 
 /// Decodes a frame of a watch. An `ERROR` event is returned as an error.
 pub(crate) fn line(frame: &[u8]) -> Result<Line<'_>, ListWatchError> {

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use ahash::HashMap;
 use kube_endpoint_core_model::{Pod, Service, StringMap, Text};
 
-use crate::pod_list::PodList;
-use crate::pod_log::Members;
-use crate::selector_index::{SelectorIndex, SetId};
+use crate::store::pod_list::PodList;
+use crate::store::pod_log::Members;
+use crate::store::selector_index::{SelectorIndex, SetId};
 
 #[derive(Debug, Default)]
 pub(crate) struct Namespace {

@@ -7,10 +7,10 @@ use ahash::HashMap;
 use kube_endpoint_core_model::{ObjectKey, Pod, Service, Text};
 
 use crate::Scope;
-use crate::namespace::{Namespace, Placement, SelectorChange};
-use crate::pod_list::PodList;
-use crate::pod_log::Members;
-use crate::selector_index::SetId;
+use crate::store::namespace::{Namespace, Placement, SelectorChange};
+use crate::store::pod_list::PodList;
+use crate::store::pod_log::Members;
+use crate::store::selector_index::SetId;
 
 #[derive(Debug, Default)]
 pub(crate) struct PodServiceIndex {

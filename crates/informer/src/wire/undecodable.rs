@@ -7,9 +7,9 @@ use kube_endpoint_core_model::{LogLimit, ObjectKey};
 use tokio::time::Instant;
 
 use crate::Object;
-use crate::decode::Undecodable;
 use crate::error::message;
 use crate::metrics::KindMetrics;
+use crate::wire::decode::Undecodable;
 
 /// Counts each undecodable object every time it is received, and logs it the first time, if not too many others are.
 pub(crate) struct UndecodableObjects<'a, T> {

@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::doubts::{Contradiction, Doubts};
-use crate::status::KindFailure;
+use crate::reflector::doubts::{Contradiction, Doubts};
+use crate::reflector::status::KindFailure;
 use crate::{Kind, Kinds, Scope, View};
 
 /// How far a store has read.

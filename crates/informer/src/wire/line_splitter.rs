@@ -3,7 +3,7 @@
 use bytes::{Buf, Bytes};
 
 use crate::error::ListWatchError;
-use crate::frame_splitter::MAX_FRAME;
+use crate::wire::frame_splitter::MAX_FRAME;
 
 /// Takes chunks and returns lines. A line within one chunk is not copied, any other is copied once. Each byte is searched
 /// once, however long a line is.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::{Pod, Text};
 
-use crate::pod_list::PodList;
+use crate::store::pod_list::PodList;
 
 /// The length from which on a list has a log. Shorter lists are read as a whole, which costs no more and needs no memory. In a
 /// debug build nearly all lists have one, so that tests with few pods exercise what reads the changes.

@@ -5,7 +5,7 @@ use kube_endpoint_core_model::protobuf::{self, Identity};
 use kube_endpoint_tracker::{Echo, SentObjects};
 
 use crate::Object;
-use crate::decode::{self, Raw, Undecodable};
+use crate::wire::decode::{self, Raw, Undecodable};
 
 /// Decodes an object as [`decode::object`] does, and compares it with what was sent of it. Of an echo in protobuf whose
 /// content is the one that was sent, only the metadata is decoded.

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use crate::error::ListWatchError;
 use crate::metrics::RelistReason;
 use crate::reflector::Reflector;
-use crate::state::{Next, State};
-use crate::status::{KindFailure, ListWatchVerb, whole_millis};
+use crate::reflector::state::{Next, State};
+use crate::reflector::status::{KindFailure, ListWatchVerb, whole_millis};
 use crate::{ApiClient, Cluster, Object, ReflectorOptions};
 
 /// After a watch that lasted this long, the next relist counts as the first of its run again.

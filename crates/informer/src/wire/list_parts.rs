@@ -4,13 +4,13 @@ use bytes::Bytes;
 use kube_endpoint_api_client::ContentType;
 
 use crate::Object;
-use crate::decode::{self, Line, Page};
 use crate::error::ListWatchError;
-use crate::frame_splitter::FrameSplitter;
-use crate::line_splitter::LineSplitter;
-use crate::list_splitter::ListSplitter;
-use crate::protobuf_list::ProtobufList;
-use crate::protobuf_watch;
+use crate::wire::decode::{self, Line, Page};
+use crate::wire::frame_splitter::FrameSplitter;
+use crate::wire::line_splitter::LineSplitter;
+use crate::wire::list_splitter::ListSplitter;
+use crate::wire::protobuf_list::ProtobufList;
+use crate::wire::protobuf_watch;
 
 /// Cuts a list into its items while it arrives.
 pub(crate) enum ListParts {

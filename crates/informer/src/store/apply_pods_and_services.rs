@@ -6,8 +6,8 @@ use std::sync::Arc;
 use kube_endpoint_core_model::change::PodChange;
 use kube_endpoint_core_model::{ObjectKey, Pod, ResourceVersion, Service};
 
-use crate::apply::{Update, contradicts};
 use crate::cluster::PodServiceEvent;
+use crate::store::apply::{Update, contradicts};
 use crate::{Change, Cluster, Kind, Object, Origin, PodEvent, Scope, StreamEvent};
 
 /// The change of a pod that was created or deleted.

@@ -6,7 +6,7 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::error::{ListWatchError, excerpt};
-use crate::frame_splitter::MAX_FRAME;
+use crate::wire::frame_splitter::MAX_FRAME;
 
 /// The most bytes that a list may have besides its items. Real lists have a few hundred.
 const MAX_ENVELOPE: usize = 1 << 20;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::error::ListWatchError;
-use crate::pieces::Pieces;
+use crate::wire::pieces::Pieces;
 
 /// The longest frame that is read, as in client-go, and the longest line of a watch or item of a list in JSON. etcd stores objects of 1.5
 /// MiB at most.

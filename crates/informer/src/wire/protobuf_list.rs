@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use kube_endpoint_core_model::protobuf::{self, Envelope, ListMeta, MAGIC};
 
-use crate::decode::Page;
 use crate::error::{ListWatchError, excerpt};
-use crate::frame_splitter::MAX_FRAME;
-use crate::pieces::Pieces;
+use crate::wire::decode::Page;
+use crate::wire::frame_splitter::MAX_FRAME;
+use crate::wire::pieces::Pieces;
 
 /// The most bytes that are read of a part of a list that is not an item.
 const MAX_PART: u64 = 1 << 20;

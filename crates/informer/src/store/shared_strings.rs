@@ -9,7 +9,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::{Endpoint, EndpointSlice, Pod, Text};
 
 use crate::Cluster;
-use crate::pod_service_index::PodServiceIndex;
+use crate::store::pod_service_index::PodServiceIndex;
 
 /// Whether nobody else holds the uid of the target.
 fn is_alone(endpoint: &Endpoint) -> bool {

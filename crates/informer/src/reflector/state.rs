@@ -16,8 +16,8 @@ use kube_endpoint_core_model::ResourceVersion;
 use tokio::time::Instant;
 
 use crate::error::ListWatchError;
-use crate::list_builder::ListBuilder;
 use crate::metrics::RelistReason;
+use crate::store::list_builder::ListBuilder;
 
 /// A watch that ends earlier than this without an event counts as a failure.
 const MIN_WATCH: Duration = Duration::from_secs(1);

@@ -256,7 +256,7 @@ mod tests {
     use kube_endpoint_core_model::{EndpointSlice, Pod};
 
     use super::*;
-    use crate::protobuf_list::tests::field;
+    use crate::wire::protobuf_list::tests::field;
 
     /// It is known which one it is, so that its last state can stay in use.
     #[test]

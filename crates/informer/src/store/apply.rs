@@ -10,8 +10,8 @@ use kube_endpoint_api_client::STORAGE_WENT_BACK;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, Node, ObjectKey, ResourceVersion};
 
 use crate::cluster::Store;
-use crate::doubts::Contradiction;
-use crate::table::{Indexed, Table};
+use crate::reflector::doubts::Contradiction;
+use crate::store::table::{Indexed, Table};
 use crate::{Change, Cluster, Handler, Kind, Object, Origin, Scope, StreamEvent};
 
 /// A received view, compared with the one in the store.

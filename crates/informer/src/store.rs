@@ -1,0 +1,18 @@
+//! What was read of the cluster, indexed: tables of objects, and the index from pods to the Services that select them.
+//! A list or an event is applied to them by [`Cluster::apply`](crate::Cluster::apply).
+
+pub(crate) mod apply;
+pub(crate) mod apply_pods_and_services;
+#[cfg(test)]
+mod index_model_tests;
+pub(crate) mod list_builder;
+pub(crate) mod long_work;
+pub(crate) mod namespace;
+pub(crate) mod pod_list;
+pub(crate) mod pod_log;
+pub(crate) mod pod_service_index;
+pub(crate) mod selector_index;
+pub(crate) mod serial_queue;
+pub(crate) mod shared_strings;
+pub(crate) mod table;
+pub(crate) mod view;
